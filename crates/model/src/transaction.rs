@@ -274,6 +274,26 @@ impl RequestId {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// The id under which a server keeps this request of one of its users. Two users who choose the same id
+    /// get different ones, and no id that a user can choose leads to the receipt of another user.
+    ///
+    /// ```
+    /// use mainstay_model::RequestId;
+    /// let id = RequestId::new("order-7")?;
+    /// assert_ne!(id.of_user("shop"), id.of_user("office"));
+    /// assert_eq!(id.of_user("shop"), id.of_user("shop"));
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    #[must_use]
+    pub fn of_user(&self, user: &str) -> RequestId {
+        // Receipts outlive the program, so the context and the order of the fields may never change.
+        let mut hasher = blake3::Hasher::new_derive_key("mainstay 2026 request id of a user");
+        hasher.update(&(user.len() as u64).to_le_bytes());
+        hasher.update(user.as_bytes());
+        hasher.update(&self.0);
+        RequestId(SmallVec::from_slice(hasher.finalize().as_bytes()))
+    }
 }
 
 /// What must hold for a transaction's steps to run.

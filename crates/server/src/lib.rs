@@ -3,6 +3,7 @@
 pub mod archive;
 pub mod config;
 pub mod crew;
+mod fair_queue;
 mod files;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

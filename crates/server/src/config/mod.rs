@@ -78,6 +78,7 @@ pub struct Config {
 impl Config {
     /// What can be wrong with a setting beyond its type and its bounds.
     fn check(&self) -> Result<()> {
+        self.http.check()?;
         self.database.options().check()?;
         self.jobs.check()?;
         self.outbox.check()?;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Every route has a door, in the table of routes. What a body asks for is checked at the waist, when
-//! it is a transaction. Where there are no users, everybody is let in but pages of elsewhere.
+//! it is a transaction. Where there are no users, everybody is let in. Pages of elsewhere never are, unless a
+//! setting names them.
 
 use super::Http;
 use super::answers;
@@ -14,6 +15,7 @@ use super::conditions::SESSION;
 use super::extract::{Asked, Named};
 use super::origin;
 use super::refusal::{Answered, Refusal};
+use super::shares::{ConnectionShare, as_user};
 use crate::security::{Denied, Entry, Outcome, Right, Secret, User, Verdict};
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, Request, State};
@@ -130,6 +132,9 @@ pub(crate) async fn enter(
     let (mut parts, body) = request.into_parts();
     let peer = parts.extensions.get().map_or_else(String::new, |Peer(peer)| peer.to_string());
     let user = authenticate(&app, &parts.headers, &peer).await?;
+    if let Some(connection) = parts.extensions.get::<ConnectionShare>() {
+        connection.belongs_to(&user, app.settings().connections)?;
+    }
     let asking = Asking { user, peer };
     if let Err(refusal) = allow(&app, &mut parts, door, right, &asking.user).await {
         record(&app, &mut parts, door, &asking, Outcome::Denied).await;
@@ -142,8 +147,8 @@ pub(crate) async fn enter(
     let whole = door.recorded.filter(|recorded| recorded.whole);
     let mut again = whole.map(|_| Parts::clone(&parts));
     let account = answers::account(&app).of_user(Some(asking.user.name()));
-    let method = parts.method.clone();
-    let answering = next.run(Request::from_parts(parts, body));
+    let (method, user) = (parts.method.clone(), asking.user.clone());
+    let answering = as_user(user, next.run(Request::from_parts(parts, body)));
     let response = answers::on(account.clone(), answering).await;
     if let Some(parts) = &mut again {
         let done = response.status().is_success();
@@ -196,8 +201,9 @@ async fn record(app: &Http, parts: &mut Parts, door: Door, asking: &Asking, outc
 /// The user whose name and password the headers have.
 async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<Arc<User>> {
     let security = app.security();
-    if let Some(everybody) = security.stranger() {
-        origin::check(headers)?;
+    let everybody = security.stranger();
+    origin::check(headers, everybody.as_deref(), &app.settings().allowed_origins)?;
+    if let Some(everybody) = everybody {
         return Ok(everybody);
     }
     let (name, password) = credentials(headers).ok_or_else(Refusal::unauthenticated)?;
@@ -210,6 +216,7 @@ async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<A
     match receiver.await.map_err(|_| Refusal::lost())? {
         Verdict::Known(user) => Ok(user),
         Verdict::Wrong => Err(Refusal::unauthenticated()),
+        Verdict::Wait(wait_ms) => Err(Refusal::too_many_attempts(wait_ms)),
         Verdict::Busy => Err(busy()),
     }
 }

@@ -4,14 +4,30 @@ use super::Http;
 use super::openapi::Document;
 use axum::extract::State;
 use axum::response::Html;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use std::sync::LazyLock;
 use utoipa::OpenApi;
 
 const META: &str = "<meta charset=\"utf-8\">\
     <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
     <meta name=\"color-scheme\" content=\"light dark\">";
 const STYLE: &str = include_str!("docs.css");
+
+/// The content policy of HTML: nothing is loaded, nothing runs, and the one style is this one.
+pub(super) fn content_policy() -> &'static str {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        let style = STANDARD.encode(Sha256::digest(STYLE));
+        format!(
+            "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; \
+             frame-ancestors 'none'"
+        )
+    });
+    &POLICY
+}
 
 /// This documentation as a page.
 #[utoipa::path(

@@ -8,6 +8,7 @@ use crate::memory::{Kind, MemoryBudget};
 use crate::process;
 use crate::resp::Shared;
 use crate::resp::table::GROUPS;
+use crate::security::Security;
 use mainstay::{
     IndexInfo, OutboxFigures, PinSummary, RecordFigures, Stats, WorkFigures, WroteFigures,
 };
@@ -371,6 +372,21 @@ pub(crate) fn memory(budget: &MemoryBudget) -> Vec<Figure> {
             .is(budget.settings().total_bytes),
         Figure::counter("client_memory_refused", "Requests for more of it that were refused")
             .is(budget.refused()),
+    ]
+}
+
+/// Users and their passwords.
+pub(crate) fn security(security: &Security) -> Vec<Figure> {
+    vec![
+        Figure::counter("password_verifications", "Passwords that were verified, right or wrong")
+            .is(security.verifications()),
+        Figure::counter("login_failures", "Passwords that were wrong")
+            .is(security.login_failures()),
+        Figure::counter(
+            "login_waits",
+            "Attempts to log in that were refused because of wrong passwords before",
+        )
+        .is(security.login_waits()),
     ]
 }
 

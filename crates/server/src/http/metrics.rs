@@ -160,6 +160,7 @@ pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     ours.extend(figures::pins(&pins));
     ours.extend(figures::http(&app));
     ours.extend(figures::memory(app.memory()));
+    ours.extend(figures::security(app.security()));
     ours.extend(figures::resp(app.resp()));
     ours.extend(figures::jobs(app.jobs()));
     let page = app.metrics().page(ours).map_err(|_| Refusal::lost())?;

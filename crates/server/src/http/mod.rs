@@ -45,6 +45,7 @@ mod scratch;
 mod serve;
 mod sessions;
 mod settings;
+mod shares;
 mod slow_log;
 mod snapshots;
 mod spaces;
@@ -71,6 +72,7 @@ use clerk::Clerk;
 use feed::Hub;
 use mainstay::Database;
 use metrics::Metrics;
+use shares::UserSeats;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -100,6 +102,9 @@ struct Shared {
     metrics: Metrics,
     bodies: Arc<Semaphore>,
     slow_reads: Arc<Semaphore>,
+    slow_reads_of_users: UserSeats,
+    /// Those of the slow reads that readers of the feed may take to catch up.
+    catching_up: Arc<Semaphore>,
     transfers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
     looks: Arc<Semaphore>,
@@ -155,6 +160,8 @@ impl Http {
             metrics: Metrics::new(),
             bodies: seats(settings.bodies_limit_bytes / 1024),
             slow_reads: seats(settings.slow_reads),
+            slow_reads_of_users: UserSeats::new(&security, settings.slow_reads),
+            catching_up: seats(settings.slow_reads / 2),
             transfers: seats(settings.transfers),
             imports: seats(settings.imports),
             looks: seats(LOOKS),
@@ -265,6 +272,14 @@ impl Http {
 
     fn slow_reads(&self) -> Arc<Semaphore> {
         self.shared.slow_reads.clone()
+    }
+
+    fn slow_reads_of_users(&self) -> &UserSeats {
+        &self.shared.slow_reads_of_users
+    }
+
+    fn catching_up(&self) -> Arc<Semaphore> {
+        self.shared.catching_up.clone()
     }
 
     fn transfers(&self) -> Arc<Semaphore> {

@@ -1,4 +1,4 @@
-//! Pages in a browser, which are kept out where everybody may do everything.
+//! Pages in a browser, which are kept out unless they are of this server or a setting names their origin.
 //!
 //! ```text
 //!   a page of elsewhere asks 127.0.0.1:       Origin: https://elsewhere  --> 403
@@ -9,8 +9,13 @@
 //!
 //! A browser runs on the machine that the server trusts, and runs what strangers wrote. It says whose
 //! page asks, and by which name it came here, and no page can change either.
+//!
+//! With users the browser has a password, and sends it along with requests that a page of elsewhere makes to
+//! this server. So `Origin` and `Sec-Fetch-Site` are checked there, too. `Host` is not: such servers have names,
+//! and a page whose own name leads here gets no password, because browsers keep passwords by name.
 
 use super::refusal::{Answered, Refusal};
+use crate::security::User;
 use axum::http::header::{HOST, HeaderName, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue};
@@ -19,13 +24,20 @@ use std::net::IpAddr;
 /// What a browser says of requests that have no origin, as of images and links.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses what a page of elsewhere asks for.
-pub(crate) fn check(headers: &HeaderMap) -> Answered<()> {
-    let hosts = headers.get_all(HOST);
-    if let Some(host) = hosts.iter().find(|host| !is_address(host)) {
+/// Refuses what a page of elsewhere asks for. `everybody` is the user of a server without users; `allowed` are
+/// the origins of `http.allowed_origins`.
+pub(crate) fn check(
+    headers: &HeaderMap,
+    everybody: Option<&User>,
+    allowed: &[String],
+) -> Answered<()> {
+    let mut hosts = headers.get_all(HOST).iter().filter(|_| everybody.is_some());
+    if let Some(host) = hosts.find(|host| !is_address(host)) {
         return Err(refused(&HOST, host));
     }
-    let is_ours = |origin: &&HeaderValue| is_here(origin) || is_same(origin, headers.get(HOST));
+    let is_ours = |origin: &&HeaderValue| {
+        is_here(origin) || is_same(origin, headers.get(HOST)) || is_allowed(origin, allowed)
+    };
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_ours(origin)) {
         return Err(refused(&ORIGIN, origin));
     }
@@ -56,11 +68,21 @@ fn is_same(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
     authority_of(origin).is_some_and(|page| host.is_some_and(|host| page == *host))
 }
 
+fn is_allowed(origin: &HeaderValue, allowed: &[String]) -> bool {
+    let is_it = |allowed: &String| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes());
+    allowed.iter().any(is_it)
+}
+
+/// Whether a text is an origin as browsers send it: a scheme, a host, perhaps a port, and nothing behind it.
+pub(super) fn is_origin(text: &str) -> bool {
+    HeaderValue::from_str(text).is_ok_and(|value| authority_of(&value).is_some())
+}
+
 /// The host and port of an origin; a page without one has the origin `null`.
 fn authority_of(origin: &HeaderValue) -> Option<Authority> {
     let origin = origin.to_str().ok()?;
     let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))?;
-    rest.parse().ok()
+    rest.parse().ok().filter(|page: &Authority| !page.as_str().contains('@'))
 }
 
 fn is_localhost(authority: &Authority) -> bool {
@@ -74,8 +96,8 @@ fn ip_of(authority: &Authority) -> Option<IpAddr> {
 fn refused(header: &HeaderName, value: &HeaderValue) -> Refusal {
     let value = String::from_utf8_lossy(value.as_bytes());
     Refusal::forbidden(format!(
-        "the header {header} says {value:?}, which is not this machine, and a server without users \
-         takes nothing from pages of elsewhere: ask it as localhost or by its address, or give it users"
+        "the header {header} says {value:?}, which is not this server, and it takes nothing from pages of \
+         elsewhere: ask it as localhost or by its address, or name the page in http.allowed_origins"
     ))
 }
 
@@ -89,7 +111,31 @@ mod tests {
         for (name, text) in headers {
             all.append(name, value(text));
         }
-        check(&all).is_ok()
+        check(&all, Some(&User::everybody()), &[]).is_ok()
+    }
+
+    #[test]
+    fn an_origin_that_is_allowed_comes_in_and_no_other() {
+        let allowed = ["https://app.test:8443".to_owned()];
+        let from = |origin: &str| {
+            let headers = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_str(origin).unwrap())]);
+            check(&headers, None, &allowed).is_ok()
+        };
+        assert!(from("https://app.test:8443") && from("https://APP.test:8443"));
+        for other in ["https://app.test", "http://app.test:8443", "https://app.test:84430"] {
+            assert!(!from(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_origin_has_a_scheme_and_a_host_and_nothing_else() {
+        for origin in ["https://a.test", "http://10.0.0.7:80", "http://[::1]"] {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for other in ["a.test", "*", "null", "", "https://", "https://a.test/", "https://u@a.test"]
+        {
+            assert!(!is_origin(other), "{other}");
+        }
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub(crate) struct Refusal {
     body: Box<Problem>,
     /// The counter that the cell or record has, where a condition on it did not hold.
     counter: Option<u64>,
+    /// After how many seconds it is worth trying again.
+    retry_after: Option<u64>,
+    /// Whether the connection ends with it.
+    closes: bool,
 }
 
 /// What went wrong.
@@ -58,7 +62,15 @@ impl Refusal {
     ) -> Refusal {
         let (kind, message) = (format!("{kind:?}"), message.into());
         let error = ProblemBody { code, kind, message, position: None, keys: Vec::new() };
-        Refusal { status, body: Box::new(Problem { error }), counter: None }
+        // Most of what is not possible now is possible soon.
+        let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+        Refusal {
+            status,
+            body: Box::new(Problem { error }),
+            counter: None,
+            retry_after,
+            closes: false,
+        }
     }
 
     /// An argument that makes no sense.
@@ -120,6 +132,17 @@ impl Refusal {
         Error::new(Code::Unauthenticated, message).into()
     }
 
+    /// Too many passwords were wrong, so that the next one is not looked at before this time is over.
+    pub fn too_many_attempts(wait_ms: u64) -> Refusal {
+        let message = format!(
+            "too many wrong passwords from this address: try again in {wait_ms} ms; \
+             security.failures_per_user_and_address and security.failures_per_address are the limits"
+        );
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        let refusal = Refusal::own(status, "TooManyAttempts", ErrorKind::Unavailable, message);
+        Refusal { retry_after: Some(wait_ms.div_ceil(1000)), ..refusal }
+    }
+
     /// It is known who asks, and that they may not.
     pub fn forbidden(message: impl Into<String>) -> Refusal {
         Error::new(Code::Forbidden, message).into()
@@ -128,6 +151,11 @@ impl Refusal {
     /// Not now.
     pub fn unavailable(code: &'static str, message: impl Into<String>) -> Refusal {
         Refusal::own(StatusCode::SERVICE_UNAVAILABLE, code, ErrorKind::Unavailable, message)
+    }
+
+    /// The same, and the connection ends with it.
+    pub fn closing(self) -> Refusal {
+        Refusal { closes: true, ..self }
     }
 
     /// Writes are refused.
@@ -183,8 +211,11 @@ impl IntoResponse for Refusal {
             // Whoever guesses has to connect again.
             headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        if self.closes {
+            headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }

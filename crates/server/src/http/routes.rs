@@ -13,8 +13,11 @@ use super::{
 use crate::security::{Area, Right};
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::http::{HeaderValue, Method, header};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 /// A route: its method and its path, as the OpenAPI document writes it.
@@ -211,11 +214,45 @@ pub fn router(app: Http) -> Router {
     let pause_limit = app.settings().upload_pause_limit();
     let data = table(&app, data()).layer(RequestBodyTimeoutLayer::new(pause_limit));
     let all = data.merge(table(&app, operation()));
-    all.fallback(no_route)
+    let all = all
+        .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(app.clone(), count))
-        .layer(from_fn(leftover::finish))
-        .with_state(app)
+        .layer(from_fn(leftover::finish));
+    let all = match cross_origin(&app.settings().allowed_origins) {
+        Some(cross_origin) => all.layer(cross_origin),
+        None => all,
+    };
+    all.layer(map_response(browser_policy)).with_state(app)
+}
+
+/// The CORS layer for pages of the allowed origins. Without such origins there is none, and browsers keep all
+/// answers from pages of elsewhere.
+fn cross_origin(allowed: &[String]) -> Option<CorsLayer> {
+    let origins: Vec<HeaderValue> = allowed.iter().filter_map(|it| it.parse().ok()).collect();
+    let methods = [Method::GET, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
+    let layer = || {
+        CorsLayer::new()
+            .allow_origin(AllowOrigin::list(origins.clone()))
+            .allow_credentials(true)
+            .allow_methods(methods)
+            .allow_headers(AllowHeaders::mirror_request())
+            .expose_headers([header::ETAG])
+    };
+    (!origins.is_empty()).then(layer)
+}
+
+/// Tells browsers not to guess the type of any answer. HTML loads and runs nothing, and no other page may frame it.
+async fn browser_policy(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    if kind.starts_with(b"text/html")
+        && let Ok(policy) = HeaderValue::from_str(docs::content_policy())
+    {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
 }
 
 /// Every handler stands behind its door.

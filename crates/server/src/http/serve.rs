@@ -12,6 +12,7 @@ use super::access::Peer;
 use super::answers;
 use super::patience::Patient;
 use super::refusal::Refusal;
+use super::shares::ConnectionShare;
 use super::{Http, LOOKS, router};
 use crate::tls::{FIRST_BYTE, Tls};
 use axum::Router;
@@ -236,8 +237,10 @@ impl Talk {
         builder.max_buf_size(HEAD_LIMIT_BYTES).max_header_size(HEAD_LIMIT_BYTES);
         let (router, peer) = (TowerToHyperService::new(self.router), self.peer);
         let account = self.app.memory().connect(None);
+        let share = ConnectionShare::default();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(share.clone());
             answers::on(account.clone(), router.call(request))
         });
         // A connection that breaks concerns nobody but its client, who has noticed.
@@ -289,7 +292,7 @@ async fn tell(mut stream: TcpStream, status: &str, body: &str) -> io::Result<()>
     let length = body.len();
     let answer = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/json\r\n\
-         connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+         x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
     );
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;

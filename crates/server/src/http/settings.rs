@@ -1,8 +1,10 @@
 //! Settings of the HTTP face: data, every limit with its number.
 
+use super::origin::is_origin;
 use crate::config::Address;
 use crate::config::settings::settings;
 use crate::outbox;
+use mainstay::{Code, Error, Result};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +17,8 @@ settings! {
     pub struct Settings {
         /// Where it listens.
         pub address: Address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)).into();
+        /// Pages of other origins that may use this server from a browser, as ["https://app.example"].
+        pub allowed_origins: Vec<String> = Vec::new();
         /// The most connections at once; a further one is answered 503.
         pub connections: usize = 4096, 1..=1_000_000;
         /// How many threads run requests.
@@ -72,6 +76,17 @@ settings! {
 }
 
 impl Settings {
+    /// Checks the settings beyond their types and bounds.
+    pub fn check(&self) -> Result<()> {
+        let wrong = self.allowed_origins.iter().find(|origin| !is_origin(origin));
+        let Some(wrong) = wrong else { return Ok(()) };
+        let message = format!(
+            "http.allowed_origins has {wrong:?}, which is no origin: write a scheme, a host and a port if it is \
+             not the usual one, as in \"https://app.example\", and nothing behind it"
+        );
+        Err(Error::new(Code::InvalidOption, message))
+    }
+
     pub(super) fn header_limit(&self) -> Duration {
         Duration::from_millis(self.header_limit_ms)
     }

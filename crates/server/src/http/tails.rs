@@ -1,6 +1,7 @@
 //! Following a run: a stream of its events, or a page that waits for the first.
 
 use super::Http;
+use super::access::Asking;
 use super::extract::{Asked, Named};
 use super::feed::{self, Sending, Source, TailReader};
 use super::refusal::{Answered, Problem, Refusal};
@@ -49,6 +50,7 @@ pub(crate) struct TailArguments {
 )]
 pub(crate) async fn tail(
     State(app): State<Http>,
+    asking: Asking,
     Named(run): Named,
     Asked(asked): Asked<TailArguments>,
     headers: HeaderMap,
@@ -58,7 +60,7 @@ pub(crate) async fn tail(
     if asked.limit.is_some() && asked.wait_ms.is_none() {
         return Err(Refusal::invalid("limit is for pages: give wait_ms, too, or leave it out"));
     }
-    let seat = app.feed_readers().try_acquire_owned().map_err(|_| feed::full())?;
+    let seat = app.feed_seat(&asking)?;
     let after = feed::last_event_id(&headers)?.unwrap_or(asked.after);
     let reader = TailReader::open(&app, run, asked.branch, after).await?;
     match asked.wait_ms {

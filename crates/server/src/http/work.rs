@@ -13,13 +13,13 @@ use super::access::Asking;
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use super::repeats::Expected;
-use crate::security::{Outcome, recorded};
+use crate::security::{Outcome, User, recorded};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// A transaction and who waits for its answer.
 struct Write {
@@ -98,13 +98,20 @@ impl Http {
         let entries = recorded(audit, &asking.user, &asking.peer, &transaction);
         let (outcome, done) = match asking.user.allow(&transaction) {
             Err(denied) => (Outcome::Denied, Err(Refusal::from(denied))),
-            Ok(()) => match self.submit(transaction).await {
+            Ok(()) => match self.submit_as(&asking.user, transaction).await {
                 Ok(receipt) => (Outcome::Done, Ok(receipt)),
                 Err(refusal) => (Outcome::Failed, Err(refusal)),
             },
         };
         entries.iter().for_each(|entry| audit.record(entry, outcome));
         done
+    }
+
+    /// As a request of this user, with what it holds counted as the user's.
+    async fn submit_as(&self, user: &User, transaction: Transaction) -> Answered<Receipt> {
+        let commands = transaction.steps.iter().map(|step| &step.command);
+        self.security().admit_sessions(user, self.db(), commands)?;
+        self.submit(user.own_request(transaction)).await
     }
 
     async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
@@ -133,7 +140,18 @@ impl Http {
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        while_wanted(self.slow_reads(), work).await
+        let own = self.slow_reads_of_users().acquire().await?;
+        while_wanted(self.slow_reads(), own, work).await
+    }
+
+    /// The same for a reader of the feed that is behind. However many these are, half of the threads is left to
+    /// other reads.
+    pub(crate) async fn catch_up<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        let own = self.catching_up().acquire_owned().await.map_err(|_| Refusal::lost())?;
+        while_wanted(self.slow_reads(), Some(own), work).await
     }
 
     /// Looks at the figures of the database.
@@ -141,7 +159,7 @@ impl Http {
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        while_wanted(self.looks(), work).await
+        while_wanted(self.looks(), None, work).await
     }
 
     /// Runs an export, an import or a backup, a bounded number at once.
@@ -149,13 +167,14 @@ impl Http {
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        bounded(self.transfers(), work).await
+        bounded(self.transfers(), None, work).await
     }
 }
 
 /// The same for reads, which end early when their client has left or the server stops.
 async fn while_wanted<T: Send + 'static>(
     seats: Arc<Semaphore>,
+    own: Option<OwnedSemaphorePermit>,
     work: impl FnOnce() -> Answered<T> + Send + 'static,
 ) -> Answered<T> {
     /// Sets the flag when the answer is not awaited any more.
@@ -168,17 +187,18 @@ async fn while_wanted<T: Send + 'static>(
     let left: Arc<AtomicBool> = Arc::default();
     let _wanted = Wanted(left.clone());
     let work = move || mainstay::until_stopped(move || left.load(Ordering::Relaxed), work);
-    bounded(seats, work).await
+    bounded(seats, own, work).await
 }
 
-/// The permit is kept by the work, which goes on when its client has left.
+/// The permits are kept by the work, which goes on when its client has left.
 async fn bounded<T: Send + 'static>(
     seats: Arc<Semaphore>,
+    own: Option<OwnedSemaphorePermit>,
     work: impl FnOnce() -> Answered<T> + Send + 'static,
 ) -> Answered<T> {
     let seat = seats.acquire_owned().await.map_err(|_| Refusal::lost())?;
     let run = move || {
-        let _seat = seat;
+        let _seats = (seat, own);
         work()
     };
     tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::lost())?

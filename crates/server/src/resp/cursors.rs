@@ -2,10 +2,11 @@
 //!
 //! A client knows its place in a scan as a number; ours is a name. The newest names are kept, each
 //! under a number: one that was given so long ago that it is forgotten is an invalid cursor, and
-//! the scan begins anew.
+//! the scan begins anew. Each user has numbers of its own, and where there is no room for all, the user with
+//! the most places loses its oldest: nobody can make others begin anew.
 
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Where scans stand.
 pub struct Cursors {
@@ -15,6 +16,13 @@ pub struct Cursors {
 
 #[derive(Default)]
 struct Kept {
+    of_users: BTreeMap<String, OfUser>,
+    count: usize,
+}
+
+/// The places of one user.
+#[derive(Default)]
+struct OfUser {
     /// The number of the oldest place that is kept, less one.
     before: u64,
     names: VecDeque<String>,
@@ -26,26 +34,40 @@ impl Cursors {
         Cursors { limit: limit.max(1), kept: Mutex::default() }
     }
 
-    /// Keeps a name; gives its number.
-    pub fn keep(&self, name: String) -> u64 {
+    /// Keeps a name for a user; gives its number.
+    pub fn keep(&self, user: &str, name: String) -> u64 {
         let mut kept = self.kept.lock();
-        if kept.names.len() == self.limit {
-            kept.names.pop_front();
-            kept.before += 1;
+        if kept.count >= self.limit {
+            kept.forget_one();
         }
-        kept.names.push_back(name);
-        kept.before + kept.names.len() as u64
+        kept.count += 1;
+        let own = kept.of_users.entry(user.to_owned()).or_default();
+        own.names.push_back(name);
+        own.before + own.names.len() as u64
     }
 
-    /// The name behind which a scan goes on: none for 0, where all begin; nothing for a number that is
-    /// not known.
-    pub fn after(&self, cursor: u64) -> Option<Option<String>> {
+    /// The name behind which a scan of a user goes on: none for 0, where all begin; nothing for a number that
+    /// is not known.
+    pub fn after(&self, user: &str, cursor: u64) -> Option<Option<String>> {
         if cursor == 0 {
             return Some(None);
         }
         let kept = self.kept.lock();
-        let place = cursor.checked_sub(kept.before + 1)?;
-        kept.names.get(usize::try_from(place).ok()?).cloned().map(Some)
+        let own = kept.of_users.get(user)?;
+        let place = cursor.checked_sub(own.before + 1)?;
+        own.names.get(usize::try_from(place).ok()?).cloned().map(Some)
+    }
+}
+
+impl Kept {
+    /// Forgets the oldest place of the user with the most. Its entry stays: numbers are not given twice.
+    fn forget_one(&mut self) {
+        let most = self.of_users.values_mut().max_by_key(|own| own.names.len());
+        if let Some(own) = most.filter(|own| !own.names.is_empty()) {
+            own.names.pop_front();
+            own.before += 1;
+            self.count -= 1;
+        }
     }
 }
 
@@ -56,15 +78,35 @@ mod tests {
     #[test]
     fn places_are_found_again_until_they_are_too_old() {
         let cursors = Cursors::new(100);
-        assert_eq!(cursors.after(0), Some(None));
-        assert_eq!(cursors.after(1), None);
-        let first = cursors.keep("a".to_owned());
-        assert_eq!(cursors.after(first), Some(Some("a".to_owned())));
+        assert_eq!(cursors.after("u", 0), Some(None));
+        assert_eq!(cursors.after("u", 1), None);
+        let first = cursors.keep("u", "a".to_owned());
+        assert_eq!(cursors.after("u", first), Some(Some("a".to_owned())));
         for i in 0..100 {
-            let cursor = cursors.keep(i.to_string());
-            assert_eq!(cursors.after(cursor), Some(Some(i.to_string())));
+            let cursor = cursors.keep("u", i.to_string());
+            assert_eq!(cursors.after("u", cursor), Some(Some(i.to_string())));
         }
-        assert_eq!(cursors.after(first), None);
-        assert_eq!(cursors.after(u64::MAX), None);
+        assert_eq!(cursors.after("u", first), None);
+        assert_eq!(cursors.after("u", u64::MAX), None);
+    }
+
+    #[test]
+    fn one_user_does_not_make_the_places_of_others_forgotten() {
+        let cursors = Cursors::new(100);
+        let honest = cursors.keep("honest", "h".to_owned());
+        let first = cursors.keep("greedy", "g".to_owned());
+        for i in 0..1000 {
+            cursors.keep("greedy", i.to_string());
+        }
+        assert_eq!(cursors.after("honest", honest), Some(Some("h".to_owned())));
+        assert_eq!(cursors.after("greedy", first), None, "it forgets its own");
+        assert_eq!(cursors.kept.lock().count, 100);
+    }
+
+    #[test]
+    fn a_number_of_one_user_is_no_place_of_another() {
+        let cursors = Cursors::new(100);
+        let number = cursors.keep("a", "secret".to_owned());
+        assert_eq!(cursors.after("b", number), None);
     }
 }

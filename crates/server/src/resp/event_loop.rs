@@ -644,8 +644,12 @@ impl Loop {
         match wish {
             Wish::Work(job) => {
                 let job = work::measured(&self.shared, connection, job);
-                if let Err(done) = self.workers.take(job, done) {
-                    done(Reply::error("UNAVAILABLE too much long work is under way: try later"));
+                let user = connection.session.user.as_deref();
+                if let Err(done) = self.workers.take(user, job, done) {
+                    done(Reply::error(
+                        "UNAVAILABLE too much long work is under way: try later, or raise resp.waiting_work or \
+                         security.user_share_percent",
+                    ));
                 }
             }
             Wish::Login(login) => {

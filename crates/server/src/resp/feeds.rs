@@ -1,24 +1,31 @@
-//! Those who wait for changes: one thread looks for all of them.
+//! Those who wait for changes: one thread looks for all of them, another one reads old changes for those behind.
 //!
 //! ```text
-//!   FEED.READ WAIT   ->  the thread looks whenever revisions move  ->  one reply
-//!   FEED.WATCH       ->                                            ->  a push per change, until it goes
-//!   a revision       ->                                            ->  one reply
-//!   RUN.TAIL WAIT    ->                                            ->  one reply
+//!   FEED.READ WAIT   ->  the live thread looks whenever revisions move  ->  one reply
+//!   FEED.WATCH       ->      |  ^                                       ->  a push per change, until it goes
+//!   a revision       ->      |  | caught up                             ->  one reply
+//!   RUN.TAIL WAIT    ->      v  |                                       ->  one reply
+//!            lagging: more to look through than one slice
+//!            the lagging thread reads one slice for one reader, users take turns
 //! ```
+//!
+//! So readers of old changes, however many there are, do not make those wait who are up to date, and those of
+//! one user do not make those of another wait.
 
 use super::Shared;
 use super::reply::Reply;
-use super::shared::Seat;
+use super::shared::FeedSeat;
+use super::work::Counted;
+use crate::fair_queue::FairQueue;
 use crate::memory::{Account, Exceeded, Kind, Reservation};
 use crate::security::User;
 use mainstay::{
     CanonicalEvent, Code, Database, Error, Event, Feed, Fields, Glance, Reached, Revision, RunTail,
     Value,
 };
+use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// How long the thread waits for a change before it looks for new readers and for those whose time
@@ -27,6 +34,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// How much of the log is looked through at once, so that others come to their turn.
 const LOOK_BYTES: usize = 1 << 20;
+
+/// The same where others wait for it: on an event loop, and for a reader that is not known to be up to date.
+const FIRST_LOOK_BYTES: usize = 64 << 10;
 
 /// How large a reply becomes, but for the rest of its last transaction.
 const REPLY_BYTES: usize = 4 << 20;
@@ -78,14 +88,20 @@ pub struct Reading {
     held: Option<Reservation>,
     /// The log goes on behind what was looked through.
     more: bool,
-    _seat: Seat,
+    _seat: FeedSeat,
     /// By how many holders of this one a connection counts what it watches.
     _counted: Option<Arc<()>>,
 }
 
 impl Reading {
     /// From a place on.
-    pub fn new(feed: Feed, limit: usize, until: Until, telling: Telling, seat: Seat) -> Reading {
+    pub fn new(
+        feed: Feed,
+        limit: usize,
+        until: Until,
+        telling: Telling,
+        seat: FeedSeat,
+    ) -> Reading {
         Reading {
             feed,
             limit,
@@ -119,9 +135,18 @@ impl Reading {
         self
     }
 
-    /// What there is to tell; nothing if that has to be waited for.
+    /// Looks at the next slice of the log; the reply, unless there is something to wait for.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
-        if let Err(error) = self.look_through() {
+        self.look_at(LOOK_BYTES, now_us)
+    }
+
+    /// The same with a small slice.
+    pub fn look_briefly(&mut self, now_us: u64) -> Option<Reply> {
+        self.look_at(FIRST_LOOK_BYTES, now_us)
+    }
+
+    fn look_at(&mut self, bytes: usize, now_us: u64) -> Option<Reply> {
+        if let Err(error) = self.look_through(bytes) {
             return Some((self.telling.shape)(Err(error)));
         }
         let nothing = self.found.is_empty();
@@ -143,8 +168,7 @@ impl Reading {
 
     /// So many changes, and what else their last transaction made: whoever goes on behind its
     /// revision misses nothing.
-    fn look_through(&mut self) -> mainstay::Result<()> {
-        let mut bytes = LOOK_BYTES;
+    fn look_through(&mut self, mut bytes: usize) -> mainstay::Result<()> {
         let mut last = self.found.last().map_or(0, |event| event.revision);
         self.more = false;
         while self.wants_more() || self.feed.position() < last {
@@ -264,6 +288,14 @@ pub enum Awaited {
 }
 
 impl Awaited {
+    /// The reply, unless there is something to wait for; of the log only a small slice is looked at.
+    pub fn look_briefly(&mut self, now_us: u64) -> Option<Reply> {
+        match self {
+            Awaited::Changes(reading) => reading.look_briefly(now_us),
+            other => other.look(now_us),
+        }
+    }
+
     /// What there is to tell; nothing if that has to be waited for.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
         match self {
@@ -293,55 +325,287 @@ pub struct Reader {
     pub tell: Box<dyn Fn(Reply) + Send>,
 }
 
-/// The thread's inbox.
+/// A reader, counted while it waits.
+struct Waiting {
+    reader: Reader,
+    /// Whether it was up to date when it was looked at last.
+    live: bool,
+    _counted: Counted,
+}
+
+#[derive(Default)]
+struct State {
+    /// For the live thread.
+    arrived: Vec<Waiting>,
+    /// For the lagging thread: by user, because users take turns.
+    lagging: FairQueue<String, Waiting>,
+    ended: bool,
+}
+
+/// The state that both threads share.
+#[derive(Default)]
+struct Board {
+    state: Mutex<State>,
+    arrived: Condvar,
+    lagging: Condvar,
+}
+
+/// The way to the threads, which end with the last of these: nobody is left then who could be told.
 #[derive(Clone)]
 pub struct Feeds {
-    readers: Sender<Reader>,
+    handle: Arc<Handle>,
+    shared: Arc<Shared>,
+}
+
+struct Handle(Arc<Board>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.state.lock().ended = true;
+        self.0.arrived.notify_all();
+        self.0.lagging.notify_all();
+    }
 }
 
 impl Feeds {
-    /// Starts the thread. It ends when the last handle is dropped.
+    /// Starts the threads.
     pub fn start(shared: Arc<Shared>) -> std::io::Result<Feeds> {
-        let (readers, inbox) = channel();
-        let thread = std::thread::Builder::new().name("mainstay-feeds".to_owned());
-        thread.spawn(move || pump(&shared, &inbox))?;
-        Ok(Feeds { readers })
+        let board = Arc::new(Board::default());
+        let handle = Arc::new(Handle(board.clone()));
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        {
+            let (shared, board) = (shared.clone(), board.clone());
+            thread("mainstay-feeds").spawn(move || board.follow(&shared))?;
+        }
+        {
+            let shared = shared.clone();
+            let catch_up = move || while board.catch_up(&shared).is_some() {};
+            thread("mainstay-feeds-lagging").spawn(catch_up)?;
+        }
+        Ok(Feeds { handle, shared })
     }
 
-    /// Takes somebody on; false if the thread has ended.
-    pub fn take(&self, reader: Reader) -> bool {
-        self.readers.send(reader).is_ok()
+    /// Takes somebody on.
+    pub fn take(&self, reader: Reader) {
+        let _counted = Counted::new(&self.shared, |figures| &figures.feed_readers);
+        self.handle.0.arrive(Waiting { reader, live: false, _counted });
     }
 }
 
-fn pump(shared: &Shared, inbox: &Receiver<Reader>) {
-    let mut readers: Vec<Reader> = Vec::new();
-    loop {
-        if readers.is_empty() {
-            let Ok(reader) = inbox.recv() else { return };
-            readers.push(reader);
+impl Board {
+    fn arrive(&self, waiting: Waiting) {
+        self.state.lock().arrived.push(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// The live thread: looks for all readers that are up to date, whenever revisions move.
+    fn follow(&self, shared: &Shared) {
+        let mut live: Vec<Waiting> = Vec::new();
+        loop {
+            let Some(arrived) = self.arrived(live.is_empty()) else { return };
+            live.extend(arrived);
+            let reached = shared.db.reached();
+            let now_us = now_us(shared);
+            let (kept, behind) =
+                live.into_iter().filter_map(|it| it.looked_at(now_us)).partition(|it| it.live);
+            live = kept;
+            self.fall_behind(behind);
+            if let (false, Ok(reached)) = (live.is_empty(), reached) {
+                // Not there in time is as good: then it is looked for again.
+                let _ = shared.db.wait_to_move(reached, PAUSE);
+            }
         }
-        readers.extend(inbox.try_iter());
-        let reached = shared.db.reached();
-        // At the end everybody's time is over.
-        let now_us = if shared.waits() { shared.ticks_us() } else { u64::MAX };
-        readers.retain_mut(|reader| look(reader, now_us));
-        shared.figures.feed_readers.store(readers.len() as u64, Ordering::Relaxed);
-        let at_it = readers.iter().any(|reader| reader.awaited.is_at_it());
-        if let (false, Ok(reached)) = (at_it, reached) {
-            // Not there in time is as good: then it is looked for again.
-            let _ = shared.db.wait_to_move(reached, PAUSE);
+    }
+
+    /// Takes the readers that have arrived, and with `wait` waits for the first one; `None` at the end.
+    fn arrived(&self, wait: bool) -> Option<Vec<Waiting>> {
+        let mut state = self.state.lock();
+        while wait && state.arrived.is_empty() && !state.ended {
+            self.arrived.wait(&mut state);
         }
+        (!state.ended).then(|| std::mem::take(&mut state.arrived))
+    }
+
+    fn fall_behind(&self, behind: Vec<Waiting>) {
+        if behind.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        for waiting in behind {
+            state.lagging.push(waiting.user(), waiting);
+        }
+        self.lagging.notify_one();
+    }
+
+    /// The lagging thread: one slice for one reader, then it is the turn of the next user. Nothing at the end.
+    fn catch_up(&self, shared: &Shared) -> Option<()> {
+        let waiting = self.next_lagging()?;
+        let waiting = waiting.caught_up(now_us(shared));
+        match waiting {
+            Some(waiting) if waiting.live => self.arrive(waiting),
+            Some(waiting) => self.fall_behind(vec![waiting]),
+            None => {}
+        }
+        Some(())
+    }
+
+    fn next_lagging(&self) -> Option<Waiting> {
+        let mut state = self.state.lock();
+        while !state.ended {
+            // Those who have gone give their seats back without waiting for a turn.
+            state.lagging.retain(|waiting| waiting.reader.alive.load(Ordering::Acquire));
+            if let Some((_, waiting)) = state.lagging.pop_if(|_| true) {
+                return Some(waiting);
+            }
+            self.lagging.wait(&mut state);
+        }
+        None
     }
 }
 
-/// Tells a reader what there is; false when it need not be looked for any more.
-fn look(reader: &mut Reader, now_us: u64) -> bool {
-    if !reader.alive.load(Ordering::Acquire) {
-        return false;
+/// The time; at the end everybody's time is over.
+fn now_us(shared: &Shared) -> u64 {
+    if shared.waits() { shared.ticks_us() } else { u64::MAX }
+}
+
+impl Waiting {
+    fn user(&self) -> String {
+        match &self.reader.awaited {
+            Awaited::Changes(reading) => {
+                reading.user.as_ref().map_or_else(String::new, |user| user.name().to_owned())
+            }
+            _ => String::new(),
+        }
     }
-    let Some(reply) = reader.awaited.look(now_us) else { return true };
-    let failed = reply.is_error();
-    (reader.tell)(reply);
-    !failed && reader.awaited.goes_on()
+
+    /// Tells a reader what there is, on the live thread; nothing when it need not be looked for any more.
+    fn looked_at(self, now_us: u64) -> Option<Waiting> {
+        let briefly = !self.live;
+        self.told(
+            |awaited| {
+                if briefly { awaited.look_briefly(now_us) } else { awaited.look(now_us) }
+            },
+        )
+    }
+
+    /// The same in a whole slice, on the lagging thread.
+    fn caught_up(self, now_us: u64) -> Option<Waiting> {
+        self.told(|awaited| awaited.look(now_us))
+    }
+
+    fn told(mut self, look: impl FnOnce(&mut Awaited) -> Option<Reply>) -> Option<Waiting> {
+        let Reader { awaited, alive, tell } = &mut self.reader;
+        if !alive.load(Ordering::Acquire) {
+            return None;
+        }
+        let reply = look(awaited);
+        self.live = !awaited.is_at_it();
+        let Some(reply) = reply else { return Some(self) };
+        let failed = reply.is_error();
+        tell(reply);
+        (!failed && awaited.goes_on()).then_some(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::Settings;
+    use mainstay::Filter;
+    use std::sync::mpsc::{Receiver, channel};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Shows the keys that were found, whatever else is in a change.
+    const KEYS: Telling = Telling { shape: keys, values: false, place: false };
+
+    fn keys(read: mainstay::Result<Found>) -> Reply {
+        let found = read.map(|found| found.events.into_iter().map(|event| Reply::text(event.key)));
+        found.map_or_else(Reply::from, |keys| Reply::Array(keys.collect()))
+    }
+
+    /// The reply that has this key and no other.
+    fn told(key: &str) -> String {
+        format!("{:?}", Reply::Array(vec![Reply::text(key.to_owned())]))
+    }
+
+    struct World {
+        shared: Arc<Shared>,
+        feeds: Feeds,
+    }
+
+    impl World {
+        /// With a log that takes many slices to be looked through.
+        fn new() -> World {
+            let shared = Shared::new(Database::memory().unwrap(), Settings::default());
+            let value = "x".repeat(64 << 10);
+            for _ in 0..64 {
+                shared.db.cells().set("old", value.as_str()).unwrap();
+            }
+            World { feeds: Feeds::start(shared.clone()).unwrap(), shared }
+        }
+
+        /// Somebody who waits for one key from a revision on, and does `then` before it goes on.
+        fn reader(
+            &self,
+            key: &str,
+            after: Revision,
+            until: Until,
+            then: impl Fn() + Send + 'static,
+        ) -> Receiver<String> {
+            let filter = Filter { key: Some(key.to_owned()), ..Filter::default() };
+            let feed = self.shared.db.watch(filter, after).unwrap();
+            let user = self.shared.security.stranger();
+            let seat = self.shared.feed_seat(user.as_ref()).unwrap();
+            let reading = Reading::new(feed, 100, until, KEYS, seat).told_to(user);
+            let (sender, receiver) = channel();
+            let tell = Box::new(move |reply: Reply| {
+                let _ = sender.send(format!("{reply:?}"));
+                then();
+            });
+            let alive = Arc::new(AtomicBool::new(true));
+            let awaited = Awaited::Changes(Box::new(reading));
+            self.feeds.take(Reader { awaited, alive, tell });
+            receiver
+        }
+    }
+
+    /// The laggard holds its thread until the live reader was told.
+    #[test]
+    fn who_is_up_to_date_does_not_wait_for_those_who_are_behind() {
+        let world = World::new();
+        world.shared.db.cells().set("last", 1).unwrap();
+        let (let_go, gate) = channel::<()>();
+        let hold = move || {
+            let _ = gate.recv_timeout(PATIENCE);
+        };
+        let behind = world.reader("last", 0, Until::Gone, hold);
+        assert_eq!(behind.recv_timeout(PATIENCE).unwrap(), told("last"), "it is held from here on");
+        let live = world.reader("new", world.shared.db.revision(), Until::Gone, || {});
+        world.shared.db.cells().set("new", 1).unwrap();
+        let reply = live.recv_timeout(PATIENCE / 2);
+        drop(let_go);
+        assert_eq!(reply.unwrap(), told("new"));
+    }
+
+    #[test]
+    fn who_has_caught_up_is_told_of_what_comes() {
+        let world = World::new();
+        let reader = world.reader("new", 0, Until::Gone, || {});
+        for _ in 0..3 {
+            world.shared.db.cells().set("new", 1).unwrap();
+            assert_eq!(reader.recv_timeout(PATIENCE).unwrap(), told("new"));
+        }
+    }
+
+    #[test]
+    fn everybody_is_answered_at_the_end_and_gives_the_seat_back() {
+        let world = World::new();
+        let once = || Until::Once { deadline_us: u64::MAX - 1 };
+        let all: Vec<_> = (0..20).map(|_| world.reader("none", 0, once(), || {})).collect();
+        world.shared.stop_waiting();
+        for reader in all {
+            assert_eq!(reader.recv_timeout(PATIENCE).unwrap(), "Array([])");
+        }
+    }
 }

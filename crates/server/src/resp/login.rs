@@ -10,7 +10,7 @@
 use super::commands::connection::{Greeting, greet};
 use super::reply::{OK, Reply};
 use super::session::{Handled, Session};
-use crate::security::{Outcome, Secret, User, Verdict};
+use crate::security::{Outcome, Resource, Secret, User, Verdict};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -54,13 +54,28 @@ impl Session {
     pub fn settle(&mut self, login: Login, verdict: Verdict) -> Handled {
         match verdict {
             Verdict::Known(user) => {
+                let limit = self.shared.settings.connections;
+                // The one that it has would be counted beside it.
+                self.connection_share = None;
+                let share = match user.share(Resource::RespConnections, limit) {
+                    Ok(share) => share,
+                    Err(error) => {
+                        self.become_user(None);
+                        return Handled::Close(Reply::error(format!("UNAVAILABLE {error}")));
+                    }
+                };
                 self.become_user(Some(user));
+                self.connection_share = Some(share);
                 Handled::Reply(match login.greeting {
                     Some(greeting) => greet(self, greeting),
                     None => OK,
                 })
             }
             Verdict::Wrong => self.wrong(),
+            Verdict::Wait(wait_ms) => Handled::Reply(Reply::error(format!(
+                "UNAVAILABLE too many wrong passwords from this address: try again in {wait_ms} ms; \
+                 security.failures_per_user_and_address and security.failures_per_address are the limits"
+            ))),
             Verdict::Busy => Handled::Reply(Reply::error(
                 "UNAVAILABLE too many are authenticating at the moment: try again later",
             )),
@@ -85,6 +100,7 @@ impl Session {
         }
         self.account = self.account.of_user(user.as_ref().map(|user| user.name()));
         self.user = user;
+        self.connection_share = None;
         self.watches = Arc::new(());
         self.watched.clear();
         self.alive.store(false, Ordering::Release);

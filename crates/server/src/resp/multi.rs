@@ -7,7 +7,7 @@ use super::orders::{self, Turn};
 use super::plan::{Plan, Promise, too_many_commands, unexpected};
 use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
-use super::table::{Run, Spec};
+use super::table::{Asker, Run, Spec};
 use crate::jobs::Order;
 use crate::security::{Denied, User};
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
@@ -103,7 +103,7 @@ impl Multi {
             self.spoilt = true;
             return Ok(not_inside_multi(spec));
         }
-        if let Some(plan) = spec.run.plan(shared, words) {
+        if let Some(plan) = spec.run.plan(&Asker { shared, user: user.name() }, words) {
             if matches!(&plan, Err(reply) if *reply == no_waiting()) {
                 self.spoilt = true;
                 return Ok(no_waiting());

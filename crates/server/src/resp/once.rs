@@ -14,7 +14,7 @@ use super::arguments::{Arguments, syntax_error, understood};
 use super::plan::{Plan, Promise, unexpected};
 use super::reply::Reply;
 use super::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user, not_inside};
-use super::table::{self, Group, Run, Spec};
+use super::table::{self, Asker, Group, Run, Spec};
 use mainstay::{ErrorKind, Receipt, Result, SessionRequest, Transaction};
 
 /// A reply to a request of a session.
@@ -132,7 +132,10 @@ fn planned(
     }
     let plan = match spec.run {
         Run::Change(read) => read(session, words)?,
-        run => run.plan(&session.shared, words).unwrap_or_else(|| Err(unexpected()))?,
+        run => {
+            let asker = Asker { shared: &session.shared, user: user.name() };
+            run.plan(&asker, words).unwrap_or_else(|| Err(unexpected()))?
+        }
     };
     match (plan.at, spec.run) {
         _ if plan.once_only => Err(no_part("SESSION.DO", &spec.name.to_uppercase())),

@@ -20,12 +20,12 @@ use super::plan::{Plan, Promise};
 use super::reply::{Protocol, Reply};
 use super::request::Limits;
 use super::rights;
-use super::table::{self, Elsewhere, Group, Run, Spec};
+use super::table::{self, Asker, Elsewhere, Group, Run, Spec};
 use super::tally::Tally;
 use super::tasks::Task;
 use crate::jobs::Order;
 use crate::memory::{Account, Exceeded};
-use crate::security::{Denied, User};
+use crate::security::{Denied, Share, User};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Durability, Error,
@@ -57,6 +57,8 @@ pub struct Session {
     pub peer: String,
     /// Who that is; nobody before they have authenticated.
     pub user: Option<Arc<User>>,
+    /// Its place among the connections of this user.
+    pub connection_share: Option<Share>,
     /// How many wrong passwords it has given.
     pub failures: u32,
     /// Cleared when it is gone, and when it becomes another user: feeds that it watches end then.
@@ -187,6 +189,11 @@ impl<'a> Call<'a> {
         self.shared().db.moment(&self.session.branch, At::Latest)
     }
 
+    /// The name of its user; none before it is known.
+    pub fn user_name(&self) -> &str {
+        self.session.user.as_ref().map_or("", |user| user.name())
+    }
+
     /// The kinds of state that its user may read.
     pub fn kinds(&self) -> SmallVec<[Contract; 2]> {
         rights::kinds(self.session.user.as_deref())
@@ -203,6 +210,7 @@ impl Session {
             peer,
             account: account.of_user(user.as_ref().map(|user| user.name())),
             user,
+            connection_share: None,
             failures: 0,
             alive: Arc::new(AtomicBool::new(true)),
             protocol: Protocol::Two,
@@ -274,7 +282,8 @@ impl Session {
         if let (Run::Whole(_, run), None) = (spec.run, &self.open) {
             return self.elsewhere(run, words, pending);
         }
-        if let Some(plan) = spec.run.plan(&self.shared, words) {
+        let user = self.user.as_ref().map_or("", |user| user.name());
+        if let Some(plan) = spec.run.plan(&Asker { shared: &self.shared, user }, words) {
             return match plan.and_then(|plan| self.allowed(spec, plan)) {
                 Ok(plan) => self.planned(spec, plan, pending),
                 Err(reply) => Handled::Reply(reply),
@@ -387,7 +396,11 @@ impl Session {
     pub fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
         plan.check_size()?;
         let user = self.user.as_ref().ok_or_else(no_user)?;
-        spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))
+        let plan = spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))?;
+        let Shared { security, db, .. } = &*self.shared;
+        let admitted = security.admit_sessions(user, db, plan.commands.iter());
+        admitted.map_err(|error| Reply::error(format!("UNAVAILABLE {error}")))?;
+        Ok(plan)
     }
 
     /// An order, if the user may give it.

@@ -9,7 +9,7 @@ use super::slow_log::SlowLog;
 use super::tally::{Figures, Tally};
 use crate::jobs::Desk;
 use crate::memory::{Face, MemoryBudget};
-use crate::security::{self, Security};
+use crate::security::{self, Resource, Security, Share, User};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -57,6 +57,12 @@ pub struct Shared {
 /// A connection's place among those there may be, from the moment it is accepted; free again when it is
 /// dropped.
 pub type Seat = Arc<()>;
+
+/// The place of a reader of the feed, among all and among those of its user; free again when it is dropped.
+pub struct FeedSeat {
+    _seat: Seat,
+    _share: Option<Share>,
+}
 
 /// What a request may be before it is known who asks.
 fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
@@ -183,11 +189,16 @@ impl Shared {
 
     /// A place for one more reader of the feed: each has a file open. Two who ask at once may both get
     /// the last one, which does no harm.
-    pub fn feed_seat(&self) -> Result<Seat, Reply> {
-        match Arc::strong_count(&self.feed_seats) - 1 < self.settings.feed_readers {
-            true => Ok(self.feed_seats.clone()),
-            false => Err(Reply::error("UNAVAILABLE too many read the feed: try later")),
+    pub fn feed_seat(&self, user: Option<&Arc<User>>) -> Result<FeedSeat, Reply> {
+        let limit = self.settings.feed_readers;
+        if Arc::strong_count(&self.feed_seats) > limit {
+            return Err(Reply::error(
+                "UNAVAILABLE too many read the feed: try later, or raise resp.feed_readers",
+            ));
         }
+        let share = user.map(|user| user.share(Resource::RespFeedReaders, limit)).transpose();
+        let share = share.map_err(|error| Reply::error(format!("UNAVAILABLE {error}")))?;
+        Ok(FeedSeat { _seat: self.feed_seats.clone(), _share: share })
     }
 
     /// How many clients are connected.

@@ -143,7 +143,7 @@ pub enum Run {
     Change(fn(&Session, &[&[u8]]) -> Result<Plan, Reply>),
     /// A plan where there is a transaction to be part of; elsewhere it goes through more than one transaction could, or
     /// waits.
-    Whole(fn(&Shared, &[&[u8]]) -> Result<Plan, Reply>, Elsewhere),
+    Whole(fn(&Asker<'_>, &[&[u8]]) -> Result<Plan, Reply>, Elsewhere),
     /// An order to jobs and locks, to be run wherever the session stands.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
     /// The revision that is read: a transaction's own, or the newest.
@@ -158,6 +158,15 @@ pub enum Run {
     Direct(fn(&mut Call<'_>, Pending) -> Handled),
     /// It takes a while.
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
+}
+
+/// The server and the user that a plan is made for.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    /// What all connections share.
+    pub shared: &'a Shared,
+    /// The name of the user.
+    pub user: &'a str,
 }
 
 /// How a command is run where there is no transaction that it is part of.
@@ -187,12 +196,13 @@ impl Run {
     }
 
     /// The plan that words come to, where a command has one.
-    pub fn plan(&self, shared: &Shared, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
+    pub fn plan(&self, asker: &Asker<'_>, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
+        let shared = asker.shared;
         match self {
             Run::Data(plan) | Run::Pieces(plan, _) => Some(plan(words)),
             Run::Kept(plan) => Some(plan(shared.jobs.keys(), words)),
             Run::Sent(plan) => Some(plan(&shared.settings.outbox, words)),
-            Run::Whole(plan, _) => Some(plan(shared, words)),
+            Run::Whole(plan, _) => Some(plan(asker, words)),
             _ => None,
         }
     }

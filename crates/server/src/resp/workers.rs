@@ -1,55 +1,202 @@
 //! Workers: threads for work that would hold an event loop up.
+//!
+//! ```text
+//!   take --> queue, whose users take turns --> thread: the next user with less than its share of the threads
+//! ```
 
 use super::session::Job;
-use parking_lot::Mutex;
+use crate::fair_queue::FairQueue;
+use crate::security::User;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 /// Work, and what is done with its reply.
 struct Task {
     job: Job,
-    done: Box<dyn FnOnce(super::Reply) + Send>,
+    done: Done,
+}
+
+type Done = Box<dyn FnOnce(super::Reply) + Send>;
+
+/// Whose work it is: how many tasks of this user may wait, and how many may run.
+#[derive(Clone, Debug, PartialEq)]
+struct Owner {
+    user: String,
+    waiting_share: usize,
+    running_share: usize,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: FairQueue<Owner, Task>,
+    /// How many tasks of each user run; of nobody who has none.
+    running: BTreeMap<String, usize>,
+    /// No further work comes.
+    ended: bool,
+}
+
+struct Queue {
+    threads: usize,
+    waiting_limit: usize,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
 /// Threads that do long work. They end when the last handle is dropped and all work is done.
 #[derive(Clone)]
 pub struct Workers {
-    tasks: SyncSender<Task>,
+    handle: Arc<Handle>,
+}
+
+struct Handle(Arc<Queue>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.state.lock().ended = true;
+        self.0.changed.notify_all();
+    }
 }
 
 impl Workers {
     /// So many threads, for which so much work may wait.
     pub fn start(count: usize, waiting_limit: usize) -> std::io::Result<Workers> {
-        let (tasks, waiting) = sync_channel(waiting_limit);
-        let waiting = Arc::new(Mutex::new(waiting));
-        for _ in 0..count.max(1) {
-            let waiting = waiting.clone();
+        let threads = count.max(1);
+        let (state, changed) = (Mutex::default(), Condvar::new());
+        let queue = Arc::new(Queue { threads, waiting_limit, state, changed });
+        // If a thread cannot be had, those before it end with this.
+        let handle = Arc::new(Handle(queue.clone()));
+        for _ in 0..threads {
+            let queue = queue.clone();
             let thread = std::thread::Builder::new().name("mainstay-worker".to_owned());
-            thread.spawn(move || work(&waiting))?;
+            thread.spawn(move || while queue.work() {})?;
         }
-        Ok(Workers { tasks })
+        Ok(Workers { handle })
     }
 
-    /// Has work done; gives `done` back if there is too much of it already.
+    /// Has work done; gives `done` back if there is too much of it already, of all users or of this one.
     pub fn take(
         &self,
+        user: Option<&User>,
         job: Job,
         done: impl FnOnce(super::Reply) + Send + 'static,
-    ) -> Result<(), Box<dyn FnOnce(super::Reply) + Send>> {
+    ) -> Result<(), Done> {
+        let queue = &self.handle.0;
+        let owner = queue.owner(user);
         let task = Task { job, done: Box::new(done) };
-        self.tasks.try_send(task).map_err(|error| match error {
-            TrySendError::Full(task) | TrySendError::Disconnected(task) => task.done,
-        })
+        let mut state = queue.state.lock();
+        let is_full = state.waiting.len() >= queue.waiting_limit
+            || state.waiting.len_of(&owner) >= owner.waiting_share;
+        if is_full {
+            return Err(task.done);
+        }
+        state.waiting.push(owner, task);
+        queue.changed.notify_one();
+        Ok(())
     }
 }
 
-fn work(waiting: &Mutex<Receiver<Task>>) {
-    loop {
-        let task = waiting.lock().recv();
-        let Ok(Task { job, done }) = task else { return };
+impl Queue {
+    fn owner(&self, user: Option<&User>) -> Owner {
+        let share = |limit| user.map_or(limit, |user| user.share_of(limit));
+        Owner {
+            user: user.map_or_else(String::new, |user| user.name().to_owned()),
+            waiting_share: share(self.waiting_limit),
+            running_share: share(self.threads),
+        }
+    }
+
+    /// Does the next task; false when there will be none.
+    fn work(&self) -> bool {
+        let Some((owner, Task { job, done })) = self.next() else { return false };
         let reply = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        self.is_done(&owner);
         done(reply.unwrap_or_else(|_| {
             super::Reply::error("ERR the command failed in a way that is a fault of the server")
         }));
+        true
+    }
+
+    fn next(&self) -> Option<(Owner, Task)> {
+        let mut state = self.state.lock();
+        loop {
+            let State { waiting, running, ended } = &mut *state;
+            let runs = |owner: &Owner| running.get(&owner.user).copied().unwrap_or(0);
+            if let Some(next) = waiting.pop_if(|owner| runs(owner) < owner.running_share) {
+                *running.entry(next.0.user.clone()).or_default() += 1;
+                return Some(next);
+            }
+            if *ended && waiting.is_empty() {
+                return None;
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn is_done(&self, owner: &Owner) {
+        let mut state = self.state.lock();
+        if let Some(count) = state.running.get_mut(&owner.user) {
+            *count -= 1;
+            if *count == 0 {
+                state.running.remove(&owner.user);
+            }
+        }
+        // A task of this user may have waited for its share, and threads for the end.
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resp::Reply;
+    use crate::security::Security;
+    use std::sync::mpsc::{Sender, channel};
+    use std::time::Duration;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn users() -> [Arc<User>; 2] {
+        let names = ["greedy", "honest"];
+        let security = Security::of(&names);
+        names.map(|name| security.user(name))
+    }
+
+    /// Work that waits to be let go.
+    fn held(workers: &Workers, user: &User) -> Option<Sender<()>> {
+        let (sender, receiver) = channel::<()>();
+        let job = Box::new(move || {
+            let _ = receiver.recv();
+            Reply::Status("OK")
+        });
+        workers.take(Some(user), job, |_| {}).ok().map(|()| sender)
+    }
+
+    fn is_done(workers: &Workers, user: &User) -> bool {
+        let (sender, receiver) = channel();
+        let done = move |_: Reply| {
+            let _ = sender.send(());
+        };
+        let taken = workers.take(Some(user), Box::new(|| Reply::Status("OK")), done);
+        taken.is_ok() && receiver.recv_timeout(PATIENCE).is_ok()
+    }
+
+    #[test]
+    fn a_user_with_much_long_work_leaves_some_threads_and_some_places_to_others() {
+        let workers = Workers::start(2, 8).unwrap();
+        let [greedy, honest] = users();
+        let work: Vec<_> = std::iter::from_fn(|| held(&workers, &greedy)).take(20).collect();
+        assert!((4..=5).contains(&work.len()), "one runs and four wait: {}", work.len());
+        assert!(is_done(&workers, &honest), "one thread is left to it");
+        drop(work);
+        assert!(is_done(&workers, &greedy), "its turn comes again");
+    }
+
+    #[test]
+    fn work_that_panics_gives_its_thread_back() {
+        let workers = Workers::start(1, 8).unwrap();
+        let [greedy, honest] = users();
+        workers.take(Some(&greedy), Box::new(|| panic!("on purpose")), |_| {}).ok().unwrap();
+        assert!(is_done(&workers, &greedy) && is_done(&workers, &honest));
     }
 }

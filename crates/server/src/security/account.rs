@@ -39,13 +39,26 @@ impl Accounts {
             return Ok(Accounts::none());
         }
         let mut by_name = BTreeMap::new();
+        // One user alone has nobody to leave something to.
+        let percent = if settings.users.len() > 1 { settings.user_share_percent } else { 100 };
         for user in &settings.users {
-            if by_name.insert(user.name.clone(), account(user)?).is_some() {
+            if by_name.insert(user.name.clone(), account(user, percent)?).is_some() {
                 return Err(wrong(user, "stands there twice: names are for one user each"));
             }
         }
         let remembered = Some(Remembered::new(settings.remember_ms)?);
         Ok(Accounts { by_name, remembered, ..Accounts::none() })
+    }
+
+    #[cfg(test)]
+    pub fn user(&self, name: &str) -> Option<Arc<User>> {
+        self.by_name.get(name).map(|account| account.user.clone())
+    }
+
+    /// The part of a limit that is one user's.
+    pub fn share_of(&self, limit: usize) -> usize {
+        let first = self.by_name.values().next();
+        first.map_or(limit, |account| account.user.share_of(limit))
     }
 
     pub fn names(&self) -> Vec<&str> {
@@ -91,7 +104,7 @@ impl Accounts {
     }
 }
 
-fn account(settings: &UserSettings) -> Result<Account> {
+fn account(settings: &UserSettings, share_percent: u32) -> Result<Account> {
     check_name(settings)?;
     let hash = Hash::read(&settings.password_hash).map_err(|why| {
         let message = format!(
@@ -113,8 +126,8 @@ fn account(settings: &UserSettings) -> Result<Account> {
         return Err(wrong(settings, message));
     }
     let prefixes = Prefixes::new(settings.prefixes.clone());
-    let user = Arc::new(User::new(settings.name.clone(), rights, prefixes));
-    Ok(Account { user, hash, place: Place::default() })
+    let user = User::new(settings.name.clone(), rights, prefixes).with_share(share_percent);
+    Ok(Account { user: Arc::new(user), hash, place: Place::default() })
 }
 
 /// A name goes through Basic authentication, `CLIENT LIST` and the record without being escaped.

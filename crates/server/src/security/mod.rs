@@ -16,13 +16,16 @@
 
 mod account;
 mod audit;
+mod login_backoff;
 mod password;
 mod prefixes;
 mod remembered;
 mod right;
 mod secret;
 mod served;
+mod session_shares;
 mod settings;
+mod shares;
 mod user;
 mod verifiers;
 mod waist;
@@ -35,12 +38,15 @@ pub use right::{Area, Right};
 pub use secret::Secret;
 pub use served::{Wanted, recorded_question};
 pub use settings::{Settings, UserSettings};
+pub use shares::{Resource, Share, ShareExhausted};
 pub use user::{Denied, User};
 pub use verifiers::Verdict;
 pub use waist::{administrative, recorded};
 
 use account::Accounts;
-use mainstay::Result;
+use login_backoff::LoginBackoff;
+use mainstay::{Command, Database, Result, SESSION_LIMIT};
+use session_shares::SessionShares;
 use std::sync::Arc;
 use verifiers::Verifiers;
 
@@ -54,6 +60,8 @@ pub struct Security {
     /// Who everybody is, where there are no users.
     everybody: Option<Arc<User>>,
     verifiers: Option<Verifiers>,
+    backoff: Arc<LoginBackoff>,
+    session_shares: SessionShares,
     audit: Arc<Audit>,
 }
 
@@ -64,7 +72,16 @@ impl Security {
         let accounts = Arc::new(Accounts::none());
         let everybody = Some(Arc::new(User::everybody()));
         let audit = Arc::new(Audit::none());
-        Arc::new(Security { settings, accounts, everybody, verifiers: None, audit })
+        let backoff = Arc::new(LoginBackoff::new(&settings));
+        Arc::new(Security {
+            settings,
+            accounts,
+            everybody,
+            verifiers: None,
+            backoff,
+            session_shares: SessionShares::new(SESSION_LIMIT),
+            audit,
+        })
     }
 
     /// As the settings say; what is wrong in them is an error that names it.
@@ -78,12 +95,40 @@ impl Security {
             false => Some(Verifiers::start(settings, &accounts)?),
         };
         let settings = settings.clone();
-        Ok(Arc::new(Security { settings, accounts, everybody, verifiers, audit }))
+        let backoff = Arc::new(LoginBackoff::new(&settings));
+        let session_shares = SessionShares::new(SESSION_LIMIT);
+        Ok(Arc::new(Security {
+            settings,
+            accounts,
+            everybody,
+            verifiers,
+            backoff,
+            session_shares,
+            audit,
+        }))
     }
 
     /// Whether whoever connects has to say who they are.
     pub fn asks(&self) -> bool {
         self.everybody.is_none()
+    }
+
+    /// The part of a limit that is one user's.
+    pub fn share_of(&self, limit: usize) -> usize {
+        match &self.everybody {
+            Some(_) => limit,
+            None => self.accounts.share_of(limit),
+        }
+    }
+
+    /// Counts the sessions that commands of a user open, which are at most its share.
+    pub fn admit_sessions<'c>(
+        &self,
+        user: &User,
+        db: &Database,
+        commands: impl Iterator<Item = &'c Command>,
+    ) -> std::result::Result<(), ShareExhausted> {
+        self.session_shares.admit(user, db, commands)
     }
 
     /// Who somebody is before they have said it: nobody, where they are asked.
@@ -99,6 +144,25 @@ impl Security {
     /// The record of what was administered.
     pub fn audit(&self) -> &Audit {
         &self.audit
+    }
+
+    /// With users of these names, who may do nothing.
+    #[cfg(test)]
+    pub(crate) fn of(names: &[&str]) -> Arc<Security> {
+        let hash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo";
+        let user = |name: &&str| UserSettings {
+            name: (*name).to_owned(),
+            password_hash: Secret::new(hash),
+            ..UserSettings::default()
+        };
+        let users = names.iter().map(user).collect();
+        Security::new(&Settings { users, ..Settings::default() }).unwrap()
+    }
+
+    /// The user of this name.
+    #[cfg(test)]
+    pub(crate) fn user(&self, name: &str) -> Arc<User> {
+        self.accounts.user(name).unwrap()
     }
 
     /// The names of all users, in order.
@@ -124,7 +188,18 @@ impl Security {
         done: impl FnOnce(Verdict) + Send + 'static,
     ) {
         let (audit, entry) = (self.audit.clone(), self.login(&name, peer));
+        if let Some(wait_ms) = self.backoff.wait_ms(&name, peer) {
+            let verdict = Verdict::Wait(wait_ms);
+            audit.record(&entry, verdict.outcome());
+            return done(verdict);
+        }
+        let (backoff, user, from) = (self.backoff.clone(), name.clone(), peer.to_owned());
         let told = move |verdict: Verdict| {
+            match &verdict {
+                Verdict::Known(_) => backoff.succeeded(&user, &from),
+                Verdict::Wrong => backoff.failed(&user, &from),
+                Verdict::Busy | Verdict::Wait(_) => {}
+            }
             audit.record(&entry, verdict.outcome());
             done(verdict);
         };
@@ -138,6 +213,16 @@ impl Security {
     pub fn login(&self, name: &str, peer: &str) -> Entry {
         let user = Some(name).filter(|name| self.accounts.knows(name));
         Entry::new(user, peer, "auth", [""; 0])
+    }
+
+    /// How many passwords were wrong.
+    pub fn login_failures(&self) -> u64 {
+        self.backoff.failures()
+    }
+
+    /// How many attempts had to wait because of earlier wrong passwords.
+    pub fn login_waits(&self) -> u64 {
+        self.backoff.refusals()
     }
 
     /// How many passwords were verified, right or wrong.

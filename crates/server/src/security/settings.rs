@@ -20,6 +20,17 @@ settings! {
         pub attempts_waiting: usize = 128, 1..=100_000;
         /// After so many wrong passwords a connection is closed.
         pub failures_per_connection: u32 = 5, 1..=1_000_000;
+        /// After so many wrong passwords for one user from one address, further ones from there have to wait.
+        pub failures_per_user_and_address: u32 = 10, 1..=1_000_000;
+        /// The same for one address, whichever user it says it is.
+        pub failures_per_address: u32 = 100, 1..=1_000_000;
+        /// How long the first of them waits; each further one waits twice as long.
+        pub failure_wait_ms: u64 = 1_000, 0..=86_400_000;
+        /// The longest of these waits.
+        pub failure_wait_limit_ms: u64 = 60_000, 0..=86_400_000;
+        /// How much of the connections, feed readers, sessions and long work one user may hold, in percent, where
+        /// there is more than one user.
+        pub user_share_percent: u32 = 50, 1..=100;
         /// How long a connection may take until it has authenticated.
         pub login_limit_ms: u64 = 10_000, 1..=86_400_000;
         /// How long a verified password is remembered, so that it is not verified for every request.

@@ -3,6 +3,7 @@
 use super::DEFAULT_USER;
 use super::prefixes::Prefixes;
 use super::right::{Right, Rights};
+use super::shares::Held;
 use std::fmt;
 
 /// A user. It never changes: a connection keeps the one it has authenticated as.
@@ -12,6 +13,9 @@ pub struct User {
     rights: Rights,
     prefixes: Prefixes,
     unlimited: bool,
+    /// Set where the server has no users, so that nothing is kept apart.
+    everybody: bool,
+    pub(super) held: Held,
 }
 
 /// What a user may not do, and why.
@@ -38,12 +42,23 @@ impl fmt::Display for Denied {
 impl User {
     pub(super) fn new(name: String, rights: Rights, prefixes: Prefixes) -> User {
         let unlimited = rights == Rights::ALL && prefixes.hold_everything();
-        User { name, rights, prefixes, unlimited }
+        User { name, rights, prefixes, unlimited, everybody: false, held: Held::new(100) }
+    }
+
+    /// The same with a share of so many in a hundred.
+    pub(super) fn with_share(self, percent: u32) -> User {
+        User { held: Held::new(percent), ..self }
     }
 
     /// Everybody, where nobody is asked.
     pub fn everybody() -> User {
-        User::new(DEFAULT_USER.to_owned(), Rights::ALL, Prefixes::everything())
+        let user = User::new(DEFAULT_USER.to_owned(), Rights::ALL, Prefixes::everything());
+        User { everybody: true, ..user }
+    }
+
+    /// Whether the server has no users, and this one stands for all of its clients.
+    pub fn is_everybody(&self) -> bool {
+        self.everybody
     }
 
     /// Its name.

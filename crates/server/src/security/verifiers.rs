@@ -24,6 +24,8 @@ pub enum Verdict {
     Wrong,
     /// Too many attempts wait already.
     Busy,
+    /// Too many passwords were wrong before: the next one is looked at after so many milliseconds.
+    Wait(u64),
 }
 
 impl Verdict {
@@ -32,7 +34,7 @@ impl Verdict {
         match self {
             Verdict::Known(_) => Outcome::Done,
             Verdict::Wrong => Outcome::Wrong,
-            Verdict::Busy => Outcome::Busy,
+            Verdict::Busy | Verdict::Wait(_) => Outcome::Busy,
         }
     }
 }

@@ -13,9 +13,9 @@ use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
-    BranchCommand, CellCommand, Command, Contract, Guard, HashCommand, IndexCommand, KeyCommand,
-    Name, OutboxCommand, RecordCommand, RunCommand, SessionCommand, StateCommand, StringCommand,
-    SystemCommand, Transaction,
+    BranchCommand, CellCommand, Command, Contract, ExpireOnly, Guard, HashCommand, IndexCommand,
+    KeyCommand, Name, OutboxCommand, RecordCommand, Request, RunCommand, SessionCommand,
+    StateCommand, StringCommand, SystemCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -43,6 +43,18 @@ impl User {
         let otherwise = transaction.otherwise.iter().flatten();
         let mut steps = transaction.steps.iter().chain(otherwise);
         steps.try_for_each(|step| self.allow_command(&step.command))
+    }
+
+    /// Makes the name of a request the user's own: another user who chooses the same name neither gets the
+    /// kept answer nor collides with it. A server without users keeps names as they are, as its older receipts
+    /// are kept.
+    pub fn own_request(&self, mut transaction: Transaction) -> Transaction {
+        if let Some(Request::Named(id)) = &mut transaction.request
+            && !self.is_everybody()
+        {
+            *id = id.of_user(self.name());
+        }
+        transaction
     }
 
     /// A command has to be allowed.
@@ -127,11 +139,13 @@ impl User {
                 pairs.iter().try_for_each(|(name, _)| self.allow_key(rights, name))
             }
             StringCommand::Get { name } => self.allow_key(&[READ], name),
+            StringCommand::Expire { name, only: ExpireOnly::Always, .. }
+            | StringCommand::Put { name, .. } => self.allow_key(&[WRITE], name),
+            // These answer what was there, or what has become of it. So does whether a condition on the expiry
+            // held.
             StringCommand::Expire { name, .. }
             | StringCommand::Persist { name }
-            | StringCommand::Put { name, .. } => self.allow_key(&[WRITE], name),
-            // These answer what was there, or what has become of it.
-            StringCommand::Set { name, .. }
+            | StringCommand::Set { name, .. }
             | StringCommand::Swap { name, .. }
             | StringCommand::Take { name }
             | StringCommand::Touch { name, .. }
@@ -161,6 +175,9 @@ impl User {
                 false => self.allow_key(&[READ_RECORDS, WRITE_RECORDS], &write.key),
             },
             RecordCommand::Delete { key, when } if !when.is_empty() => {
+                self.allow_key(&[READ_RECORDS, WRITE_RECORDS], key)
+            }
+            RecordCommand::Expire { key, only, .. } if *only != ExpireOnly::Always => {
                 self.allow_key(&[READ_RECORDS, WRITE_RECORDS], key)
             }
             RecordCommand::Delete { key, .. }

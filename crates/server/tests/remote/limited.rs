@@ -1,10 +1,10 @@
 //! A user with some keys, through every handle: nothing is read, written or told outside of them.
 
-use crate::world::{PASSWORD, World};
+use crate::world::{PASSWORD, World, user};
 use mainstay::remote::{AsyncDatabase, Options};
 use mainstay::{
     At, CellCommand, Code, Database, Error, Filter, Guard, Interactive, KeyedState, MergeStrategy,
-    Name, RecordPick, Result, Step, Transaction, Ttl,
+    Name, RecordPick, RequestId, Result, Step, Transaction, Ttl,
 };
 use std::time::Duration;
 
@@ -318,4 +318,15 @@ fn whoever_does_not_say_who_it_is_gets_nowhere() {
         assert!(!error.message().contains("wrong"), "{error}");
     }
     assert_eq!(told(options(&world, "nobody")).code(), Code::Forbidden);
+}
+
+#[test]
+fn a_request_id_of_one_user_tells_another_nothing() {
+    let world = World::with(|settings| settings.users.push(user("other", &["cells"], &[""])));
+    for user in ["default", "other"] {
+        let db = connect(&world, user);
+        let request = || set("a").request(RequestId::new("order-7").unwrap());
+        assert!(!db.execute(request()).unwrap().repeated, "{user}");
+        assert!(db.execute(request()).unwrap().repeated, "{user}");
+    }
 }

@@ -3,7 +3,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod apart;
 mod audit;
+mod blind;
 mod cli;
 mod clients;
 mod http;

@@ -156,6 +156,8 @@ fn cursors_of_others_lead_nowhere_else() {
     let page = root.line("SCAN 0 COUNT 1");
     assert!(page.contains("aaa") && page.starts_with(r"*2\r\n$1\r\n1\r\n"), "{page}");
     let seen = world.client("app").line("SCAN 1 MATCH app:* COUNT 100");
+    assert_eq!(seen, r"-ERR invalid cursor\r\n", "each user has numbers of its own");
+    let seen = world.client("app").line("SCAN 0 MATCH app:* COUNT 100");
     assert_eq!(seen, r"*2\r\n$1\r\n0\r\n*2\r\n$5\r\napp:a\r\n$5\r\napp:b\r\n");
 }
 

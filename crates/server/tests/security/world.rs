@@ -55,25 +55,37 @@ impl World {
 
     /// With other settings, and an audit file.
     pub fn with(change: impl FnOnce(&mut Settings)) -> World {
+        World::limited(|settings, _, _| change(settings))
+    }
+
+    /// The same with other settings of the faces, too.
+    pub fn limited(
+        change: impl FnOnce(&mut Settings, &mut resp::Settings, &mut http::Settings),
+    ) -> World {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = settings();
         settings.audit_file = Some(directory.path().join("audit.log"));
-        change(&mut settings);
-        World::serve(&settings, directory)
+        // One loop: what comes first is done first, on whichever connection.
+        let mut resp = resp::Settings { loops: 1, ..resp::Settings::default() };
+        // A small disk is no failure.
+        let mut web = http::Settings { scratch_reserve_bytes: 0, ..http::Settings::default() };
+        change(&mut settings, &mut resp, &mut web);
+        World::serve(&settings, resp, web, directory)
     }
 
-    fn serve(settings: &Settings, directory: TempDir) -> World {
+    fn serve(
+        settings: &Settings,
+        resp_settings: resp::Settings,
+        files: http::Settings,
+        directory: TempDir,
+    ) -> World {
         let security = Security::new(settings).unwrap();
         let db = Options::new().memory().unwrap();
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let (at, web) = (listen(), listen());
         let (resp, http) = (at.local_addr().unwrap(), web.local_addr().unwrap());
-        // One loop: what comes first is done first, on whichever connection.
-        let resp_settings = resp::Settings { loops: 1, ..resp::Settings::default() };
         let shared = resp::Shared::secured(db.clone(), resp_settings, Arc::clone(&security));
         let face = Some(resp::serve(at, &shared).unwrap());
-        // A small disk is no failure.
-        let files = http::Settings { scratch_reserve_bytes: 0, ..http::Settings::default() };
         let app = http::Http::secured(db.clone(), files, security).unwrap();
         let stop = http::Stop::new();
         drop(http::serve(web, app, stop.clone()).unwrap());

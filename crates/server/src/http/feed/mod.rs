@@ -19,7 +19,7 @@ mod tail;
 
 pub(crate) use hub::Hub;
 pub(crate) use page::{__path_page, page};
-pub(crate) use sse::{__path_stream, Sending, Source, follow, full, last_event_id, stream};
+pub(crate) use sse::{__path_stream, Sending, Source, follow, last_event_id, stream};
 pub(crate) use tail::TailReader;
 
 use super::Http;

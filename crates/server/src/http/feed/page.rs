@@ -2,7 +2,6 @@
 
 use super::hub::Delivery;
 use super::reader::Reader;
-use super::sse::full;
 use super::{FeedContract, Wanted, start};
 use crate::http::Http;
 use crate::http::access::Asking;
@@ -62,7 +61,7 @@ pub(crate) async fn page(
     Asked(asked): Asked<PageArguments>,
 ) -> Answered<Json<PageOfEvents>> {
     let limit = limit(asked.limit)?;
-    let _seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
+    let _seat = app.feed_seat(&asking)?;
     let after = start(&app, asked.after)?;
     let wanted = Wanted::by(&asking, asked.branch, asked.prefix, asked.contract);
     let mut reader = Reader::open(&app, wanted, after).await?;

@@ -109,7 +109,7 @@ impl Reader {
         let (db, wanted, after) = (self.app.db().clone(), self.wanted.clone(), self.read);
         let account = self.account.clone();
         let read = move || Piece::read(&db, feed, &wanted, after, &account);
-        let piece = self.app.slowly(read).await?;
+        let piece = self.app.catch_up(read).await?;
         self.ready.extend(piece.deliveries);
         self.read = piece.position;
         let live = piece

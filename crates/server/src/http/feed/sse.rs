@@ -19,6 +19,7 @@ use crate::http::access::Asking;
 use crate::http::answers::{account, no_memory};
 use crate::http::extract::Asked;
 use crate::http::refusal::{Answered, Problem, Refusal};
+use crate::http::shares::FeedSeat;
 use crate::memory::{Account, Kind, Reservation};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName};
@@ -54,7 +55,7 @@ pub(crate) async fn stream(
     Asked(asked): Asked<FeedArguments>,
     headers: HeaderMap,
 ) -> Answered<Sse<Events>> {
-    let seat = app.feed_readers().try_acquire_owned().map_err(|_| full())?;
+    let seat = app.feed_seat(&asking)?;
     let after = start(&app, last_event_id(&headers)?.or(asked.after))?;
     let wanted = Wanted::by(&asking, asked.branch, asked.prefix, asked.contract);
     let reader = Reader::open(&app, wanted, after).await?;
@@ -79,7 +80,7 @@ pub(crate) trait Source: Send + 'static {
 }
 
 /// Streams what comes from somewhere, until the client leaves or is told why not.
-pub(crate) fn follow(app: Http, source: impl Source, seat: OwnedSemaphorePermit) -> Sse<Events> {
+pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Sse<Events> {
     let (sender, receiver) = mpsc::channel(CHANNEL_EVENTS);
     let last = Arc::new(Mutex::new(None));
     let room_bytes = app.settings().feed_buffer_bytes.min(Semaphore::MAX_PERMITS);
@@ -88,10 +89,6 @@ pub(crate) fn follow(app: Http, source: impl Source, seat: OwnedSemaphorePermit)
     let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
     Sse::new(Events { receiver, last })
-}
-
-pub(crate) fn full() -> Refusal {
-    Refusal::unavailable("TooManyReaders", "the feed has as many readers as it may: try later")
 }
 
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
@@ -129,7 +126,7 @@ struct Pump<S> {
     room: Arc<Semaphore>,
     room_bytes: usize,
     last: Arc<Mutex<Option<Event>>>,
-    _seat: OwnedSemaphorePermit,
+    _seat: FeedSeat,
 }
 
 /// Changes as a reader gives them.

@@ -163,7 +163,7 @@ impl TailReader {
             let mut tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
             Ok(tail.next(limit, Duration::ZERO)?.iter().map(own).collect::<Result<Vec<_>>>()?)
         };
-        let told = self.app.slowly(read).await?;
+        let told = self.app.catch_up(read).await?;
         self.after = told.last().map_or(self.after, |last| last.seq);
         Ok(told)
     }

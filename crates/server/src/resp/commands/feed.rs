@@ -79,13 +79,13 @@ fn read(call: &mut Call<'_>) -> Handled {
 fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let wish = wish(call)?;
     let shared = call.shared();
-    let seat = shared.feed_seat()?;
+    let seat = shared.feed_seat(call.session.user.as_ref())?;
     let feed = shared.db.watch(wish.filter, wish.after.unwrap_or(0))?;
     let deadline_us = shared.deadline_us(wish.wait_ms);
     let until = Until::Once { deadline_us };
     let reading = Reading::new(feed, wish.limit, until, ROWS, seat);
     let mut reading = reading.told_to(call.session.user.clone()).paid_by(&call.session.account);
-    match reading.look(shared.ticks_us()) {
+    match reading.look_briefly(shared.ticks_us()) {
         Some(reply) => Ok(Handled::Reply(reply)),
         None => Ok(Handled::Wait(Awaited::Changes(Box::new(reading)))),
     }
@@ -105,7 +105,7 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
         return Err(Reply::error("ERR FEED.WATCH pushes, which RESP2 cannot: say HELLO 3 first"));
     }
     let wish = wish(call)?;
-    let seat = call.shared().feed_seat()?;
+    let seat = call.shared().feed_seat(call.session.user.as_ref())?;
     // One is the session's own.
     if Arc::strong_count(&call.session.watches) > WATCHES {
         return Err(Reply::error("ERR this connection watches as much as one may: connect again"));

@@ -159,6 +159,8 @@ fn errors(totals: &Totals) -> Vec<(String, String)> {
 fn security(shared: &Shared) -> Vec<(String, String)> {
     vec![
         line("password_verifications", shared.security.verifications()),
+        line("login_failures", shared.security.login_failures()),
+        line("login_waits", shared.security.login_waits()),
         line("audit_failures", shared.security.audit().failures()),
     ]
 }

@@ -1,14 +1,13 @@
 //! Names, whatever they hold: `DEL`, `EXPIRE`, `SCAN` and the like.
 
 use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
-use crate::resp::Shared;
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, too_many_commands, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
 use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Handled, Job};
-use crate::resp::table::{Elsewhere, Group, Run, Spec};
+use crate::resp::table::{Asker, Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
@@ -290,7 +289,7 @@ fn both() -> Vec<Contract> {
 }
 
 /// `KEYS` in a transaction, which looks at no more names than a page has.
-fn matching(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn matching(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let (glob, prefix) = (Glob::new(words[1])?, fixed_prefix(words[1]));
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
@@ -312,15 +311,17 @@ fn too_many_names() -> Reply {
 }
 
 /// `SCAN` in a transaction.
-fn scanning(shared: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let scan = Scan::read(words)?;
-    let after = shared.cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
+    let Asker { shared, user } = *asker;
+    let after = shared.cursors.after(user, scan.cursor).ok_or_else(invalid_cursor)?;
     let kinds: Vec<Contract> = both().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let (prefix, limit) = (scan.prefix(), scan.count.min(PAGE));
     let (cursors, glob) = (shared.cursors.clone(), scan.pattern.map(Glob::new).transpose()?);
+    let user = user.to_owned();
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(page)) => {
-            let next = page.next.map_or(0, |name| cursors.keep(name));
+            let next = page.next.map_or(0, |name| cursors.keep(&user, name));
             scanned(next, page.names, glob.as_ref())
         }
         _ => unexpected(),
@@ -337,7 +338,7 @@ fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
 }
 
 /// `RANDOMKEY` in a transaction: one of the first thousand names, all of which the transaction has read then.
-fn some_name(_: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
+fn some_name(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let prefix = String::new();
     let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: STEP_LOOKS };
     let reply = |answers: Answers, _: Stamp| match only(answers) {
@@ -352,7 +353,7 @@ fn some_name(_: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 /// `FLUSHDB` in a transaction: all keys or none.
-fn clearing(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn clearing(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     flush_words(&mut Arguments::behind(words))?;
     Ok(Plan::one(KeyCommand::Clear { limit: PAGE_LIMIT }, Shape::ours(|_, _| OK)))
 }
@@ -431,14 +432,15 @@ fn scan_range(words: &[&[u8]]) -> String {
 
 fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
     let scan = Scan::read(call.words)?;
-    let after = call.shared().cursors.after(scan.cursor).ok_or_else(invalid_cursor)?;
+    let after =
+        call.shared().cursors.after(call.user_name(), scan.cursor).ok_or_else(invalid_cursor)?;
     let count = scan.count.min(PAGE);
     let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let glob = scan.pattern.map(Glob::new).transpose()?;
     // A page with nothing in it says where to go on, as in Redis: many names may be dead.
     let (prefix, looks) = (scan.prefix(), count.max(STEP_LOOKS));
     let page = call.moment()?.names_within(&kinds, &prefix, after.as_deref(), count, looks)?;
-    let next = page.next.map_or(0, |name| call.shared().cursors.keep(name));
+    let next = page.next.map_or(0, |name| call.shared().cursors.keep(call.user_name(), name));
     Ok(scanned(next, page.names, glob.as_ref()))
 }
 

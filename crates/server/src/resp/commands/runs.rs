@@ -8,14 +8,13 @@
 
 use super::branches::reply;
 use super::feed::no_waiting;
-use crate::resp::Shared;
 use crate::resp::arguments::{Arguments, syntax_error, text};
 use crate::resp::feeds::{Awaited, Following};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::Reply;
 use crate::resp::rights::Reach;
 use crate::resp::session::{Call, Handled};
-use crate::resp::table::{Elsewhere, Group, Run, Spec};
+use crate::resp::table::{Asker, Elsewhere, Group, Run, Spec};
 use mainstay::{
     Answer, Appended, At, CanonicalEvent, EventKey, EventMessage, Instant, Name, NewEvent,
     RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunStatus, Stamp, Value,
@@ -326,7 +325,7 @@ fn tailing(call: &Call<'_>) -> Result<Handled, Reply> {
 }
 
 /// In a transaction nothing waits: the events that it sees, its own included.
-fn tail_inside(_: &Shared, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn tail_inside(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let Wanted { run, after, limit, wait_ms, .. } = Wanted::read(words)?.only(true, false)?;
     match wait_ms {
         None | Some(0) => {

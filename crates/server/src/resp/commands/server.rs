@@ -1,13 +1,12 @@
 //! The server: `COMMAND`, `CONFIG`, `TIME` and the like.
 
 use super::records::how_many;
-use crate::resp::Shared;
 use crate::resp::arguments::syntax_error;
 use crate::resp::plan::{Plan, Shape};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::rights::{self, Needs, Reach};
 use crate::resp::session::{Call, Job};
-use crate::resp::table::{self, Elsewhere, Group, Run, Spec};
+use crate::resp::table::{self, Asker, Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::limits::PAGE_LIMIT;
 use mainstay::{Contract, Durability, KeyCommand};
@@ -154,7 +153,7 @@ fn durability(call: &mut Call<'_>) -> Reply {
 }
 
 /// In a transaction, which counts no more than a page has.
-fn counting(_: &Shared, _: &[&[u8]]) -> Result<Plan, Reply> {
+fn counting(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let kinds = vec![Contract::Cells, Contract::Records];
     Ok(Plan::one(KeyCommand::Count { kinds, limit: PAGE_LIMIT }, Shape::ours(how_many)))
 }

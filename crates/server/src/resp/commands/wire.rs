@@ -187,6 +187,14 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         record(call.shared(), &entries, Outcome::Denied);
         return Handled::Reply(reply);
     }
+    if let Some(user) = &call.session.user {
+        let Shared { security, db, .. } = &**call.shared();
+        let commands = transaction.steps.iter().map(|step| &step.command);
+        if let Err(error) = security.admit_sessions(user, db, commands) {
+            return refused(Error::new(Code::QueueFull, error.to_string()));
+        }
+        transaction = user.own_request(transaction);
+    }
     transaction.durability = transaction.durability.or(call.session.durability);
     let takes_a_while = transaction.takes_a_while() || transaction.walks();
     match (takes_a_while || !entries.is_empty(), pending) {
@@ -374,7 +382,7 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
 
 fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
     let shared = call.shared();
-    let seat = match shared.feed_seat() {
+    let seat = match shared.feed_seat(call.session.user.as_ref()) {
         Ok(seat) => seat,
         Err(reply) => return Ok(Handled::Reply(reply)),
     };
@@ -400,7 +408,7 @@ fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
 
 /// Tells what there is, or waits for it.
 fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
-    match awaited.look(call.shared().ticks_us()) {
+    match awaited.look_briefly(call.shared().ticks_us()) {
         Some(reply) => Handled::Reply(reply),
         None => Handled::Wait(awaited),
     }

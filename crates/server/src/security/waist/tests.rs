@@ -51,7 +51,7 @@ fn on_cell(key: &str) -> Vec<(Command, bool, bool)> {
             false,
             true,
         ),
-        (StringCommand::Persist { name: name() }, false, true),
+        (StringCommand::Persist { name: name() }, true, true),
         (StringCommand::Get { name: name() }, true, false),
         (StringCommand::Put { name: name(), value: value(), ttl: Ttl::Clear }, false, true),
         (
@@ -357,4 +357,27 @@ fn what_is_missing_is_said() {
     let list = Command::from(CellCommand::List { prefix: String::new(), after: None, limit: 1 });
     let denied = user(&["cells"], &["app:", "b/"]).allow_command(&list).unwrap_err();
     assert_eq!(denied.to_string(), r#"give a prefix that begins with "app:" or "b/""#);
+}
+
+#[test]
+fn a_condition_on_the_expiry_reads_what_is_there() {
+    let writer = user(&["cells:write", "records:write"], &[""]);
+    let (name, ttl) = (|| name("a"), Ttl::Millis(1));
+    let all = [
+        ExpireOnly::WithoutExpiry,
+        ExpireOnly::WithExpiry,
+        ExpireOnly::Later,
+        ExpireOnly::Earlier,
+        ExpireOnly::EarlierThanThere,
+    ];
+    let on_both = |only| -> [Command; 2] {
+        let record = RecordCommand::Expire { key: name(), ttl, only };
+        [StringCommand::Expire { name: name(), ttl, only }.into(), record.into()]
+    };
+    for command in all.into_iter().flat_map(on_both) {
+        assert!(writer.allow_command(&command).is_err(), "{command:?}");
+    }
+    for command in on_both(ExpireOnly::Always) {
+        assert!(writer.allow_command(&command).is_ok(), "{command:?}");
+    }
 }

@@ -1,0 +1,147 @@
+//! Shares of users over HTTP: of connections, of feed readers, and of the threads for slow reads.
+//!
+//! ```text
+//!   slow read --> permit of the user: its share --> permit of all --> a blocking thread
+//!   catching up with the feed --> permit of those who catch up: half --> the same
+//! ```
+//!
+//! A semaphore is fair to those who wait for it and knows nothing of users: one user with a thousand requests
+//! would stand there a thousand times. With a permit of its own before, it stands there as often as its share.
+
+use super::Http;
+use super::access::Asking;
+use super::refusal::{Answered, Refusal};
+use crate::security::{Resource, Security, Share, ShareExhausted, User};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+tokio::task_local! {
+    /// Who asks, for work that is done within a request.
+    static ASKING: Arc<User>;
+}
+
+/// Does something as a request of this user.
+pub(super) async fn as_user<T>(user: Arc<User>, work: impl Future<Output = T>) -> T {
+    ASKING.scope(user, work).await
+}
+
+/// The seats of each user among bounded ones.
+pub(super) struct UserSeats {
+    of_users: BTreeMap<String, Arc<Semaphore>>,
+}
+
+impl UserSeats {
+    /// The share of each user of so many; nothing is divided where there is one user or none.
+    pub fn new(security: &Security, limit: usize) -> UserSeats {
+        let share = security.share_of(limit);
+        let names = security.user_names().into_iter().filter(|_| share < limit);
+        let seats = |name: &str| (name.to_owned(), Arc::new(Semaphore::new(share)));
+        UserSeats { of_users: names.map(seats).collect() }
+    }
+
+    /// A seat of the user who asks, when there is one.
+    pub async fn acquire(&self) -> Answered<Option<OwnedSemaphorePermit>> {
+        let seats = ASKING.try_with(|user| self.of_users.get(user.name()).cloned()).ok().flatten();
+        match seats {
+            Some(seats) => seats.acquire_owned().await.map(Some).map_err(|_| Refusal::lost()),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The place of a connection among those of its user, from its first request that says who asks.
+#[derive(Clone, Default)]
+pub(crate) struct ConnectionShare(Arc<Mutex<Option<(Arc<User>, Share)>>>);
+
+impl ConnectionShare {
+    /// Counts the connection as one of this user.
+    pub fn belongs_to(&self, user: &Arc<User>, limit: usize) -> Answered<()> {
+        let mut held = self.0.lock();
+        if held.as_ref().is_some_and(|(owner, _)| Arc::ptr_eq(owner, user)) {
+            return Ok(());
+        }
+        *held = None;
+        let share = user.share(Resource::HttpConnections, limit)?;
+        *held = Some((user.clone(), share));
+        Ok(())
+    }
+}
+
+/// The place of a reader of the feed, among all and among those of its user.
+pub(crate) struct FeedSeat {
+    _seat: OwnedSemaphorePermit,
+    _share: Share,
+}
+
+impl Http {
+    /// A place for one more reader of the feed.
+    pub(super) fn feed_seat(&self, asking: &Asking) -> Answered<FeedSeat> {
+        let seat = self.feed_readers().try_acquire_owned().map_err(|_| full())?;
+        let share = asking.user.share(Resource::HttpFeedReaders, self.settings().feed_readers)?;
+        Ok(FeedSeat { _seat: seat, _share: share })
+    }
+}
+
+fn full() -> Refusal {
+    let message = "the feed has as many readers as it may: try later, or raise http.feed_readers";
+    Refusal::unavailable("TooManyReaders", message)
+}
+
+impl From<ShareExhausted> for Refusal {
+    fn from(error: ShareExhausted) -> Refusal {
+        Refusal::unavailable("ShareExhausted", error.to_string()).closing()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A seat, if there is one now.
+    async fn seat(seats: &UserSeats, user: &Arc<User>) -> Option<OwnedSemaphorePermit> {
+        let seat = as_user(user.clone(), seats.acquire());
+        let seat = tokio::time::timeout(Duration::from_millis(10), seat).await;
+        seat.ok().and_then(|seat| seat.ok().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_user_with_many_slow_reads_leaves_threads_to_others() {
+        let security = Security::of(&["greedy", "honest"]);
+        let [greedy, honest] = ["greedy", "honest"].map(|name| security.user(name));
+        let seats = UserSeats::new(&security, 8);
+        let mut held = Vec::new();
+        while let Some(seat) = seat(&seats, &greedy).await {
+            held.push(seat);
+        }
+        assert_eq!(held.len(), 4);
+        assert!(seat(&seats, &honest).await.is_some());
+        held.pop();
+        assert!(seat(&seats, &greedy).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn one_user_alone_has_all_of_them() {
+        let security = Security::of(&["alone"]);
+        let seats = UserSeats::new(&security, 8);
+        let seat = as_user(security.user("alone"), seats.acquire()).await;
+        assert!(seat.ok().unwrap().is_none(), "those of all are enough");
+    }
+
+    #[test]
+    fn a_connection_is_one_of_its_user_until_it_is_dropped() {
+        let security = Security::of(&["greedy", "honest"]);
+        let [greedy, honest] = ["greedy", "honest"].map(|name| security.user(name));
+        let connections = [(); 3].map(|()| ConnectionShare::default());
+        for connection in &connections[..2] {
+            connection.belongs_to(&greedy, 4).ok().unwrap();
+            connection.belongs_to(&greedy, 4).ok().unwrap();
+        }
+        assert!(connections[2].belongs_to(&greedy, 4).is_err());
+        connections[2].belongs_to(&honest, 4).ok().unwrap();
+        connections[0].belongs_to(&honest, 4).ok().unwrap();
+        assert!(ConnectionShare::default().belongs_to(&greedy, 4).is_ok(), "one was given back");
+    }
+}

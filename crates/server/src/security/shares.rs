@@ -1,0 +1,159 @@
+//! Shares: how much of a bounded resource one user may hold, so that there is always some for the others.
+//!
+//! ```text
+//!   resp.connections = 10,000, security.user_share_percent = 50 --> 5,000 connections for each user
+//! ```
+//!
+//! A server with one user, or without users, gives it all of them.
+
+use super::User;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A resource of which there is a bounded number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// Connections of Redis clients.
+    RespConnections,
+    /// Connections over HTTP.
+    HttpConnections,
+    /// Readers of the feed on the face for Redis clients.
+    RespFeedReaders,
+    /// Readers of the feed over HTTP.
+    HttpFeedReaders,
+    /// Open sessions.
+    Sessions,
+}
+
+/// All resources: what they are called, and the setting that bounds them, if one does.
+const RESOURCES: [(Resource, &str, &str); 5] = [
+    (Resource::RespConnections, "connections", "resp.connections"),
+    (Resource::HttpConnections, "connections", "http.connections"),
+    (Resource::RespFeedReaders, "feed readers", "resp.feed_readers"),
+    (Resource::HttpFeedReaders, "feed readers", "http.feed_readers"),
+    (Resource::Sessions, "sessions", ""),
+];
+
+/// How much of each resource a user holds, and how much it may.
+#[derive(Debug)]
+pub(super) struct Held {
+    percent: usize,
+    counts: [AtomicUsize; RESOURCES.len()],
+}
+
+impl Held {
+    /// Nothing yet, of so many in a hundred.
+    pub fn new(percent: u32) -> Held {
+        Held { percent: percent as usize, counts: Default::default() }
+    }
+
+    /// The part of this limit that one user may hold, which is at least one.
+    pub fn share_of(&self, limit: usize) -> usize {
+        (limit.saturating_mul(self.percent) / 100).max(1)
+    }
+}
+
+/// One more of a resource that a user holds, until this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    user: Arc<User>,
+    resource: Resource,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.user.held.counts[self.resource as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A user holds as much as it may.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ShareExhausted {
+    user: String,
+    resource: Resource,
+    share: usize,
+    limit: usize,
+}
+
+impl ShareExhausted {
+    /// Of this user, of a resource of which there are so many.
+    pub(super) fn new(user: &User, resource: Resource, limit: usize) -> ShareExhausted {
+        ShareExhausted {
+            user: user.name().to_owned(),
+            resource,
+            share: user.share_of(limit),
+            limit,
+        }
+    }
+}
+
+impl fmt::Display for ShareExhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ShareExhausted { user, resource, share, limit } = self;
+        let (_, name, setting) = RESOURCES[*resource as usize];
+        // Some have a limit that no setting raises.
+        let or = if setting.is_empty() { "" } else { " or " };
+        write!(
+            f,
+            "the user {user} has {share} {name}, as many as one user may of {limit}: try later, or raise \
+             {setting}{or}security.user_share_percent"
+        )
+    }
+}
+
+impl User {
+    /// One more of a resource of which there are so many.
+    pub fn share(
+        self: &Arc<User>,
+        resource: Resource,
+        limit: usize,
+    ) -> Result<Share, ShareExhausted> {
+        let share = self.share_of(limit);
+        let more = |held: usize| (held < share).then_some(held + 1);
+        let count = &self.held.counts[resource as usize];
+        match count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Share { user: self.clone(), resource }),
+            Err(_) => Err(ShareExhausted::new(self, resource, limit)),
+        }
+    }
+
+    /// The part of a limit that is one user's.
+    pub fn share_of(&self, limit: usize) -> usize {
+        self.held.share_of(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_stand_in_the_order_of_their_numbers() {
+        for (place, (resource, ..)) in RESOURCES.into_iter().enumerate() {
+            assert_eq!(resource as usize, place);
+        }
+    }
+
+    #[test]
+    fn a_share_is_a_part_and_at_least_one() {
+        let shares = |percent, limit| Held::new(percent).share_of(limit);
+        assert_eq!((shares(50, 10), shares(50, 1), shares(1, 10), shares(100, 7)), (5, 1, 1, 7));
+    }
+
+    #[test]
+    fn what_is_dropped_can_be_taken_again() {
+        let user = Arc::new(User::everybody());
+        let take = || user.share(Resource::RespFeedReaders, 2);
+        let (one, two) = (take().unwrap(), take().unwrap());
+        let error = take().unwrap_err().to_string();
+        assert!(
+            error.contains("resp.feed_readers") && error.contains("user_share_percent"),
+            "{error}"
+        );
+        assert!(user.share(Resource::HttpFeedReaders, 2).is_ok(), "another resource");
+        drop(one);
+        assert!(take().is_ok() && take().is_ok(), "each was given back");
+        drop(two);
+    }
+}
