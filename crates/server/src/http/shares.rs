@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 tokio::task_local! {
-    /// Who asks, for work that is done within a request.
+    /// The user of the request under way.
     static ASKING: Arc<User>;
 }
 

@@ -28,7 +28,7 @@ const KEPT_US: u64 = 900_000_000;
 /// The bits of an IPv6 address that one client has: it chooses the rest.
 const CLIENT_BITS: u32 = 64;
 
-/// What failures are counted by.
+/// Identifies a count: a user at an address, or an address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     address: Option<IpAddr>,

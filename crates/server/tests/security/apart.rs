@@ -219,7 +219,7 @@ fn one_user_does_not_make_the_cursors_of_others_forgotten() {
     assert!(page.contains("k2") && page.contains("k4"), "{page}");
 }
 
-/// What is said to somebody at this address of this machine, before it has said who it is.
+/// The reply to a line on a new connection from this loopback address.
 fn said_from(address: [u8; 4], to: std::net::SocketAddr, words: &str) -> String {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -5,7 +5,7 @@ use mainstay::{NewEvent, SessionOptions};
 use mainstay_server::resp::table::{self, Group};
 use std::collections::BTreeSet;
 
-/// What an answer to a line tells a user with no right to read.
+/// How much the answer to a line tells a user with no right to read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tells {
     /// The same whatever was there, or that a right is missing.
@@ -132,7 +132,7 @@ const GROUPS: [Group; 10] = [
     Group::Sessions,
 ];
 
-/// What was there before.
+/// The state before a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum There {
     Nothing,
@@ -173,7 +173,7 @@ fn fill(world: &World, there: There, number: usize) {
     }
 }
 
-/// What each line is answered.
+/// The reply to each line.
 fn replies(there: There) -> Vec<String> {
     let world = world(there);
     let mut client = world.client("blind");
