@@ -9,7 +9,7 @@ use support::{Client, Ours};
 
 /// A command that reads data.
 struct Read {
-    /// What is there before.
+    /// The lines that prepare the state.
     before: &'static [&'static str],
     /// The command.
     read: &'static str,
@@ -154,7 +154,7 @@ fn name_of(line: &str) -> String {
     line.split(' ').next().unwrap_or_default().to_lowercase()
 }
 
-/// A server with what is there before, and a client.
+/// A server with the state prepared, and a client.
 fn world(before: &[&str]) -> (Ours, Client) {
     let ours = Ours::unswept();
     let mut client = ours.client();
@@ -225,7 +225,7 @@ fn outside(read: &str) -> String {
     read.replace("RUN.TAIL", "RUN.FETCH")
 }
 
-/// What a read in `EXEC` behind a write answered.
+/// The reply of `EXEC` with a write and a read behind it.
 fn in_exec(client: &mut Client, own: &str, read: &str) -> String {
     for line in ["MULTI", own, read] {
         let reply = client.line(line);
