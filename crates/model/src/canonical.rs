@@ -80,7 +80,7 @@ impl Out<'_> {
     /// A value beyond the limits has no bytes; it cannot be written nor met, so it needs none.
     fn value(&mut self, value: &Value) {
         self.scratch.clear();
-        let _ = codec::encode(value, &mut self.scratch);
+        let _ = codec::encode_exact(value, &mut self.scratch);
         (self.write)(&(self.scratch.len() as u64).to_le_bytes());
         (self.write)(&self.scratch);
     }

@@ -219,7 +219,7 @@ impl From<OutboxCommand> for Command {
 pub struct EventMessage {
     /// Where it goes.
     pub subject: String,
-    /// What it says.
+    /// Its bytes.
     #[serde(default, with = "payload")]
     pub payload: Vec<u8>,
 }

@@ -84,6 +84,9 @@ macro_rules! every_run_case {
                 a_deletion_against_a_run_that_was_made_meanwhile,
                 all_kinds_in_one_transaction, merged_events_are_told,
             }
+            runs::numbers {
+                events_keep_their_text, other_numbers_are_other_events, others_refuse_them,
+            }
             runs::past {
                 every_revision_shows_its_state, before_the_first_is_absent, at_a_stamp,
                 deleted_later_is_there, view_stays_where_it_is, future_is_refused, revision_of_an_event,

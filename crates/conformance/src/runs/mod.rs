@@ -19,6 +19,7 @@ pub mod keys;
 pub mod list;
 pub mod merge;
 pub mod messages;
+pub mod numbers;
 pub mod past;
 pub mod reducer;
 pub mod refusals;

@@ -175,7 +175,7 @@ pub fn event_without_an_attempt(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// What a snapshot that was kept knows of attempts is enough to go on from it.
+/// A kept snapshot knows enough of attempts to go on from it.
 pub fn attempts_in_a_kept_snapshot(w: &mut World) {
     let attempt = |n: u64| if n == 0 { Some("first") } else { Some("second") };
     tell(w, "r", &["RunStarted"]);

@@ -252,7 +252,7 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
 /// The parts of a stored event that the reducer of all runs looks at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventHeader<'b> {
-    /// What happened.
+    /// The type.
     pub event_type: Cow<'b, str>,
     /// The step that it concerns.
     pub step: Option<Cow<'b, str>>,
@@ -379,7 +379,7 @@ fn skip_text(rest: &mut &[u8]) -> Option<()> {
 
 fn put_value(value: &Value, out: &mut Vec<u8>) -> Result<()> {
     let mut bytes = Vec::new();
-    codec::encode(value, &mut bytes)?;
+    codec::encode_exact(value, &mut bytes)?;
     codec::put_varint(out, bytes.len() as u64);
     out.extend_from_slice(&bytes);
     Ok(())

@@ -107,7 +107,7 @@ impl RunCapabilities {
     pub fn check_event(&self, event: &NewEvent) -> Result<()> {
         event.check()?;
         let mut bytes = Vec::new();
-        codec::encode(&event.event_data, &mut bytes)?;
+        codec::encode_exact(&event.event_data, &mut bytes)?;
         if bytes.len() <= self.payload_limit_bytes {
             return Ok(());
         }

@@ -141,7 +141,7 @@ impl CanonicalEvent {
         self.event_type == other.event_type
             && self.step_id == other.step_id
             && attempt(&self.logical_attempt_id) == attempt(&other.logical_attempt_id)
-            && self.event_data == other.event_data
+            && self.event_data.says_the_same(&other.event_data)
     }
 
     /// Refuses what cannot be stored as it is: of another major version, with a field that is there twice, or nested

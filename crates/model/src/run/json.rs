@@ -58,7 +58,7 @@ impl NewEvent {
     /// # Ok::<(), mainstay_model::Error>(())
     /// ```
     pub fn list_from_json(run: &Name, text: &str) -> Result<Vec<NewEvent>> {
-        let Value::Array(events) = Value::from_json(text)? else {
+        let Value::Array(events) = Value::from_json_exact(text)? else {
             let message = "events are a JSON array of objects, as [{\"eventType\":\"RunStarted\"}]";
             return Err(Error::new(Code::InvalidArgument, message));
         };

@@ -94,10 +94,10 @@ impl NewEvent {
         NewEvent { run_id: run.to_owned(), event_type: event_type.to_owned(), ..Default::default() }
     }
 
-    /// What belongs to it: JSON where it parses, else a string.
+    /// Its data: JSON where it parses, numbers as they are written, else a string.
     #[must_use]
     pub fn data(mut self, data: &str) -> NewEvent {
-        self.event_data = Value::from_json(data).unwrap_or_else(|_| data.into());
+        self.event_data = Value::from_json_exact(data).unwrap_or_else(|_| data.into());
         self
     }
 

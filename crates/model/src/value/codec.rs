@@ -3,7 +3,7 @@
 //! ```text
 //!   null, false, true   tag
 //!   int, float          tag | 8 bytes, little-endian
-//!   string, bytes       tag | length | bytes
+//!   string, bytes       tag | length | bytes           number (of events alone): the same, its text
 //!   array               tag | count  | values
 //!   object              tag | count  | (length | name | value)*, names strictly ascending
 //! ```
@@ -11,7 +11,8 @@
 //! Lengths and counts are LEB128 varints in their shortest form. Zero is no tag, so zeroed
 //! storage never reads as a value.
 
-use super::{Value, too_deep, too_large};
+use super::number::is_number;
+use super::{Value, beyond, too_deep, too_large};
 use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use crate::{Code, Error, Result};
 use std::borrow::Cow;
@@ -26,6 +27,7 @@ const STRING: u8 = 6;
 const BYTES: u8 = 7;
 const ARRAY: u8 = 8;
 const OBJECT: u8 = 9;
+const NUMBER: u8 = 10;
 
 /// The most elements room is made for before they are seen: a damaged count costs no memory.
 const RESERVE_LIMIT: usize = 256;
@@ -43,17 +45,30 @@ pub struct Bounds {
 const USUAL: Bounds = Bounds { limit_bytes: VALUE_LIMIT_BYTES, limit_depth: VALUE_LIMIT_DEPTH };
 
 /// Appends the value's bytes. On an error `out` is as it was before.
+///
+/// A number that is beyond 64 bits is refused.
 #[inline]
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<()> {
-    encode_within(USUAL, value, out)
+    encode_as::<false>(USUAL, value, out)
+}
+
+/// [`encode`] for what events hold: numbers beyond 64 bits are kept.
+#[inline]
+pub fn encode_exact(value: &Value, out: &mut Vec<u8>) -> Result<()> {
+    encode_as::<true>(USUAL, value, out)
 }
 
 /// [`encode`] for what holds users' values and has to be larger and deeper than they are.
 #[inline]
 pub fn encode_within(bounds: Bounds, value: &Value, out: &mut Vec<u8>) -> Result<()> {
+    encode_as::<true>(bounds, value, out)
+}
+
+#[inline]
+fn encode_as<const EXACT: bool>(bounds: Bounds, value: &Value, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     let end = start.saturating_add(bounds.limit_bytes);
-    let written = put_value(value, out, end, bounds.limit_depth);
+    let written = put_value::<EXACT>(value, out, end, bounds.limit_depth);
     if written.is_err() {
         out.truncate(start);
     }
@@ -140,6 +155,7 @@ pub(super) fn own_bytes(value: &Value) -> usize {
         Value::Null | Value::Bool(_) => 0,
         Value::Int(_) | Value::Float(_) => 8,
         Value::String(text) => counted(text.len()),
+        Value::Number(text) => counted(text.len()),
         Value::Bytes(bytes) => counted(bytes.len()),
         Value::Array(items) => varint_bytes(items.len()),
         Value::Object(fields) => {
@@ -155,7 +171,12 @@ fn varint_bytes(n: usize) -> usize {
 }
 
 #[inline]
-fn put_value(value: &Value, out: &mut Vec<u8>, end: usize, levels: usize) -> Result<()> {
+fn put_value<const EXACT: bool>(
+    value: &Value,
+    out: &mut Vec<u8>,
+    end: usize,
+    levels: usize,
+) -> Result<()> {
     match value {
         Value::Null => out.push(NULL),
         Value::Bool(b) => out.push(if *b { TRUE } else { FALSE }),
@@ -170,8 +191,13 @@ fn put_value(value: &Value, out: &mut Vec<u8>, end: usize, levels: usize) -> Res
             put_run(bytes, out, end)?;
         }
         Value::Array(_) | Value::Object(_) if levels == 0 => return Err(too_deep()),
-        Value::Array(items) => put_array(items, out, end, levels - 1)?,
-        Value::Object(fields) => put_object(fields, out, end, levels - 1)?,
+        Value::Array(items) => put_array::<EXACT>(items, out, end, levels - 1)?,
+        Value::Object(fields) => put_object::<EXACT>(fields, out, end, levels - 1)?,
+        Value::Number(text) if EXACT => {
+            out.push(NUMBER);
+            put_run(text.as_bytes(), out, end)?;
+        }
+        Value::Number(text) => return Err(beyond(text)),
     }
     check_end(out, end)
 }
@@ -194,13 +220,18 @@ fn put_run(bytes: &[u8], out: &mut Vec<u8>, end: usize) -> Result<()> {
     Ok(())
 }
 
-fn put_array(items: &[Value], out: &mut Vec<u8>, end: usize, levels: usize) -> Result<()> {
+fn put_array<const EXACT: bool>(
+    items: &[Value],
+    out: &mut Vec<u8>,
+    end: usize,
+    levels: usize,
+) -> Result<()> {
     out.push(ARRAY);
     put_varint(out, items.len() as u64);
-    items.iter().try_for_each(|item| put_value(item, out, end, levels))
+    items.iter().try_for_each(|item| put_value::<EXACT>(item, out, end, levels))
 }
 
-fn put_object(
+fn put_object<const EXACT: bool>(
     fields: &BTreeMap<String, Value>,
     out: &mut Vec<u8>,
     end: usize,
@@ -210,7 +241,7 @@ fn put_object(
     put_varint(out, fields.len() as u64);
     for (name, value) in fields {
         put_run(name.as_bytes(), out, end)?;
-        put_value(value, out, end, levels)?;
+        put_value::<EXACT>(value, out, end, levels)?;
     }
     Ok(())
 }
@@ -238,6 +269,11 @@ fn take_value(rest: &mut &[u8], levels: usize) -> Taken<Value> {
         ARRAY | OBJECT if levels == 0 => Err("it is nested too deep"),
         ARRAY => take_array(rest, levels - 1),
         OBJECT => take_object(rest, levels - 1),
+        NUMBER => {
+            let text = take_text(rest)?;
+            let number = is_number(&text).then(|| Value::Number(text.into()));
+            number.ok_or("a number is malformed")
+        }
         _ => Err("its tag is unknown"),
     }
 }

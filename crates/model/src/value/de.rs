@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, unexpected};
 use super::key::KeyReader;
-use super::{Value, too_deep};
+use super::{Value, number, too_deep};
 use crate::Result;
 use crate::limits::VALUE_LIMIT_DEPTH;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
@@ -46,6 +46,16 @@ fn inexact(n: i64, kind: &str) -> Failure {
     Failure::new(format_args!("invalid value: integer `{n}` is no exact {kind}, expected {kind}"))
 }
 
+/// Rounding is what asking for a float means.
+fn nearest(text: &str) -> StdResult<f64, Failure> {
+    text.parse().ok().filter(|float: &f64| float.is_finite()).ok_or_else(|| no_such(text, "f64"))
+}
+
+#[cold]
+fn no_such(text: &str, kind: &str) -> Failure {
+    Failure::new(format_args!("invalid value: number `{text}`, expected {kind}"))
+}
+
 /// Rounding is what asking for an f32 means; turning a finite number infinite is not.
 fn narrowed(n: f64) -> StdResult<f32, Failure> {
     let float = n as f32;
@@ -68,6 +78,20 @@ impl<'de> Deserializer<'de> for Reader {
             Value::Bytes(bytes) => visitor.visit_byte_buf(bytes),
             Value::Array(items) => read_items(items, visitor),
             Value::Object(fields) => read_fields(fields, visitor),
+            Value::Number(text) => {
+                let text = Value::String(text.into());
+                read_fields(BTreeMap::from([(number::RAW.to_owned(), text)]), visitor)
+            }
+        }
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> StdResult<V::Value, Failure> {
+        match &self.0 {
+            Value::Number(text) => {
+                let number = text.parse().map_err(|_| no_such(text, "u64"))?;
+                visitor.visit_u64(number)
+            }
+            _ => self.deserialize_any(visitor),
         }
     }
 
@@ -75,6 +99,7 @@ impl<'de> Deserializer<'de> for Reader {
         match self.0 {
             Value::Int(n) => visitor.visit_f32(exact_f32(n)?),
             Value::Float(n) => visitor.visit_f32(narrowed(n)?),
+            Value::Number(text) => visitor.visit_f32(narrowed(nearest(&text)?)?),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -82,6 +107,7 @@ impl<'de> Deserializer<'de> for Reader {
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> StdResult<V::Value, Failure> {
         match self.0 {
             Value::Int(n) => visitor.visit_f64(exact_f64(n)?),
+            Value::Number(text) => visitor.visit_f64(nearest(&text)?),
             _ => self.deserialize_any(visitor),
         }
     }
@@ -133,7 +159,7 @@ impl<'de> Deserializer<'de> for Reader {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 char str string bytes byte_buf unit
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u128 char str string bytes byte_buf unit
         unit_struct tuple_struct map struct identifier
     }
 }

@@ -18,6 +18,7 @@ fn write_value(value: &Value, levels: usize, f: &mut fmt::Formatter<'_>) -> fmt:
         Value::Int(n) => write!(f, "{n}"),
         // The debug form keeps the point, so that 1.0 is not taken for an integer.
         Value::Float(n) => write!(f, "{n:?}"),
+        Value::Number(text) => f.write_str(text),
         Value::String(text) => write_text(text, f),
         Value::Bytes(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
         Value::Array(_) | Value::Object(_) if levels == 0 => f.write_str("..."),

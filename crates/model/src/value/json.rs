@@ -8,10 +8,10 @@
 //! | an object whose only field begins with `$` | `{"$object": {...}}` around it |
 //! | everything else | itself; an integer has no point, a float always has one or an exponent |
 //!
-//! A whole number beyond an `i64` is refused rather than rounded, as far as that can be seen: from 2^64
-//! on it is read as a float.
+//! A whole number beyond an `i64` is refused rather than rounded. The data of events keeps it, and every other number that
+//! no double is, by its text ([`Value::from_json_exact`]).
 
-use super::Value;
+use super::{Value, beyond, number};
 use crate::limits::VALUE_LIMIT_DEPTH;
 use crate::{Code, Error, Result};
 use base64::Engine;
@@ -38,18 +38,28 @@ impl Value {
         serde_json::to_string(&wrapped(self, VALUE_LIMIT_DEPTH)).unwrap_or_default()
     }
 
-    /// The value that a JSON text stands for.
+    /// The value that a JSON text stands for. A whole number that no `i64` holds is refused.
     pub fn from_json(text: &str) -> Result<Value> {
-        let invalid = |error: serde_json::Error| {
-            let message = format!("this is not JSON: {error}");
-            Error::new(Code::InvalidValue, message)
-        };
-        let mut reader = serde_json::Deserializer::from_str(text);
-        // Depth is bounded by the value that is built.
-        reader.disable_recursion_limit();
-        let value = super::visit::build(&mut reader, VALUE_LIMIT_DEPTH + 1).map_err(invalid)?;
-        reader.end().map_err(invalid)?;
+        let too_large = || number::beyond_64_bits(text).map(beyond);
+        let value = parsed(text).map_err(|error| too_large().unwrap_or(error))?;
+        if is_suspect(&value) {
+            let is_refused = too_large().or_else(|| number_in(&value).map(beyond));
+            is_refused.map_or(Ok(()), Err)?;
+        }
         unwrapped(value)
+    }
+
+    /// The value that a JSON text stands for, numbers that are no `i64` and no `f64` being kept as they are written.
+    ///
+    /// ```
+    /// use mainstay_model::Value;
+    /// let text = "[18446744073709551616,1e400,1]";
+    /// assert_eq!(Value::from_json_exact(text)?.to_json(), text);
+    /// assert!(Value::from_json(text).is_err());
+    /// # Ok::<(), mainstay_model::Error>(())
+    /// ```
+    pub fn from_json_exact(text: &str) -> Result<Value> {
+        unwrapped(parsed(&number::kept(text))?)
     }
 
     /// The value as bytes for those who know only text: a string bare, bytes as they are, everything
@@ -68,6 +78,40 @@ impl Value {
             Ok(text) => Value::String(text.to_owned()),
             Err(_) => Value::Bytes(text.to_vec()),
         }
+    }
+}
+
+fn parsed(text: &str) -> Result<Value> {
+    let invalid = |error: serde_json::Error| {
+        let message = format!("this is not JSON: {error}");
+        Error::new(Code::InvalidValue, message)
+    };
+    let mut reader = serde_json::Deserializer::from_str(text);
+    // Depth is bounded by the value that is built.
+    reader.disable_recursion_limit();
+    let value = super::visit::build(&mut reader, VALUE_LIMIT_DEPTH + 1).map_err(invalid)?;
+    reader.end().map_err(invalid)?;
+    Ok(value)
+}
+
+/// Whether a number in it may have been a whole one that no `i64` holds: its text has to be looked at.
+fn is_suspect(value: &Value) -> bool {
+    match value {
+        Value::Float(n) => n.abs() >= i64::MAX as f64,
+        Value::Number(_) => true,
+        Value::Array(items) => items.iter().any(is_suspect),
+        Value::Object(fields) => fields.values().any(is_suspect),
+        _ => false,
+    }
+}
+
+/// A number in it that is kept by its text, which only those get who ask for it.
+fn number_in(value: &Value) -> Option<&str> {
+    match value {
+        Value::Number(text) => Some(text),
+        Value::Array(items) => items.iter().find_map(number_in),
+        Value::Object(fields) => fields.values().find_map(number_in),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ mod display;
 mod failure;
 mod json;
 mod key;
+mod number;
 mod ser;
 mod visit;
 
@@ -56,6 +57,9 @@ pub enum Value {
     Array(Vec<Value>),
     /// Values by name, in byte order of the names.
     Object(BTreeMap<String, Value>),
+    /// A number of JSON that neither an `i64` nor an `f64` is, by its text. Events keep such; cells, records and keyed
+    /// state refuse them.
+    Number(Box<str>),
 }
 
 impl Value {
@@ -65,6 +69,7 @@ impl Value {
         match self {
             Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
             Value::String(text) => text.len(),
+            Value::Number(text) => text.len(),
             Value::Bytes(bytes) => bytes.len(),
             Value::Array(items) => items.iter().map(|item| SELF + item.weight_bytes()).sum(),
             Value::Object(fields) => {
@@ -144,6 +149,7 @@ impl Value {
             Value::Bool(_) => "bool",
             Value::Int(_) => "int",
             Value::Float(_) => "float",
+            Value::Number(_) => "number",
             Value::String(_) => "string",
             Value::Bytes(_) => "bytes",
             Value::Array(_) => "array",
@@ -218,6 +224,7 @@ impl PartialEq for Value {
             (Value::Int(a), Value::Int(b)) => a == b,
             (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
             (Value::String(a), Value::String(b)) => a == b,
+            (Value::Number(a), Value::Number(b)) => a == b,
             (Value::Bytes(a), Value::Bytes(b)) => a == b,
             (Value::Array(a), Value::Array(b)) => a == b,
             (Value::Object(a), Value::Object(b)) => a == b,
@@ -227,6 +234,15 @@ impl PartialEq for Value {
 }
 
 impl Eq for Value {}
+
+#[cold]
+fn beyond(number: &str) -> Error {
+    let shown = number.get(..40).map_or(number.to_owned(), |start| format!("{start}..."));
+    let message = format!(
+        "the number {shown} is beyond 64 bits: store it as a string; only the data of events keeps such numbers"
+    );
+    Error::new(Code::InvalidValue, message)
+}
 
 #[cold]
 fn too_deep() -> Error {

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::key::KeyWriter;
-use super::{Value, too_deep};
+use super::{Value, number, too_deep};
 use crate::Result;
 use crate::limits::VALUE_LIMIT_DEPTH;
 use serde::ser::{self, Serialize};
@@ -305,7 +305,8 @@ impl Fields {
     }
 
     fn finish(self) -> StdResult<Value, Failure> {
-        Ok(tag(self.variant, Value::Object(self.fields)))
+        let value = number::of_raw(&self.fields).unwrap_or(Value::Object(self.fields));
+        Ok(tag(self.variant, value))
     }
 }
 

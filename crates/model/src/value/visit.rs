@@ -1,9 +1,10 @@
 //! Values inside other types and other formats: `Serialize` and `Deserialize` for [`Value`].
 
-use super::Value;
+use super::{Value, number};
 use crate::limits::VALUE_LIMIT_DEPTH;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -32,6 +33,10 @@ impl Serialize for Bounded<'_> {
             Value::Int(n) => serializer.serialize_i64(*n),
             Value::Float(n) => serializer.serialize_f64(*n),
             Value::String(text) => serializer.serialize_str(text),
+            Value::Number(text) => {
+                let raw = RawValue::from_string(text.to_string()).map_err(S::Error::custom)?;
+                raw.serialize(serializer)
+            }
             Value::Bytes(bytes) => serializer.serialize_bytes(bytes),
             Value::Array(_) | Value::Object(_) if self.levels == 0 => {
                 Err(S::Error::custom(TOO_DEEP))
@@ -183,6 +188,6 @@ impl<'de> Visitor<'de> for Builder {
             }
             fields.insert(name, value);
         }
-        Ok(Value::Object(fields))
+        Ok(number::of_raw(&fields).unwrap_or(Value::Object(fields)))
     }
 }

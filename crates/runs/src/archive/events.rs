@@ -52,7 +52,7 @@ pub(super) struct Sum {
     hash: Sha256,
     count: u64,
     pub snapshot: RunSnapshot,
-    /// What the events add up to by the reducer of versions that did not look at attempts: their files say its hash.
+    /// The snapshot by the reducer of versions that did not look at attempts: their files say its hash.
     without_attempts: RunSnapshot,
     /// When the last event was stored.
     pub last_stored: Option<Stamp>,

@@ -108,7 +108,8 @@ pub(super) fn event(mut event: CanonicalEvent) -> Result<String> {
 /// The event of a line.
 pub(super) fn read_event(line: &str) -> Result<CanonicalEvent> {
     let fields: Fields = read(line)?;
-    let value = |(name, text): (String, Box<RawValue>)| Ok((name, Value::from_json(text.get())?));
+    let value =
+        |(name, text): (String, Box<RawValue>)| Ok((name, Value::from_json_exact(text.get())?));
     let fields = fields.into_iter().map(value).collect::<Result<_>>()?;
     let event: CanonicalEvent = from_value(Value::Object(fields))?;
     event.check_version()?;

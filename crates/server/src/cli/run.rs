@@ -217,7 +217,7 @@ impl Which {
 /// A text of JSON.
 fn object(reply: &Reply) -> Option<Value> {
     match reply {
-        Reply::Text(text) => Value::from_json(std::str::from_utf8(text).ok()?).ok(),
+        Reply::Text(text) => Value::from_json_exact(std::str::from_utf8(text).ok()?).ok(),
         _ => None,
     }
 }

@@ -117,7 +117,7 @@ fn page(names: &'static [&'static str], mut items: Vec<Reply>, json: bool) -> Sh
 }
 
 fn object(text: Vec<u8>) -> Shown {
-    let parsed = std::str::from_utf8(&text).ok().and_then(|text| Value::from_json(text).ok());
+    let parsed = std::str::from_utf8(&text).ok().and_then(|text| Value::from_json_exact(text).ok());
     let Some(Value::Object(mut fields)) = parsed else { return Shown::Odd(Reply::Text(text)) };
     let known = ORDER.into_iter().filter_map(|name| fields.remove_entry(name));
     let mut row: Vec<(String, Value)> = known.collect();
@@ -174,7 +174,7 @@ fn is_pair(item: &Reply) -> bool {
 
 /// The value that a text stands for when it is JSON; the text when it is not.
 fn typed(text: &[u8]) -> Value {
-    let parsed = std::str::from_utf8(text).ok().and_then(|text| Value::from_json(text).ok());
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| Value::from_json_exact(text).ok());
     parsed.unwrap_or_else(|| Value::from_text(text))
 }
 

@@ -242,7 +242,7 @@ impl User {
         self.allow_messages(command)
     }
 
-    /// Whoever appends events with messages needs what writing the messages alone needs.
+    /// An append with messages needs the rights that writing the messages alone needs, too.
     fn allow_messages(&self, command: &RunCommand) -> Result<(), Denied> {
         let events = match command {
             RunCommand::Append { event, .. } => std::slice::from_ref(&**event),

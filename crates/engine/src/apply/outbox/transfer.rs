@@ -256,7 +256,13 @@ impl Transfer<'_> {
     }
 
     fn view<'v>(&'v self, layers: &'v Layers) -> View<'v> {
-        View { index: self.index, layers, now: self.now, fresh: false }
+        View {
+            index: self.index,
+            layers,
+            now: self.now,
+            fresh: false,
+            budget: Budget::Unlimited,
+        }
     }
 
     /// Reads an entry of the outbox as it was committed.
@@ -438,7 +444,7 @@ pub(crate) fn keep_request(
     payload: &[u8],
 ) -> Result<u64> {
     let own: Layers = smallvec![view.layers[0]];
-    let view = &View { index: view.index, layers: &own, now: view.now, fresh: view.fresh };
+    let view = &View { layers: &own, ..*view };
     Outbox { view, overlay }.keep(session, payload)
 }
 

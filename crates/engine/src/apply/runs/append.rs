@@ -259,7 +259,8 @@ impl Writer<'_> {
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
         let attempt = event.logical_attempt_id.as_deref();
-        let (told, beside) = (Told::All, 0);
+        let told = Told::All;
+        let beside = 0;
         let entering =
             Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering).map(drop)

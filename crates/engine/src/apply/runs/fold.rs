@@ -132,8 +132,8 @@ impl Step<'_> {
         };
         let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };
         next.note_attempt(self.attempt);
-        let (seq, event_type) = (next.last_seq, self.event_type);
-        let judgement = reduce_parts(&mut snapshot, seq, event_type, self.step, self.attempt);
+        let Step { event_type, step, attempt, .. } = *self;
+        let judgement = reduce_parts(&mut snapshot, next.last_seq, event_type, step, attempt);
         next.follow(&snapshot);
         if is_due(&next) {
             keep(view, overlay, self.run, &mut next, &snapshot)?;

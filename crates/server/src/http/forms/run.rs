@@ -143,7 +143,7 @@ pub(crate) struct ListRunsForm {
 
 /// The event that a JSON says; one that names no run is of the run that the path names.
 pub(crate) fn event_of(said: &RawValue, run: Option<&Name>) -> Result<NewEvent> {
-    let mut event: NewEvent = from_value(value(said)?)?;
+    let mut event: NewEvent = from_value(Value::from_json_exact(said.get())?)?;
     if let Some(run) = run {
         if event.run_id.is_empty() {
             event.run_id = run.as_str().to_owned();
@@ -238,7 +238,7 @@ impl BootstrapForm {
 
 impl RestoreRunForm {
     pub fn command(self) -> Result<RunCommand> {
-        let read = |said: &Raw| from_value(value(said)?);
+        let read = |said: &Raw| from_value(Value::from_json_exact(said.get())?);
         let events = self.events.iter().map(read).collect::<Result<_>>()?;
         let (run, metadata) = (Name::new(&self.run)?, metadata_of(self.metadata.as_ref())?);
         Ok(RunCommand::Restore { run, metadata, created: self.created, events })

@@ -112,7 +112,7 @@ fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
 
 /// JSON where it parses, else a string; bytes where it is no text.
 fn value(word: &[u8]) -> Value {
-    let json = std::str::from_utf8(word).ok().and_then(|text| Value::from_json(text).ok());
+    let json = std::str::from_utf8(word).ok().and_then(|text| Value::from_json_exact(text).ok());
     json.unwrap_or_else(|| Value::from_text(word))
 }
 
@@ -138,7 +138,7 @@ fn say(event: &mut NewEvent, arguments: &mut Arguments<'_>) -> Result<(), Reply>
 
 /// The event with further fields. What has a word of its own is not said here, so that nothing is said twice.
 fn over(json: &str, event: NewEvent) -> Result<NewEvent, Reply> {
-    let Value::Object(fields) = Value::from_json(json)? else {
+    let Value::Object(fields) = Value::from_json_exact(json)? else {
         return Err(Reply::error(
             "INVALID MORE takes a JSON object of further fields of the event",
         ));

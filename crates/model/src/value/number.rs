@@ -1,0 +1,278 @@
+//! Numbers of JSON by their text: which of them an `i64` or an `f64` holds, and which of them are equal.
+
+use super::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The name by which serde_json passes text on as it is.
+pub(super) const RAW: &str = "$serde_json::private::RawValue";
+
+/// The number that an object of serde_json's stands for.
+pub(super) fn of_raw(fields: &BTreeMap<String, Value>) -> Option<Value> {
+    let text = fields.get(RAW).filter(|_| fields.len() == 1)?.as_str()?;
+    is_number(text).then(|| Value::Number(text.into()))
+}
+
+/// The text with each number that would not survive as serde_json passes on what it does not read.
+pub(super) fn kept(text: &str) -> Cow<'_, str> {
+    let (mut out, mut done) = (String::new(), 0);
+    for place in tokens(text) {
+        let token = &text[place.clone()];
+        if is_number(token) && !survives(token) {
+            out.push_str(&text[done..place.start]);
+            out.push_str(&format!("{{\"{RAW}\":\"{token}\"}}"));
+            done = place.end;
+        }
+    }
+    match done {
+        0 => Cow::Borrowed(text),
+        _ => Cow::Owned(out + &text[done..]),
+    }
+}
+
+/// The first whole number of a JSON text that no `i64` holds.
+pub(super) fn beyond_64_bits(text: &str) -> Option<&str> {
+    let tokens = tokens(text).map(|place| &text[place]);
+    tokens.filter(|token| is_whole(token)).find(|token| token.parse::<i64>().is_err())
+}
+
+/// Where the numbers of a JSON text stand.
+fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let bytes = text.as_bytes();
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        while let Some(byte) = bytes.get(next) {
+            match byte {
+                b'"' => next = string_end(bytes, next + 1),
+                b'-' | b'0'..=b'9' => {
+                    let is_part =
+                        |byte: &&u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                    let start = next;
+                    next += bytes[start..].iter().take_while(is_part).count();
+                    return Some(start..next);
+                }
+                _ => next += 1,
+            }
+        }
+        None
+    })
+}
+
+/// The place behind a string that began before `at`.
+fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+fn is_whole(token: &str) -> bool {
+    let digits = token.strip_prefix('-').unwrap_or(token);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether this is a number as JSON writes them.
+pub(super) fn is_number(text: &str) -> bool {
+    let (mantissa, exponent) = halves(text);
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let whole = whole.strip_prefix('-').unwrap_or(whole);
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(whole)
+        && (whole == "0" || !whole.starts_with('0'))
+        && fraction.is_none_or(digits)
+        && exponent.is_none_or(|text| digits(text.strip_prefix(['+', '-']).unwrap_or(text)))
+}
+
+/// Mantissa and exponent.
+fn halves(text: &str) -> (&str, Option<&str>) {
+    match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (text, None),
+    }
+}
+
+/// Whether an `i64`, or else an `f64` in its shortest form, is this number and no other.
+fn survives(token: &str) -> bool {
+    if is_whole(token) {
+        return token.len() < 19 || token.parse::<i64>().is_ok();
+    }
+    match token.parse::<f64>() {
+        Ok(float) if float.is_finite() => decimal(token) == decimal(&format!("{float:e}")),
+        _ => false,
+    }
+}
+
+/// A number by its digits, without zeros at either end.
+#[derive(PartialEq)]
+struct Decimal {
+    is_negative: bool,
+    digits: String,
+    exponent: i64,
+}
+
+fn decimal(text: &str) -> Option<Decimal> {
+    let (mantissa, exponent) = halves(text);
+    let is_negative = mantissa.starts_with('-');
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{}{fraction}", whole.trim_start_matches('-'));
+    let significant = digits.trim_end_matches('0');
+    let dropped = i64::try_from(digits.len() - significant.len()).ok()?;
+    let exponent: i64 = exponent.unwrap_or("0").parse().ok()?;
+    let exponent = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?;
+    let digits = significant.trim_start_matches('0').to_owned();
+    match digits.is_empty() {
+        true => Some(Decimal { is_negative, digits, exponent: 0 }),
+        false => Some(Decimal { is_negative, digits, exponent: exponent.checked_add(dropped)? }),
+    }
+}
+
+impl Value {
+    /// Whether the JSON of both is the same text in its canonical form (RFC 8785), numbers that no double holds being
+    /// left as they are: `1` is `1.0`, and 2^64 is not 2^64 + 1. Other than there, minus zero is not zero.
+    ///
+    /// ```
+    /// use mainstay_model::Value;
+    /// let [a, b] = ["[1, 18446744073709551616]", "[1.0, 18446744073709551617]"].map(|it| Value::from_json_exact(it).unwrap());
+    /// assert!(a.as_array().unwrap()[0].says_the_same(&b.as_array().unwrap()[0]));
+    /// assert!(!a.says_the_same(&b));
+    /// ```
+    pub fn says_the_same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Array(a), Value::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.says_the_same(b))
+            }
+            (Value::Object(a), Value::Object(b)) => {
+                let same = |((name, a), (other, b)): ((&String, &Value), (&String, &Value))| {
+                    name == other && a.says_the_same(b)
+                };
+                a.len() == b.len() && a.iter().zip(b).all(same)
+            }
+            (a, b) if a == b => true,
+            (a, b) => match (number_text(a), number_text(b)) {
+                // Both are beyond doubles, and are not written alike.
+                _ if matches!((a, b), (Value::Number(_), Value::Number(_))) => false,
+                (Some(a), Some(b)) => decimal(&a).is_some_and(|a| Some(a) == decimal(&b)),
+                _ => false,
+            },
+        }
+    }
+}
+
+fn number_text(value: &Value) -> Option<Cow<'_, str>> {
+    match value {
+        Value::Int(n) => Some(n.to_string().into()),
+        Value::Float(n) if n.is_finite() => Some(format!("{n:e}").into()),
+        Value::Number(text) => Some(Cow::Borrowed(text)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Code, codec, from_value, to_value};
+
+    const BEYOND: [&str; 7] = [
+        "9223372036854775808",
+        "-9223372036854775809",
+        "18446744073709551616",
+        "100000000000000000000000000000000000000000",
+        "1e400",
+        "1E-400",
+        "0.1000000000000000055511151231257827",
+    ];
+
+    #[test]
+    fn what_no_double_holds_keeps_its_text() {
+        for number in BEYOND {
+            for text in [number.to_owned(), format!(r#"{{"a":["1e400",{number},1.5]}}"#)] {
+                let value = Value::from_json_exact(&text).unwrap();
+                assert_eq!(value.to_json(), text);
+                let mut bytes = Vec::new();
+                codec::encode_exact(&value, &mut bytes).unwrap();
+                assert_eq!(codec::decode(&bytes).unwrap(), value);
+                assert_eq!(to_value(&value).unwrap(), value);
+                assert_eq!(from_value::<Value>(value).unwrap().to_json(), text);
+            }
+        }
+        for number in
+            ["0", "-0", "-7", "9223372036854775807", "-9223372036854775808", "1.50", "1e5", "0.1"]
+        {
+            let value = Value::from_json_exact(number).unwrap();
+            assert!(matches!(value, Value::Int(_) | Value::Float(_)), "{number}");
+            assert_eq!(value, Value::from_json(number).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_a_value_cannot_hold_is_refused_by_its_name() {
+        for number in &BEYOND[..4] {
+            for text in [(*number).to_owned(), format!(r#"[{{"1":"2"}},{number}]"#)] {
+                let error = Value::from_json(&text).unwrap_err();
+                assert_eq!(error.code(), Code::InvalidValue);
+                assert!(error.to_string().contains(&number[..19]), "{error}");
+            }
+            let value = Value::from_json_exact(number).unwrap();
+            let refused = codec::encode(&Value::Array(vec![value]), &mut Vec::new()).unwrap_err();
+            assert_eq!(refused.code(), Code::InvalidValue);
+        }
+        // A string is no number, and a double is rounded as all doubles are.
+        for text in [
+            r#""18446744073709551616""#,
+            r#"{"18446744073709551616":1}"#,
+            "1e19",
+            "0.1000000000000000055511151231257827",
+        ] {
+            Value::from_json(text).unwrap();
+        }
+        assert!(Value::from_json(&format!(r#"{{"{RAW}":"12"}}"#)).is_err());
+    }
+
+    #[test]
+    fn equal_is_what_canonical_json_makes_equal() {
+        let same = |a, b| {
+            let [a, b] = [a, b].map(|text| Value::from_json_exact(text).unwrap());
+            assert_eq!(a.says_the_same(&b), b.says_the_same(&a));
+            a.says_the_same(&b)
+        };
+        for (a, b) in [
+            ("1", "1.0"),
+            ("1.50", "1.5"),
+            ("1e2", "100"),
+            ("[1,{\"a\":2}]", "[1.0,{\"a\":2.0}]"),
+            ("10000000000000000000", "1e19"),
+            ("1e400", "1e400"),
+        ] {
+            assert!(same(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("18446744073709551616", "18446744073709551617"),
+            ("9007199254740993", "9007199254740992.0"),
+            ("1", "\"1\""),
+            ("1e400", "1e401"),
+            ("0.1", "0.1000000000000000055511151231257827"),
+            ("[1]", "[1,1]"),
+            ("1", "true"),
+            ("0", "-0.0"),
+        ] {
+            assert!(!same(a, b), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn a_type_takes_what_it_holds() {
+        let value = || Value::from_json_exact("18446744073709551615").unwrap();
+        assert_eq!(from_value::<u64>(value()).unwrap(), u64::MAX);
+        assert_eq!(from_value::<f64>(value()).unwrap(), u64::MAX as f64);
+        assert!(from_value::<i64>(value()).is_err());
+        assert!(from_value::<f64>(Value::from_json_exact("1e400").unwrap()).is_err());
+    }
+}
