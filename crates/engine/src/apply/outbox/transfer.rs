@@ -21,6 +21,7 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::Overlay;
 use crate::spaces::{MAIN_ID, OUTBOX};
 use crate::view::{Step, View};
+use crate::work::Budget;
 use mainstay_model::{
     Code, Command, Error, Name, OutboxCommand, Result, Revision, SessionCommand, Stamp, Value,
     put_text, take_text,

@@ -346,7 +346,7 @@ fn some_name(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
             let chosen = chance() % page.names.len() as u64;
             Reply::text(page.names.swap_remove(chosen as usize))
         }
-        Some(Answer::Names(_)) => Reply::Null,
+        Some(Answer::Names(_)) => Reply::maybe(None),
         _ => unexpected(),
     };
     Ok(Plan::one(names, Shape::ours(reply)))
