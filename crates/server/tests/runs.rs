@@ -207,6 +207,45 @@ fn the_outbox_answers_as_written_down() {
     ]);
 }
 
+/// A `MULTI` that is sent again stored one event and two messages.
+#[test]
+fn a_message_comes_with_a_new_event_alone() {
+    let paid = r#"RUN.BATCH r [{"eventType":"Paid","planVersion":"1","message":{"subject":"t","payload":{"n":1}}}]"#;
+    let (paid, more) = (paid.to_owned(), r#"RUN.APPEND r T {} PLAN 1 MORE {"message":1}"#);
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for _ in 0..2 {
+        for line in ["MULTI", "RUN.APPEND r RunStarted {} PLAN 1 MESSAGE s p", "SET c 1", "EXEC"] {
+            let reply = client.line(line);
+            assert!(!reply.starts_with('-'), "{line}: {reply}");
+        }
+        client.send(&paid.splitn(3, ' ').collect::<Vec<_>>());
+        assert!(client.receive().starts_with(r"*1\r\n*6\r\n:2\r\n"));
+    }
+    assert!(client.line("OUTBOX.STATE").starts_with(r"*4\r\n:2\r\n"));
+    let claimed = client.line("OUTBOX.CLAIM 9 LEASE 60000");
+    assert!(claimed.starts_with(r"*1\r\n"), "of one run, one behind the other: {claimed}");
+    client.send(&more.splitn(8, ' ').collect::<Vec<_>>());
+    assert!(client.receive().starts_with("-INVALID message"));
+    assert!(client.line("RUN.APPEND r T {} PLAN 1 MESSAGE s").starts_with("-ERR"));
+}
+
+/// They were refused at 2^63, rounded from 2^64 on, and rounded in events.
+#[test]
+fn numbers_beyond_64_bits_are_refused_or_kept_as_they_are() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for number in ["9223372036854775808", "18446744073709551616", "-18446744073709551616"] {
+        let reply = client.line(&format!("CELL.SET c {number} JSON"));
+        assert!(reply.starts_with("-INVALID") && reply.contains(number), "{reply}");
+    }
+    client.line("RUN.APPEND r Noted 18446744073709551616 PLAN 1");
+    let again = client.line("RUN.APPEND r Noted 18446744073709551617 PLAN 1");
+    assert!(again.starts_with(r"*6\r\n:1\r\n:1\r\n:0\r\n:1\r\n"), "a conflict: {again}");
+    let events = bare(&client.line("RUN.FETCH r"));
+    assert!(events.contains(r#""eventData":18446744073709551616,"#), "{events}");
+}
+
 #[test]
 fn a_claim_tells_its_token_to_whoever_asks() {
     let ours = Ours::start();

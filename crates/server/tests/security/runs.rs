@@ -14,9 +14,11 @@ enum Needs {
     Put,
     Dead,
     Send,
+    /// Appending an event with a message.
+    Tell,
 }
 
-use Needs::{BothRuns, Dead, Put, ReadRuns, Send, WriteRuns};
+use Needs::{BothRuns, Dead, Put, ReadRuns, Send, Tell, WriteRuns};
 
 /// A user for each combination, who has all keys, and what that opens.
 const USERS: &[(&str, &[&str], &[Needs])] = &[
@@ -26,12 +28,18 @@ const USERS: &[(&str, &[&str], &[Needs])] = &[
     ("putter", &["outbox:write"], &[Put]),
     ("looker", &["outbox:read"], &[Dead]),
     ("relay", &["outbox"], &[Put, Dead, Send]),
+    ("messenger", &["runs", "outbox:write"], &[ReadRuns, WriteRuns, BothRuns, Put, Tell]),
     ("other", &["cells", "records", "feed", "branches", "server", "admin"], &[]),
 ];
 
 /// Every command on runs and on the outbox.
 const LINES: &[(&str, Needs)] = &[
     ("RUN.APPEND r RunStarted 1 PLAN 1", BothRuns),
+    ("RUN.APPEND r RunPaused 1 PLAN 1 MESSAGE s p", Tell),
+    (
+        "RUN.BATCH r [{\"eventType\":\"T\",\"planVersion\":\"1\",\"message\":{\"subject\":\"s\"}}]",
+        Tell,
+    ),
     ("RUN.BATCH r []", WriteRuns),
     ("RUN.BATCH r [{\"eventType\":\"E\",\"planVersion\":\"1\"}]", BothRuns),
     ("RUN.BOOTSTRAP made null []", BothRuns),
@@ -91,6 +99,7 @@ fn a_user_reaches_the_runs_of_its_prefix_and_no_others() {
     let mut client = world.client("app");
     for line in [
         "RUN.APPEND app:r StepStarted 1 STEP a PLAN 1",
+        "RUN.APPEND app:r StepStarted 1 STEP b PLAN 1 MESSAGE app:s p",
         "RUN.FETCH app:r",
         "RUN.TAIL app:r",
         "RUN.SNAPSHOT app:r SEQ 1",
@@ -103,6 +112,7 @@ fn a_user_reaches_the_runs_of_its_prefix_and_no_others() {
     }
     for line in [
         "RUN.APPEND r StepStarted 1 STEP a PLAN 1",
+        "RUN.APPEND app:r StepStarted 1 STEP c PLAN 1 MESSAGE s p",
         "RUN.BATCH r [{\"eventType\":\"E\",\"planVersion\":\"1\"}]",
         "RUN.BATCH app:r [{\"eventType\":\"E\",\"planVersion\":\"1\",\"runId\":\"r\"}]",
         "RUN.BOOTSTRAP made null []",
