@@ -47,6 +47,43 @@ fn an_event_is_appended_once_however_often_it_is_told() {
 }
 
 #[test]
+fn a_message_goes_to_the_outbox_if_its_event_is_new() {
+    let w = World::new();
+    let mut event = note(1);
+    event["message"] = json!({"subject": "s", "payload": {"n": 1}});
+    let mut other = note(2);
+    other["message"] = json!({"subject": "t", "payload": "text"});
+    for _ in 0..2 {
+        append(&w, "r", &event);
+        append(&w, "r", &json!([event, other]));
+    }
+    let claimed = w.post("/v1/outbox/claim", "").ok();
+    let message = &claimed["messages"][0];
+    assert_eq!((&message["subject"], &message["run"]), (&json!("s"), &json!("r")));
+    assert_eq!(message["payload"], r#"{"n":1}"#);
+    assert_eq!(w.db.outbox().state().unwrap().pending, 2);
+    event["message"] = json!("text");
+    assert_eq!(w.post("/v1/runs/r/events", &event.to_string()).status, 400);
+}
+
+#[test]
+fn the_numbers_of_an_event_are_kept_as_they_are_written() {
+    let w = World::new();
+    for number in ["18446744073709551616", "1e400", "0.1000000000000000055511151231257827"] {
+        let event = |n: &str| {
+            format!(r#"{{"eventType":"N","idempotencyKey":"{number}","eventData":[{n}]}}"#)
+        };
+        w.post("/v1/runs/r/events", &event(number)).ok();
+        assert_eq!(w.post("/v1/runs/r/events", &event(number)).ok()["conflict"], false);
+        assert_eq!(w.post("/v1/runs/r/events", &event("0.1")).ok()["conflict"], true);
+        let page = w.get("/v1/runs/r/events").text;
+        assert!(page.contains(&format!(r#""eventData":[{number}]"#)), "{page}");
+    }
+    let refused = w.put("/v1/cells/c", "18446744073709551616");
+    assert_eq!(refused.code(), (400, "InvalidValue".into()));
+}
+
+#[test]
 fn a_list_is_appended_as_a_whole_or_not_at_all() {
     let w = World::new();
     let all = append(&w, "r", &json!([step("StepStarted", "a"), step("StepStarted", "b")]));
