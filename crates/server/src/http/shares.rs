@@ -53,18 +53,17 @@ impl UserSeats {
 
 /// The place of a connection among those of its user, from its first request that says who asks.
 #[derive(Clone, Default)]
-pub(crate) struct ConnectionShare(Arc<Mutex<Option<(Arc<User>, Share)>>>);
+pub(crate) struct ConnectionShare(Arc<Mutex<Option<Share>>>);
 
 impl ConnectionShare {
     /// Counts the connection as one of this user.
     pub fn belongs_to(&self, user: &Arc<User>, limit: usize) -> Answered<()> {
         let mut held = self.0.lock();
-        if held.as_ref().is_some_and(|(owner, _)| Arc::ptr_eq(owner, user)) {
+        if held.as_ref().is_some_and(|share| share.is_of(user)) {
             return Ok(());
         }
         *held = None;
-        let share = user.share(Resource::HttpConnections, limit)?;
-        *held = Some((user.clone(), share));
+        *held = Some(user.share(Resource::HttpConnections, limit)?);
         Ok(())
     }
 }

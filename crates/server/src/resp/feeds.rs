@@ -526,7 +526,7 @@ mod tests {
 
     /// The reply that has this key and no other.
     fn told(key: &str) -> String {
-        format!("{:?}", Reply::Array(vec![Reply::text(key.to_owned())]))
+        format!("{:?}", Reply::Array(vec![Reply::text(key)]))
     }
 
     struct World {

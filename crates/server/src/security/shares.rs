@@ -61,6 +61,13 @@ pub struct Share {
     resource: Resource,
 }
 
+impl Share {
+    /// Whether this user holds it.
+    pub fn is_of(&self, user: &Arc<User>) -> bool {
+        Arc::ptr_eq(&self.user, user)
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.user.held.counts[self.resource as usize].fetch_sub(1, Ordering::Relaxed);
