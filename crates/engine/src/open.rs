@@ -118,6 +118,9 @@ impl Open {
     fn over(core: &Arc<Core>, branch: &str, mut snapshot: Snapshot) -> Result<Open> {
         snapshot.fresh = false;
         snapshot.work = Some(Work::outside(&core.options));
+        // Its time is behind that of all it sees, also while the clock stands still: jobs are ordered by it.
+        let newest = core.index().stamp_of(snapshot.revision)?;
+        snapshot.now = snapshot.now.max(newest.map_or(0, |newest| newest + 1));
         let began_us = core.clock.monotonic_us();
         let pin = core.pins.hold("transaction", began_us, snapshot.revision);
         core.index().check_all_reach(snapshot.revision)?;

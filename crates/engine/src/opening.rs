@@ -14,6 +14,7 @@ use crate::backup::Watch;
 use crate::backup::restore::Base;
 use crate::catalog::Catalog;
 use crate::classes::{self, Classes, Rules};
+use crate::clock::Clock;
 use crate::executor::State;
 use crate::figures::Figures;
 use crate::identity::{self, Identity};
@@ -66,6 +67,15 @@ pub(crate) struct End {
     pub replayed: u64,
 }
 
+/// A number that hardly any other opening has, and not zero. The clock tells them apart: a simulated one gives the same log
+/// again from the same seed.
+fn owner_of(clock: &dyn Clock) -> u64 {
+    let moment = clock.wall_us().rotate_left(32) ^ clock.monotonic_us();
+    // Spreads the bits (SplitMix64), so that moments which differ little give numbers which differ much.
+    let mixed = (moment ^ (moment >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    (mixed ^ (mixed >> 27)).max(1)
+}
+
 /// Opens the log and replays into the index what that does not hold; where there is no log yet, makes it.
 pub(crate) fn open_log(
     place: &Place,
@@ -82,7 +92,7 @@ pub(crate) fn open_log(
         None => options.segment_bytes.min(MEMORY_SEGMENT_BYTES),
     };
     let (files, id) = (place.files.clone(), DatabaseId(place.database));
-    let options = LogOptions { segment_bytes };
+    let options = LogOptions { segment_bytes, owner: owner_of(&*options.clock) };
     if !has_segments(place)? {
         if reach > 0 && !restored {
             return Err(missing_log(reach));

@@ -41,7 +41,6 @@ pub mod writer;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -112,6 +111,8 @@ impl From<Revision> for Known {
 pub struct LogOptions {
     /// The size of a segment, reserved when it is made.
     pub segment_bytes: u64,
+    /// A number of this opening, for the headers of the segments that it makes; 0: none, as earlier programs had.
+    pub owner: u64,
 }
 
 impl LogOptions {
@@ -121,7 +122,7 @@ impl LogOptions {
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { segment_bytes: 64 * 1024 * 1024 }
+        LogOptions { segment_bytes: 64 * 1024 * 1024, owner: 0 }
     }
 }
 
@@ -141,15 +142,14 @@ impl Log {
     ) -> Result<(Log, Writer)> {
         segment::check_options(&options)?;
         clear_unused(&*files, &id)?;
-        let owner = new_owner();
+        let owner = options.owner;
         let header = Header { database: id, first, previous: first, chain: 0, owner };
         let size = options.segment_bytes.min(FIRST_SEGMENT_BYTES);
         let file = segment::prefill_file(&*files, segment::PREPARED, size)?;
         segment::install(&*files, &*file, &header)?;
         let segment = Arc::new(Segment::new(&header, size));
         segment.set_end(segment::HEADER_BYTES);
-        let shared = Shared::new(files, id, options, vec![segment.clone()]);
-        let shared = Arc::new(Shared { owner, ..shared });
+        let shared = Arc::new(Shared::new(files, id, options, vec![segment.clone()]));
         let writer = Writer::new(shared.clone(), file, segment, header.chain);
         Ok((Log { shared }, writer))
     }
@@ -273,11 +273,6 @@ fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
     Err(Error::new(Code::InvalidArgument, message))
 }
 
-/// A number that no other opening has, and not zero, which segments of earlier programs have.
-fn new_owner() -> u64 {
-    RandomState::new().hash_one(3).max(1)
-}
-
 /// The size of a database's first segment: small ones stay small.
 const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
@@ -298,8 +293,6 @@ struct Shared {
     trimming: Mutex<()>,
     /// Says whether the directory is still the one that was opened.
     guard: OnceLock<Box<dyn Fn() -> Result<()> + Send + Sync>>,
-    /// A number of this opening, for the headers of the segments that it makes.
-    owner: u64,
 }
 
 impl Shared {
@@ -322,7 +315,6 @@ impl Shared {
             preparing: Mutex::new(()),
             trimming: Mutex::new(()),
             guard: OnceLock::new(),
-            owner: new_owner(),
         }
     }
 

@@ -11,7 +11,7 @@
 //!      16     16  database  the database id
 //!      32      8  first     revision of the first transaction in it
 //!      40      8  previous  `first` of the segment before; its own `first` when there is none
-//!      48      8  owner     a random number of the opening that made it; 0 by earlier programs
+//!      48      8  owner     a number of the opening that made it; 0 by earlier programs
 //!      56      4  reserved  zeros
 //!      60      4  crc       crc32c of bytes 0..60
 //!      64      …  frames

@@ -153,7 +153,7 @@ impl Writer {
             first,
             previous: self.segment.first,
             chain: self.chain,
-            owner: self.shared.owner,
+            owner: self.shared.options.owner,
         };
         let (file, size) = self.new_file(size, bytes, &header)?;
         self.segment = Arc::new(Segment::new(&header, size));

@@ -113,7 +113,8 @@ fn after_a_failed_sync_sessions_can_be_looked_at() {
 fn who_only_looks_while_a_sync_fails_is_answered() {
     for round in 0..40 {
         let (files, faults) = FaultyFiles::new();
-        let db = Machine::with(files).open();
+        let machine = Machine::with(files);
+        let db = machine.open();
         open(&db, "s");
         std::thread::scope(|threads| {
             let writers =
@@ -136,7 +137,8 @@ fn who_only_looks_while_a_sync_fails_is_answered() {
 #[test]
 fn who_asks_for_what_is_durable_is_told_of_nothing_else_after_a_failed_sync() {
     let (files, faults) = FaultyFiles::new();
-    let db = Machine::with(files).open();
+    let machine = Machine::with(files);
+    let db = machine.open();
     open(&db, "s");
     db.sessions().send("s", "kept").unwrap();
     db.sync().unwrap();
@@ -166,7 +168,8 @@ fn who_asks_for_what_is_durable_is_told_of_nothing_else_after_a_failed_sync() {
 #[test]
 fn what_is_told_of_sessions_after_a_failed_sync_has_the_limits_of_every_transaction() {
     let (files, faults) = FaultyFiles::new();
-    let db = Machine::with(files).open();
+    let machine = Machine::with(files);
+    let db = machine.open();
     let session = open(&db, "s");
     for _ in 0..4 {
         db.sessions().send("s", vec![b'x'; 1 << 20]).unwrap();

@@ -23,7 +23,7 @@ use write::{Append, Batch, Bootstrap, Fork, Key};
 #[derive(Debug, Subcommand)]
 pub enum RunVerb {
     /// Append an event; exit code 1 if the run is not where it was expected
-    Append(Append),
+    Append(Box<Append>),
     /// Append several events, all or none
     Batch(Batch),
     /// Make a run with its metadata and first events; exit code 1 if there is one

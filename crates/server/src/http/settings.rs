@@ -17,7 +17,7 @@ settings! {
     pub struct Settings {
         /// Where it listens.
         pub address: Address = SocketAddr::from((Ipv4Addr::LOCALHOST, 7380)).into();
-        /// Pages of other origins that may use this server from a browser, as ["https://app.example"].
+        /// Origins whose pages may use this server from a browser, each a scheme and a host.
         pub allowed_origins: Vec<String> = Vec::new();
         /// The most connections at once; a further one is answered 503.
         pub connections: usize = 4096, 1..=1_000_000;

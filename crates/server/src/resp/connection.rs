@@ -348,7 +348,9 @@ impl Connection {
             used += taken;
             *left -= 1;
             self.stalls.took_request();
-            if *left % TIMED_REQUESTS == 0 && self.session.shared.ticks_us() >= self.turn_ends_us {
+            if left.is_multiple_of(TIMED_REQUESTS)
+                && self.session.shared.ticks_us() >= self.turn_ends_us
+            {
                 *left = 0;
             }
             if wish.is_some() {

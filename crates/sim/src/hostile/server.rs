@@ -117,6 +117,11 @@ const SETTINGS: &str = r#"
 cache_bytes = "32 MiB"
 block_cache_bytes = "32 MiB"
 write_buffer_bytes = "16 MiB"
+
+[memory]
+total_bytes = "192 MiB"
+per_user_bytes = "128 MiB"
+per_connection_bytes = "64 MiB"
 "#;
 
 fn user_table(program: &Path, user: &User) -> Outcome<String> {

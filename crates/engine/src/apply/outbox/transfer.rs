@@ -257,13 +257,7 @@ impl Transfer<'_> {
     }
 
     fn view<'v>(&'v self, layers: &'v Layers) -> View<'v> {
-        View {
-            index: self.index,
-            layers,
-            now: self.now,
-            fresh: false,
-            budget: Budget::Unlimited,
-        }
+        View { index: self.index, layers, now: self.now, fresh: false, budget: Budget::Unlimited }
     }
 
     /// Reads an entry of the outbox as it was committed.

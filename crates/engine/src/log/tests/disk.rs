@@ -36,7 +36,7 @@ fn a_segment_takes_its_space_at_once() {
     use std::os::unix::fs::MetadataExt;
     let directory = tempfile::tempdir().unwrap();
     let files = Arc::new(DiskFiles::new(directory.path()));
-    let options = LogOptions { segment_bytes: 1024 * 1024 };
+    let options = LogOptions { segment_bytes: 1024 * 1024, owner: 1 };
     Log::create(files, ID, 1, options).unwrap();
     let data = std::fs::metadata(directory.path().join(segment::name_of(1))).unwrap();
     assert_eq!(data.len(), 1024 * 1024);

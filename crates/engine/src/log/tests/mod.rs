@@ -16,7 +16,7 @@ use mainstay_model::{Error, Result, Revision};
 use super::*;
 
 const ID: DatabaseId = DatabaseId(*b"database-of-test");
-const SMALL: LogOptions = LogOptions { segment_bytes: 4096 };
+const SMALL: LogOptions = LogOptions { segment_bytes: 4096, owner: 1 };
 
 /// A log being written in memory.
 struct Bench {

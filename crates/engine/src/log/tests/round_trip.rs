@@ -156,7 +156,7 @@ fn creating_over_a_log_is_refused() {
 
 #[test]
 fn a_tiny_segment_is_refused() {
-    let options = LogOptions { segment_bytes: 100 };
+    let options = LogOptions { segment_bytes: 100, owner: 1 };
     let error = Log::create(Arc::new(MemoryFiles::new()), ID, 1, options).map(drop).unwrap_err();
     assert_eq!(error.code(), Code::InvalidOption);
 }
