@@ -17,7 +17,7 @@ fn event(key: usize, data: &str) -> NewEvent {
     NewEvent::new("r", "Noted").with_key(&format!("{key}")).data(data)
 }
 
-/// What is fetched is what was appended, digit by digit, wherever in the data it stands.
+/// A fetch gives every number of the data digit by digit as it was appended, wherever it stands.
 pub fn events_keep_their_text(w: &mut World) {
     let texts: Vec<String> =
         BEYOND.iter().map(|n| format!(r#"{{"a":[{n},1.5,"1e400"]}}"#)).collect();

@@ -163,7 +163,7 @@ pub enum Run {
 /// The server and the user that a plan is made for.
 #[derive(Clone, Copy)]
 pub struct Asker<'a> {
-    /// What all connections share.
+    /// The state that all connections share.
     pub shared: &'a Shared,
     /// The name of the user.
     pub user: &'a str,
