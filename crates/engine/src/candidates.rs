@@ -11,7 +11,7 @@
 //! for one source and one common ancestor; if the writer finds others, or the trail does not reach
 //! back to where the walk ended, it walks itself, as it does for a merge without candidates.
 
-use crate::apply::guards;
+use crate::apply::guards::CheckedRanges;
 use crate::compare::{Comparison, Item, Point};
 use crate::core::Inner;
 use crate::index::NEWEST;
@@ -69,8 +69,8 @@ fn written(trail: &Trail, branch: u32, since: Revision, upto: Revision) -> Optio
 /// A transaction on its way to the writer, with what was looked at before.
 pub(crate) struct Submitted {
     pub transaction: Transaction,
-    /// Range guards were checked up to here.
-    pub checked: Revision,
+    /// The range guards, where they were checked before.
+    pub checked: Option<Box<CheckedRanges>>,
     /// What a merge need not look for.
     pub candidates: Option<Box<Candidates>>,
     /// Long reads that were made before.
@@ -79,7 +79,7 @@ pub(crate) struct Submitted {
 
 impl From<Transaction> for Submitted {
     fn from(transaction: Transaction) -> Submitted {
-        Submitted { transaction, checked: 0, candidates: None, prefetched: None }
+        Submitted { transaction, checked: None, candidates: None, prefetched: None }
     }
 }
 
@@ -87,19 +87,24 @@ impl Inner {
     /// Looks for a merge's candidates, and whether guards on ranges hold so far; any other
     /// transaction goes on as it is.
     pub fn look_ahead(&self, transaction: Transaction) -> Submitted {
-        let checked = self.checked(&transaction).unwrap_or(0);
+        let checked = self.checked(&transaction).map(Box::new);
         let merge = merge_of(&transaction);
         let candidates = merge.and_then(|(from, into)| self.find(from, into)).map(Box::new);
         Submitted { transaction, checked, candidates, prefetched: None }
     }
 
-    /// Up to where guards on ranges hold; nothing where the writer has to look for itself. A branch
-    /// that is not known by its number may be another one by then.
-    fn checked(&self, transaction: &Transaction) -> Option<Revision> {
-        let branch = transaction.branch_id?;
-        let upto = self.sequencer.published();
-        let holds = guards::ranges_hold(&transaction.guards, branch, &self.state.trail, upto);
-        holds.is_ok_and(|holds| holds).then_some(upto)
+    /// Checks guards on ranges; nothing where there are none, or the writer has to look for itself.
+    fn checked(&self, transaction: &Transaction) -> Option<CheckedRanges> {
+        if !transaction.has_range_guards() {
+            return None;
+        }
+        let (branch, upto) = {
+            let catalog = self.state.catalog.read();
+            let upto = self.sequencer.published();
+            let named = || catalog.visible(&transaction.branch, upto).map(|branch| branch.id);
+            (transaction.branch_id.map_or_else(named, Ok).ok()?, upto)
+        };
+        CheckedRanges::new(&transaction.guards, branch, &self.state.trail, upto).ok().flatten()
     }
 
     /// Nothing if something is wrong: the writer will say what.

@@ -264,7 +264,8 @@ impl Executor {
             &forked
         };
         let view = View::in_transaction(&self.state.index, layers, stamp, &self.work);
-        let held = guards::all_hold(&view, &self.state.trail, *checked, &transaction.guards)?;
+        let held =
+            guards::all_hold(&view, &self.state.trail, checked.as_deref(), &transaction.guards)?;
         let steps: &[Step] = match (&transaction.otherwise, held) {
             (_, true) => &transaction.steps,
             (Some(otherwise), false) => otherwise,

@@ -11,10 +11,11 @@
 //! Counters and times inside the transaction are provisional; the receipt has the final ones. A blind write is no
 //! read and never conflicts; commands whose answer tells something of what was there count as reads: see `told.rs`.
 
+use crate::apply::guards::{self, CheckedRanges};
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::Folds;
 use crate::apply::sessions::Desk;
-use crate::apply::{cells, guards, hashes, keyed, names, outbox, records, runs, sessions, strings};
+use crate::apply::{cells, hashes, keyed, names, outbox, records, runs, sessions, strings};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::executor::branch::only_imports;
@@ -589,12 +590,14 @@ impl Open {
         let core = self.snapshot.core.clone();
         let transaction = self.take();
         // The writer checks only what comes after this.
-        let checked = core.sequencer.published();
+        let upto = core.sequencer.published();
         let (branch, trail) = (self.snapshot.branch, &core.state.trail);
-        if !guards::ranges_hold(&transaction.guards, branch, trail, checked)? {
+        let checked = CheckedRanges::new(&transaction.guards, branch, trail, upto)?;
+        if checked.as_ref().is_some_and(|checked| !checked.held()) {
             return Err(conflict());
         }
-        let submitted = Submitted { checked, ..Submitted::from(transaction) };
+        let submitted =
+            Submitted { checked: checked.map(Box::new), ..Submitted::from(transaction) };
         core.sequencer.execute(submitted).map_err(refusal)
     }
 
@@ -676,11 +679,8 @@ fn micros(limit: Duration) -> u64 {
 /// the session.
 fn have_ended(core: &Core, command: &SessionCommand) -> Result<()> {
     let Some(session) = command.session().cloned() else { return Ok(()) };
-    let sequencer = &core.sequencer;
     let transaction = Transaction::new().step(SessionCommand::Info { session });
-    let checked = sequencer.published();
-    let submitted = Submitted { checked, ..Submitted::from(transaction) };
-    sequencer.execute(submitted).map(drop)
+    core.sequencer.execute(transaction).map(drop)
 }
 
 /// Whether a command on the outbox gives the same when the transaction commits: what a claim takes, others may

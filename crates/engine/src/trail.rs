@@ -83,6 +83,11 @@ impl Trail {
         }
     }
 
+    /// Whether every write after a revision is on it.
+    pub fn reaches(&self, since: Revision) -> bool {
+        since >= self.chunks.read().start
+    }
+
     /// Whether any write after `since`, up to `upto`, matches; nothing if the trail does not reach.
     pub fn any(
         &self,

@@ -190,7 +190,7 @@ impl Transaction {
         self.steps.iter().chain(self.otherwise.iter().flatten()).any(is_merge)
     }
 
-    /// Whether its searches, lists and folds may look at so much that others should not have to wait behind it.
+    /// Whether its guards, searches, lists and folds may look at so much that others should not have to wait behind it.
     ///
     /// ```
     /// use mainstay_model::{CellCommand, RecordCommand, Transaction};
@@ -202,9 +202,17 @@ impl Transaction {
     /// assert!(Transaction::new().step(count).walks());
     /// ```
     pub fn walks(&self) -> bool {
+        if self.has_range_guards() {
+            return true;
+        }
         let steps = self.steps.iter().chain(self.otherwise.iter().flatten());
         let looks = steps.map(|step| step.command.looks_at());
         looks.fold(0, usize::saturating_add) > PAGE_DEFAULT
+    }
+
+    /// Whether it has a guard on a range, which is compared with all writes since its revision.
+    pub fn has_range_guards(&self) -> bool {
+        self.guards.iter().any(|guard| matches!(guard, Guard::RangeUnchanged { .. }))
     }
 }
 

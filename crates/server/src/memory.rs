@@ -297,6 +297,11 @@ pub struct Reservation {
 }
 
 impl Reservation {
+    /// The bytes that it counts now.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Notes how many bytes are held now. Where they are too many, it stays as it was.
     pub fn resize(&mut self, bytes: usize) -> std::result::Result<(), Exceeded> {
         let bytes = bytes / STEP_BYTES * STEP_BYTES;

@@ -10,24 +10,37 @@ use crate::view::{Origin, View};
 use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 use std::collections::BTreeMap;
 
-/// Whether all guards hold for the writer's view. Those on ranges are checked together, in one walk along the trail.
+/// Whether all guards hold for the writer's view. Those on ranges are checked together, in one walk along the trail, which is
+/// short where the caller has checked them before.
 pub(crate) fn all_hold(
     view: &View<'_>,
     trail: &Trail,
-    checked: Revision,
+    checked: Option<&CheckedRanges>,
     guards: &[Guard],
 ) -> Result<bool> {
+    // The name may be that of another branch by now.
+    let checked = checked.filter(|checked| checked.branch == view.branch());
+    if checked.is_some_and(|checked| !checked.held) {
+        return Ok(false);
+    }
     let mut ranges = Ranges::default();
     for guard in guards {
-        if !holds(view, checked, guard, &mut ranges)? {
+        let is_checked = checked.is_some() && matches!(guard, Guard::RangeUnchanged { .. });
+        let holds = match guard {
+            Guard::RangeUnchanged { expires, .. } if is_checked => still_lives(*expires, view.now),
+            guard => holds(view, guard, &mut ranges)?,
+        };
+        if !holds {
             return Ok(false);
         }
     }
-    Ok(!ranges.any_written(trail, Revision::MAX).ok_or_else(too_old)?)
+    let since_checked = checked.map(|checked| checked.written_since(trail));
+    let written = since_checked.unwrap_or(Some(false)).ok_or_else(too_old)?;
+    Ok(!written && !ranges.any_written(trail, Revision::MAX).ok_or_else(too_old)?)
 }
 
 /// Whether a guard holds, but for the ranges that must not have been written, which are gathered.
-fn holds(view: &View<'_>, checked: Revision, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
+fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
     let nothing = Overlay::default();
     match guard {
         Guard::Counter { name, is } => {
@@ -61,7 +74,7 @@ fn holds(view: &View<'_>, checked: Revision, guard: &Guard, ranges: &mut Ranges)
         }
         Guard::Event { run, key, is } => Ok(runs::seq_of(view, &nothing, run, key)? == *is),
         Guard::RangeUnchanged { expires, .. } => {
-            ranges.add_guard(guard, view.branch(), checked)?;
+            ranges.add_guard(guard, view.branch())?;
             Ok(still_lives(*expires, view.now))
         }
         Guard::StateVersion { space, key, is } => {
@@ -121,20 +134,41 @@ fn still_lives(expires: Option<Stamp>, now: Stamp) -> bool {
     expires.is_none_or(|expires| expires > now)
 }
 
-/// Checks the range guards up to a revision, outside the writer; those that fail say so early.
-pub(crate) fn ranges_hold(
-    guards: &[Guard],
+/// The range guards of a transaction, checked up to a published revision before the writer is asked.
+pub(crate) struct CheckedRanges {
     branch: u32,
-    trail: &Trail,
     upto: Revision,
-) -> Result<bool> {
-    let mut ranges = Ranges::default();
-    for guard in guards {
-        if let Guard::RangeUnchanged { .. } = guard {
-            ranges.add_guard(guard, branch, 0)?;
+    /// Whether all of them held; those that fail once fail for ever.
+    held: bool,
+    stretches: Stretches,
+}
+
+impl CheckedRanges {
+    /// Checks all range guards; nothing where there is none.
+    pub fn new(
+        guards: &[Guard],
+        branch: u32,
+        trail: &Trail,
+        upto: Revision,
+    ) -> Result<Option<CheckedRanges>> {
+        let mut ranges = Ranges::default();
+        for guard in guards.iter().filter(|guard| matches!(guard, Guard::RangeUnchanged { .. })) {
+            ranges.add_guard(guard, branch)?;
         }
+        let Some(oldest) = ranges.oldest() else { return Ok(None) };
+        let stretches = ranges.stretches();
+        let written = stretches.any_written(trail, oldest, upto).ok_or_else(too_old)?;
+        Ok(Some(CheckedRanges { branch, upto, held: !written, stretches }))
     }
-    Ok(!ranges.any_written(trail, upto).ok_or_else(too_old)?)
+
+    /// Whether all of them held.
+    pub fn held(&self) -> bool {
+        self.held
+    }
+
+    fn written_since(&self, trail: &Trail) -> Option<bool> {
+        self.stretches.any_written(trail, self.upto, Revision::MAX)
+    }
 }
 
 /// Ranges of keys, none of which may have been written since a revision of its own.
@@ -149,14 +183,14 @@ struct Range {
 }
 
 impl Ranges {
-    fn add_guard(&mut self, guard: &Guard, branch: u32, checked: Revision) -> Result<()> {
+    fn add_guard(&mut self, guard: &Guard, branch: u32) -> Result<()> {
         let Guard::RangeUnchanged { contract, prefix, after, upto, since, .. } = guard else {
             return Err(Error::new(Code::InvalidArgument, "a guard that is on no range"));
         };
         let space = spaces::of(*contract)?;
         let key = |name: &str| spaces::key(space, branch, name.as_bytes());
         let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
-        self.add(&key(prefix), after.as_deref(), upto.as_deref(), (*since).max(checked));
+        self.add(&key(prefix), after.as_deref(), upto.as_deref(), *since);
         Ok(())
     }
 
@@ -180,18 +214,15 @@ impl Ranges {
     /// Whether a key of one of them was written after that one's revision, up to another revision; nothing if the trail
     /// does not reach back. However many they are, the trail is walked once.
     pub fn any_written(&self, trail: &Trail, upto: Revision) -> Option<bool> {
-        let Some(oldest) = self.0.iter().map(|range| range.since).min() else { return Some(false) };
-        let stretches = self.stretches();
-        trail.any_at(oldest, upto, |revision, key| {
-            let behind = stretches.partition_point(|(first, _)| *first <= key);
-            let since = behind.checked_sub(1).and_then(|place| stretches[place].1);
-            !planted::is(Bug::GuardRangeForgotten) && since.is_some_and(|since| revision > since)
-        })
+        let Some(oldest) = self.oldest() else { return Some(false) };
+        trail.reaches(oldest).then(|| self.stretches())?.any_written(trail, oldest, upto)
     }
 
-    /// The ranges laid side by side: where a stretch begins that the same of them cover, and the earliest of their
-    /// revisions, if any covers it.
-    fn stretches(&self) -> Vec<(&[u8], Option<Revision>)> {
+    fn oldest(&self) -> Option<Revision> {
+        self.0.iter().map(|range| range.since).min()
+    }
+
+    fn stretches(&self) -> Stretches {
         let mut ends: Vec<(&[u8], bool, Revision)> = Vec::with_capacity(2 * self.0.len());
         for Range { from, to, since } in &self.0 {
             ends.push((from, true, *since));
@@ -199,7 +230,7 @@ impl Ranges {
         }
         ends.sort_unstable();
         let mut covering: BTreeMap<Revision, usize> = BTreeMap::new();
-        let mut stretches: Vec<(&[u8], Option<Revision>)> = Vec::new();
+        let mut stretches: Vec<(Vec<u8>, Option<Revision>)> = Vec::new();
         for (key, begins, since) in ends {
             let count = covering.entry(since).or_default();
             *count = if begins { *count + 1 } else { count.saturating_sub(1) };
@@ -208,11 +239,25 @@ impl Ranges {
             }
             let oldest = covering.keys().next().copied();
             match stretches.last_mut() {
-                Some((first, since)) if *first == key => *since = oldest,
-                _ => stretches.push((key, oldest)),
+                Some((first, since)) if first == key => *since = oldest,
+                _ => stretches.push((key.to_vec(), oldest)),
             }
         }
-        stretches
+        Stretches(stretches)
+    }
+}
+
+/// Ranges laid side by side: where a stretch begins that the same of them cover, and the earliest of their revisions, if any
+/// covers it.
+struct Stretches(Vec<(Vec<u8>, Option<Revision>)>);
+
+impl Stretches {
+    fn any_written(&self, trail: &Trail, since: Revision, upto: Revision) -> Option<bool> {
+        trail.any_at(since, upto, |revision, key| {
+            let behind = self.0.partition_point(|(first, _)| first.as_slice() <= key);
+            let since = behind.checked_sub(1).and_then(|place| self.0[place].1);
+            !planted::is(Bug::GuardRangeForgotten) && since.is_some_and(|since| revision > since)
+        })
     }
 }
 

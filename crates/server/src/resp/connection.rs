@@ -224,14 +224,15 @@ impl Connection {
         self.state == State::Open && !self.readable && !self.left_over
     }
 
-    /// Takes requests and puts what they come to into the batch. Gives what others have to do.
+    /// Takes requests for about so long and puts what they come to into the batch. Gives what others have to do.
     pub fn take_requests(
         &mut self,
+        slice_us: u64,
         buffer: &mut [u8],
         batch: &mut Vec<Transaction>,
     ) -> Option<Wish> {
         let (mut left, mut bytes) = (self.settings().turn_requests, 0);
-        self.turn_ends_us = self.session.shared.ticks_us().saturating_add(self.settings().turn_us);
+        self.turn_ends_us = self.session.shared.ticks_us().saturating_add(slice_us);
         let mut wish = self.consume(&[], &mut left, batch);
         while wish.is_none()
             && left > 0
@@ -246,6 +247,10 @@ impl Connection {
                     self.session.tally.received(input.taken);
                     self.readable = input.more || self.hung_up;
                     wish = self.consume(input.bytes, &mut left, batch);
+                    // A request of many words takes its time before it is complete.
+                    if self.readable && self.is_turn_over() {
+                        left = 0;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -348,9 +353,7 @@ impl Connection {
             used += taken;
             *left -= 1;
             self.stalls.took_request();
-            if left.is_multiple_of(TIMED_REQUESTS)
-                && self.session.shared.ticks_us() >= self.turn_ends_us
-            {
+            if left.is_multiple_of(TIMED_REQUESTS) && self.is_turn_over() {
                 *left = 0;
             }
             if wish.is_some() {
@@ -360,6 +363,10 @@ impl Connection {
         }
         self.left_over = used < bytes.len();
         (used, None)
+    }
+
+    fn is_turn_over(&self) -> bool {
+        self.session.shared.ticks_us() >= self.turn_ends_us
     }
 
     fn request(&mut self, words: &[&[u8]], batch: &mut Vec<Transaction>) -> Option<Wish> {

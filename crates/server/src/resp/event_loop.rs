@@ -43,6 +43,8 @@ const LISTENER: Token = Token(usize::MAX - 1);
 
 /// What is read from a socket at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
+/// The connections that are accepted in one turn: a flood of them does not hold up those that are there.
+const ACCEPTED_AT_ONCE: usize = 64;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -147,8 +149,8 @@ struct Listening {
     /// Who takes the connections, in turn.
     loops: Vec<Address>,
     next: usize,
-    /// Some were left because there was no file for them: no event will tell of those again.
-    again: bool,
+    /// Some were left, and no event will tell of those again: the time after which to accept again.
+    again: Option<Duration>,
 }
 
 /// The connections that wait for a batch.
@@ -229,7 +231,7 @@ impl Loop {
 
     fn listen(&mut self, mut listener: TcpListener, loops: Vec<Address>) -> io::Result<()> {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        self.listening = Some(Listening { listener, loops, next: 0, again: false });
+        self.listening = Some(Listening { listener, loops, next: 0, again: None });
         Ok(())
     }
 
@@ -251,7 +253,7 @@ impl Loop {
                     }
                 }
             }
-            if self.accepts_again() {
+            if self.accepts_again().is_some() {
                 self.accept();
             }
             self.began_us = self.shared.ticks_us();
@@ -260,8 +262,8 @@ impl Loop {
         }
     }
 
-    fn accepts_again(&self) -> bool {
-        self.listening.as_ref().is_some_and(|listening| listening.again)
+    fn accepts_again(&self) -> Option<Duration> {
+        self.listening.as_ref().and_then(|listening| listening.again)
     }
 
     fn is_over(&self) -> bool {
@@ -275,7 +277,7 @@ impl Loop {
         if !self.ready.is_empty() {
             return Some(Duration::ZERO);
         }
-        let pause = (self.stopping.is_some() || self.accepts_again()).then_some(PAUSE);
+        let pause = self.accepts_again().or(self.stopping.map(|_| PAUSE));
         let until_due =
             |at_us: u64| Duration::from_micros(at_us.saturating_sub(self.shared.ticks_us()));
         pause.into_iter().chain(self.deadlines.next_us().map(until_due)).min()
@@ -406,8 +408,8 @@ impl Loop {
 
     fn accept(&mut self) {
         let Some(listening) = &mut self.listening else { return };
-        let again = std::mem::take(&mut listening.again);
-        loop {
+        let again = listening.again.replace(Duration::ZERO);
+        for _ in 0..ACCEPTED_AT_ONCE {
             match listening.listener.accept() {
                 Ok((socket, peer)) => {
                     let Some(seat) = self.shared.seat() else {
@@ -425,12 +427,15 @@ impl Loop {
                     ));
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    listening.again = None;
+                    return;
+                }
                 // Out of files, for example: those who wait are served first.
                 Err(error) => {
-                    listening.again = true;
+                    listening.again = Some(PAUSE);
                     // Once is enough.
-                    if !again {
+                    if again != Some(PAUSE) {
                         tracing::warn!(%error, "a connection was not accepted");
                     }
                     return;
@@ -497,7 +502,8 @@ impl Loop {
 
     fn turn(&mut self) {
         let mut ready = std::mem::take(&mut self.ready);
-        ready.drain(..).for_each(|place| self.serve(place));
+        let slice_us = self.shared.settings.turn_us / (ready.len() as u64).max(1);
+        ready.drain(..).for_each(|place| self.serve(place, slice_us));
         // Who was listed meanwhile comes in the next turn.
         ready.append(&mut self.ready);
         self.ready = ready;
@@ -511,8 +517,8 @@ impl Loop {
         self.served = served;
     }
 
-    /// Takes the requests of one connection.
-    fn serve(&mut self, place: usize) {
+    /// Takes the requests of one connection, for about so long.
+    fn serve(&mut self, place: usize, slice_us: u64) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         if std::mem::take(&mut connection.listed) {
             self.served.push(place);
@@ -522,7 +528,7 @@ impl Loop {
             return;
         }
         let before_us = self.seen_us.max(self.began_us);
-        let wish = connection.take_requests(&mut self.buffer, &mut self.batch);
+        let wish = connection.take_requests(slice_us, &mut self.buffer, &mut self.batch);
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(before_us);
         if self.shared.slow_log.is_slow(took_us) {

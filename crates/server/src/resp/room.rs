@@ -43,9 +43,34 @@ impl Share {
         if !Arc::ptr_eq(&self.account, account) {
             *self = Share::new(account);
         }
-        self.requests.resize(now.requests)?;
-        self.replies.resize(now.replies)?;
-        self.queued.resize(now.queued)?;
-        self.transaction.resize(now.transaction)
+        let Share { requests, replies, queued, transaction, .. } = self;
+        let mut changes = [
+            (requests, now.requests),
+            (replies, now.replies),
+            (queued, now.queued),
+            (transaction, now.transaction),
+        ];
+        // Released bytes count before new ones: a transaction that was given up makes room for the request behind it.
+        changes.sort_by_key(|(reservation, bytes)| *bytes > reservation.bytes());
+        changes.into_iter().try_for_each(|(reservation, bytes)| reservation.resize(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{MemoryBudget, Settings};
+
+    #[test]
+    fn released_bytes_make_room_for_others_in_the_same_step() {
+        const MIB: usize = 1 << 20;
+        let limits = Settings { per_connection_bytes: 4 * MIB, ..Settings::default() };
+        let account = MemoryBudget::new(limits).connect(None).of_user(None);
+        let mut share = Share::new(&account);
+        let open = Holding { transaction: 3 * MIB, ..Holding::default() };
+        share.holds(&account, open).unwrap();
+        assert!(share.holds(&account, Holding { requests: 3 * MIB, ..open }).is_err());
+        let given_up = Holding { requests: 3 * MIB, ..Holding::default() };
+        assert_eq!(share.holds(&account, given_up), Ok(()));
     }
 }

@@ -36,7 +36,8 @@ settings! {
         pub unsent_bytes: usize = 1 << 20, 1..=GIB;
         /// How many requests of one connection are taken in one turn, so that others come to theirs.
         pub turn_requests: usize = 2048, 1..=1_000_000;
-        /// For how long requests of one connection are taken in one turn, in microseconds: expensive ones are fewer.
+        /// For how long requests are taken in one turn, in microseconds: all connections with requests share it, so
+        /// that a client with expensive ones does not hold up the others.
         pub turn_us: u64 = 2_000, 1..=10_000_000;
         /// How many bytes of one connection are read in one turn: what it asks is held until the batch is
         /// done.
