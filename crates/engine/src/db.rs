@@ -445,6 +445,14 @@ impl Database {
         }
     }
 
+    /// How much of the room for unflushed writes is used, from 0 to 1, where writers wait for a flush; 0 of a served database.
+    pub fn flush_backlog(&self) -> f64 {
+        match &self.place {
+            Place::Here(core) => core.sequencer.flush_backlog(),
+            Place::There(_) => 0.0,
+        }
+    }
+
     /// By how many microseconds stamps are ahead of the wall clock, negative when they are behind; 0 while they are no more than a
     /// minute apart, and of a served database. Moments that something expires at are moved by it when they are written.
     pub fn wall_offset_us(&self) -> i64 {

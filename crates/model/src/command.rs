@@ -112,6 +112,22 @@ impl Command {
         self.looks_at() > PAGE_DEFAULT
     }
 
+    /// Whether it may pass by any number of deleted names, however few it gives.
+    pub(crate) fn passes_deleted(&self) -> bool {
+        matches!(
+            self,
+            Command::Cell(CellCommand::List { .. })
+                | Command::Record(RecordCommand::Scan { .. } | RecordCommand::Count { .. })
+                | Command::Key(KeyCommand::Names { .. } | KeyCommand::Count { .. })
+                | Command::Run(RunCommand::List { .. })
+        )
+    }
+
+    /// Whether it looks for entries, and so may pass by any number of deleted ones.
+    pub fn lists(&self) -> bool {
+        self.looks_at() > 0
+    }
+
     /// How many entries it may look at, about; a search that passes by all that it does not give may look at any number.
     pub(crate) fn looks_at(&self) -> usize {
         match self {

@@ -49,6 +49,14 @@ impl<O: PartialEq, T> FairQueue<O, T> {
         }
     }
 
+    /// The next item; the turn is then that of the owner behind.
+    pub fn pop(&mut self) -> Option<(O, T)>
+    where
+        O: Clone,
+    {
+        self.pop_if(|_| true)
+    }
+
     /// The next item of the first owner for whom this holds; the turn is then that of the one behind.
     pub fn pop_if(&mut self, may: impl Fn(&O) -> bool) -> Option<(O, T)>
     where
@@ -83,7 +91,7 @@ mod tests {
         let mut queue = FairQueue::default();
         (0..100).for_each(|item| queue.push("greedy", item));
         queue.push("honest", 0);
-        let next = |queue: &mut FairQueue<_, _>| queue.pop_if(|_| true).unwrap();
+        let next = |queue: &mut FairQueue<_, _>| queue.pop().unwrap();
         assert_eq!(next(&mut queue), ("greedy", 0));
         assert_eq!(next(&mut queue), ("honest", 0), "behind one item and not behind a hundred");
         queue.push("honest", 1);
@@ -101,6 +109,6 @@ mod tests {
         assert_eq!(queue.pop_if(|owner| *owner != "a"), None);
         queue.push("a", 3);
         queue.retain(|item| *item != 1);
-        assert_eq!((queue.pop_if(|_| true), queue.is_empty()), (Some(("a", 3)), true));
+        assert_eq!((queue.pop(), queue.is_empty()), (Some(("a", 3)), true));
     }
 }

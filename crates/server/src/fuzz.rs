@@ -57,6 +57,7 @@ fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
                 found.push(Ok(words));
                 taken
             }
+            Ok(Parsed::Unfinished) => continue,
             Ok(Parsed::Incomplete) if there == bytes.len() => return found,
             Ok(Parsed::Incomplete) => {
                 there += 1;

@@ -437,6 +437,12 @@ impl Sequencer {
         self.log_full.store(error.is_some(), Ordering::Relaxed);
     }
 
+    /// How much of the room for unflushed writes is used, from 0 to 1.
+    pub fn flush_backlog(&self) -> f64 {
+        let sealed = self.state.sealed.load(Ordering::Relaxed);
+        (sealed as f64 / SEALED_LIMIT as f64).min(1.0)
+    }
+
     fn has_full_buffers(&self) -> bool {
         self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
     }

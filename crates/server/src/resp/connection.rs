@@ -9,7 +9,7 @@
 use super::deadlines::Step;
 use super::feeds::{Awaited, Reading};
 use super::login::Login;
-use super::reply::Reply;
+use super::reply::{Encoded, Reply};
 use super::request::{Malformed, Parsed, Parser, Words};
 use super::room::{Holding, Share};
 use super::session::{Handled, Job, Owed, Pending, Session, Written};
@@ -28,6 +28,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
+use std::time::Duration;
 
 /// How many reads of one connection wait behind its writes in one batch: their values are held, too.
 const READS_BEHIND_WRITES: usize = 32;
@@ -103,6 +104,11 @@ pub struct Connection {
     written: Written,
     /// The memory of its transactions in the batch.
     batched_bytes: usize,
+    /// The memory of a request that a worker plans.
+    away_bytes: usize,
+    /// How long it waits because its user has sent much, and whether the loop knows of it.
+    paced: Option<Duration>,
+    waits_for_pace: bool,
     /// Its part of the memory that all share.
     share: Share,
     /// The deadlines of the things that it has begun.
@@ -152,6 +158,9 @@ impl Connection {
             behind_bytes: 0,
             written: Written::default(),
             batched_bytes: 0,
+            away_bytes: 0,
+            paced: None,
+            waits_for_pace: false,
             share: Share::new(&session.account),
             session,
             stalls: Stalls::default(),
@@ -190,7 +199,7 @@ impl Connection {
             // It is gone when it has.
             Step::Goodbye => false,
             // They are looked at when the time is there.
-            Step::Reading | Step::Request | Step::Transaction => false,
+            Step::Reading | Step::Request | Step::Transaction | Step::Pace => false,
         }
     }
 
@@ -216,7 +225,7 @@ impl Connection {
 
     /// Whether there is something to do that no event will tell of.
     pub fn has_more(&self) -> bool {
-        self.may_go_on() && (self.readable || self.left_over)
+        self.paced.is_none() && self.may_go_on() && (self.readable || self.left_over)
     }
 
     /// Whether all that has come is taken.
@@ -231,6 +240,9 @@ impl Connection {
         buffer: &mut [u8],
         batch: &mut Vec<Transaction>,
     ) -> Option<Wish> {
+        if self.is_paced() {
+            return None;
+        }
         let (mut left, mut bytes) = (self.settings().turn_requests, 0);
         self.turn_ends_us = self.session.shared.ticks_us().saturating_add(slice_us);
         let mut wish = self.consume(&[], &mut left, batch);
@@ -245,6 +257,7 @@ impl Connection {
                 Ok(input) => {
                     bytes += input.taken;
                     self.session.tally.received(input.taken);
+                    self.session.take_bytes(input.taken);
                     self.readable = input.more || self.hung_up;
                     wish = self.consume(input.bytes, &mut left, batch);
                     // A request of many words takes its time before it is complete.
@@ -261,11 +274,28 @@ impl Connection {
         wish
     }
 
+    /// Whether its user has sent so much that others come first for a while.
+    fn is_paced(&mut self) -> bool {
+        let wait = self.session.user.as_ref().and_then(|user| user.pace.wait());
+        self.paced = wait.filter(|_| self.state == State::Open);
+        self.paced.is_some()
+    }
+
+    /// How long it has to wait until more is taken; only once for each wait.
+    pub fn begins_to_wait(&mut self) -> Option<Duration> {
+        self.paced.filter(|_| !std::mem::replace(&mut self.waits_for_pace, true))
+    }
+
+    /// The wait is over.
+    pub fn ends_wait(&mut self) {
+        (self.paced, self.waits_for_pace) = (None, false);
+    }
+
     /// The memory that it holds, by kind.
     fn holding(&self) -> Holding {
         let words = self.parser.held_bytes() + self.input.capacity();
         Holding {
-            requests: words + self.batched_bytes,
+            requests: words + self.batched_bytes + self.away_bytes,
             replies: self.output.capacity(),
             queued: self.session.gathered_bytes(),
             transaction: self.session.open.as_ref().map_or(0, |open| open.held_bytes()),
@@ -336,6 +366,11 @@ impl Connection {
             let parsed = self.parser.next(&bytes[used..], limits);
             let (wish, taken) = match parsed {
                 Ok(Parsed::Incomplete) => return (used, None),
+                Ok(Parsed::Unfinished) if self.is_turn_over() => break,
+                Ok(Parsed::Unfinished) => continue,
+                Ok(Parsed::Request(words, taken)) if self.session.is_long(&words) => {
+                    (self.send_away(&words, &bytes[used..used + taken]), taken)
+                }
                 Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
                 Ok(Parsed::Line(words, taken)) => {
                     let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
@@ -353,7 +388,8 @@ impl Connection {
             used += taken;
             *left -= 1;
             self.stalls.took_request();
-            if left.is_multiple_of(TIMED_REQUESTS) && self.is_turn_over() {
+            let is_timed = left.is_multiple_of(TIMED_REQUESTS) || self.output.len() > KEPT_BYTES;
+            if is_timed && self.is_turn_over() {
                 *left = 0;
             }
             if wish.is_some() {
@@ -363,6 +399,18 @@ impl Connection {
         }
         self.left_over = used < bytes.len();
         (used, None)
+    }
+
+    /// Has a worker plan and execute a long request.
+    fn send_away(&mut self, words: &[&[u8]], bytes: &[u8]) -> Option<Wish> {
+        if self.owes() {
+            self.state = State::Paused;
+            return None;
+        }
+        self.told = Told::of(words);
+        self.away_bytes = bytes.len();
+        let job = self.session.answer_away(words, bytes.to_vec());
+        self.rest(Wish::Work(job))
     }
 
     fn is_turn_over(&self) -> bool {
@@ -491,8 +539,24 @@ impl Connection {
 
     /// The reply of work that somebody else did.
     pub fn wake(&mut self, reply: &Reply) {
-        self.session.take_back();
         self.write(reply);
+        self.go_on_behind();
+    }
+
+    /// The same where the reply was encoded elsewhere.
+    pub fn wake_with(&mut self, reply: Encoded) {
+        reply.error.iter().for_each(|error| self.session.tally.reply(error));
+        match self.output.is_empty() {
+            true => self.output = reply.bytes,
+            false => self.output.extend_from_slice(&reply.bytes),
+        }
+        self.go_on_behind();
+    }
+
+    /// Takes requests again, behind the one that it rested for.
+    fn go_on_behind(&mut self) {
+        self.session.take_back();
+        self.away_bytes = 0;
         if self.state == State::Resting {
             self.state = State::Open;
         }

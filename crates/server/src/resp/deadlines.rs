@@ -24,6 +24,8 @@ pub enum Step {
     Request,
     /// The transaction that it has open.
     Transaction,
+    /// Waiting until its user may send more.
+    Pace,
 }
 
 /// A connection that has to have done something by now.

@@ -16,7 +16,7 @@ use super::connection::{Connection, Ending, State, Wish};
 use super::deadlines::{Deadlines, Due, Step};
 use super::feeds::{Awaited, Feeds, Reader};
 use super::login::Login;
-use super::reply::Reply;
+use super::reply::{Encoded, Reply};
 use super::shared::Seat;
 use super::slow_log::BATCH_LIMIT;
 use super::stalls::Stalled;
@@ -24,6 +24,7 @@ use super::stream::Stream;
 use super::tally::{Tally, count};
 use super::work;
 use super::workers::Workers;
+use crate::fair_queue::FairQueue;
 use crate::security::Verdict;
 use crate::telemetry::spans;
 use crate::tls::Tls;
@@ -43,6 +44,8 @@ const LISTENER: Token = Token(usize::MAX - 1);
 
 /// What is read from a socket at once.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
+/// The parts of a turn: no connection takes more than one of them while others wait.
+const SLICES: usize = 4;
 /// The connections that are accepted in one turn: a flood of them does not hold up those that are there.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
@@ -52,7 +55,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 enum Message {
     Connect(TcpStream, String, Seat),
     /// The reply to a connection that rests; the number tells whether it is still the same one.
-    Done(usize, u64, Reply),
+    Done(usize, u64, Encoded),
     Push(usize, u64, Reply),
     /// A connection's task can go on.
     GoOn(usize, u64),
@@ -170,8 +173,8 @@ struct Loop {
     listening: Option<Listening>,
     connections: Slab<Connection>,
     deadlines: Deadlines,
-    /// Who has something to do in this turn.
-    ready: Vec<usize>,
+    /// Who has something to do. Users take turns, whatever the number of their connections.
+    ready: FairQueue<usize, usize>,
     /// Who had something to do in it.
     served: Vec<usize>,
     batch: Vec<Transaction>,
@@ -219,7 +222,7 @@ impl Loop {
             listening: None,
             connections: Slab::new(),
             deadlines: Deadlines::default(),
-            ready: Vec::new(),
+            ready: FairQueue::default(),
             served: Vec::new(),
             batch: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
@@ -303,6 +306,10 @@ impl Loop {
                 Step::Reading | Step::Request | Step::Transaction => {
                     self.look_at_stall(place, step)
                 }
+                Step::Pace => {
+                    connection.ends_wait();
+                    self.list(place);
+                }
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
@@ -356,7 +363,7 @@ impl Loop {
         if let Some(connection) = self.connections.get_mut(place)
             && !std::mem::replace(&mut connection.listed, true)
         {
-            self.ready.push(place);
+            self.ready.push(connection.session.owner(), place);
         }
     }
 
@@ -364,7 +371,7 @@ impl Loop {
         while let Ok(message) = self.inbox.try_recv() {
             match message {
                 Message::Connect(socket, peer, seat) => self.connect(socket, peer, seat),
-                Message::Done(place, id, reply) => self.tell(place, id, |it| it.wake(&reply)),
+                Message::Done(place, id, reply) => self.tell(place, id, |it| it.wake_with(reply)),
                 Message::Push(place, id, reply) => self.tell(place, id, |it| it.push(reply)),
                 Message::GoOn(place, id) => self.tell(place, id, Connection::go_on),
                 Message::LoggedIn(place, id, login, verdict) => {
@@ -500,13 +507,19 @@ impl Loop {
         self.deadlines.set(self.shared.ticks_us().saturating_add(limit_us), due);
     }
 
+    /// Serves whoever is ready until the turn has had its time; the others come first in the next one.
     fn turn(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        let slice_us = self.shared.settings.turn_us / (ready.len() as u64).max(1);
-        ready.drain(..).for_each(|place| self.serve(place, slice_us));
-        // Who was listed meanwhile comes in the next turn.
-        ready.append(&mut self.ready);
-        self.ready = ready;
+        let turn_us = self.shared.settings.turn_us;
+        // Who is listed meanwhile comes in the next turn.
+        let ready = self.ready.len();
+        let slice_us = turn_us / ready.clamp(1, SLICES) as u64;
+        for _ in 0..ready {
+            let Some((_, place)) = self.ready.pop() else { break };
+            self.serve(place, slice_us);
+            if self.seen_us.saturating_sub(self.began_us) >= turn_us {
+                break;
+            }
+        }
         self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
         self.send_known();
         if !self.batch.is_empty() && self.under_way.is_none() {
@@ -622,6 +635,11 @@ impl Loop {
             let id = connection.session.id;
             return self.limit_goodbye(place, id);
         }
+        if let Some(wait) = connection.begins_to_wait() {
+            let id = connection.session.id;
+            let wait_us = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+            return self.limit(Due { place, id, step: Step::Pace }, wait_us);
+        }
         // Whoever is owed something goes on when it is paid.
         if connection.has_more() && !connection.owes() {
             self.list(place);
@@ -645,7 +663,11 @@ impl Loop {
         let Some(connection) = self.connections.get_mut(place) else { return };
         let (id, address, alive) =
             (connection.session.id, self.address.clone(), connection.session.alive.clone());
-        let done = move |reply| address.send(Message::Done(place, id, reply));
+        // A long reply is written by whoever made it: the loop has others to serve.
+        let protocol = connection.session.protocol;
+        let done = move |reply: Reply| {
+            address.send(Message::Done(place, id, Encoded::new(&reply, protocol)));
+        };
         let address = self.address.clone();
         match wish {
             Wish::Work(job) => {

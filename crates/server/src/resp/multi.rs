@@ -6,7 +6,7 @@ use super::once;
 use super::orders::{self, Turn};
 use super::plan::{Plan, Promise, too_many_commands, unexpected};
 use super::reply::{Protocol, Reply};
-use super::session::{Call, Handled, Owed, Session, no_permission};
+use super::session::{Call, Handled, LONG_COMMANDS, Owed, Session, no_permission};
 use super::table::{Asker, Run, Spec};
 use crate::jobs::Order;
 use crate::security::{Denied, User};
@@ -26,6 +26,8 @@ pub struct Multi {
     commands: usize,
     /// The memory of those, beside the queue's own.
     plan_bytes: usize,
+    /// A command lists what was, which is read when the transaction is gathered.
+    lists_the_past: bool,
     /// A command was not understood: nothing will be done.
     spoilt: bool,
     /// Why it was given up, if it was.
@@ -142,6 +144,7 @@ impl Multi {
     /// Keeps a plan, if all commands together are not too many: one of them may be a million names.
     fn keep(&mut self, queued: Queued) -> Reply {
         if let Queued::Plan(plan) = &queued {
+            self.lists_the_past |= plan.at.is_some() && plan.lists();
             self.commands += plan.commands.len();
             self.plan_bytes += plan.weight_bytes();
         }
@@ -156,6 +159,11 @@ impl Multi {
     /// The memory that what was kept takes, about.
     pub fn bytes(&self) -> usize {
         self.bytes + self.plan_bytes + self.queued.capacity() * size_of::<Queued>()
+    }
+
+    /// Whether it takes long to be gathered, or reads the past at length before it begins.
+    pub fn is_long(&self) -> bool {
+        self.commands > LONG_COMMANDS || self.queued.len() > LONG_COMMANDS || self.lists_the_past
     }
 
     /// Lets go of all that was kept: nothing will be done, and `EXEC` says why.

@@ -240,14 +240,24 @@ impl Plan {
         self.commands.iter().any(is_long)
     }
 
+    /// Whether it looks for entries, and so may pass by any number of deleted ones.
+    pub fn lists(&self) -> bool {
+        self.commands.iter().any(Command::lists)
+    }
+
     /// Reads what is published on a branch, or was.
     pub fn read(&self, db: &Database, branch: &str) -> Reply {
-        self.shape.make(match self.at {
+        self.shape.make(self.answers(db, branch))
+    }
+
+    /// The answers that the reply is made of.
+    pub fn answers(&self, db: &Database, branch: &str) -> mainstay::Result<(Answers, Stamp)> {
+        match self.at {
             None => db.look(branch, &self.commands),
             Some(at) => db.moment(branch, at).and_then(|moment| {
                 moment.answers(&self.commands).map(|answers| (answers, moment.now()))
             }),
-        })
+        }
     }
 
     /// Adds the commands to a transaction.

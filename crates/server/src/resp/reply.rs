@@ -41,6 +41,23 @@ pub enum Reply {
 /// Done.
 pub const OK: Reply = Reply::Status("OK");
 
+/// A reply in the bytes that are sent.
+pub struct Encoded {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The reply itself, if it is an error: those are counted.
+    pub error: Option<Reply>,
+}
+
+impl Encoded {
+    /// A reply in the bytes of a protocol.
+    pub fn new(reply: &Reply, protocol: Protocol) -> Encoded {
+        let mut bytes = Vec::new();
+        reply.write(protocol, &mut bytes);
+        Encoded { bytes, error: matches!(reply, Reply::Error(_)).then(|| reply.clone()) }
+    }
+}
+
 impl Reply {
     /// A failure in our own words.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Reply {

@@ -28,6 +28,8 @@ settings! {
     }
 }
 
+/// So many words are read at once: a request of a million does not hold up others.
+const WORDS_AT_ONCE: usize = 1024;
 /// Room for so many words is kept between requests.
 const KEPT_WORDS: usize = 64;
 
@@ -43,6 +45,8 @@ pub enum Parsed<'a> {
     Line(Vec<Vec<u8>>, usize),
     /// The rest has to come first.
     Incomplete,
+    /// More words are there, but many were read at once already: ask again.
+    Unfinished,
 }
 
 /// What is wrong with a request. The connection cannot be read on after it.
@@ -70,8 +74,8 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Reads the request that the input begins with. After `Incomplete` the input has to begin with the
-    /// same bytes again, and go on.
+    /// Reads the request that the input begins with. After `Incomplete` and `Unfinished` the input has to begin with the
+    /// same bytes again, and after the first go on.
     pub fn next<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
         match input.first() {
             None => Ok(Parsed::Incomplete),
@@ -102,7 +106,12 @@ impl Parser {
                 *self.left.insert(checked_count(count, limits)?)
             }
         };
+        let until = self.words.len() + WORDS_AT_ONCE;
         while left > 0 {
+            if self.words.len() >= until {
+                self.left = Some(left);
+                return Ok(Parsed::Unfinished);
+            }
             let Some((start, end)) = self.word(input, limits)? else {
                 self.left = Some(left);
                 return Ok(Parsed::Incomplete);

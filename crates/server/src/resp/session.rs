@@ -18,7 +18,7 @@ use super::multi::{Exec, Multi};
 use super::once::Once;
 use super::plan::{Plan, Promise};
 use super::reply::{Protocol, Reply};
-use super::request::Limits;
+use super::request::{Limits, Parsed, Parser};
 use super::rights;
 use super::table::{self, Asker, Elsewhere, Group, Run, Spec};
 use super::tally::Tally;
@@ -40,6 +40,11 @@ use std::time::Duration;
 
 /// How often somebody who waits looks again.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// Requests of more words, and transactions of more commands, are for workers.
+pub const LONG_COMMANDS: usize = 1_000;
+/// The commands that end `MULTI` and take as long as it has commands.
+const ENDS_OF_MULTI: [&str; 3] = ["exec", "session.exec", "discard"];
 
 /// What a name of a list takes, about.
 const NAME_BYTES: usize = 64;
@@ -83,6 +88,8 @@ pub struct Session {
     pub open: Option<Box<Interactive>>,
     /// The same while long work is done in it elsewhere.
     lent: Option<Lent>,
+    /// The part of it that a worker has, which answers a long request.
+    away: Option<Arc<Mutex<Away>>>,
     /// Held by whatever it watches changes with.
     pub watches: Arc<()>,
     /// The view of the past it has open.
@@ -223,11 +230,24 @@ impl Session {
             watched: Vec::new(),
             open: None,
             lent: None,
+            away: None,
             watches: Arc::new(()),
             view: None,
             shared: shared.clone(),
             tally: shared.outside.clone(),
             last: None,
+        }
+    }
+
+    /// Tells its connections apart from those of other users.
+    pub fn owner(&self) -> usize {
+        self.user.as_ref().map_or(0, |user| Arc::as_ptr(user) as usize)
+    }
+
+    /// Counts bytes of requests for the pace of its user.
+    pub fn take_bytes(&self, bytes: usize) {
+        if let Some(user) = &self.user {
+            user.pace.take(bytes, self.shared.db.flush_backlog());
         }
     }
 
@@ -445,7 +465,7 @@ impl Session {
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
-            return match (plan.takes_a_while(), pending) {
+            return match (plan.takes_a_while() || plan.lists(), pending) {
                 (false, _) => Handled::Reply(self.inside(plan)),
                 (true, Pending::Nothing) => self.inside_elsewhere(plan),
                 (true, _) => Handled::NotYet,
@@ -458,10 +478,10 @@ impl Session {
             };
         }
         if plan.at.is_some() {
-            return Handled::Reply(self.read(&plan));
+            return self.read_briefly(plan, pending);
         }
         match (plan.is_read(), pending) {
-            (true, Pending::Nothing) => return Handled::Reply(self.read(&plan)),
+            (true, Pending::Nothing) => return self.read_briefly(plan, pending),
             (true, Pending::Many) | (_, Pending::Full) => return Handled::NotYet,
             _ => {}
         }
@@ -615,8 +635,55 @@ impl Session {
         })))
     }
 
-    /// Has the open transaction back when the work in it is done.
+    /// Whether a request takes so long to be understood or to be gathered that a worker does it.
+    pub fn is_long(&self, words: &[&[u8]]) -> bool {
+        let ends_multi =
+            || table::find(words).is_ok_and(|(_, spec)| ENDS_OF_MULTI.contains(&spec.name));
+        self.user.is_some()
+            && (words.len() > LONG_COMMANDS
+                || self.multi.as_ref().is_some_and(Multi::is_long) && ends_multi())
+    }
+
+    /// Has a worker answer a request, of which these are the bytes. All that the request may change of this session goes with it
+    /// and comes back with the reply.
+    pub fn answer_away(&mut self, words: &[&[u8]], bytes: Vec<u8>) -> Job {
+        self.last = table::find(words).ok().map(|(_, spec)| spec);
+        let mut session = Session::new(&self.shared, self.peer.clone());
+        session.user = self.user.clone();
+        session.account = self.account.clone();
+        session.tally = self.tally.clone();
+        session.protocol = self.protocol;
+        session.branch = self.branch.clone();
+        session.cells = self.cells.clone();
+        session.durability = self.durability;
+        session.watches = self.watches.clone();
+        session.exchange(self);
+        let away = Arc::new(Mutex::new(Away { session, is_answered: false }));
+        self.away = Some(away.clone());
+        Box::new(move || {
+            let mut away = away.lock();
+            away.is_answered = true;
+            away.answer(&bytes)
+        })
+    }
+
+    /// Exchanges all that a request may change.
+    fn exchange(&mut self, other: &mut Session) {
+        std::mem::swap(&mut self.multi, &mut other.multi);
+        std::mem::swap(&mut self.open, &mut other.open);
+        std::mem::swap(&mut self.view, &mut other.view);
+        std::mem::swap(&mut self.watched, &mut other.watched);
+    }
+
+    /// Has back all that others worked on when the work is done.
     pub fn take_back(&mut self) {
+        if let Some(away) = self.away.take() {
+            let mut away = away.lock();
+            self.exchange(&mut away.session);
+            if !away.is_answered {
+                self.spoil();
+            }
+        }
         if let Some(lent) = self.lent.take() {
             self.open = lent.lock().take();
         }
@@ -627,10 +694,46 @@ impl Session {
         plan.read(&self.shared.db, &self.branch)
     }
 
+    /// Reads here what is soon read, and elsewhere a list that passes by too much that it does not give.
+    fn read_briefly(&self, plan: Plan, pending: Pending) -> Handled {
+        if !plan.lists() {
+            return Handled::Reply(self.read(&plan));
+        }
+        let read = || plan.answers(&self.shared.db, &self.branch);
+        match mainstay::until_stopped(|| true, read) {
+            Err(error) if error.code() == Code::Cancelled => match pending {
+                Pending::Nothing => Handled::Slow(self.reading(plan)),
+                _ => Handled::NotYet,
+            },
+            answers => Handled::Reply(plan.shape.make(answers)),
+        }
+    }
+
     /// The same, elsewhere.
     fn reading(&self, plan: Plan) -> Job {
         let (db, branch) = (self.shared.db.clone(), self.branch.clone());
         Box::new(move || plan.read(&db, &branch))
+    }
+}
+
+/// The part of a session that answers a long request.
+struct Away {
+    session: Session,
+    /// Nobody may have had time for it.
+    is_answered: bool,
+}
+
+impl Away {
+    fn answer(&mut self, bytes: &[u8]) -> Reply {
+        let shared = self.session.shared.clone();
+        let mut parser = Parser::default();
+        loop {
+            match parser.next(bytes, &shared.settings.request) {
+                Ok(Parsed::Unfinished) => {}
+                Ok(Parsed::Request(words, _)) => return self.session.answer(&words),
+                _ => return Reply::error("ERR a request changed on its way: a fault of the server"),
+            }
+        }
     }
 }
 

@@ -40,9 +40,11 @@ impl Accounts {
         }
         let mut by_name = BTreeMap::new();
         // One user alone has nobody to leave something to.
-        let percent = if settings.users.len() > 1 { settings.user_share_percent } else { 100 };
+        let is_one_of_many = settings.users.len() > 1;
+        let percent = if is_one_of_many { settings.user_share_percent } else { 100 };
+        let pace = is_one_of_many.then_some(settings.user_paced_bytes);
         for user in &settings.users {
-            if by_name.insert(user.name.clone(), account(user, percent)?).is_some() {
+            if by_name.insert(user.name.clone(), account(user, percent, pace)?).is_some() {
                 return Err(wrong(user, "stands there twice: names are for one user each"));
             }
         }
@@ -104,7 +106,7 @@ impl Accounts {
     }
 }
 
-fn account(settings: &UserSettings, share_percent: u32) -> Result<Account> {
+fn account(settings: &UserSettings, share_percent: u32, pace: Option<u64>) -> Result<Account> {
     check_name(settings)?;
     let hash = Hash::read(&settings.password_hash).map_err(|why| {
         let message = format!(
@@ -126,7 +128,8 @@ fn account(settings: &UserSettings, share_percent: u32) -> Result<Account> {
         return Err(wrong(settings, message));
     }
     let prefixes = Prefixes::new(settings.prefixes.clone());
-    let user = User::new(settings.name.clone(), rights, prefixes).with_share(share_percent);
+    let user = User::new(settings.name.clone(), rights, prefixes);
+    let user = user.with_share(share_percent).with_pace(pace);
     Ok(Account { user: Arc::new(user), hash, place: Place::default() })
 }
 

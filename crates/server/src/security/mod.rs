@@ -17,6 +17,7 @@
 mod account;
 mod audit;
 mod login_backoff;
+mod pace;
 mod password;
 mod prefixes;
 mod remembered;

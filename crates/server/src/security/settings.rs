@@ -31,6 +31,9 @@ settings! {
         /// How much of the connections, feed readers, sessions and long work one user may hold, in percent, where
         /// there is more than one user.
         pub user_share_percent: u32 = 50, 1..=100;
+        /// The most bytes of requests that are taken of one user each second while flushes fall behind, where there is
+        /// more than one user; a quarter and a sixteenth of it the further they do.
+        pub user_paced_bytes: u64 = 8 << 20, 64 << 10..=1 << 40;
         /// How long a connection may take until it has authenticated.
         pub login_limit_ms: u64 = 10_000, 1..=86_400_000;
         /// How long a verified password is remembered, so that it is not verified for every request.

@@ -1,6 +1,7 @@
 //! Users: a name, rights, and the keys they are for.
 
 use super::DEFAULT_USER;
+use super::pace::Pace;
 use super::prefixes::Prefixes;
 use super::right::{Right, Rights};
 use super::shares::Held;
@@ -16,6 +17,8 @@ pub struct User {
     /// Set where the server has no users, so that nothing is kept apart.
     everybody: bool,
     pub(super) held: Held,
+    /// The rate that its requests are taken at.
+    pub pace: Pace,
 }
 
 /// What a user may not do, and why.
@@ -42,12 +45,18 @@ impl fmt::Display for Denied {
 impl User {
     pub(super) fn new(name: String, rights: Rights, prefixes: Prefixes) -> User {
         let unlimited = rights == Rights::ALL && prefixes.hold_everything();
-        User { name, rights, prefixes, unlimited, everybody: false, held: Held::new(100) }
+        let (held, pace) = (Held::new(100), Pace::new(None));
+        User { name, rights, prefixes, unlimited, everybody: false, held, pace }
     }
 
     /// The same with a share of so many in a hundred.
     pub(super) fn with_share(self, percent: u32) -> User {
         User { held: Held::new(percent), ..self }
+    }
+
+    /// The same with so many bytes of requests each second while flushes fall behind.
+    pub(super) fn with_pace(self, bytes_per_second: Option<u64>) -> User {
+        User { pace: Pace::new(bytes_per_second), ..self }
     }
 
     /// Everybody, where nobody is asked.
