@@ -16,8 +16,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The stop flag is read once per this many entries.
-const STOP_INTERVAL: u64 = 4096;
+/// The stop flag is read once per this many entries: an event loop gives up long reads by it.
+const STOP_INTERVAL: u64 = 256;
 
 /// Passing by one of the transaction's own writes costs this small a part of reading an entry.
 const OWN_WRITES_PER_ENTRY: usize = 32;
@@ -196,7 +196,7 @@ thread_local! {
 }
 
 /// Runs work on this thread that ends early, with the error `Cancelled`, once `stop` says so: its reads ask every few
-/// thousand entries. A transaction that has reached the writer is not stopped any more.
+/// hundred entries. A transaction that has reached the writer is not stopped any more.
 ///
 /// ```
 /// use mainstay::{Code, Database};

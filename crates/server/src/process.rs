@@ -10,6 +10,13 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Has the scheduler prefer the other threads of this process: for work that nobody should have to wait behind.
+pub fn lower_priority() {
+    // On Linux this is about the calling thread alone. Where it is refused the work is done all the same.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 10);
+}
+
 /// The files it has open; nothing where the system does not say.
 pub fn open_files() -> Option<u64> {
     // The one that lists them is among them.

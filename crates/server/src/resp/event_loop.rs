@@ -175,8 +175,6 @@ struct Loop {
     deadlines: Deadlines,
     /// Who has something to do. Users take turns, whatever the number of their connections.
     ready: FairQueue<usize, usize>,
-    /// Who had something to do in it.
-    served: Vec<usize>,
     batch: Vec<Transaction>,
     /// The connections that wait for the batch, and since when it is gathered.
     owed: BatchWaiters,
@@ -223,7 +221,6 @@ impl Loop {
             connections: Slab::new(),
             deadlines: Deadlines::default(),
             ready: FairQueue::default(),
-            served: Vec::new(),
             batch: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             workers,
@@ -379,9 +376,7 @@ impl Loop {
                 }
                 Message::Executed(receipts) => {
                     if let Some(owed) = self.under_way.take() {
-                        let paid = owed.connections.clone();
                         self.pay(owed, receipts);
-                        paid.into_iter().for_each(|(place, _)| self.list(place));
                     }
                 }
                 Message::Stop => self.stop(),
@@ -521,21 +516,15 @@ impl Loop {
             }
         }
         self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
-        self.send_known();
         if !self.batch.is_empty() && self.under_way.is_none() {
             self.execute();
         }
-        let mut served = std::mem::take(&mut self.served);
-        served.drain(..).for_each(|place| self.finish(place));
-        self.served = served;
     }
 
     /// Takes the requests of one connection, for about so long.
     fn serve(&mut self, place: usize, slice_us: u64) {
         let Some(connection) = self.connections.get_mut(place) else { return };
-        if std::mem::take(&mut connection.listed) {
-            self.served.push(place);
-        }
+        connection.listed = false;
         // It goes on when it is paid.
         if connection.owes() {
             return;
@@ -557,21 +546,8 @@ impl Loop {
         if let Some(wish) = wish {
             self.grant(place, wish);
         }
-    }
-
-    /// Replies that wait for nothing do not wait for the sync.
-    fn send_known(&mut self) {
-        if self.batch.is_empty() {
-            return;
-        }
-        for &place in &self.served {
-            if let Some(connection) = self.connections.get_mut(place)
-                && !connection.owes()
-            {
-                // What goes wrong is seen again when the turn ends.
-                let _ = connection.send();
-            }
-        }
+        // Replies wait neither for the requests of others nor for the sync.
+        self.finish(place);
     }
 
     /// Does the batch. Those who waited for it go on in the next turn: one that waits again and again
@@ -589,10 +565,6 @@ impl Loop {
             }
         }
         let receipts = spans::batch(batch.len()).in_scope(|| self.shared.db.execute_all(batch));
-        // Some may have waited since an earlier turn, while another batch was under way.
-        if owed.began_us < self.began_us {
-            self.served.extend(owed.connections.iter().map(|(place, _)| *place));
-        }
         self.pay(owed, receipts);
     }
 
@@ -603,7 +575,7 @@ impl Loop {
         self.connections.len() > owed.connections.len() && batch.iter().any(waits)
     }
 
-    /// Pays those who waited for a batch, from its receipts.
+    /// Pays those who waited for a batch, from its receipts, and sends it.
     fn pay(&mut self, owed: BatchWaiters, receipts: Receipts) {
         let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
         self.seen_us = self.shared.ticks_us();
@@ -619,6 +591,7 @@ impl Loop {
                 slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
             }
             connection.pay(&mut receipts);
+            self.finish(place);
         }
     }
 

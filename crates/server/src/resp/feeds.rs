@@ -18,6 +18,7 @@ use super::shared::FeedSeat;
 use super::work::Counted;
 use crate::fair_queue::FairQueue;
 use crate::memory::{Account, Exceeded, Kind, Reservation};
+use crate::process;
 use crate::security::User;
 use mainstay::{
     CanonicalEvent, Code, Database, Error, Event, Feed, Fields, Glance, Reached, Revision, RunTail,
@@ -379,7 +380,10 @@ impl Feeds {
         }
         {
             let shared = shared.clone();
-            let catch_up = move || while board.catch_up(&shared).is_some() {};
+            let catch_up = move || {
+                process::lower_priority();
+                while board.catch_up(&shared).is_some() {}
+            };
             thread("mainstay-feeds-lagging").spawn(catch_up)?;
         }
         Ok(Feeds { handle, shared })

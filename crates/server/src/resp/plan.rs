@@ -14,14 +14,14 @@ use super::rights;
 use crate::security::{Denied, User};
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay::{
-    Answer, At, Command, Database, Error, KeyCommand, OutboxCommand, Receipt, RecordCommand,
-    RunCommand, SmallVec, Stamp, StateCommand, Transaction,
+    Answer, At, CellCommand, Command, Database, Error, KeyCommand, OutboxCommand, Receipt,
+    RecordCommand, RunCommand, SmallVec, Stamp, StateCommand, Transaction,
 };
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// A page of records, runs, events or states that is made at once.
-const SHORT_PAGE: usize = 1000;
+const SHORT_PAGE: usize = 256;
 
 /// The answers of a plan's commands.
 pub type Answers = SmallVec<[Answer; 1]>;
@@ -219,6 +219,7 @@ impl Plan {
                 !filters.is_empty() || *limit > SHORT_PAGE
             }
             Command::Record(RecordCommand::Count { .. }) => true,
+            Command::Cell(CellCommand::List { limit, .. }) => *limit > SHORT_PAGE,
             Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
             Command::Run(RunCommand::List { filter, limit, .. }) => {
                 filter.status.is_some() || *limit > SHORT_PAGE

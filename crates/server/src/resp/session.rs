@@ -43,6 +43,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Requests of more words, and transactions of more commands, are for workers.
 pub const LONG_COMMANDS: usize = 1_000;
+/// Commands of an open transaction that holds more bytes are for workers.
+const LARGE_BYTES: usize = 256 << 10;
 /// The commands that end `MULTI` and take as long as it has commands.
 const ENDS_OF_MULTI: [&str; 3] = ["exec", "session.exec", "discard"];
 
@@ -465,7 +467,8 @@ impl Session {
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
-            return match (plan.takes_a_while() || plan.lists(), pending) {
+            let is_long = plan.takes_a_while() || plan.lists() || self.is_large_inside(&plan);
+            return match (is_long, pending) {
                 (false, _) => Handled::Reply(self.inside(plan)),
                 (true, Pending::Nothing) => self.inside_elsewhere(plan),
                 (true, _) => Handled::NotYet,
@@ -487,6 +490,12 @@ impl Session {
         }
         let (transaction, promise) = plan.put_into(self.transaction());
         Handled::Run(Box::new(transaction), Owed::Plan(promise))
+    }
+
+    /// Whether a command of the open transaction copies so much that a worker does it.
+    fn is_large_inside(&self, plan: &Plan) -> bool {
+        let held_bytes = self.open.as_ref().map_or(0, |open| open.held_bytes());
+        plan.weight_bytes() + held_bytes > LARGE_BYTES
     }
 
     /// Runs an order where the session stands: in its transaction, or as a task.
@@ -731,7 +740,9 @@ impl Away {
             match parser.next(bytes, &shared.settings.request) {
                 Ok(Parsed::Unfinished) => {}
                 Ok(Parsed::Request(words, _)) => return self.session.answer(&words),
-                _ => return Reply::error("ERR a request changed on its way: a fault of the server"),
+                _ => {
+                    return Reply::error("ERR a request changed on its way: a fault of the server");
+                }
             }
         }
     }

@@ -38,7 +38,7 @@ settings! {
         pub turn_requests: usize = 2048, 1..=1_000_000;
         /// For how long requests are taken in one turn, in microseconds: all connections with requests share it, so
         /// that a client with expensive ones does not hold up the others.
-        pub turn_us: u64 = 2_000, 1..=10_000_000;
+        pub turn_us: u64 = 1_000, 1..=10_000_000;
         /// How many bytes of one connection are read in one turn: what it asks is held until the batch is
         /// done.
         pub turn_bytes: usize = 4 << 20, 64 << 10..=GIB;

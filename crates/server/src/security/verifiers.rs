@@ -10,6 +10,7 @@
 
 use super::account::Accounts;
 use super::{Outcome, Secret, Settings, User};
+use crate::process;
 use mainstay::{Code, Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -59,7 +60,10 @@ impl Verifiers {
         for _ in 0..settings.attempts_at_once.max(1) {
             let (waiting, accounts) = (waiting.clone(), accounts.clone());
             let thread = std::thread::Builder::new().name("mainstay-verify".to_owned());
-            let started = thread.spawn(move || verify_all(&waiting, &accounts));
+            let started = thread.spawn(move || {
+                process::lower_priority();
+                verify_all(&waiting, &accounts)
+            });
             started.map_err(|error| {
                 Error::new(Code::Io, format!("no thread to verify passwords: {error}"))
             })?;

@@ -23,8 +23,10 @@ use crate::resp::glob::{Glob, fixed_prefix};
 const PAGE: usize = 10_000;
 /// How many names `SCAN` looks at where it is not told.
 const SCAN_COUNT: usize = 10;
-/// How many names a step looks at on an event loop, dead ones included.
-const STEP_LOOKS: usize = 1_000;
+/// How many names a step of `SCAN` looks at, dead ones included.
+const STEP_LOOKS: usize = 10_000;
+/// And how many of those on the event loop.
+const LOOP_LOOKS: usize = 128;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -78,7 +80,7 @@ pub const COMMANDS: &[Spec] = &[
         .keys(1, 1, 1)
         .syntax("key")
         .about("The millisecond until which a key lives"),
-    Spec::new("scan", -2, Group::Keys, Run::Whole(scanning, Elsewhere::Settled(scan)))
+    Spec::new("scan", -2, Group::Keys, Run::Whole(scanning, Elsewhere::Control(scan)))
         .reaches(Reach::Range(scan_range))
         .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
         .about("Names, piece by piece"),
@@ -337,10 +339,13 @@ fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
     Reply::Array(vec![Reply::text(next.to_string()), names])
 }
 
+/// `RANDOMKEY` in a transaction chooses among so many.
+const RANDOM_NAMES: usize = 1_000;
+
 /// `RANDOMKEY` in a transaction: one of the first thousand names, all of which the transaction has read then.
 fn some_name(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let prefix = String::new();
-    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: STEP_LOOKS };
+    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: RANDOM_NAMES };
     let reply = |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(mut page)) if !page.names.is_empty() => {
             let chosen = chance() % page.names.len() as u64;
@@ -376,8 +381,8 @@ fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
     }))
 }
 
-fn scan(call: &mut Call<'_>) -> Reply {
-    scan_page(call).unwrap_or_else(|reply| reply)
+fn scan(call: &mut Call<'_>) -> Handled {
+    scan_page(call).unwrap_or_else(Handled::Reply)
 }
 
 /// What `SCAN` is asked for.
@@ -430,18 +435,28 @@ fn scan_range(words: &[&[u8]]) -> String {
     Scan::read(words).map(|scan| scan.prefix()).unwrap_or_default()
 }
 
-fn scan_page(call: &mut Call<'_>) -> Result<Reply, Reply> {
+/// A page with nothing in it says where to go on, as in Redis: many names may be dead. A few are looked at on the event loop,
+/// more by a worker.
+fn scan_page(call: &mut Call<'_>) -> Result<Handled, Reply> {
     let scan = Scan::read(call.words)?;
     let after =
         call.shared().cursors.after(call.user_name(), scan.cursor).ok_or_else(invalid_cursor)?;
     let count = scan.count.min(PAGE);
     let kinds: Vec<_> = call.kinds().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let glob = scan.pattern.map(Glob::new).transpose()?;
-    // A page with nothing in it says where to go on, as in Redis: many names may be dead.
-    let (prefix, looks) = (scan.prefix(), count.max(STEP_LOOKS));
-    let page = call.moment()?.names_within(&kinds, &prefix, after.as_deref(), count, looks)?;
-    let next = page.next.map_or(0, |name| call.shared().cursors.keep(call.user_name(), name));
-    Ok(scanned(next, page.names, glob.as_ref()))
+    let (moment, prefix) = (call.moment()?, scan.prefix());
+    let (cursors, user) = (call.shared().cursors.clone(), call.user_name().to_owned());
+    let reply = move |page: Page| {
+        let next = page.next.map_or(0, |name| cursors.keep(&user, name));
+        scanned(next, page.names, glob.as_ref())
+    };
+    let page = move |looks| moment.names_within(&kinds, &prefix, after.as_deref(), count, looks);
+    let first = page(LOOP_LOOKS)?;
+    if first.next.is_none() || first.names.len() >= count {
+        return Ok(Handled::Reply(reply(first)));
+    }
+    let whole = move || page(count.max(STEP_LOOKS)).map_or_else(Reply::from, reply);
+    Ok(Handled::Slow(Box::new(whole)))
 }
 
 fn random(call: &mut Call<'_>) -> Handled {
@@ -449,7 +464,7 @@ fn random(call: &mut Call<'_>) -> Handled {
         Ok(moment) => (moment, call.kinds()),
         Err(error) => return Handled::Reply(error.into()),
     };
-    match moment.random_name(&kinds, chance, STEP_LOOKS) {
+    match moment.random_name(&kinds, chance, LOOP_LOOKS) {
         // All that it came by were dead: to find one that lives may take a while.
         Ok(page) if page.next.is_some() => Handled::Slow(Box::new(move || {
             random_reply(moment.random_name(&kinds, chance, usize::MAX))
