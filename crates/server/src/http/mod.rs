@@ -151,6 +151,7 @@ impl Http {
         jobs: Arc<Desk>,
         memory: Arc<MemoryBudget>,
     ) -> std::io::Result<Http> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let seats = |count: usize| Arc::new(Semaphore::new(count.clamp(1, SEATS_LIMIT)));
         let shared = Shared {
             writer: Writer::start(db.clone(), settings.waiting_writes)?,
@@ -161,7 +162,7 @@ impl Http {
             bodies: seats(settings.bodies_limit_bytes / 1024),
             slow_reads: seats(settings.slow_reads),
             slow_reads_of_users: UserSeats::new(&security, settings.slow_reads),
-            catching_up: seats(settings.slow_reads / 2),
+            catching_up: seats((settings.slow_reads / 2).min(processors / 2)),
             transfers: seats(settings.transfers),
             imports: seats(settings.imports),
             looks: seats(LOOKS),

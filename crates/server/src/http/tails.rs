@@ -9,12 +9,10 @@ use super::runs::EventPageForm;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use mainstay::Name;
 use mainstay::limits::{PAGE_DEFAULT, check_page};
 use serde::Deserialize;
-use std::iter::once;
 use std::time::Duration;
 use utoipa::IntoParams;
 
@@ -64,7 +62,7 @@ pub(crate) async fn tail(
     let after = feed::last_event_id(&headers)?.unwrap_or(asked.after);
     let reader = TailReader::open(&app, run, asked.branch, after).await?;
     match asked.wait_ms {
-        None => Ok(feed::follow(app, reader, seat).into_response()),
+        None => Ok(feed::follow(app, reader, seat)),
         Some(wait_ms) => Ok(Json(page(&app, reader, limit, wait_ms).await?).into_response()),
     }
 }
@@ -93,11 +91,13 @@ impl Source for TailReader {
     async fn next(&mut self, quiet: Duration) -> Answered<Sending> {
         let told = TailReader::next(self, PAGE_DEFAULT, quiet).await?;
         if told.is_empty() {
-            return Ok(Box::new(once((Event::default().comment("alive"), 0))));
+            return Ok(Sending::alive());
         }
-        Ok(Box::new(told.into_iter().map(|told| {
-            let (id, text) = (told.seq.to_string(), told.json().get());
-            (Event::default().event("appended").id(id).data(text), text.len())
-        })))
+        let mut sending = Sending::default();
+        for told in told {
+            let id = told.seq.to_string();
+            sending.event([("event", "appended"), ("id", &id), ("data", told.json().get())]);
+        }
+        Ok(sending)
     }
 }

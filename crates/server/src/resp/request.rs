@@ -17,8 +17,8 @@ use std::fmt;
 settings! {
     /// What a request of a Redis client may be.
     pub struct Limits {
-        /// The most words.
-        pub words: usize = 1 << 20, 8..=1 << 30;
+        /// The most words: twice as many as a transaction may have commands, and some.
+        pub words: usize = 1 << 18, 8..=1 << 30;
         /// The longest word.
         pub word_bytes: usize = 17 << 20, 1024..=1 << 30;
         /// The most bytes in all.

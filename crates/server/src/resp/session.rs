@@ -467,8 +467,7 @@ impl Session {
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
-            let is_long = plan.takes_a_while() || plan.lists() || self.is_large_inside(&plan);
-            return match (is_long, pending) {
+            return match (plan.takes_a_while() || plan.lists(), pending) {
                 (false, _) => Handled::Reply(self.inside(plan)),
                 (true, Pending::Nothing) => self.inside_elsewhere(plan),
                 (true, _) => Handled::NotYet,
@@ -490,12 +489,6 @@ impl Session {
         }
         let (transaction, promise) = plan.put_into(self.transaction());
         Handled::Run(Box::new(transaction), Owed::Plan(promise))
-    }
-
-    /// Whether a command of the open transaction copies so much that a worker does it.
-    fn is_large_inside(&self, plan: &Plan) -> bool {
-        let held_bytes = self.open.as_ref().map_or(0, |open| open.held_bytes());
-        plan.weight_bytes() + held_bytes > LARGE_BYTES
     }
 
     /// Runs an order where the session stands: in its transaction, or as a task.
@@ -648,8 +641,14 @@ impl Session {
     pub fn is_long(&self, words: &[&[u8]]) -> bool {
         let ends_multi =
             || table::find(words).is_ok_and(|(_, spec)| ENDS_OF_MULTI.contains(&spec.name));
+        // A transaction copies what it holds now and then.
+        let is_large = |open: &Interactive| {
+            let words = words.iter().map(|word| word.len()).sum::<usize>();
+            words + open.held_bytes() > LARGE_BYTES
+        };
         self.user.is_some()
             && (words.len() > LONG_COMMANDS
+                || self.open.as_deref().is_some_and(is_large)
                 || self.multi.as_ref().is_some_and(Multi::is_long) && ends_multi())
     }
 

@@ -51,25 +51,20 @@ impl Honest {
 
     /// A durable write, a read of it over RESP, and a read over HTTP.
     fn round(&mut self, scheduled_us: u64) -> Outcome<()> {
-        let t0 = self.clock.monotonic_us();
         let number = self.rounds + 1;
         let cell = cell(number);
         let answer = self.resp.call(&line(&format!("SET {cell} {number}")))?;
         expect("SET", &answer, "+OK")?;
         self.rounds = number;
         self.done(scheduled_us);
-        let t1 = self.clock.monotonic_us();
         let answer = self.resp.call(&line(&format!("GET {cell}")))?;
         expect("GET", &answer, &number.to_string())?;
         self.done(scheduled_us);
-        let t2 = self.clock.monotonic_us();
         let answer = self.http.call("GET", &format!("/v1/cells/{cell}"), b"")?;
         if !answer.contains(&format!("\"value\":\"{number}\"")) {
             return Err(format!("HTTP GET of {cell}: {answer}, {number} was written"));
         }
         self.done(scheduled_us);
-        let t3 = self.clock.monotonic_us();
-        if t3 - t0 > 9_000 { eprintln!("round {number} late {} set {} get {} http {}", (t0 - scheduled_us)/100, (t1-t0)/100, (t2-t1)/100, (t3-t2)/100); }
         Ok(())
     }
 

@@ -94,6 +94,11 @@ impl Reader {
         }
     }
 
+    /// The next wanted transaction if it was read already.
+    pub fn take_ready(&mut self) -> Option<Delivery> {
+        self.ready.pop_front()
+    }
+
     /// The hub may have been behind this reader when it came: what it has read itself is left out.
     fn take(&mut self, delivery: Delivery) {
         if delivery.revision > self.read {

@@ -11,7 +11,7 @@
 //! back with `Last-Event-ID` gets every transaction whole. A quiet stream sends the position it has
 //! reached as an `id` without an event, so that coming back is cheap even if nothing was wanted.
 
-use super::hub::Delivery;
+use super::hub::{Delivery, Held};
 use super::reader::Reader;
 use super::{FeedArguments, Wanted, start};
 use crate::http::Http;
@@ -21,9 +21,11 @@ use crate::http::extract::Asked;
 use crate::http::refusal::{Answered, Problem, Refusal};
 use crate::http::shares::FeedSeat;
 use crate::memory::{Account, Kind, Reservation};
+use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName};
-use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
 use mainstay::{Code, Error};
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -36,8 +38,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How many events wait for the connection.
-const CHANNEL_EVENTS: usize = 64;
+/// How many frames wait for the connection.
+const CHANNEL_FRAMES: usize = 8;
+/// Events that are there go together until they have so many bytes: a connection that catches up costs few steps.
+const FRAME_BYTES: usize = 32 << 10;
 
 /// Follows the changes as server-sent events: `id` is the revision, `event` the kind, `data` the change.
 #[utoipa::path(
@@ -54,7 +58,7 @@ pub(crate) async fn stream(
     asking: Asking,
     Asked(asked): Asked<FeedArguments>,
     headers: HeaderMap,
-) -> Answered<Sse<Events>> {
+) -> Answered<Response> {
     let seat = app.feed_seat(&asking)?;
     let after = start(&app, last_event_id(&headers)?.or(asked.after))?;
     let wanted = Wanted::by(&asking, asked.branch, asked.prefix, asked.contract);
@@ -62,12 +66,60 @@ pub(crate) async fn stream(
     Ok(follow(app, Changes { reader, told: after }, seat))
 }
 
-/// The events of a stream in order, with the bytes of each.
-pub(crate) type Sending = Box<dyn Iterator<Item = (Event, usize)> + Send>;
+/// Events as the text that is sent, in frames.
+#[derive(Default)]
+pub(crate) struct Sending {
+    frames: Vec<Vec<u8>>,
+    /// The memory that the events are held in.
+    held: Vec<Held>,
+}
 
-/// An event that waits for its connection.
+impl Sending {
+    /// One line that is no event: a comment, or a position.
+    pub fn line(name: &str, text: &str) -> Sending {
+        let frames = vec![format!("{name}: {text}\n\n").into_bytes()];
+        Sending { frames, held: Vec::new() }
+    }
+
+    /// A comment that says that the stream is alive.
+    pub fn alive() -> Sending {
+        Sending::line("", "alive")
+    }
+
+    /// Adds an event: lines with the name and text of each, in this order. JSON has no line breaks.
+    pub fn event<'a>(&mut self, lines: impl IntoIterator<Item = (&'static str, &'a str)>) {
+        if self.frames.last().is_none_or(|frame| frame.len() >= FRAME_BYTES) {
+            self.frames.push(Vec::new());
+        }
+        let Some(frame) = self.frames.last_mut() else { return };
+        for (name, text) in lines {
+            [name, ": ", text, "\n"]
+                .iter()
+                .for_each(|part| frame.extend_from_slice(part.as_bytes()));
+        }
+        frame.push(b'\n');
+    }
+
+    /// Adds the changes of a transaction; the last one says its revision.
+    fn transaction(&mut self, delivery: Delivery) {
+        let Delivery { revision, changes, held } = delivery;
+        let id = revision.to_string();
+        let last = changes.len().saturating_sub(1);
+        for (place, change) in changes.iter().enumerate() {
+            let id = (place == last).then_some(("id", id.as_str()));
+            self.event([("event", change.kind), ("data", change.text.get())].into_iter().chain(id));
+        }
+        self.held.push(held);
+    }
+
+    fn bytes(&self) -> usize {
+        self.frames.iter().map(Vec::len).sum()
+    }
+}
+
+/// A frame that waits for its connection.
 struct Waiting {
-    event: Event,
+    frame: Bytes,
     _reserved: Reservation,
     /// Its part of the bytes that may wait for this reader.
     _room: OwnedSemaphorePermit,
@@ -80,15 +132,16 @@ pub(crate) trait Source: Send + 'static {
 }
 
 /// Streams what comes from somewhere, until the client leaves or is told why not.
-pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Sse<Events> {
-    let (sender, receiver) = mpsc::channel(CHANNEL_EVENTS);
+pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response {
+    let (sender, receiver) = mpsc::channel(CHANNEL_FRAMES);
     let last = Arc::new(Mutex::new(None));
     let room_bytes = app.settings().feed_buffer_bytes.min(Semaphore::MAX_PERMITS);
     let (room, account) = (Arc::new(Semaphore::new(room_bytes)), account(&app));
     let (told, _seat) = (last.clone(), seat);
     let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
-    Sse::new(Events { receiver, last })
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(Frames { receiver, last })).into_response()
 }
 
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
@@ -98,19 +151,19 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
     number.map(Some).ok_or_else(wrong)
 }
 
-/// What the connection takes from: events, and in the end what ended them.
-pub(crate) struct Events {
+/// What the connection takes from: frames, and in the end what ended them.
+struct Frames {
     receiver: mpsc::Receiver<Waiting>,
-    last: Arc<Mutex<Option<Event>>>,
+    last: Arc<Mutex<Option<Bytes>>>,
 }
 
-impl Stream for Events {
-    type Item = Result<Event, Infallible>;
+impl Stream for Frames {
+    type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         match self.receiver.poll_recv(context) {
             Poll::Ready(None) => Poll::Ready(self.last.lock().take().map(Ok)),
-            Poll::Ready(Some(waiting)) => Poll::Ready(Some(Ok(waiting.event))),
+            Poll::Ready(Some(waiting)) => Poll::Ready(Some(Ok(waiting.frame))),
             Poll::Pending => Poll::Pending,
         }
     }
@@ -125,7 +178,7 @@ struct Pump<S> {
     /// The bytes that may still wait for the reader, and all of them.
     room: Arc<Semaphore>,
     room_bytes: usize,
-    last: Arc<Mutex<Option<Event>>>,
+    last: Arc<Mutex<Option<Bytes>>>,
     _seat: FeedSeat,
 }
 
@@ -138,38 +191,27 @@ struct Changes {
 
 impl Source for Changes {
     async fn next(&mut self, quiet: Duration) -> Answered<Sending> {
-        Ok(match self.reader.next(quiet).await? {
-            Some(delivery) => {
-                self.told = delivery.revision;
-                Box::new(sent(delivery))
-            }
-            None => Box::new(std::iter::once((self.life(), 0))),
-        })
+        let Some(first) = self.reader.next(quiet).await? else { return Ok(self.life()) };
+        let mut sending = Sending::default();
+        let mut next = Some(first);
+        while let Some(delivery) = next {
+            self.told = delivery.revision;
+            sending.transaction(delivery);
+            next = (sending.bytes() < FRAME_BYTES).then(|| self.reader.take_ready()).flatten();
+        }
+        Ok(sending)
     }
 }
 
 impl Changes {
-    fn life(&mut self) -> Event {
+    fn life(&mut self) -> Sending {
         let position = self.reader.position();
         if position <= self.told {
-            return Event::default().comment("alive");
+            return Sending::alive();
         }
         self.told = position;
-        Event::default().id(position.to_string())
+        Sending::line("id", &position.to_string())
     }
-}
-
-fn sent(delivery: Delivery) -> impl Iterator<Item = (Event, usize)> + Send {
-    let Delivery { revision, changes, held } = delivery;
-    let last = changes.len().saturating_sub(1);
-    changes.into_iter().enumerate().map(move |(place, change)| {
-        // What was reserved for all of them is held as long as one is here.
-        let _ = &held;
-        let text = change.text.get();
-        let event = Event::default().event(change.kind).data(text);
-        let event = if place == last { event.id(revision.to_string()) } else { event };
-        (event, text.len())
-    })
 }
 
 /// Why a stream ends: the client left, the server stops, or something to tell.
@@ -193,8 +235,9 @@ impl<S: Source> Pump<S> {
             () = draining.cancelled() => End::Quiet,
         };
         if let End::Told(refusal) = end {
-            let event = Event::default().event("error").data(refusal.text());
-            *self.last.lock() = Some(event);
+            let mut sending = Sending::default();
+            sending.event([("event", "error"), ("data", refusal.text().as_str())]);
+            *self.last.lock() = sending.frames.pop().map(Bytes::from);
         }
     }
 
@@ -207,28 +250,31 @@ impl<S: Source> Pump<S> {
     }
 
     async fn step(&mut self) -> Result<(), End> {
-        for (event, bytes) in self.source.next(self.app.settings().keep_alive()).await? {
-            self.send(event, bytes).await?;
+        let sending = self.source.next(self.app.settings().keep_alive()).await?;
+        for frame in sending.frames {
+            self.send(frame.into()).await?;
         }
+        drop(sending.held);
         Ok(())
     }
 
-    async fn send(&mut self, event: Event, bytes: usize) -> Result<(), End> {
+    async fn send(&mut self, frame: Bytes) -> Result<(), End> {
         let limit = self.app.settings().feed_stall_limit();
-        match tokio::time::timeout(limit, self.queue(event, bytes)).await {
+        match tokio::time::timeout(limit, self.queue(frame)).await {
             Ok(sent) => sent,
             Err(_) => Err(End::Told(slow())),
         }
     }
 
-    /// Waits until the reader has taken enough of the events before.
-    async fn queue(&mut self, event: Event, bytes: usize) -> Result<(), End> {
+    /// Waits until the reader has taken enough of the frames before.
+    async fn queue(&mut self, frame: Bytes) -> Result<(), End> {
+        let bytes = frame.len();
         let share = u32::try_from(bytes.clamp(1, self.room_bytes)).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(share).await;
         let room = room.map_err(|_| End::Quiet)?;
         let reserved = self.account.reserve(Kind::Streams, bytes);
         let reserved = reserved.map_err(|exceeded| End::Told(no_memory(&exceeded)))?;
-        let waiting = Waiting { event, _reserved: reserved, _room: room };
+        let waiting = Waiting { frame, _reserved: reserved, _room: room };
         self.sender.send(waiting).await.map_err(|_| End::Quiet)
     }
 }
