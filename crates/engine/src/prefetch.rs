@@ -294,7 +294,7 @@ impl<'p> Reuse<'p> {
 mod tests {
     use super::*;
     use crate::{Database, Name, Options, RecordWrite, Where};
-    use mainstay_model::{Guard, Test};
+    use mainstay_model::{Guard, MAIN, Test};
     use proptest::prelude::*;
 
     const RECORDS: usize = 1_000;
@@ -416,7 +416,44 @@ mod tests {
         let guarded = (0..500).fold(all([set("a")]), |all, i| all.guard(guard(i)));
         let before = trail.walks();
         db.execute(guarded).unwrap();
-        assert!(trail.walks() - before <= 1);
+        let walks = trail.walks() - before;
+        assert!(walks <= 2, "{walks} walks: those of a plain transaction as well");
+    }
+
+    #[test]
+    fn range_guards_are_checked_before_the_writer_and_again_for_what_came_since() {
+        let db = filled(Options::new());
+        let core = db.here("a test").unwrap();
+        let guarded = |on: &str, since| {
+            let guard = Guard::RangeUnchanged {
+                contract: crate::Contract::Cells,
+                prefix: "g".to_owned(),
+                after: None,
+                upto: None,
+                since,
+                expires: None,
+            };
+            let command: Command = set("done");
+            Transaction {
+                otherwise: Some(Vec::new()),
+                ..Transaction::on(on).step(command).guard(guard)
+            }
+        };
+        let since = db.revision();
+        let holds = core.prepare(guarded(MAIN, since));
+        let fails = core.prepare(guarded(MAIN, since));
+        assert!(core.sequencer.execute(holds).unwrap().held);
+        db.execute(all([set("g1")])).unwrap();
+        assert!(!core.sequencer.execute(fails).unwrap().held, "written between the two checks");
+        assert!(!db.execute(guarded(MAIN, since)).unwrap().held, "written before both");
+        // The same name, but another branch when the writer comes to it.
+        db.fork("b", MAIN, At::Latest).unwrap();
+        let since = db.revision();
+        db.execute(Transaction::on("b").step(set("g2"))).unwrap();
+        let failed = core.prepare(guarded("b", since));
+        db.delete_branch("b").unwrap();
+        db.fork("b", MAIN, At::Latest).unwrap();
+        assert!(core.sequencer.execute(failed).unwrap().held, "nothing was written on this one");
     }
 
     fn command() -> impl Strategy<Value = Command> {

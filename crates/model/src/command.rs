@@ -123,11 +123,6 @@ impl Command {
         )
     }
 
-    /// Whether it looks for entries, and so may pass by any number of deleted ones.
-    pub fn lists(&self) -> bool {
-        self.looks_at() > 0
-    }
-
     /// How many entries it may look at, about; a search that passes by all that it does not give may look at any number.
     pub(crate) fn looks_at(&self) -> usize {
         match self {

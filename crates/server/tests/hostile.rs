@@ -51,6 +51,43 @@ fn the_counts_of_one_exec_have_a_budget() {
     assert!(said(&mut session, &["TXN.ROLLBACK"]).contains("OK"), "it came back from the worker");
 }
 
+/// Requests of many words and transactions of many commands go to a worker, with the state of their connection, in order.
+#[test]
+fn long_requests_are_answered_in_their_place() {
+    let served = Served::with(settings(), Options::new());
+    let mut client = served.client();
+    let names: Vec<String> = (0..3_000).map(|i| format!("n{i}")).collect();
+    let pairs = names.iter().flat_map(|name| [name.as_str(), "1"]);
+    let set = encode(&["MSET"].into_iter().chain(pairs).collect::<Vec<_>>());
+    let delete =
+        encode(&["DEL"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>());
+    let sent = [encode(&["SET", "n7", "0"]), set.clone(), encode(&["INCR", "n7"])].concat();
+    client.send_bytes(&sent);
+    let replies = [client.receive(), client.receive(), client.receive()];
+    assert_eq!(replies, [r"+OK\r\n", r"+OK\r\n", r":2\r\n"]);
+    client.line("WATCH n1");
+    client.line("MULTI");
+    client.send_bytes(&delete);
+    assert_eq!(client.receive(), r"+QUEUED\r\n");
+    client.line("SET after 1");
+    assert_eq!(client.line("EXEC"), r"*2\r\n:3000\r\n+OK\r\n");
+    client.line("WATCH n1");
+    client.line("MULTI");
+    client.send_bytes(&set);
+    client.receive();
+    served.client().line("SET n1 other");
+    assert_eq!(client.line("EXEC"), r"*-1\r\n", "what was watched went with it and came back");
+    client.line("TXN.BEGIN");
+    let large = "v".repeat(1 << 20);
+    for name in ["a", "b"] {
+        assert_eq!(client.call(&["SET", name, &large]), r"+OK\r\n");
+    }
+    assert_eq!(client.line("STRLEN a"), r":1048576\r\n");
+    assert_eq!(served.client().line("EXISTS a b"), r":0\r\n");
+    assert!(client.line("TXN.COMMIT").starts_with(':'));
+    assert_eq!(served.client().line("EXISTS a b"), r":2\r\n");
+}
+
 /// A server with one event loop, on a database in memory.
 struct Served {
     address: SocketAddr,
@@ -179,7 +216,7 @@ fn a_scan_over_dead_names_goes_in_steps() {
         }
     }
     assert_eq!(cursor, "0");
-    assert!((4..=10).contains(&found.len()), "{} steps of a thousand names", found.len());
+    assert!((2..=5).contains(&found.len()), "{} steps of two thousand names", found.len());
     let (empty, full): (Vec<_>, Vec<_>) = found.iter().partition(|names| names.starts_with("*0"));
     assert_eq!((empty.len() + 1, full.len()), (found.len(), 1), "{found:?}");
     assert!(full[0].contains("k04999"), "{found:?}");

@@ -366,7 +366,10 @@ impl Connection {
             let parsed = self.parser.next(&bytes[used..], limits);
             let (wish, taken) = match parsed {
                 Ok(Parsed::Incomplete) => return (used, None),
-                Ok(Parsed::Unfinished) if self.is_turn_over() => break,
+                Ok(Parsed::Unfinished) if self.is_turn_over() => {
+                    *left = 0;
+                    break;
+                }
                 Ok(Parsed::Unfinished) => continue,
                 Ok(Parsed::Request(words, taken)) if self.session.is_long(&words) => {
                     (self.send_away(&words, &bytes[used..used + taken]), taken)

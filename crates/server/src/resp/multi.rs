@@ -144,7 +144,7 @@ impl Multi {
     /// Keeps a plan, if all commands together are not too many: one of them may be a million names.
     fn keep(&mut self, queued: Queued) -> Reply {
         if let Queued::Plan(plan) = &queued {
-            self.lists_the_past |= plan.at.is_some() && plan.lists();
+            self.lists_the_past |= plan.at.is_some() && plan.takes_a_while();
             self.commands += plan.commands.len();
             self.plan_bytes += plan.weight_bytes();
         }

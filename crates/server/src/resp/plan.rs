@@ -211,54 +211,41 @@ impl Plan {
         !self.commands.iter().any(is_told_by_the_writer)
     }
 
-    /// Whether it may take a while, so that others should not have to wait behind it: a scan looks at
-    /// everything that it does not give.
+    /// Whether it may take a while, so that others should not have to wait behind it: a list passes by deleted names and all
+    /// versions of those that it gives, a scan by everything that does not fit.
     pub fn takes_a_while(&self) -> bool {
         let is_long = |command: &Command| match command {
-            Command::Record(RecordCommand::Scan { filters, limit, .. }) => {
-                !filters.is_empty() || *limit > SHORT_PAGE
-            }
-            Command::Record(RecordCommand::Count { .. }) => true,
-            Command::Cell(CellCommand::List { limit, .. }) => *limit > SHORT_PAGE,
-            Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
-            Command::Run(RunCommand::List { filter, limit, .. }) => {
-                filter.status.is_some() || *limit > SHORT_PAGE
-            }
-            Command::Key(KeyCommand::Names { limit, .. }) => *limit > SHORT_PAGE,
-            Command::Branch(_)
+            Command::Cell(CellCommand::List { .. } | CellCommand::History { .. })
+            | Command::Record(
+                RecordCommand::Scan { .. }
+                | RecordCommand::Count { .. }
+                | RecordCommand::History { .. },
+            )
+            | Command::Branch(_)
             | Command::Key(_)
-            | Command::Run(RunCommand::Project { .. })
-            | Command::State(StateCommand::Dump { .. }) => true,
-            Command::State(
-                StateCommand::List { limit, .. }
-                | StateCommand::Scan { limit, .. }
-                | StateCommand::Items { limit, .. }
-                | StateCommand::Waiting { limit, .. }
-                | StateCommand::Spaces { limit, .. },
-            ) => *limit > SHORT_PAGE,
+            | Command::Run(RunCommand::List { .. } | RunCommand::Project { .. })
+            | Command::State(
+                StateCommand::Dump { .. }
+                | StateCommand::List { .. }
+                | StateCommand::Scan { .. }
+                | StateCommand::Items { .. }
+                | StateCommand::Waiting { .. }
+                | StateCommand::Spaces { .. },
+            ) => true,
+            Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
             _ => false,
         };
         self.commands.iter().any(is_long)
     }
 
-    /// Whether it looks for entries, and so may pass by any number of deleted ones.
-    pub fn lists(&self) -> bool {
-        self.commands.iter().any(Command::lists)
-    }
-
     /// Reads what is published on a branch, or was.
     pub fn read(&self, db: &Database, branch: &str) -> Reply {
-        self.shape.make(self.answers(db, branch))
-    }
-
-    /// The answers that the reply is made of.
-    pub fn answers(&self, db: &Database, branch: &str) -> mainstay::Result<(Answers, Stamp)> {
-        match self.at {
+        self.shape.make(match self.at {
             None => db.look(branch, &self.commands),
             Some(at) => db.moment(branch, at).and_then(|moment| {
                 moment.answers(&self.commands).map(|answers| (answers, moment.now()))
             }),
-        }
+        })
     }
 
     /// Adds the commands to a transaction.

@@ -29,7 +29,7 @@ settings! {
 }
 
 /// So many words are read at once: a request of a million does not hold up others.
-const WORDS_AT_ONCE: usize = 1024;
+const WORDS_AT_ONCE: usize = 256;
 /// Room for so many words is kept between requests.
 const KEPT_WORDS: usize = 64;
 

@@ -467,7 +467,7 @@ impl Session {
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
-            return match (plan.takes_a_while() || plan.lists(), pending) {
+            return match (plan.takes_a_while(), pending) {
                 (false, _) => Handled::Reply(self.inside(plan)),
                 (true, Pending::Nothing) => self.inside_elsewhere(plan),
                 (true, _) => Handled::NotYet,
@@ -480,10 +480,10 @@ impl Session {
             };
         }
         if plan.at.is_some() {
-            return self.read_briefly(plan, pending);
+            return Handled::Reply(self.read(&plan));
         }
         match (plan.is_read(), pending) {
-            (true, Pending::Nothing) => return self.read_briefly(plan, pending),
+            (true, Pending::Nothing) => return Handled::Reply(self.read(&plan)),
             (true, Pending::Many) | (_, Pending::Full) => return Handled::NotYet,
             _ => {}
         }
@@ -700,21 +700,6 @@ impl Session {
     /// Reads what is published, or was.
     pub fn read(&self, plan: &Plan) -> Reply {
         plan.read(&self.shared.db, &self.branch)
-    }
-
-    /// Reads here what is soon read, and elsewhere a list that passes by too much that it does not give.
-    fn read_briefly(&self, plan: Plan, pending: Pending) -> Handled {
-        if !plan.lists() {
-            return Handled::Reply(self.read(&plan));
-        }
-        let read = || plan.answers(&self.shared.db, &self.branch);
-        match mainstay::until_stopped(|| true, read) {
-            Err(error) if error.code() == Code::Cancelled => match pending {
-                Pending::Nothing => Handled::Slow(self.reading(plan)),
-                _ => Handled::NotYet,
-            },
-            answers => Handled::Reply(plan.shape.make(answers)),
-        }
     }
 
     /// The same, elsewhere.

@@ -6,7 +6,7 @@ use crate::resp::plan::{Answers, Plan, Shape, only, too_many_commands, unexpecte
 use crate::resp::reply::{OK, Reply};
 use crate::resp::request::whole;
 use crate::resp::rights::{Needs, Reach};
-use crate::resp::session::{Call, Handled, Job};
+use crate::resp::session::{Call, Job};
 use crate::resp::table::{Asker, Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
@@ -24,9 +24,7 @@ const PAGE: usize = 10_000;
 /// How many names `SCAN` looks at where it is not told.
 const SCAN_COUNT: usize = 10;
 /// How many names a step of `SCAN` looks at, dead ones included.
-const STEP_LOOKS: usize = 10_000;
-/// And how many of those on the event loop.
-const LOOP_LOOKS: usize = 128;
+const STEP_LOOKS: usize = 2_000;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -80,7 +78,7 @@ pub const COMMANDS: &[Spec] = &[
         .keys(1, 1, 1)
         .syntax("key")
         .about("The millisecond until which a key lives"),
-    Spec::new("scan", -2, Group::Keys, Run::Whole(scanning, Elsewhere::Control(scan)))
+    Spec::new("scan", -2, Group::Keys, Run::Whole(scanning, Elsewhere::Slow(scan)))
         .reaches(Reach::Range(scan_range))
         .syntax("cursor [MATCH pattern] [COUNT n] [TYPE type]")
         .about("Names, piece by piece"),
@@ -88,7 +86,7 @@ pub const COMMANDS: &[Spec] = &[
         .reaches(Reach::Range(keys_range))
         .syntax("pattern")
         .about("All names that match a pattern"),
-    Spec::new("randomkey", 1, Group::Keys, Run::Whole(some_name, Elsewhere::Control(random)))
+    Spec::new("randomkey", 1, Group::Keys, Run::Whole(some_name, Elsewhere::Slow(random)))
         .reaches(Reach::Everything)
         .about("Some name"),
     Spec::new("flushdb", -1, Group::Keys, Run::Whole(clearing, Elsewhere::Slow(flush)))
@@ -381,10 +379,6 @@ fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
     }))
 }
 
-fn scan(call: &mut Call<'_>) -> Handled {
-    scan_page(call).unwrap_or_else(Handled::Reply)
-}
-
 /// What `SCAN` is asked for.
 struct Scan<'a> {
     cursor: u64,
@@ -435,9 +429,8 @@ fn scan_range(words: &[&[u8]]) -> String {
     Scan::read(words).map(|scan| scan.prefix()).unwrap_or_default()
 }
 
-/// A page with nothing in it says where to go on, as in Redis: many names may be dead. A few are looked at on the event loop,
-/// more by a worker.
-fn scan_page(call: &mut Call<'_>) -> Result<Handled, Reply> {
+/// A page with nothing in it says where to go on, as in Redis: many names may be dead.
+fn scan(call: &mut Call<'_>) -> Result<Job, Reply> {
     let scan = Scan::read(call.words)?;
     let after =
         call.shared().cursors.after(call.user_name(), scan.cursor).ok_or_else(invalid_cursor)?;
@@ -450,34 +443,17 @@ fn scan_page(call: &mut Call<'_>) -> Result<Handled, Reply> {
         let next = page.next.map_or(0, |name| cursors.keep(&user, name));
         scanned(next, page.names, glob.as_ref())
     };
-    let page = move |looks| moment.names_within(&kinds, &prefix, after.as_deref(), count, looks);
-    let first = page(LOOP_LOOKS)?;
-    if first.next.is_none() || first.names.len() >= count {
-        return Ok(Handled::Reply(reply(first)));
-    }
-    let whole = move || page(count.max(STEP_LOOKS)).map_or_else(Reply::from, reply);
-    Ok(Handled::Slow(Box::new(whole)))
+    let looks = count.max(STEP_LOOKS);
+    let page = move || moment.names_within(&kinds, &prefix, after.as_deref(), count, looks);
+    Ok(Box::new(move || page().map_or_else(Reply::from, reply)))
 }
 
-fn random(call: &mut Call<'_>) -> Handled {
-    let (moment, kinds) = match call.moment() {
-        Ok(moment) => (moment, call.kinds()),
-        Err(error) => return Handled::Reply(error.into()),
-    };
-    match moment.random_name(&kinds, chance, LOOP_LOOKS) {
-        // All that it came by were dead: to find one that lives may take a while.
-        Ok(page) if page.next.is_some() => Handled::Slow(Box::new(move || {
-            random_reply(moment.random_name(&kinds, chance, usize::MAX))
-        })),
-        found => Handled::Reply(random_reply(found)),
-    }
-}
-
-fn random_reply(found: mainstay::Result<Page>) -> Reply {
-    match found {
+fn random(call: &mut Call<'_>) -> Result<Job, Reply> {
+    let (moment, kinds) = (call.moment()?, call.kinds());
+    Ok(Box::new(move || match moment.random_name(&kinds, chance, usize::MAX) {
         Ok(page) => Reply::maybe(page.names.into_iter().next().map(Reply::text)),
         Err(error) => error.into(),
-    }
+    }))
 }
 
 /// Some number, another one each time.

@@ -323,7 +323,6 @@ mod tests {
             plan.is_ok_and(|plan| plan.takes_a_while())
         };
         assert!(is_long("rec.scan a WHERE f = 1") && is_long("rec.count a"));
-        assert!(is_long("rec.scan a LIMIT 1001"));
-        assert!(!is_long("rec.scan a") && !is_long("rec.scan a LIMIT 1000"));
+        assert!(is_long("rec.scan a"), "records have any number of versions");
     }
 }

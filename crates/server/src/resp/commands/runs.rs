@@ -494,7 +494,7 @@ mod tests {
         };
         assert!(is_long("run.project r", project) && is_long("run.list STATUS failed", list));
         assert!(is_long("run.fetch r LIMIT 1001", fetch) && is_long("run.list LIMIT 1001", list));
-        assert!(!is_long("run.fetch r", fetch) && !is_long("run.list PREFIX a", list));
+        assert!(!is_long("run.fetch r LIMIT 100", fetch) && is_long("run.list PREFIX a", list));
         assert!(!is_long("run.snapshot r", snapshot) && !is_long("run.info r", info));
     }
 }
