@@ -146,7 +146,7 @@ impl Core {
                 Err(_) => {}
             }
         }
-        Some(Prefetched::new(&snapshot, found, failed))
+        (!found.is_empty() || failed.is_some()).then(|| Prefetched::new(&snapshot, found, failed))
     }
 }
 
