@@ -87,22 +87,13 @@ pub enum Read {
 
 impl Read {
     /// Whether it may take a while, so that others should not have to wait behind it: what passes no
-    /// filter is looked at all the same.
+    /// filter is looked at all the same, and so are deleted keys and old versions.
     pub fn takes_a_while(&self) -> bool {
-        use RecordCommand::{Count, Scan};
         match self {
-            Read::Records(command) => matches!(command, Scan { .. } | Count { .. }),
-            Read::Runs(command) => {
-                matches!(command, RunCommand::Project { .. } | RunCommand::List { .. })
-            }
-            // Deleted keys are passed by, too.
-            Read::State(command) => matches!(
-                command,
-                StateCommand::Dump { .. }
-                    | StateCommand::Scan { .. }
-                    | StateCommand::List { .. }
-                    | StateCommand::Waiting { .. }
-            ),
+            Read::List { .. } | Read::History { .. } | Read::RecordHistory { .. } => true,
+            Read::Records(command) => Command::from(command.clone()).walks(),
+            Read::Runs(command) => Command::from(command.clone()).walks(),
+            Read::State(command) => Command::from(command.clone()).walks(),
             _ => false,
         }
     }

@@ -109,17 +109,28 @@ impl Command {
 
     /// Whether it may look at so much that others should not have to wait behind it.
     pub fn walks(&self) -> bool {
-        self.looks_at() > PAGE_DEFAULT
+        self.passes_deleted() || self.looks_at() > PAGE_DEFAULT
     }
 
-    /// Whether it may pass by any number of deleted names, however few it gives.
+    /// Whether it may pass by any number of deleted names and old versions, however few it gives.
     pub(crate) fn passes_deleted(&self) -> bool {
         matches!(
             self,
-            Command::Cell(CellCommand::List { .. })
-                | Command::Record(RecordCommand::Scan { .. } | RecordCommand::Count { .. })
+            Command::Cell(CellCommand::List { .. } | CellCommand::History { .. })
+                | Command::Record(
+                    RecordCommand::Scan { .. }
+                        | RecordCommand::Count { .. }
+                        | RecordCommand::History { .. }
+                )
                 | Command::Key(KeyCommand::Names { .. } | KeyCommand::Count { .. })
                 | Command::Run(RunCommand::List { .. })
+                | Command::State(
+                    StateCommand::Scan { .. }
+                        | StateCommand::List { .. }
+                        | StateCommand::Waiting { .. }
+                        | StateCommand::Items { .. }
+                        | StateCommand::Spaces { .. }
+                )
         )
     }
 

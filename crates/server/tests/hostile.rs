@@ -84,8 +84,29 @@ fn long_requests_are_answered_in_their_place() {
     }
     assert_eq!(client.line("STRLEN a"), r":1048576\r\n");
     assert_eq!(served.client().line("EXISTS a b"), r":0\r\n");
+    client.line("CLIENT SETNAME large");
+    assert_eq!(client.line("CLIENT GETNAME"), r"$5\r\nlarge\r\n", "that is not for workers");
     assert!(client.line("TXN.COMMIT").starts_with(':'));
     assert_eq!(served.client().line("EXISTS a b"), r":2\r\n");
+    client.line("TXN.BEGIN");
+    client.call(&["SET", "c", &large]);
+    assert_eq!(client.line("RESET"), r"+RESET\r\n");
+    assert!(client.line("TXN.COMMIT").starts_with('-'), "it was reset for the connection");
+    client.line("TXN.BEGIN");
+    client.call(&["SET", "c", &large]);
+    assert_eq!(client.line("QUIT"), r"+OK\r\n");
+    assert!(client.is_closed());
+}
+
+/// A typed line is as long as an array of words.
+#[test]
+fn long_lines_are_answered_in_their_place() {
+    let served = Served::with(settings(), Options::new());
+    let mut client = served.client();
+    let names: Vec<String> = (0..2_000).map(|i| format!("n{i}")).collect();
+    client.send_bytes(format!("MULTI\r\nDEL {}\r\nEXEC\r\nPING\r\n", names.join(" ")).as_bytes());
+    let replies: Vec<String> = (0..4).map(|_| client.receive()).collect();
+    assert_eq!(replies, [r"+OK\r\n", r"+QUEUED\r\n", r"*1\r\n:0\r\n", r"+PONG\r\n"]);
 }
 
 /// A server with one event loop, on a database in memory.

@@ -111,10 +111,10 @@ impl Http {
     async fn submit_as(&self, user: &User, transaction: Transaction) -> Answered<Receipt> {
         let commands = transaction.steps.iter().map(|step| &step.command);
         self.security().admit_sessions(user, self.db(), commands)?;
-        user.pace.take(transaction.weight_bytes(), self.db().flush_backlog());
-        if let Some(wait) = user.pace.wait() {
+        if let Some(wait) = user.pace.wait(self.db().flush_backlog()) {
             tokio::time::sleep(wait).await;
         }
+        user.pace.take(transaction.weight_bytes(), self.db().flush_backlog());
         self.submit(user.own_request(transaction)).await
     }
 

@@ -10,7 +10,7 @@ use super::deadlines::Step;
 use super::feeds::{Awaited, Reading};
 use super::login::Login;
 use super::reply::{Encoded, Reply};
-use super::request::{Malformed, Parsed, Parser, Words};
+use super::request::{Malformed, Parsed, Parser, Words, encode};
 use super::room::{Holding, Share};
 use super::session::{Handled, Job, Owed, Pending, Session, Written};
 use super::shared::Seat;
@@ -276,8 +276,8 @@ impl Connection {
 
     /// Whether its user has sent so much that others come first for a while.
     fn is_paced(&mut self) -> bool {
-        let wait = self.session.user.as_ref().and_then(|user| user.pace.wait());
-        self.paced = wait.filter(|_| self.state == State::Open);
+        let goes_on = self.state == State::Open && !self.hung_up && self.session.shared.waits();
+        self.paced = if goes_on { self.session.pace() } else { None };
         self.paced.is_some()
     }
 
@@ -377,7 +377,11 @@ impl Connection {
                 Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
                 Ok(Parsed::Line(words, taken)) => {
                     let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
-                    (self.request(&words, batch), taken)
+                    let wish = match self.session.is_long(&words) {
+                        true => self.send_away(&words, &encode(&words)),
+                        false => self.request(&words, batch),
+                    };
+                    (wish, taken)
                 }
                 Err(malformed) => {
                     self.refuse(&malformed);
@@ -411,7 +415,7 @@ impl Connection {
             return None;
         }
         self.told = Told::of(words);
-        self.away_bytes = bytes.len();
+        self.away_bytes = bytes.len() + self.holding().queued + self.holding().transaction;
         let job = self.session.answer_away(words, bytes.to_vec());
         self.rest(Wish::Work(job))
     }

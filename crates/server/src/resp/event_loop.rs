@@ -174,7 +174,7 @@ struct Loop {
     connections: Slab<Connection>,
     deadlines: Deadlines,
     /// Who has something to do. Users take turns, whatever the number of their connections.
-    ready: FairQueue<usize, usize>,
+    ready: FairQueue<usize, (usize, u64)>,
     batch: Vec<Transaction>,
     /// The connections that wait for the batch, and since when it is gathered.
     owed: BatchWaiters,
@@ -360,7 +360,7 @@ impl Loop {
         if let Some(connection) = self.connections.get_mut(place)
             && !std::mem::replace(&mut connection.listed, true)
         {
-            self.ready.push(connection.session.owner(), place);
+            self.ready.push(connection.session.owner(), (place, connection.session.id));
         }
     }
 
@@ -509,8 +509,8 @@ impl Loop {
         let ready = self.ready.len();
         let slice_us = turn_us / ready.clamp(1, SLICES) as u64;
         for _ in 0..ready {
-            let Some((_, place)) = self.ready.pop() else { break };
-            self.serve(place, slice_us);
+            let Some((_, (place, id))) = self.ready.pop() else { break };
+            self.serve(place, id, slice_us);
             if self.seen_us.saturating_sub(self.began_us) >= turn_us {
                 break;
             }
@@ -522,8 +522,11 @@ impl Loop {
     }
 
     /// Takes the requests of one connection, for about so long.
-    fn serve(&mut self, place: usize, slice_us: u64) {
+    fn serve(&mut self, place: usize, id: u64, slice_us: u64) {
         let Some(connection) = self.connections.get_mut(place) else { return };
+        if connection.session.id != id {
+            return;
+        }
         connection.listed = false;
         // It goes on when it is paid.
         if connection.owes() {
@@ -611,7 +614,8 @@ impl Loop {
         if let Some(wait) = connection.begins_to_wait() {
             let id = connection.session.id;
             let wait_us = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-            return self.limit(Due { place, id, step: Step::Pace }, wait_us);
+            self.limit(Due { place, id, step: Step::Pace }, wait_us);
+            return self.limit_begun(place);
         }
         // Whoever is owed something goes on when it is paid.
         if connection.has_more() && !connection.owes() {

@@ -237,7 +237,7 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
 }
 
 /// A transaction in the next batch, or, if it may look at much, off the event loop.
-fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
+pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
     if !transaction.walks() {
         return Handled::Run(Box::new(transaction), owed);
     }

@@ -151,6 +151,17 @@ impl Parser {
     }
 }
 
+/// A request of these words, as an array.
+pub fn encode(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
 fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
     // An array of nothing or less is no request, and no error.
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
@@ -219,13 +230,7 @@ mod tests {
         Limits { words: 1000, word_bytes: 1 << 20, request_bytes: 4 << 20, line_bytes: 1024 };
 
     fn encode(words: &[Vec<u8>]) -> Vec<u8> {
-        let mut out = format!("*{}\r\n", words.len()).into_bytes();
-        for word in words {
-            out.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-            out.extend_from_slice(word);
-            out.extend_from_slice(b"\r\n");
-        }
-        out
+        super::encode(&words.iter().map(Vec::as_slice).collect::<Vec<_>>())
     }
 
     fn parse(input: &[u8]) -> Result<Parsed<'_>, Malformed> {

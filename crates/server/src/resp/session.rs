@@ -92,6 +92,8 @@ pub struct Session {
     lent: Option<Lent>,
     /// The part of it that a worker has, which answers a long request.
     away: Option<Arc<Mutex<Away>>>,
+    /// It is such a part, which ends without the connection.
+    pub is_away: bool,
     /// Held by whatever it watches changes with.
     pub watches: Arc<()>,
     /// The view of the past it has open.
@@ -233,6 +235,7 @@ impl Session {
             open: None,
             lent: None,
             away: None,
+            is_away: false,
             watches: Arc::new(()),
             view: None,
             shared: shared.clone(),
@@ -244,6 +247,11 @@ impl Session {
     /// Tells its connections apart from those of other users.
     pub fn owner(&self) -> usize {
         self.user.as_ref().map_or(0, |user| Arc::as_ptr(user) as usize)
+    }
+
+    /// How long its user has to wait before more is taken.
+    pub fn pace(&self) -> Option<Duration> {
+        self.user.as_ref()?.pace.wait(self.shared.db.flush_backlog())
     }
 
     /// Counts bytes of requests for the pace of its user.
@@ -637,26 +645,37 @@ impl Session {
         })))
     }
 
-    /// Whether a request takes so long to be understood or to be gathered that a worker does it.
+    /// Whether a request takes so long to be understood or to be gathered that a worker does it. Only commands on data are:
+    /// a worker changes nothing of the connection, and does not wait for others.
     pub fn is_long(&self, words: &[&[u8]]) -> bool {
-        let ends_multi =
-            || table::find(words).is_ok_and(|(_, spec)| ENDS_OF_MULTI.contains(&spec.name));
         // A transaction copies what it holds now and then.
         let is_large = |open: &Interactive| {
             let words = words.iter().map(|word| word.len()).sum::<usize>();
             words + open.held_bytes() > LARGE_BYTES
         };
-        self.user.is_some()
-            && (words.len() > LONG_COMMANDS
-                || self.open.as_deref().is_some_and(is_large)
-                || self.multi.as_ref().is_some_and(Multi::is_long) && ends_multi())
+        let multi = self.multi.as_ref();
+        let is_candidate = words.len() > LONG_COMMANDS
+            || self.open.as_deref().is_some_and(is_large)
+            || multi.is_some_and(Multi::is_long);
+        if !is_candidate || self.user.is_none() {
+            return false;
+        }
+        let Ok((_, spec)) = table::find(words) else { return false };
+        match multi {
+            Some(multi) if spec.passes_multi() => multi.is_long() && ends_multi(spec),
+            Some(_) => words.len() > LONG_COMMANDS,
+            None => spec.run.is_on_data(),
+        }
     }
 
     /// Has a worker answer a request, of which these are the bytes. All that the request may change of this session goes with it
     /// and comes back with the reply.
     pub fn answer_away(&mut self, words: &[&[u8]], bytes: Vec<u8>) -> Job {
         self.last = table::find(words).ok().map(|(_, spec)| spec);
+        let ends_multi = self.last.is_some_and(ends_multi);
         let mut session = Session::new(&self.shared, self.peer.clone());
+        (session.id, session.is_away) = (self.id, true);
+        (session.name, session.library) = (self.name.clone(), self.library.clone());
         session.user = self.user.clone();
         session.account = self.account.clone();
         session.tally = self.tally.clone();
@@ -666,7 +685,7 @@ impl Session {
         session.durability = self.durability;
         session.watches = self.watches.clone();
         session.exchange(self);
-        let away = Arc::new(Mutex::new(Away { session, is_answered: false }));
+        let away = Arc::new(Mutex::new(Away { session, ends_multi, is_answered: false }));
         self.away = Some(away.clone());
         Box::new(move || {
             let mut away = away.lock();
@@ -675,12 +694,32 @@ impl Session {
         })
     }
 
+    /// Nobody had time for a request: a transaction that it was part of cannot be committed without it.
+    fn give_up_unanswered(&mut self, ends_multi: bool) {
+        self.spoil();
+        if ends_multi {
+            self.multi = None;
+            self.watched.clear();
+        }
+        if let Some(open) = &mut self.open {
+            let message =
+                "a command of the transaction was refused: too much long work is under way";
+            open.give_up(Error::new(Code::QueueFull, message));
+        }
+    }
+
     /// Exchanges all that a request may change.
     fn exchange(&mut self, other: &mut Session) {
         std::mem::swap(&mut self.multi, &mut other.multi);
         std::mem::swap(&mut self.open, &mut other.open);
         std::mem::swap(&mut self.view, &mut other.view);
         std::mem::swap(&mut self.watched, &mut other.watched);
+        // Queued commands about the connection itself are answered by whoever has the transaction.
+        std::mem::swap(&mut self.name, &mut other.name);
+        std::mem::swap(&mut self.library, &mut other.library);
+        std::mem::swap(&mut self.branch, &mut other.branch);
+        std::mem::swap(&mut self.cells, &mut other.cells);
+        std::mem::swap(&mut self.durability, &mut other.durability);
     }
 
     /// Has back all that others worked on when the work is done.
@@ -689,7 +728,7 @@ impl Session {
             let mut away = away.lock();
             self.exchange(&mut away.session);
             if !away.is_answered {
-                self.spoil();
+                self.give_up_unanswered(away.ends_multi);
             }
         }
         if let Some(lent) = self.lent.take() {
@@ -709,9 +748,15 @@ impl Session {
     }
 }
 
+fn ends_multi(spec: &Spec) -> bool {
+    ENDS_OF_MULTI.contains(&spec.name)
+}
+
 /// The part of a session that answers a long request.
 struct Away {
     session: Session,
+    /// The request is the end of `MULTI`.
+    ends_multi: bool,
     /// Nobody may have had time for it.
     is_answered: bool,
 }

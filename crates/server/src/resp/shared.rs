@@ -259,6 +259,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.is_away {
+            return;
+        }
         self.alive.store(false, Ordering::Release);
         self.shared.clients.lock().remove(&self.id);
     }

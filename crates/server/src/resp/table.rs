@@ -195,6 +195,12 @@ impl Run {
         )
     }
 
+    /// Whether it is on data alone, and waits for nobody.
+    pub fn is_on_data(&self) -> bool {
+        let is_part = self.is_planned() && !matches!(self, Run::Order(_) | Run::Revision);
+        is_part || matches!(self, Run::Alone(_))
+    }
+
     /// The plan that words come to, where a command has one.
     pub fn plan(&self, asker: &Asker<'_>, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
         let shared = asker.shared;

@@ -8,48 +8,61 @@
 //! So a flood of one user's writes never fills the room, and the few writes of another user do not wait for a flush. This is
 //! the generic cell rate algorithm: one number says until when the bytes of the past have used up the rate.
 
+use mainstay::{Clock, SystemClock};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A user may be ahead of its rate by this much time.
 const BURST_US: u64 = 50_000;
+/// Nobody waits longer for one request: leases and sessions have to be kept alive.
+const WAIT_LIMIT_US: u64 = 2_000_000;
 /// Each step of the backlog divides the rate by this.
 const STEP_FACTOR: u64 = 4;
 
 /// The rate of one user. Clones of a user share it.
-#[derive(Debug)]
 pub struct Pace {
     /// Nothing where there is nobody to leave room to.
     bytes_per_second: Option<u64>,
-    start: Instant,
+    clock: SystemClock,
     /// When the bytes that were taken have passed at the rate of their time.
     passed_us: AtomicU64,
+}
+
+impl fmt::Debug for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pace")
+            .field("bytes_per_second", &self.bytes_per_second)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Pace {
     /// With this rate at the first step; without one it is never limited.
     pub fn new(bytes_per_second: Option<u64>) -> Pace {
-        Pace { bytes_per_second, start: Instant::now(), passed_us: AtomicU64::new(0) }
+        Pace { bytes_per_second, clock: SystemClock::new(), passed_us: AtomicU64::new(0) }
     }
 
     /// Takes bytes of requests; the backlog goes from 0 to 1, where all writers wait.
     pub fn take(&self, bytes: usize, backlog: f64) {
         let Some(rate) = self.rate(backlog) else { return };
         let cost_us = (bytes as u64).saturating_mul(1_000_000) / rate;
-        let now_us = self.now_us();
-        let add = |passed_us: u64| Some(passed_us.max(now_us).saturating_add(cost_us));
+        let now_us = self.clock.monotonic_us();
+        let add = |passed_us: u64| {
+            Some(passed_us.max(now_us).saturating_add(cost_us).min(now_us + WAIT_LIMIT_US))
+        };
         // The closure never refuses.
         let _ = self.passed_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// How long to wait before more is taken; nothing where it may go on.
-    pub fn wait(&self) -> Option<Duration> {
-        self.bytes_per_second?;
+    /// How long to wait before more is taken, a few seconds at most; nothing where it may go on.
+    pub fn wait(&self, backlog: f64) -> Option<Duration> {
+        self.rate(backlog)?;
         let passed_us = self.passed_us.load(Ordering::Relaxed);
         if passed_us == 0 {
             return None;
         }
-        let ahead_us = passed_us.saturating_sub(self.now_us());
+        let ahead_us = passed_us.saturating_sub(self.clock.monotonic_us());
         (ahead_us > BURST_US).then(|| Duration::from_micros(ahead_us - BURST_US))
     }
 
@@ -62,10 +75,6 @@ impl Pace {
         };
         self.bytes_per_second.map(|rate| (rate / divisor).max(1))
     }
-
-    fn now_us(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
 }
 
 #[cfg(test)]
@@ -76,21 +85,24 @@ mod tests {
     fn only_a_flood_waits_and_only_while_flushes_fall_behind() {
         let pace = Pace::new(Some(1 << 20));
         pace.take(1 << 30, 0.2);
-        assert_eq!(pace.wait(), None, "there is room");
+        assert_eq!(pace.wait(0.8), None, "there was room");
         pace.take(1 << 10, 0.8);
-        assert_eq!(pace.wait(), None, "that is little");
-        pace.take(1 << 20, 0.4);
-        let first = pace.wait().unwrap();
-        pace.take(1 << 20, 0.6);
-        let second = pace.wait().unwrap();
-        assert!(first > Duration::from_millis(800), "{first:?}");
-        assert!(second > first + Duration::from_secs(3), "a quarter of the rate: {second:?}");
+        assert_eq!(pace.wait(0.8), None, "that is little");
+        pace.take(1 << 19, 0.4);
+        let first = pace.wait(0.4).unwrap();
+        pace.take(1 << 18, 0.6);
+        let second = pace.wait(0.6).unwrap();
+        assert!(first > Duration::from_millis(400), "{first:?}");
+        assert!(second > first + Duration::from_millis(900), "a quarter of the rate: {second:?}");
+        pace.take(1 << 30, 0.8);
+        assert!(pace.wait(0.8).unwrap() <= Duration::from_secs(2), "a bounded wait");
+        assert_eq!(pace.wait(0.2), None, "there is room again");
     }
 
     #[test]
     fn a_user_alone_is_never_limited() {
         let pace = Pace::new(None);
         pace.take(usize::MAX, 1.0);
-        assert_eq!(pace.wait(), None);
+        assert_eq!(pace.wait(1.0), None);
     }
 }

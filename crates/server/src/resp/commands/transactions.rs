@@ -112,7 +112,7 @@ pub fn none_open() -> Reply {
 fn commit(call: &mut Call<'_>) -> Handled {
     let Some(open) = call.session.open.take() else { return Handled::Reply(none_open()) };
     match open.into_transaction() {
-        Ok(transaction) => Handled::Run(Box::new(transaction), Owed::Commit),
+        Ok(transaction) => multi::done(call.session, transaction, Owed::Commit),
         Err(error) => Handled::Reply(error.into()),
     }
 }
