@@ -311,6 +311,10 @@ impl Connection {
     /// Beyond a limit it gives up its unfinished transaction, else the connection is closed.
     fn fit(&mut self) {
         let Err(exceeded) = self.reserve() else { return };
+        // It reads nothing more before the worker is done; then it is looked at again.
+        if self.session.is_at_worker() {
+            return;
+        }
         if self.session.give_up_gathered(&exceeded) && self.reserve().is_ok() {
             return;
         }
@@ -372,13 +376,13 @@ impl Connection {
                 }
                 Ok(Parsed::Unfinished) => continue,
                 Ok(Parsed::Request(words, taken)) if self.session.is_long(&words) => {
-                    (self.send_away(&words, &bytes[used..used + taken]), taken)
+                    (self.send_away(&words, &bytes[used..used + taken], batch), taken)
                 }
                 Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
                 Ok(Parsed::Line(words, taken)) => {
                     let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
                     let wish = match self.session.is_long(&words) {
-                        true => self.send_away(&words, &encode(&words)),
+                        true => self.send_away(&words, &encode(&words), batch),
                         false => self.request(&words, batch),
                     };
                     (wish, taken)
@@ -409,13 +413,27 @@ impl Connection {
     }
 
     /// Has a worker plan and execute a long request.
-    fn send_away(&mut self, words: &[&[u8]], bytes: &[u8]) -> Option<Wish> {
+    fn send_away(
+        &mut self,
+        words: &[&[u8]],
+        bytes: &[u8],
+        batch: &mut Vec<Transaction>,
+    ) -> Option<Wish> {
         if self.owes() {
             self.state = State::Paused;
             return None;
         }
         self.told = Told::of(words);
-        self.away_bytes = bytes.len() + self.holding().queued + self.holding().transaction;
+        self.away_bytes = bytes.len();
+        if let Err(exceeded) = self.reserve()
+            && self.session.give_up_gathered(&exceeded)
+        {
+            // Nothing of it is left, so that it is soon answered here.
+            self.away_bytes = 0;
+            return self.request(words, batch);
+        }
+        let Holding { queued, transaction, .. } = self.holding();
+        self.away_bytes += queued + transaction;
         let job = self.session.answer_away(words, bytes.to_vec());
         self.rest(Wish::Work(job))
     }

@@ -694,6 +694,11 @@ impl Session {
         })
     }
 
+    /// Whether a worker has its transaction.
+    pub fn is_at_worker(&self) -> bool {
+        self.away.is_some() || self.lent.is_some()
+    }
+
     /// Nobody had time for a request: a transaction that it was part of cannot be committed without it.
     fn give_up_unanswered(&mut self, ends_multi: bool) {
         self.spoil();
