@@ -381,9 +381,10 @@ impl Connection {
                 Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
                 Ok(Parsed::Line(words, taken)) => {
                     let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
-                    let wish = match self.session.is_long(&words) {
-                        true => self.send_away(&words, &encode(&words), batch),
-                        false => self.request(&words, batch),
+                    let wish = if self.session.is_long(&words) {
+                        self.send_away(&words, &encode(&words), batch)
+                    } else {
+                        self.request(&words, batch)
                     };
                     (wish, taken)
                 }
@@ -571,9 +572,10 @@ impl Connection {
     /// The same where the reply was encoded elsewhere.
     pub fn wake_with(&mut self, reply: Encoded) {
         reply.error.iter().for_each(|error| self.session.tally.reply(error));
-        match self.output.is_empty() {
-            true => self.output = reply.bytes,
-            false => self.output.extend_from_slice(&reply.bytes),
+        if self.output.is_empty() {
+            self.output = reply.bytes;
+        } else {
+            self.output.extend_from_slice(&reply.bytes);
         }
         self.go_on_behind();
     }

@@ -173,7 +173,7 @@ struct Loop {
     listening: Option<Listening>,
     connections: Slab<Connection>,
     deadlines: Deadlines,
-    /// Who has something to do. Users take turns, whatever the number of their connections.
+    /// Connections with something to do. Users take turns, however many connections each has.
     ready: FairQueue<usize, (usize, u64)>,
     batch: Vec<Transaction>,
     /// The connections that wait for the batch, and since when it is gathered.

@@ -151,7 +151,7 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
     number.map(Some).ok_or_else(wrong)
 }
 
-/// What the connection takes from: frames, and in the end what ended them.
+/// The body of the response: frames, and at the end the error that ended them.
 struct Frames {
     receiver: mpsc::Receiver<Waiting>,
     last: Arc<Mutex<Option<Bytes>>>,
