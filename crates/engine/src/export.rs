@@ -192,7 +192,7 @@ fn for_each(
     let mut walk = snapshot.view().walk(&nothing, space, b"", None);
     while let Some(step) = walk.next()? {
         let mut history = Vec::new();
-        snapshot.versions(space, step.name(), |entry| {
+        snapshot.view().versions(space, step.name(), |entry| {
             history.push(entry.to_vec());
             Ok(true)
         })?;

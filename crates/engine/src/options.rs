@@ -82,7 +82,7 @@ impl Options {
             work_limits: WorkLimits {
                 entries: 10_000_000,
                 bytes: 4 << 30,
-                writer_entries: 1_000_000,
+                writer_entries: 250_000,
             },
             serve_branches: false,
             clock: Arc::new(SystemClock::new()),
@@ -287,8 +287,9 @@ impl Options {
         self
     }
 
-    /// How many of these entries a transaction may look at while it holds the writer, so that all others wait for it.
-    /// Searches and lists are made before, as long as nobody changes what they found. Default: 1 million.
+    /// How many entries the lists, counts and searches of a transaction may pass while it holds the writer, so that all others
+    /// wait for it; it may look up four times as many by their keys. Lists, counts and searches are made before, as long as
+    /// nobody changes what they found. Default: 250,000.
     #[must_use]
     pub fn writer_entries(mut self, entries: u64) -> Options {
         self.work_limits.writer_entries = entries;

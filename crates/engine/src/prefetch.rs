@@ -10,19 +10,20 @@
 //! A transaction that writes nothing does not enter the writer at all: it is answered by the snapshot. So nobody waits
 //! for the long reads of somebody else, and no transaction becomes a conflict by it.
 
-use crate::apply::{cells, records};
+use crate::apply::{cells, keyed, names, records};
 use crate::candidates::Submitted;
 use crate::core::Core;
 use crate::executor::{check_limits, run_all};
 use crate::moment::Moment;
 use crate::overlay::Overlay;
 use crate::snapshot::Snapshot;
-use crate::spaces::{self, CELLS, RECORDS, RUNS};
+use crate::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
 use crate::trail::Trail;
 use crate::work::Work;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Durability, Error, Receipt, RecordCommand, Result,
-    Revision, RunAnswer, RunCommand, Scales, Stamp, Transaction,
+    Answer, At, CellCommand, Code, Command, Durability, Error, KeyCommand, Name, Receipt,
+    RecordCommand, Result, Revision, RunAnswer, RunCommand, Scales, SmallVec, Stamp, StateCommand,
+    StatePlace, Transaction,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -43,16 +44,19 @@ pub(crate) struct Prefetched {
 struct Read {
     answer: Answer,
     /// The stretches that it rests on.
-    stretches: Range<usize>,
+    stretches: SmallVec<[Range<usize>; 2]>,
     /// When the first of what it found expires.
     expires: Option<Stamp>,
 }
 
-/// An answer and the keys that it rests on: from the first one up to another, which is not in it.
+/// Keys from the first one up to another, which is not among them.
+type Keys = (Vec<u8>, Option<Vec<u8>>);
+
+/// An answer and the keys that it rests on.
 struct Found {
     answer: Answer,
-    from: Vec<u8>,
-    to: Option<Vec<u8>>,
+    keys: SmallVec<[Keys; 2]>,
+    /// When the first of them expires.
     expires: Option<Stamp>,
 }
 
@@ -164,17 +168,25 @@ impl Snapshot {
                 let (page, expires) =
                     cells::list_until(&view, &nothing, prefix, after.as_deref(), *limit)?;
                 let upto = page.next.clone();
-                (CELLS, prefix, after.as_ref(), upto, expires, Answer::Names(page))
+                (CELLS, prefix, after.as_deref(), upto, expires, Answer::Names(page))
+            }
+            Command::Cell(CellCommand::History { name, limit, before }) => {
+                let versions = self.history(name, *limit, *before)?;
+                return Ok(Some(self.found_at(CELLS, name, Answer::History(versions))));
             }
             Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
                 let (page, expires) =
                     records::scan(&view, &nothing, prefix, filters, after.as_deref(), *limit)?;
                 let upto = page.next.clone();
-                (RECORDS, prefix, after.as_ref(), upto, expires, Answer::Records(page))
+                (RECORDS, prefix, after.as_deref(), upto, expires, Answer::Records(page))
             }
             Command::Record(RecordCommand::Count { prefix, filters }) => {
                 let (count, expires) = records::count(&view, &nothing, prefix, filters)?;
                 (RECORDS, prefix, None, None, expires, Answer::Count(count))
+            }
+            Command::Record(RecordCommand::History { key, limit, before }) => {
+                let versions = self.record_history(key, *limit, *before)?;
+                return Ok(Some(self.found_at(RECORDS, key, Answer::RecordHistory(versions))));
             }
             Command::Run(RunCommand::List { filter, after, .. }) => {
                 let Command::Run(command) = command else { return Ok(None) };
@@ -184,41 +196,124 @@ impl Snapshot {
                     _ => None,
                 };
                 let answer = Answer::Run(Box::new(answer));
-                (RUNS, &filter.prefix, after.as_ref(), upto, None, answer)
+                (RUNS, &filter.prefix, after.as_deref(), upto, None, answer)
             }
             Command::Run(command) if command.is_read() => return self.prefetch_run(command),
+            Command::State(StateCommand::Spaces { prefix, after, .. }) => {
+                let Command::State(command) = command else { return Ok(None) };
+                let answer = self.state(command)?;
+                let upto = match &answer {
+                    Answer::Names(page) => page.next.clone(),
+                    _ => None,
+                };
+                (SPACES, prefix, after.as_deref(), upto, None, answer)
+            }
+            Command::State(state) if command.walks() => return self.prefetch_state(state),
+            Command::Key(command) => return self.prefetch_names(command),
             _ => return Ok(None),
         };
         self.core.index().check_space_reach(space, self.revision)?;
-        let key = |name: &str| spaces::key(space, self.branch, name.as_bytes()).to_vec();
-        let behind = |name: &String| [&key(name)[..], &[0]].concat();
-        let prefix = key(prefix);
-        let from = after.map(behind).unwrap_or_default().max(prefix.clone());
-        let end = spaces::after_prefix(&prefix);
-        let to = [end, upto.as_ref().map(behind)].into_iter().flatten().min();
-        Ok(Some(Found { answer, from, to, expires }))
+        let keys = SmallVec::from_iter([self.keys_in(space, prefix, after, upto.as_deref())]);
+        Ok(Some(Found { answer, keys, expires }))
     }
 
     /// Whatever is read of a run rests on its head, which changes whenever the run does.
     fn prefetch_run(&self, command: &RunCommand) -> Result<Option<Found>> {
         let Some(run) = command.run() else { return Ok(None) };
         let answer = Answer::Run(Box::new(self.runs(command)?));
-        let from = spaces::key(RUNS, self.branch, run.as_bytes()).to_vec();
-        let to = Some([&from[..], &[0]].concat());
-        Ok(Some(Found { answer, from, to, expires: None }))
+        Ok(Some(self.found_at(RUNS, &Name::new(run)?, answer)))
     }
+
+    /// A read of keyed state rests on entries of the space's generation, and on its declaration.
+    fn prefetch_state(&self, command: &StateCommand) -> Result<Option<Found>> {
+        let Some(space) = command.space() else { return Ok(None) };
+        let declared = keyed::space::find(&self.view(), &Overlay::default(), space)?;
+        let Some(declared) = declared else { return Ok(None) };
+        let answer = self.state(command)?;
+        let places = keyed::guard::told(command, Some(&declared.info), Some(&answer));
+        let mut found = self.found_at(SPACES, space, answer);
+        let life = keyed::places::life(space.as_str(), declared.generation);
+        let key = |place: &[u8]| self.key(KEYED, &[&life[..], place].concat());
+        for place in places {
+            if let StatePlace::Range { prefix, after, upto } = place {
+                let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
+                found.keys.push(between(key(&prefix), after, upto));
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Names of cells and records. Whether there are too many is for the writer to say: own deletions come before.
+    fn prefetch_names(&self, command: &KeyCommand) -> Result<Option<Found>> {
+        let (kinds, prefix, after, limit) = match command {
+            KeyCommand::Names { kinds, prefix, after, limit } => {
+                (kinds, prefix.as_str(), after.as_deref(), *limit)
+            }
+            KeyCommand::Count { kinds, limit } => (kinds, "", None, *limit),
+            _ => return Ok(None),
+        };
+        let (view, nothing) = (self.view(), Overlay::default());
+        let (page, expiries) = names::names(&view, &nothing, kinds, prefix, after, limit)?;
+        let mut keys = SmallVec::new();
+        for kind in kinds {
+            let space = spaces::of(*kind)?;
+            self.core.index().check_space_reach(space, self.revision)?;
+            keys.push(self.keys_in(space, prefix, after, page.next.as_deref()));
+        }
+        let answer = match command {
+            KeyCommand::Names { .. } => Answer::Names(page),
+            _ if page.next.is_some() => return Ok(None),
+            _ => Answer::Count(page.names.len() as u64),
+        };
+        let expires = expiries.into_iter().filter_map(|(_, expires)| expires).min();
+        Ok(Some(Found { answer, keys, expires }))
+    }
+
+    fn key(&self, space: u8, name: &[u8]) -> Vec<u8> {
+        spaces::key(space, self.branch, name).to_vec()
+    }
+
+    /// Keys whose names begin with `prefix`, behind `after` and up to `upto`.
+    fn keys_in(&self, space: u8, prefix: &str, after: Option<&str>, upto: Option<&str>) -> Keys {
+        let key = |name: &str| self.key(space, name.as_bytes());
+        between(key(prefix), after.map(key), upto.map(key))
+    }
+
+    /// An answer that rests on one key.
+    fn found_at(&self, space: u8, name: &Name, answer: Answer) -> Found {
+        let key = self.key(space, name.as_bytes());
+        let keys = SmallVec::from_iter([(key.clone(), Some(behind(key)))]);
+        Found { answer, keys, expires: None }
+    }
+}
+
+/// The keys that begin with a prefix, behind one key and up to another.
+fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> Keys {
+    let end = spaces::after_prefix(&prefix);
+    let to = [end, upto.map(behind)].into_iter().flatten().min();
+    (after.map(behind).unwrap_or_default().max(prefix), to)
+}
+
+/// The first key behind this one.
+fn behind(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
 }
 
 impl Prefetched {
     fn new(snapshot: &Snapshot, found: Vec<(usize, Found)>, failed: Option<Error>) -> Prefetched {
-        let ends = found.iter().flat_map(|(_, found)| [Some(&found.from), found.to.as_ref()]);
+        let keys = found.iter().flat_map(|(_, found)| &found.keys);
+        let ends = keys.flat_map(|(from, to)| [Some(from), to.as_ref()]);
         let bounds: BTreeSet<&Vec<u8>> = ends.flatten().collect();
         let bounds: Vec<Vec<u8>> = bounds.into_iter().cloned().collect();
-        let reads = found.into_iter().map(|(position, Found { answer, from, to, expires })| {
-            let first = stretch_of(&bounds, &from);
+        let stretches = |(from, to): &Keys| {
+            let first = stretch_of(&bounds, from);
             // Nothing lies behind the last stretch.
-            let end = to.map_or(bounds.len() + 1, |to| stretch_of(&bounds, &to));
-            (position, Read { answer, stretches: first..end.max(first), expires })
+            let end = to.as_ref().map_or(bounds.len() + 1, |to| stretch_of(&bounds, to));
+            first..end.max(first)
+        };
+        let reads = found.into_iter().map(|(position, Found { answer, keys, expires })| {
+            (position, Read { answer, stretches: keys.iter().map(stretches).collect(), expires })
         });
         let reads = reads.collect();
         Prefetched { branch: snapshot.branch, revision: snapshot.revision, bounds, reads, failed }
@@ -284,7 +379,9 @@ impl<'p> Reuse<'p> {
         let stretches = own.iter().map(|effect| stretch_of(&prefetched.bounds, &effect.key));
         self.written.extend(stretches);
         self.passed = overlay.effects().len();
-        let unwritten = self.written.range(read.stretches.clone()).next().is_none();
+        let is_unwritten =
+            |stretches: &Range<usize>| self.written.range(stretches.clone()).next().is_none();
+        let unwritten = read.stretches.iter().all(is_unwritten);
         let lives = read.expires.is_none_or(|expires| expires > now);
         (unwritten && lives).then(|| read.answer.clone())
     }
@@ -294,7 +391,7 @@ impl<'p> Reuse<'p> {
 mod tests {
     use super::*;
     use crate::{Database, Name, Options, RecordWrite, Where};
-    use mainstay_model::{Guard, MAIN, Test};
+    use mainstay_model::{Contract, Guard, MAIN, StateWrite, Test, Version};
     use proptest::prelude::*;
 
     const RECORDS: usize = 1_000;
@@ -309,6 +406,21 @@ mod tests {
 
     fn count(prefix: &str) -> Command {
         RecordCommand::Count { prefix: prefix.to_owned(), filters: Vec::new() }.into()
+    }
+
+    fn count_names() -> Command {
+        KeyCommand::Count { kinds: names::KINDS.to_vec(), limit: 10_000 }.into()
+    }
+
+    fn put_state(key: &str, version: u64) -> Command {
+        let (key, version) = (key.as_bytes().to_vec(), Version::U64(version));
+        let writes = vec![StateWrite::Put { key, value: Vec::new(), version }];
+        StateCommand::Write { space: name("s"), writes }.into()
+    }
+
+    fn list_states(prefix: &str) -> Command {
+        let prefix = prefix.as_bytes().to_vec();
+        StateCommand::List { space: name("s"), prefix, after: None, limit: 2 }.into()
     }
 
     fn set(cell: &str) -> Command {
@@ -382,6 +494,26 @@ mod tests {
     }
 
     #[test]
+    fn names_histories_and_states_are_read_before_the_writer_too() {
+        let db = filled(Options::new().writer_entries(100));
+        (0..200).for_each(|_| drop(db.execute(all([set("hot"), put("hot", "1")])).unwrap()));
+        db.execute(all((0..500).map(|i| put_state(&format!("k{i:03}"), i)))).unwrap();
+        let oldest = || CellCommand::History { name: name("hot"), limit: 1, before: Some(2) };
+        let record = || RecordCommand::History { key: name("hot"), limit: 1, before: Some(2) };
+        let dump = || StateCommand::Dump { space: name("s"), after: None, limit_bytes: 1 << 20 };
+        let reads: [Command; 4] = [count_names(), oldest().into(), record().into(), dump().into()];
+        let others = [put_state("z", 1), set("a"), set("a"), set("a")];
+        for (other, read) in others.into_iter().zip(reads.clone()) {
+            db.execute(all([other, read])).unwrap();
+        }
+        let own = [put("r", "1"), set("hot"), put("hot", "1"), put_state("k", 1_000)];
+        for (own, read) in own.into_iter().zip(reads) {
+            let error = db.execute(all([own, read.clone()])).unwrap_err();
+            assert_eq!(error.code(), Code::TransactionTooLarge, "{read:?}");
+        }
+    }
+
+    #[test]
     fn what_others_wrote_meanwhile_is_seen() {
         let db = filled(Options::new());
         let core = db.here("a test").unwrap();
@@ -406,7 +538,7 @@ mod tests {
         let walks = trail.walks() - before;
         assert!(walks <= 2, "{walks} walks: one before the writer is asked, and one in it");
         let guard = |i: usize| Guard::RangeUnchanged {
-            contract: crate::Contract::Cells,
+            contract: Contract::Cells,
             prefix: format!("c{i}"),
             after: None,
             upto: None,
@@ -426,7 +558,7 @@ mod tests {
         let core = db.here("a test").unwrap();
         let guarded = |on: &str, since| {
             let guard = Guard::RangeUnchanged {
-                contract: crate::Contract::Cells,
+                contract: Contract::Cells,
                 prefix: "g".to_owned(),
                 after: None,
                 upto: None,
@@ -457,23 +589,47 @@ mod tests {
     }
 
     fn command() -> impl Strategy<Value = Command> {
-        let key = prop::sample::select(vec!["a", "ab", "b", "ba", "c"]);
-        let prefix = prop::sample::select(vec!["", "a", "b", "c"]);
+        let key = || prop::sample::select(vec!["a", "ab", "b", "ba", "c"]);
+        let prefix = || prop::sample::select(vec!["", "a", "b", "c"]);
         let is = |value: &str| {
             vec![Where {
                 field: mainstay_model::Field::new("n").unwrap(),
                 test: Test::Eq(value.into()),
             }]
         };
-        prop_oneof![
-            (key.clone(), "[12]").prop_map(|(key, value)| put(key, &value)),
-            key.prop_map(|key| RecordCommand::Delete { key: name(key), when: Vec::new() }.into()),
-            prefix.clone().prop_map(count),
-            prefix.prop_map(move |prefix| {
+        let kinds = prop::sample::subsequence(names::KINDS.to_vec(), 1..=2);
+        let writes = prop_oneof![
+            (key(), "[12]").prop_map(|(key, value)| put(key, &value)),
+            key().prop_map(|key| RecordCommand::Delete { key: name(key), when: Vec::new() }.into()),
+            key().prop_map(set),
+            key().prop_map(|key| CellCommand::Delete { name: name(key), counter: None }.into()),
+            (key(), 0..9u64).prop_map(|(key, version)| put_state(key, version)),
+        ];
+        let histories = prop_oneof![
+            key().prop_map(|key| {
+                CellCommand::History { name: name(key), limit: 3, before: None }.into()
+            }),
+            key().prop_map(|key| {
+                RecordCommand::History { key: name(key), limit: 3, before: None }.into()
+            }),
+        ];
+        let reads = prop_oneof![
+            prefix().prop_map(count),
+            prefix().prop_map(move |prefix| {
                 let (prefix, filters) = (prefix.to_owned(), is("1"));
                 RecordCommand::Scan { prefix, filters, after: None, limit: 2 }.into()
             }),
-        ]
+            prefix().prop_map(|prefix| {
+                CellCommand::List { prefix: prefix.to_owned(), after: None, limit: 2 }.into()
+            }),
+            (kinds, prefix(), prop::option::of(key())).prop_map(|(kinds, prefix, after)| {
+                let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+                KeyCommand::Names { kinds, prefix, after, limit: 2 }.into()
+            }),
+            Just(count_names()),
+            prefix().prop_map(list_states),
+        ];
+        prop_oneof![3 => writes, 3 => reads, 1 => histories]
     }
 
     proptest! {
@@ -489,9 +645,12 @@ mod tests {
                 let options = Options::new().durability(Durability::Memory).clock(clock);
                 let db = options.sweep_interval(None).memory().unwrap();
                 let core = db.here("a test").unwrap();
-                let execute = |commands: &[Command]| core.sequencer.execute(all(commands.to_vec())).unwrap();
+                let attempt = |commands: &[Command]| {
+                    commands.iter().cloned().fold(Transaction::new(), Transaction::attempt)
+                };
+                let execute = |commands: &[Command]| core.sequencer.execute(attempt(commands)).unwrap();
                 execute(&before);
-                let transaction = all(steps.clone());
+                let transaction = attempt(&steps);
                 let submitted =
                     if prefetches { core.prepare(transaction) } else { transaction.into() };
                 execute(&meanwhile);

@@ -268,27 +268,6 @@ impl Snapshot {
         }
         Ok(answer)
     }
-
-    /// Visits the kept entries of a key, newest first, layer by layer, until told to stop.
-    pub fn versions(
-        &self,
-        space: u8,
-        name: &[u8],
-        mut visit: impl FnMut(&[u8]) -> Result<bool>,
-    ) -> Result<()> {
-        let (index, budget) = (self.core.index(), self.budget());
-        let mut counted = |entry: &[u8]| {
-            budget.count(1, entry.len())?;
-            visit(entry)
-        };
-        for &(branch, bound) in &self.layers {
-            let key = crate::spaces::key(space, branch, name);
-            if !index.versions(&key, bound, &mut counted)? {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What retention passed by is looked at again, newly.

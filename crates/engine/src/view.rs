@@ -93,7 +93,7 @@ impl<'a> View<'a> {
         mut read: impl FnMut(Head, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         let mut parse = |entry: &[u8]| {
-            self.budget.count(1, entry.len())?;
+            self.budget.count_found(entry.len())?;
             let (head, payload) = entry::parse(entry)?;
             read(head, payload)
         };
@@ -110,6 +110,27 @@ impl<'a> View<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Visits the stored versions of a name, newest first, layer by layer, until told to stop.
+    pub fn versions(
+        &self,
+        space: u8,
+        name: &[u8],
+        mut visit: impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let mut meter = Meter::new(self.budget);
+        let mut counted = |entry: &[u8]| {
+            meter.pass(entry.len())?;
+            visit(entry)
+        };
+        for &(branch, bound) in self.layers {
+            let key = spaces::key(space, branch, name);
+            if !self.index.versions(&key, bound, &mut counted)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Walks the names of a space in order, layers and own writes merged; deletions are shown.

@@ -1,7 +1,7 @@
 //! Work budgets: how much one transaction may look at, and the flag that stops long reads.
 //!
 //! ```text
-//!   View { budget } --find, walk, scan--> Budget::count per entry
+//!   View { budget } --find--> count_found, --walk, scan, versions--> Meter::pass, per entry
 //!      Transaction(&Work)   limits on entries and bytes; over them TooLarge
 //!      Reader               no limits, but it can be stopped
 //!      Unlimited            maintenance, merges and the doctor
@@ -22,6 +22,10 @@ const STOP_INTERVAL: u64 = 256;
 /// Passing by one of the transaction's own writes costs this small a part of reading an entry.
 const OWN_WRITES_PER_ENTRY: usize = 32;
 
+/// While the writer is held, an entry that a walk passes counts as so many that are looked up by their keys: those are as
+/// many as commands name, which have limits of their own.
+const FOUND_PER_WALKED: u64 = 4;
+
 /// Limits on the work of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkLimits {
@@ -29,7 +33,7 @@ pub(crate) struct WorkLimits {
     pub entries: u64,
     /// Bytes of entries it may read.
     pub bytes: u64,
-    /// Entries it may look at while it holds the writer.
+    /// Entries that its walks may pass while it holds the writer.
     pub writer_entries: u64,
 }
 
@@ -73,7 +77,8 @@ impl Work {
 
     fn entries_limit(&self) -> u64 {
         let Work { limits, in_writer, .. } = self;
-        if *in_writer { limits.writer_entries.min(limits.entries) } else { limits.entries }
+        let in_writer = in_writer.then(|| limits.writer_entries.saturating_mul(FOUND_PER_WALKED));
+        in_writer.map_or(limits.entries, |limit| limit.min(limits.entries))
     }
 
     fn next_check(&self, entries: u64) -> u64 {
@@ -93,6 +98,11 @@ impl Work {
         Ok(())
     }
 
+    #[inline]
+    fn count_walked(&self, entries: u64, bytes: u64) -> Result<()> {
+        self.count(if self.in_writer { entries * FOUND_PER_WALKED } else { entries }, bytes)
+    }
+
     #[cold]
     fn check(&self, entries: u64, bytes: u64) -> Result<()> {
         if entries > self.entries_limit() {
@@ -107,15 +117,15 @@ impl Work {
     }
 
     fn too_many_entries(&self) -> Error {
-        let limit = self.entries_limit();
-        let message = if limit < self.limits.entries {
+        let WorkLimits { entries, writer_entries, .. } = self.limits;
+        let message = if self.entries_limit() < entries {
             format!(
-                "the transaction looks at more than {limit} entries while it holds the writer: make it several, or \
-                 raise `database.transaction_writer_entries`"
+                "the transaction passes more than {writer_entries} entries while it holds the writer, or looks up \
+                 {FOUND_PER_WALKED} times as many: make it several, or raise `database.transaction_writer_entries`"
             )
         } else {
             format!(
-                "the transaction looks at more than {limit} entries: make it several, or raise \
+                "the transaction looks at more than {entries} entries: make it several, or raise \
                  `database.transaction_entries`"
             )
         };
@@ -123,6 +133,7 @@ impl Work {
     }
 }
 
+#[cold]
 fn too_many_bytes(limit: u64) -> Error {
     let message = format!(
         "the transaction reads more than {limit} bytes: make it several, or raise \
@@ -143,11 +154,11 @@ pub(crate) enum Budget<'a> {
 }
 
 impl Budget<'_> {
-    /// Counts entries that were looked at, and their bytes.
+    /// Counts an entry of so many bytes that was found by its key.
     #[inline]
-    pub fn count(self, entries: u64, bytes: usize) -> Result<()> {
+    pub fn count_found(self, bytes: usize) -> Result<()> {
         match self {
-            Budget::Transaction(work) => work.count(entries, bytes as u64),
+            Budget::Transaction(work) => work.count(1, bytes as u64),
             Budget::Reader | Budget::Unlimited => Ok(()),
         }
     }
@@ -155,7 +166,15 @@ impl Budget<'_> {
     /// Counts own writes that were passed by in search of some of them.
     #[inline]
     pub fn count_own(self, writes: usize) -> Result<()> {
-        self.count((writes / OWN_WRITES_PER_ENTRY) as u64, 0)
+        self.count_walked((writes / OWN_WRITES_PER_ENTRY) as u64, 0)
+    }
+
+    #[inline]
+    fn count_walked(self, entries: u64, bytes: usize) -> Result<()> {
+        match self {
+            Budget::Transaction(work) => work.count_walked(entries, bytes as u64),
+            Budget::Reader | Budget::Unlimited => Ok(()),
+        }
     }
 
     /// Whether walks have to look at the stop flag themselves.
@@ -187,7 +206,7 @@ impl<'a> Meter<'a> {
             }
             return Ok(());
         }
-        self.budget.count(1, bytes)
+        self.budget.count_walked(1, bytes)
     }
 }
 

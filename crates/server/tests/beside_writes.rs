@@ -63,6 +63,24 @@ fn writes_that_come_meanwhile_are_the_next_batch() {
     assert_eq!(reader.line("GET b"), r"$1\r\n2\r\n");
 }
 
+/// A request that is for workers waits for what came before it on its connection, be that with the disk.
+#[test]
+fn a_long_request_comes_behind_the_writes_before_it() {
+    let (_ours, held, [_writer, mut second, mut reader]) = waiting_for_the_disk();
+    let names: Vec<String> = (0..2_000).map(|n| format!("n{n}")).collect();
+    let words = ["EXISTS", "b"].into_iter().chain(names.iter().map(String::as_str));
+    let long = encode(&words.collect::<Vec<_>>());
+    second.send_bytes(&[encode(&["SET", "b", "1"]), long.clone(), encode(&["PING"])].concat());
+    // Others have their long requests answered meanwhile, so that there was time for that one.
+    for _ in 0..5 {
+        reader.send_bytes(&long);
+        assert_eq!(reader.receive(), r":0\r\n");
+    }
+    drop(held);
+    let replies = [second.receive(), second.receive(), second.receive()];
+    assert_eq!(replies, [r"+OK\r\n", r":1\r\n", r"+PONG\r\n"]);
+}
+
 #[test]
 fn whoever_leaves_meanwhile_is_paid_to_nobody() {
     let (ours, held, [writer, mut reader, _]) = waiting_for_the_disk();

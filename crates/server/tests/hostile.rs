@@ -73,7 +73,7 @@ fn long_requests_are_answered_in_their_place() {
     assert_eq!(client.line("EXEC"), r"*2\r\n:3000\r\n+OK\r\n");
     client.line("WATCH n1");
     client.line("MULTI");
-    client.send_bytes(&set);
+    client.send_bytes(&delete);
     client.receive();
     served.client().line("SET n1 other");
     assert_eq!(client.line("EXEC"), r"*-1\r\n", "what was watched went with it and came back");
@@ -96,6 +96,34 @@ fn long_requests_are_answered_in_their_place() {
     client.call(&["SET", "c", &large]);
     assert_eq!(client.line("QUIT"), r"+OK\r\n");
     assert!(client.is_closed());
+}
+
+/// Where no work may wait for a worker, what is for workers is refused, and everything else is answered.
+#[test]
+fn long_requests_are_for_workers_and_short_ones_are_not() {
+    let served = Served::with(Settings { waiting_work: 0, ..settings() }, Options::new());
+    let mut client = served.client();
+    let names: Vec<String> = (0..3_000).map(|i| format!("n{i}")).collect();
+    let long = |word| -> Vec<u8> {
+        encode(&[word].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>())
+    };
+    let is_refused = |reply: String| reply.starts_with("-UNAVAILABLE too much long work");
+    client.send_bytes(&long("EXISTS"));
+    assert!(is_refused(client.receive()), "a request of many words");
+    client.send_bytes(format!("DEL {}\r\n", names.join(" ")).as_bytes());
+    assert!(is_refused(client.receive()), "and a line of them");
+    client.line("MULTI");
+    for _ in 0..1_001 {
+        assert_eq!(client.line("INCR a"), r"+QUEUED\r\n");
+    }
+    assert!(is_refused(client.line("EXEC")), "a transaction of many commands");
+    client.line("TXN.BEGIN");
+    assert!(is_refused(client.call(&["SET", "a", &"v".repeat(1 << 20)])), "a large one");
+    client.line("TXN.ROLLBACK");
+    for line in ["SET a 1", "MULTI", "INCR a", "EXEC", "TXN.BEGIN", "GET a", "TXN.COMMIT"] {
+        let reply = client.line(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+    }
 }
 
 /// A typed line is as long as an array of words.
@@ -162,10 +190,11 @@ fn begin_counting(client: &mut Client, records: usize, counts: usize) {
     client.send_bytes(&encode(&["EXEC"]));
 }
 
-/// While one client counts, another one on the same event loop is answered, also when it writes.
+/// While one client counts, another one on the same event loop is answered, also when it writes. The writer may pass fewer
+/// entries than one count does, so no count is made in it.
 #[test]
 fn an_exec_of_counts_holds_neither_the_event_loop_nor_the_writer() {
-    let served = Served::with(settings(), Options::new());
+    let served = Served::with(settings(), Options::new().writer_entries(1_000));
     let (mut greedy, mut honest) = (served.client(), served.client());
     begin_counting(&mut greedy, 2_000, 400);
     let (mut before, mut during) = (0, 0);

@@ -77,7 +77,12 @@ const READS: &[Read] = &[
     read(A_RUN, "RUN.SNAPSHOT r", "RUN.APPEND r A 1 KEY a", "RUN.APPEND r B 1 KEY b"),
     read(A_RUN, "RUN.PROJECT r", "RUN.APPEND r A 1 KEY a", "RUN.APPEND r B 1 KEY b"),
     read(A_RUN, "RUN.INFO r", "RUN.APPEND r A 1 KEY a", "RUN.APPEND r B 1 KEY b"),
-    read(A_RUN, "RUN.ALERTS r", "RUN.APPEND r RunResumed 1 KEY a", "RUN.APPEND r B 1 KEY b"),
+    read(
+        A_RUN,
+        "RUN.ALERTS r",
+        "RUN.APPEND r RunResumed 1 KEY a",
+        "RUN.APPEND r RunResumed 1 KEY b",
+    ),
     read(A_RUN, "RUN.REVISION r 2", "RUN.APPEND r A 1 KEY a", "RUN.APPEND r B 1 KEY b"),
     read(A_RUN, "RUN.LIST", "RUN.APPEND q A 1 KEY a", "RUN.APPEND p B 1 KEY b"),
     read(A_SPACE, "STATE.GET s a", "STATE.PUT s a 2 VERSION 2", "STATE.PUT s a 3 VERSION 3"),
@@ -204,6 +209,26 @@ fn a_read_in_txn_is_of_the_snapshot_sees_own_writes_and_is_guarded() {
         assert_ne!(client.line(read), first, "{read}: its own writes");
         let committed = client.line("TXN.COMMIT");
         assert!(committed.starts_with("-CONFLICT "), "{read}: the guard: {committed}");
+    }
+}
+
+/// Some of the own writes above read for themselves what they change. Here nothing but the read can be the reason.
+#[test]
+fn a_read_in_txn_alone_is_reason_enough_for_a_conflict() {
+    for Read { before, read, other, .. } in READS {
+        for reads in [true, false] {
+            let (ours, mut client) = world(before);
+            client.line("TXN.BEGIN");
+            if reads {
+                client.line(read);
+            }
+            let written = ours.client().line(other);
+            assert!(!written.starts_with('-'), "{other}: {written}");
+            client.line("CELL.SET apart 1");
+            let committed = client.line("TXN.COMMIT");
+            let expected = if reads { "-CONFLICT " } else { ":" };
+            assert!(committed.starts_with(expected), "{read}, {reads}: {committed}");
+        }
     }
 }
 
@@ -350,4 +375,5 @@ fn flushdb_in_multi_is_all_or_nothing() {
         assert!(done.contains("-TOOLARGE ") && done.contains("100000"), "{line}: {done}");
     }
     assert!(cells.get("many/100000").unwrap().is_some(), "nothing went");
+    assert_eq!(client.line("DBSIZE"), r":100003\r\n", "nothing else either");
 }

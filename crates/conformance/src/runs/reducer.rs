@@ -145,6 +145,7 @@ pub fn late_event_of_a_closed_attempt(w: &mut World) {
     let attempts = snapshot.steps["s"].attempts.iter();
     let ends: Vec<_> = attempts.map(|attempt| (attempt.status, attempt.ended_seq)).collect();
     assert_eq!(ends, [(StepStatus::Failed, Some(3)), (StepStatus::Success, Some(7))]);
+    assert!(snapshot.is_inconsistent());
     let alerts = w.runs().alerts("r", 0, 9).unwrap();
     assert_eq!(alerts.iter().map(|alert| alert.run_seq).collect::<Vec<_>>(), [6]);
     is_whole(&w.runs(), "r");

@@ -249,16 +249,10 @@ pub(super) fn history<T>(
     {
         return Ok(entries);
     }
-    let mut visit = |entry: &[u8]| {
+    view.versions(space, name.as_bytes(), |entry| {
         let (head, payload) = entry::parse(entry)?;
         add(head, payload)
-    };
-    for &(branch, bound) in view.layers {
-        let key = spaces::key(space, branch, name.as_bytes());
-        if !view.index.versions(&key, bound, &mut visit)? {
-            break;
-        }
-    }
+    })?;
     Ok(entries)
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn read_until(
 }
 
 /// Names of these kinds in byte order, each once.
-fn names(
+pub(crate) fn names(
     view: &View<'_>,
     overlay: &Overlay,
     kinds: &[Contract],

@@ -65,3 +65,16 @@ fn link_files(from: &Path, to: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_its_owner_gets_into_a_shadow() {
+        let shadow = Shadow::new().unwrap();
+        let made = shadow.directory.metadata().unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o700);
+    }
+}

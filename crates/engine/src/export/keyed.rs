@@ -52,7 +52,7 @@ fn each_declaration(
     visit: &mut impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
 ) -> Result<()> {
     let mut history = Vec::new();
-    snapshot.versions(SPACES, name, |entry| {
+    snapshot.view().versions(SPACES, name, |entry| {
         let (head, payload) = entry::parse(entry)?;
         let is_since = !head.is_deleted() && head.revision >= shown.shown;
         if is_since {
@@ -90,7 +90,7 @@ fn each_entry(
         }
         let name = [&[KEYED], name, &[0], place].concat();
         let mut history = Vec::new();
-        snapshot.versions(KEYED, step.name(), |entry| {
+        snapshot.view().versions(KEYED, step.name(), |entry| {
             history.push(entry.to_vec());
             Ok(true)
         })?;

@@ -311,3 +311,17 @@ impl File for MemoryFile {
         Ok(self.bytes.read().len() as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_its_owner_reads_the_log() {
+        let root = tempfile::tempdir().unwrap();
+        DiskFiles::new(root.path()).create("a").map(drop).unwrap();
+        let made = root.path().join("a").metadata().unwrap();
+        assert_eq!(made.permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -58,8 +58,9 @@ settings! {
         pub keep_modes: bool = false;
         /// How many entries a transaction may look at, all its commands together.
         pub transaction_entries: u64 = 10_000_000, 1_000..=1 << 40;
-        /// How many of these it may look at while it holds the writer, so that all others wait.
-        pub transaction_writer_entries: u64 = 1_000_000, 1_000..=1 << 40;
+        /// How many entries its lists, counts and searches may pass while it holds the writer, so that all others wait; it may
+        /// look up four times as many by their keys.
+        pub transaction_writer_entries: u64 = 250_000, 1_000..=1 << 40;
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
         /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what

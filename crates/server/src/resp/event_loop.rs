@@ -129,7 +129,9 @@ pub fn serve_with(
 ) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     shared.listens_at(listener.local_addr()?.port());
-    let workers = Workers::start(shared.settings.workers, shared.settings.waiting_work)?;
+    let (settings, long_writes) = (&shared.settings, shared.security.long_writes.clone());
+    let (threads, waiting) = (settings.workers, settings.waiting_work);
+    let workers = Workers::start(threads, waiting, shared.db.clone(), long_writes)?;
     let feeds = Feeds::start(shared.clone())?;
     let mut loops = Vec::new();
     for _ in 0..shared.settings.effective_loops() {
@@ -650,7 +652,8 @@ impl Loop {
             Wish::Work(job) => {
                 let job = work::measured(&self.shared, connection, job);
                 let user = connection.session.user.as_deref();
-                if let Err(done) = self.workers.take(user, job, done) {
+                let is_long_write = connection.session.is_long_write;
+                if let Err(done) = self.workers.take(user, job, is_long_write, done) {
                     done(Reply::error(
                         "UNAVAILABLE too much long work is under way: try later, or raise resp.waiting_work or \
                          security.user_share_percent",

@@ -14,8 +14,8 @@ use super::rights;
 use crate::security::{Denied, User};
 use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay::{
-    Answer, At, CellCommand, Command, Database, Error, KeyCommand, OutboxCommand, Receipt,
-    RecordCommand, RunCommand, SmallVec, Stamp, StateCommand, Transaction,
+    Answer, At, Command, Database, Error, KeyCommand, OutboxCommand, Receipt, RunCommand, SmallVec,
+    Stamp, Transaction,
 };
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -211,29 +211,12 @@ impl Plan {
         !self.commands.iter().any(is_told_by_the_writer)
     }
 
-    /// Whether it may take a while, so that others should not have to wait behind it: a list passes by deleted names and all
-    /// versions of those that it gives, a scan by everything that does not fit.
+    /// Whether it may take a while, so that others should not have to wait behind it.
     pub fn takes_a_while(&self) -> bool {
         let is_long = |command: &Command| match command {
-            Command::Cell(CellCommand::List { .. } | CellCommand::History { .. })
-            | Command::Record(
-                RecordCommand::Scan { .. }
-                | RecordCommand::Count { .. }
-                | RecordCommand::History { .. },
-            )
-            | Command::Branch(_)
-            | Command::Key(_)
-            | Command::Run(RunCommand::List { .. } | RunCommand::Project { .. })
-            | Command::State(
-                StateCommand::Dump { .. }
-                | StateCommand::List { .. }
-                | StateCommand::Scan { .. }
-                | StateCommand::Items { .. }
-                | StateCommand::Waiting { .. }
-                | StateCommand::Spaces { .. },
-            ) => true,
+            Command::Branch(_) | Command::Key(_) => true,
             Command::Run(RunCommand::Fetch { limit, .. }) => *limit > SHORT_PAGE,
-            _ => false,
+            command => command.walks(),
         };
         self.commands.iter().any(is_long)
     }

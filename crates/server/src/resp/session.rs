@@ -25,6 +25,7 @@ use super::tally::Tally;
 use super::tasks::Task;
 use crate::jobs::Order;
 use crate::memory::{Account, Exceeded};
+use crate::security::long_writes::LONG_COMMANDS;
 use crate::security::{Denied, Share, User};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{
@@ -41,8 +42,6 @@ use std::time::Duration;
 /// How often somebody who waits looks again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Requests of more words, and transactions of more commands, are for workers.
-pub const LONG_COMMANDS: usize = 1_000;
 /// Commands of an open transaction that holds more bytes are for workers.
 const LARGE_BYTES: usize = 256 << 10;
 /// The commands that end `MULTI` and take as long as it has commands.
@@ -106,6 +105,8 @@ pub struct Session {
     pub tally: Arc<Tally>,
     /// Its last command, if it was one.
     pub last: Option<&'static Spec>,
+    /// Its last command is a long transaction that writes.
+    pub is_long_write: bool,
 }
 
 /// Work that takes a while and answers a reply.
@@ -241,6 +242,7 @@ impl Session {
             shared: shared.clone(),
             tally: shared.outside.clone(),
             last: None,
+            is_long_write: false,
         }
     }
 
@@ -273,6 +275,7 @@ impl Session {
             spec
         });
         self.last = found.as_ref().ok().copied();
+        self.is_long_write = false;
         let Some(user) = &self.user else { return self.handle_stranger(found, words) };
         let spec = match found {
             Ok(spec) => spec,
@@ -673,6 +676,10 @@ impl Session {
     pub fn answer_away(&mut self, words: &[&[u8]], bytes: Vec<u8>) -> Job {
         self.last = table::find(words).ok().map(|(_, spec)| spec);
         let ends_multi = self.last.is_some_and(ends_multi);
+        self.is_long_write = match &self.multi {
+            Some(multi) => ends_multi && multi.writes(),
+            None => self.open.is_none() && self.last.is_some_and(|spec| spec.writes),
+        };
         let mut session = Session::new(&self.shared, self.peer.clone());
         (session.id, session.is_away) = (self.id, true);
         (session.name, session.library) = (self.name.clone(), self.library.clone());

@@ -34,6 +34,7 @@ pub struct Attack {
 /// Every kind that has held up the others, or could.
 pub const ATTACKS: &[Attack] = &[
     Attack { name: "counts-in-multi", threads: 4, go: counts_in_multi },
+    Attack { name: "counts-after-writes", threads: 4, go: counts_after_writes },
     Attack { name: "counts-over-http", threads: 4, go: counts_over_http },
     Attack { name: "range-guards", threads: 4, go: range_guards },
     Attack { name: "patterns", threads: 4, go: patterns },
@@ -51,6 +52,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack { name: "old-feeds", threads: 8, go: old_feed },
     Attack { name: "cursors", threads: 4, go: cursors },
     Attack { name: "long-waits", threads: 64, go: long_wait },
+    Attack { name: "large-transactions", threads: 4, go: large_transaction },
     Attack { name: "writes", threads: 4, go: writes },
 ];
 
@@ -97,6 +99,34 @@ fn counts_in_multi(target: &Target) -> Outcome<()> {
     bytes.extend_from_slice(&line("EXEC"));
     resp.send(&bytes)?;
     for _ in 0..2_002 {
+        resp.read()?;
+    }
+    Ok(())
+}
+
+/// As many commands as a transaction may have, all of them writes.
+fn large_transaction(target: &Target) -> Outcome<()> {
+    let mut resp = resp(target)?;
+    let mut bytes = line("MULTI");
+    (0..99_000).for_each(|n| bytes.extend_from_slice(&line(&format!("SET greedy:bulk:{n} x"))));
+    bytes.extend_from_slice(&line("EXEC"));
+    resp.send(&bytes)?;
+    for _ in 0..99_002 {
+        resp.read()?;
+    }
+    Ok(())
+}
+
+/// The write lies in the range of the counts, so no count that was made before the writer was asked is right.
+fn counts_after_writes(target: &Target) -> Outcome<()> {
+    let mut resp = resp(target)?;
+    let mut bytes = line("MULTI");
+    bytes.extend_from_slice(&line("REC.SET greedy:record:0 FIELDS b y"));
+    let count = line("REC.COUNT greedy:record: WHERE b = x");
+    (0..100).for_each(|_| bytes.extend_from_slice(&count));
+    bytes.extend_from_slice(&line("EXEC"));
+    resp.send(&bytes)?;
+    for _ in 0..103 {
         resp.read()?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
 use crate::resp::table::{self, Group, Run, Spec};
-use crate::security::{Entry, Outcome, Wanted, recorded, recorded_question};
+use crate::security::{Entry, Outcome, Wanted, long_writes, recorded, recorded_question};
 use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
@@ -196,7 +196,8 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         transaction = user.own_request(transaction);
     }
     transaction.durability = transaction.durability.or(call.session.durability);
-    let takes_a_while = transaction.takes_a_while() || transaction.walks();
+    let takes_a_while = long_writes::is_long(&transaction);
+    call.session.is_long_write = long_writes::is_long_write(&transaction);
     match (takes_a_while || !entries.is_empty(), pending) {
         (_, Pending::Full) => Handled::NotYet,
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
