@@ -256,6 +256,7 @@ impl Executor {
         overlay: &mut Overlay,
     ) -> Result<Receipt> {
         let Submitted { transaction, checked, .. } = submitted;
+        self.work.check_commands(transaction)?;
         let forked;
         let layers = if transaction.branch == MAIN && transaction.branch_id.is_none() {
             &self.main

@@ -4,6 +4,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::db::Database;
 use crate::log::Files;
 use crate::work::WorkLimits;
+use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Code, Durability, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +84,7 @@ impl Options {
                 entries: 10_000_000,
                 bytes: 4 << 30,
                 writer_entries: 250_000,
+                commands: TRANSACTION_LIMIT_COMMANDS,
             },
             serve_branches: false,
             clock: Arc::new(SystemClock::new()),
@@ -293,6 +295,14 @@ impl Options {
     #[must_use]
     pub fn writer_entries(mut self, entries: u64) -> Options {
         self.work_limits.writer_entries = entries;
+        self
+    }
+
+    /// How many commands a transaction may have that writes: while they are executed, all others wait. Default, and at most:
+    /// 100,000.
+    #[must_use]
+    pub fn transaction_commands(mut self, commands: usize) -> Options {
+        self.work_limits.commands = commands.min(TRANSACTION_LIMIT_COMMANDS);
         self
     }
 

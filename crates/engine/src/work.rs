@@ -11,7 +11,7 @@
 //! without a budget, so no command can forget to count.
 
 use crate::options::Options;
-use mainstay_model::{Code, Error, Result};
+use mainstay_model::{Code, Error, Result, Transaction};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,8 @@ pub(crate) struct WorkLimits {
     pub bytes: u64,
     /// Entries that its walks may pass while it holds the writer.
     pub writer_entries: u64,
+    /// Commands that it may have if it writes.
+    pub commands: usize,
 }
 
 /// Entries and bytes that one transaction has looked at so far.
@@ -73,6 +75,20 @@ impl Work {
         self.entries.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
         self.check_at.store(self.next_check(0), Ordering::Relaxed);
+    }
+
+    /// Refuses to hold the writer for more commands than it may be held for.
+    pub fn check_commands(&self, transaction: &Transaction) -> Result<()> {
+        let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
+        let (commands, limit) = (transaction.steps.len().max(otherwise), self.limits.commands);
+        if commands <= limit {
+            return Ok(());
+        }
+        let message = format!(
+            "{commands} commands: a transaction that writes has at most {limit}: make it several, or raise \
+             `database.transaction_commands`"
+        );
+        Err(Error::new(Code::TransactionTooLarge, message))
     }
 
     fn entries_limit(&self) -> u64 {
@@ -275,6 +291,21 @@ mod tests {
             count.get() >= 3
         };
         (asked, stop)
+    }
+
+    #[test]
+    fn a_transaction_that_writes_has_so_many_commands_and_not_one_more() {
+        let db = crate::Options::new().transaction_commands(10).memory().unwrap();
+        let get = || CellCommand::Get { name: Name::new("x").unwrap() };
+        let set = || CellCommand::set(Name::new("x").unwrap(), 1);
+        let gets = |n: usize| (0..n).fold(Transaction::new(), |all, _| all.step(get()));
+        db.execute(gets(9).step(set())).unwrap();
+        let error = db.execute(gets(10).step(set())).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+        assert!(error.to_string().contains("database.transaction_commands"), "{error}");
+        let mut open = db.begin().unwrap();
+        (0..11).try_for_each(|i| open.set("x", i).map(drop)).unwrap();
+        assert_eq!(open.commit().unwrap_err().code(), Code::TransactionTooLarge);
     }
 
     #[test]

@@ -61,6 +61,8 @@ settings! {
         /// How many entries its lists, counts and searches may pass while it holds the writer, so that all others wait; it may
         /// look up four times as many by their keys.
         pub transaction_writer_entries: u64 = 250_000, 1_000..=1 << 40;
+        /// How many commands a transaction may have that writes; while they are executed, all others wait.
+        pub transaction_commands: usize = 100_000, 100..=100_000;
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
         /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what
@@ -122,7 +124,8 @@ impl Settings {
             .keep_modes(self.keep_modes)
             .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms))
             .work_limits(self.transaction_entries, self.transaction_read_bytes)
-            .writer_entries(self.transaction_writer_entries);
+            .writer_entries(self.transaction_writer_entries)
+            .transaction_commands(self.transaction_commands);
         options = match self.retention_ms {
             Some(retention_ms) => options.retention(ms(retention_ms)),
             None => options.retention_all(),

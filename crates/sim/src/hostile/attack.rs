@@ -1,6 +1,6 @@
 //! The attacks: each is one kind of greedy client, and runs until its process is killed.
 
-use super::server::GREEDY;
+use super::server::{GREEDY, TRANSACTION_COMMANDS};
 use super::wire::{Http, Resp, line, request};
 use crate::drill::Outcome;
 use std::net::SocketAddr;
@@ -104,15 +104,19 @@ fn counts_in_multi(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// As many commands as a transaction may have, all of them writes.
+/// As many writes as a transaction may have, and then as many as may be queued.
 fn large_transaction(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
-    let mut bytes = line("MULTI");
-    (0..99_000).for_each(|n| bytes.extend_from_slice(&line(&format!("SET greedy:bulk:{n} x"))));
-    bytes.extend_from_slice(&line("EXEC"));
-    resp.send(&bytes)?;
-    for _ in 0..99_002 {
-        resp.read()?;
+    for commands in [TRANSACTION_COMMANDS, 99_000] {
+        let mut bytes = line("MULTI");
+        for n in 0..commands {
+            bytes.extend_from_slice(&line(&format!("SET greedy:bulk:{n} x")));
+        }
+        bytes.extend_from_slice(&line("EXEC"));
+        resp.send(&bytes)?;
+        for _ in 0..commands + 2 {
+            resp.read()?;
+        }
     }
     Ok(())
 }

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// The most resident memory that the server may have: its configured budgets and caches, and the program itself.
 pub(super) const MEMORY_LIMIT_BYTES: u64 = 640 << 20;
 
+/// The most commands of a transaction that writes.
+pub(super) const TRANSACTION_COMMANDS: u64 = 2_000;
+
 /// Records that counts walk over.
 const RECORDS: u64 = 20_000;
 /// Names that are written and deleted again before the attacks.
@@ -44,7 +47,8 @@ impl Server {
         let home = tempfile::tempdir().map_err(|error| format!("a directory: {error}"))?;
         let users = [&HONEST, &GREEDY].map(|user| user_table(program, user));
         let [honest, greedy] = users;
-        let config = format!("{SETTINGS}\n{}\n{}", honest?, greedy?);
+        let commands = format!("[database]\ntransaction_commands = {TRANSACTION_COMMANDS}");
+        let config = format!("{commands}\n{SETTINGS}\n{}\n{}", honest?, greedy?);
         let written = fs::write(home.path().join("mainstay.toml"), config);
         written.map_err(|error| format!("the configuration: {error}"))?;
         let (resp, http) = (free_address()?, free_address()?);
@@ -113,10 +117,10 @@ fn batch(resp: &mut Resp, count: u64, request: impl Fn(u64) -> Vec<u8>) -> Outco
 
 /// The settings beside the users: small budgets, so that the attacks reach them within seconds.
 const SETTINGS: &str = r#"
-[database]
 cache_bytes = "32 MiB"
 block_cache_bytes = "32 MiB"
 write_buffer_bytes = "16 MiB"
+transaction_writer_entries = 5_000
 
 [memory]
 total_bytes = "192 MiB"
