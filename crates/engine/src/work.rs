@@ -11,7 +11,7 @@
 //! without a budget, so no command can forget to count.
 
 use crate::options::Options;
-use mainstay_model::{Code, Error, Result, Transaction};
+use mainstay_model::{Code, Error, Result, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,24 +77,26 @@ impl Work {
         self.check_at.store(self.next_check(0), Ordering::Relaxed);
     }
 
-    /// Refuses to hold the writer for more commands than it may be held for.
-    pub fn check_commands(&self, transaction: &Transaction) -> Result<()> {
-        let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
-        let (commands, limit) = (transaction.steps.len().max(otherwise), self.limits.commands);
-        if commands <= limit {
+    /// Refuses steps that write for which the writer would be held too long.
+    pub fn check_steps(&self, steps: &[Step]) -> Result<()> {
+        let limit = self.limits.commands;
+        if steps.len() <= limit || steps.iter().all(|step| step.command.is_read()) {
             return Ok(());
         }
         let message = format!(
-            "{commands} commands: a transaction that writes has at most {limit}: make it several, or raise \
-             `database.transaction_commands`"
+            "{} commands: a transaction that writes has at most {limit}: make it several, or raise \
+             `database.transaction_commands`",
+            steps.len()
         );
         Err(Error::new(Code::TransactionTooLarge, message))
     }
 
     fn entries_limit(&self) -> u64 {
-        let Work { limits, in_writer, .. } = self;
-        let in_writer = in_writer.then(|| limits.writer_entries.saturating_mul(FOUND_PER_WALKED));
-        in_writer.map_or(limits.entries, |limit| limit.min(limits.entries))
+        let WorkLimits { entries, writer_entries, .. } = self.limits;
+        match self.in_writer {
+            true => writer_entries.min(entries).saturating_mul(FOUND_PER_WALKED),
+            false => entries,
+        }
     }
 
     fn next_check(&self, entries: u64) -> u64 {
@@ -134,7 +136,7 @@ impl Work {
 
     fn too_many_entries(&self) -> Error {
         let WorkLimits { entries, writer_entries, .. } = self.limits;
-        let message = if self.entries_limit() < entries {
+        let message = if self.in_writer && writer_entries < entries {
             format!(
                 "the transaction passes more than {writer_entries} entries while it holds the writer, or looks up \
                  {FOUND_PER_WALKED} times as many: make it several, or raise `database.transaction_writer_entries`"
@@ -300,6 +302,7 @@ mod tests {
         let set = || CellCommand::set(Name::new("x").unwrap(), 1);
         let gets = |n: usize| (0..n).fold(Transaction::new(), |all, _| all.step(get()));
         db.execute(gets(9).step(set())).unwrap();
+        db.execute(gets(20)).unwrap();
         let error = db.execute(gets(10).step(set())).unwrap_err();
         assert_eq!(error.code(), Code::TransactionTooLarge);
         assert!(error.to_string().contains("database.transaction_commands"), "{error}");

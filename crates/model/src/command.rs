@@ -122,7 +122,7 @@ impl Command {
                         | RecordCommand::Count { .. }
                         | RecordCommand::History { .. }
                 )
-                | Command::Key(KeyCommand::Names { .. } | KeyCommand::Count { .. })
+                | Command::Key(_)
                 | Command::Run(RunCommand::List { .. })
                 | Command::State(
                     StateCommand::Scan { .. }

@@ -25,6 +25,9 @@ pub const OPEN_LIMIT_BYTES: usize = 256 << 20;
 pub const GUARD_LIMIT: usize = 10_000;
 /// A page's size when none is given.
 pub const PAGE_DEFAULT: usize = 1_000;
+
+/// A transaction of more commands is long: a server leaves it to a thread that nobody else waits for.
+pub const LONG_COMMANDS: usize = 1_000;
 /// The largest page.
 pub const PAGE_LIMIT: usize = 100_000;
 /// The most fields of a record.

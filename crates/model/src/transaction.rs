@@ -10,7 +10,7 @@
 //!             Receipt { revision, stamp, answers }
 //! ```
 
-use crate::limits::PAGE_DEFAULT;
+use crate::limits::{LONG_COMMANDS, PAGE_DEFAULT};
 use crate::wire::fields;
 use crate::{
     BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
@@ -210,6 +210,12 @@ impl Transaction {
             passes |= step.command.passes_deleted();
         }
         passes || looks > PAGE_DEFAULT
+    }
+
+    /// Whether it takes so long that it is not for an event loop: it merges, walks, or has many commands.
+    pub fn is_long(&self) -> bool {
+        let otherwise = self.otherwise.as_ref().map_or(0, Vec::len);
+        self.steps.len().max(otherwise) > LONG_COMMANDS || self.takes_a_while() || self.walks()
     }
 
     /// Whether it has a guard on a range, which is compared with all writes since its revision.

@@ -62,7 +62,7 @@ settings! {
         /// look up four times as many by their keys.
         pub transaction_writer_entries: u64 = 250_000, 1_000..=1 << 40;
         /// How many commands a transaction may have that writes; while they are executed, all others wait.
-        pub transaction_commands: usize = 100_000, 100..=100_000;
+        pub transaction_commands: usize = 100_000, 1_000..=100_000;
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
         /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what

@@ -13,7 +13,7 @@ use super::access::Asking;
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use super::repeats::Expected;
-use crate::security::{Outcome, User, long_writes, recorded};
+use crate::security::{Outcome, User, recorded};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
 use std::sync::Arc;
@@ -115,20 +115,14 @@ impl Http {
             tokio::time::sleep(wait).await;
         }
         user.pace.take(transaction.weight_bytes(), self.db().flush_backlog());
-        let running = match long_writes::is_long_write(&transaction) {
-            true => Some(self.security().long_writes.begin(user.name(), self.db()).await),
-            false => None,
-        };
-        let submitted = self.submit(user.own_request(transaction)).await;
-        drop(running);
-        submitted
+        self.submit(user.own_request(transaction)).await
     }
 
     async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
         let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer };
-        if long_writes::is_long(&write.transaction) {
+        if write.transaction.is_long() {
             let db = self.db().clone();
             let submit = move || {
                 submit(&db, write);

@@ -129,9 +129,7 @@ pub fn serve_with(
 ) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     shared.listens_at(listener.local_addr()?.port());
-    let (settings, long_writes) = (&shared.settings, shared.security.long_writes.clone());
-    let (threads, waiting) = (settings.workers, settings.waiting_work);
-    let workers = Workers::start(threads, waiting, shared.db.clone(), long_writes)?;
+    let workers = Workers::start(shared.settings.workers, shared.settings.waiting_work)?;
     let feeds = Feeds::start(shared.clone())?;
     let mut loops = Vec::new();
     for _ in 0..shared.settings.effective_loops() {
@@ -652,8 +650,7 @@ impl Loop {
             Wish::Work(job) => {
                 let job = work::measured(&self.shared, connection, job);
                 let user = connection.session.user.as_deref();
-                let is_long_write = connection.session.is_long_write;
-                if let Err(done) = self.workers.take(user, job, is_long_write, done) {
+                if let Err(done) = self.workers.take(user, job, done) {
                     done(Reply::error(
                         "UNAVAILABLE too much long work is under way: try later, or raise resp.waiting_work or \
                          security.user_share_percent",

@@ -9,9 +9,10 @@ use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Asker, Run, Spec};
 use crate::jobs::Order;
-use crate::security::long_writes::{self, LONG_COMMANDS};
 use crate::security::{Denied, User};
-use mainstay::limits::{ANSWERS_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
+use mainstay::limits::{
+    ANSWERS_LIMIT_BYTES, LONG_COMMANDS, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS,
+};
 use mainstay::{Code, Error, Guard, Receipt, Transaction};
 
 /// It is kept.
@@ -27,8 +28,6 @@ pub struct Multi {
     commands: usize,
     /// The memory of those, beside the queue's own.
     plan_bytes: usize,
-    /// A command changes something.
-    writes: bool,
     /// A command lists what was, which is read when the transaction is gathered.
     lists_the_past: bool,
     /// A command was not understood: nothing will be done.
@@ -92,7 +91,6 @@ impl Multi {
         words: &[&[u8]],
     ) -> Result<Reply, Denied> {
         spec.allow(user, words)?;
-        self.writes |= spec.writes;
         self.bytes += words.iter().map(|word| word.len()).sum::<usize>();
         if self.queued.len() >= TRANSACTION_LIMIT_COMMANDS || self.bytes > TRANSACTION_LIMIT_BYTES {
             self.spoilt = true;
@@ -163,11 +161,6 @@ impl Multi {
     /// The memory that what was kept takes, about.
     pub fn bytes(&self) -> usize {
         self.bytes + self.plan_bytes + self.queued.capacity() * size_of::<Queued>()
-    }
-
-    /// Whether it changes something.
-    pub fn writes(&self) -> bool {
-        self.writes
     }
 
     /// Whether it takes long to be gathered, or reads the past at length before it begins.
@@ -246,11 +239,10 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
 }
 
 /// A transaction in the next batch, or, if it is long, off the event loop.
-pub fn done(session: &mut Session, transaction: Transaction, owed: Owed) -> Handled {
-    if !long_writes::is_long(&transaction) {
+pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
+    if !transaction.is_long() {
         return Handled::Run(Box::new(transaction), owed);
     }
-    session.is_long_write = long_writes::is_long_write(&transaction);
     let db = session.shared.db.clone();
     Handled::Slow(Box::new(move || owed.reply(db.execute(transaction))))
 }

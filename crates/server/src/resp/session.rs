@@ -25,9 +25,9 @@ use super::tally::Tally;
 use super::tasks::Task;
 use crate::jobs::Order;
 use crate::memory::{Account, Exceeded};
-use crate::security::long_writes::LONG_COMMANDS;
 use crate::security::{Denied, Share, User};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
+use mainstay::limits::LONG_COMMANDS;
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Durability, Error,
     Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, KeyCommand, MAIN, Moment, Name,
@@ -105,8 +105,6 @@ pub struct Session {
     pub tally: Arc<Tally>,
     /// Its last command, if it was one.
     pub last: Option<&'static Spec>,
-    /// Its last command is a long transaction that writes.
-    pub is_long_write: bool,
 }
 
 /// Work that takes a while and answers a reply.
@@ -242,7 +240,6 @@ impl Session {
             shared: shared.clone(),
             tally: shared.outside.clone(),
             last: None,
-            is_long_write: false,
         }
     }
 
@@ -275,7 +272,6 @@ impl Session {
             spec
         });
         self.last = found.as_ref().ok().copied();
-        self.is_long_write = false;
         let Some(user) = &self.user else { return self.handle_stranger(found, words) };
         let spec = match found {
             Ok(spec) => spec,
@@ -676,10 +672,6 @@ impl Session {
     pub fn answer_away(&mut self, words: &[&[u8]], bytes: Vec<u8>) -> Job {
         self.last = table::find(words).ok().map(|(_, spec)| spec);
         let ends_multi = self.last.is_some_and(ends_multi);
-        self.is_long_write = match &self.multi {
-            Some(multi) => ends_multi && multi.writes(),
-            None => self.open.is_none() && self.last.is_some_and(|spec| spec.writes),
-        };
         let mut session = Session::new(&self.shared, self.peer.clone());
         (session.id, session.is_away) = (self.id, true);
         (session.name, session.library) = (self.name.clone(), self.library.clone());

@@ -2,13 +2,11 @@
 //!
 //! ```text
 //!   take --> queue, whose users take turns --> thread: the next user with less than its share of the threads
-//!   long transactions that write have a queue of their own, from which one is taken at a time
 //! ```
 
 use super::session::Job;
 use crate::fair_queue::FairQueue;
-use crate::security::{LongWrites, User};
-use mainstay::Database;
+use crate::security::User;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,8 +30,6 @@ struct Owner {
 #[derive(Default)]
 struct State {
     waiting: FairQueue<Owner, Task>,
-    long_writes: FairQueue<Owner, Task>,
-    long_write_runs: bool,
     /// How many tasks of each user run; of nobody who has none.
     running: BTreeMap<String, usize>,
     /// No further work comes.
@@ -41,8 +37,6 @@ struct State {
 }
 
 struct Queue {
-    db: Database,
-    long_writes: Arc<LongWrites>,
     threads: usize,
     waiting_limit: usize,
     state: Mutex<State>,
@@ -66,15 +60,10 @@ impl Drop for Handle {
 
 impl Workers {
     /// So many threads, for which so much work may wait.
-    pub fn start(
-        count: usize,
-        waiting_limit: usize,
-        db: Database,
-        long_writes: Arc<LongWrites>,
-    ) -> std::io::Result<Workers> {
+    pub fn start(count: usize, waiting_limit: usize) -> std::io::Result<Workers> {
         let threads = count.max(1);
         let (state, changed) = (Mutex::default(), Condvar::new());
-        let queue = Arc::new(Queue { db, long_writes, threads, waiting_limit, state, changed });
+        let queue = Arc::new(Queue { threads, waiting_limit, state, changed });
         // If a thread cannot be had, those before it end with this.
         let handle = Arc::new(Handle(queue.clone()));
         for _ in 0..threads {
@@ -90,20 +79,18 @@ impl Workers {
         &self,
         user: Option<&User>,
         job: Job,
-        is_long_write: bool,
         done: impl FnOnce(super::Reply) + Send + 'static,
     ) -> Result<(), Done> {
         let queue = &self.handle.0;
         let owner = queue.owner(user);
         let task = Task { job, done: Box::new(done) };
         let mut state = queue.state.lock();
-        let State { waiting, long_writes, .. } = &mut *state;
-        let is_full = waiting.len() + long_writes.len() >= queue.waiting_limit
-            || waiting.len_of(&owner) + long_writes.len_of(&owner) >= owner.waiting_share;
+        let is_full = state.waiting.len() >= queue.waiting_limit
+            || state.waiting.len_of(&owner) >= owner.waiting_share;
         if is_full {
             return Err(task.done);
         }
-        if is_long_write { long_writes } else { waiting }.push(owner, task);
+        state.waiting.push(owner, task);
         queue.changed.notify_one();
         Ok(())
     }
@@ -121,53 +108,33 @@ impl Queue {
 
     /// Does the next task; false when there will be none.
     fn work(&self) -> bool {
-        let Some(((owner, Task { job, done }), is_long_write)) = self.next() else { return false };
-        let run = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-        let reply = match is_long_write {
-            true => self.long_writes.measure(&self.db, run),
-            false => run(),
-        };
-        self.is_done(&owner, is_long_write);
+        let Some((owner, Task { job, done })) = self.next() else { return false };
+        let reply = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
+        self.is_done(&owner);
         done(reply.unwrap_or_else(|_| {
             super::Reply::error("ERR the command failed in a way that is a fault of the server")
         }));
         true
     }
 
-    /// The next task, and whether it is a long transaction that writes.
-    fn next(&self) -> Option<((Owner, Task), bool)> {
+    fn next(&self) -> Option<(Owner, Task)> {
         let mut state = self.state.lock();
         loop {
-            let State { waiting, long_writes, long_write_runs, running, ended } = &mut *state;
+            let State { waiting, running, ended } = &mut *state;
             let runs = |owner: &Owner| running.get(&owner.user).copied().unwrap_or(0);
-            let may = |owner: &Owner| runs(owner) < owner.running_share;
-            let rest = match long_writes.is_empty() || *long_write_runs || *ended {
-                true => None,
-                false => self.long_writes.wait(&self.db),
-            };
-            let long_write = match rest.is_some() || *long_write_runs {
-                true => None,
-                false => long_writes.pop_if(may),
-            };
-            *long_write_runs |= long_write.is_some();
-            let is_long_write = long_write.is_some();
-            if let Some(next) = long_write.or_else(|| waiting.pop_if(may)) {
+            if let Some(next) = waiting.pop_if(|owner| runs(owner) < owner.running_share) {
                 *running.entry(next.0.user.clone()).or_default() += 1;
-                return Some((next, is_long_write));
+                return Some(next);
             }
-            if *ended && waiting.is_empty() && long_writes.is_empty() {
+            if *ended && waiting.is_empty() {
                 return None;
             }
-            match rest {
-                Some(rest) => drop(self.changed.wait_for(&mut state, rest)),
-                None => self.changed.wait(&mut state),
-            }
+            self.changed.wait(&mut state);
         }
     }
 
-    fn is_done(&self, owner: &Owner, is_long_write: bool) {
+    fn is_done(&self, owner: &Owner) {
         let mut state = self.state.lock();
-        state.long_write_runs &= !is_long_write;
         if let Some(count) = state.running.get_mut(&owner.user) {
             *count -= 1;
             if *count == 0 {
@@ -195,10 +162,6 @@ mod tests {
         names.map(|name| security.user(name))
     }
 
-    fn start(threads: usize) -> Workers {
-        Workers::start(threads, 8, Database::memory().unwrap(), Arc::default()).unwrap()
-    }
-
     /// Work that waits to be let go.
     fn held(workers: &Workers, user: &User) -> Option<Sender<()>> {
         let (sender, receiver) = channel::<()>();
@@ -206,7 +169,7 @@ mod tests {
             let _ = receiver.recv();
             Reply::Status("OK")
         });
-        workers.take(Some(user), job, false, |_| {}).ok().map(|()| sender)
+        workers.take(Some(user), job, |_| {}).ok().map(|()| sender)
     }
 
     fn is_done(workers: &Workers, user: &User) -> bool {
@@ -214,13 +177,13 @@ mod tests {
         let done = move |_: Reply| {
             let _ = sender.send(());
         };
-        let taken = workers.take(Some(user), Box::new(|| Reply::Status("OK")), false, done);
+        let taken = workers.take(Some(user), Box::new(|| Reply::Status("OK")), done);
         taken.is_ok() && receiver.recv_timeout(PATIENCE).is_ok()
     }
 
     #[test]
     fn a_user_with_much_long_work_leaves_some_threads_and_some_places_to_others() {
-        let workers = start(2);
+        let workers = Workers::start(2, 8).unwrap();
         let [greedy, honest] = users();
         let work: Vec<_> = std::iter::from_fn(|| held(&workers, &greedy)).take(20).collect();
         assert!((4..=5).contains(&work.len()), "one runs and four wait: {}", work.len());
@@ -235,37 +198,9 @@ mod tests {
 
     #[test]
     fn work_that_panics_gives_its_thread_back() {
-        let workers = start(1);
+        let workers = Workers::start(1, 8).unwrap();
         let [greedy, honest] = users();
-        let panics = Box::new(|| panic!("on purpose"));
-        workers.take(Some(&greedy), panics, true, |_| {}).ok().unwrap();
+        workers.take(Some(&greedy), Box::new(|| panic!("on purpose")), |_| {}).ok().unwrap();
         assert!(is_done(&workers, &greedy) && is_done(&workers, &honest));
-    }
-
-    #[test]
-    fn long_writes_run_one_at_a_time_and_rest_while_others_go_on() {
-        let db = Database::memory().unwrap();
-        let workers = Workers::start(2, 8, db.clone(), Arc::default()).unwrap();
-        let [greedy, honest] = users();
-        let set = |db: &Database| db.cells().set("a", 1).map(drop).unwrap();
-        let (sender, ended) = channel();
-        for _ in 0..2 {
-            let (db, sender) = (db.clone(), sender.clone());
-            let job = Box::new(move || {
-                // The long one and one of somebody else.
-                set(&db);
-                set(&db);
-                std::thread::sleep(Duration::from_millis(200));
-                Reply::Status("OK")
-            });
-            let done = move |_: Reply| {
-                let _ = sender.send(());
-            };
-            workers.take(Some(&greedy), job, true, done).ok().unwrap();
-        }
-        ended.recv_timeout(PATIENCE).unwrap();
-        assert!(is_done(&workers, &honest) && is_done(&workers, &greedy), "other work goes on");
-        assert!(ended.try_recv().is_err(), "the second one rests");
-        ended.recv_timeout(PATIENCE).unwrap();
     }
 }

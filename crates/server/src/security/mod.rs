@@ -17,7 +17,6 @@
 mod account;
 mod audit;
 mod login_backoff;
-pub mod long_writes;
 mod pace;
 mod password;
 mod prefixes;
@@ -47,7 +46,6 @@ pub use waist::{administrative, recorded};
 
 use account::Accounts;
 use login_backoff::LoginBackoff;
-pub use long_writes::LongWrites;
 use mainstay::{Command, Database, Result, SESSION_LIMIT};
 use session_shares::SessionShares;
 use std::sync::Arc;
@@ -66,8 +64,6 @@ pub struct Security {
     backoff: Arc<LoginBackoff>,
     session_shares: SessionShares,
     audit: Arc<Audit>,
-    /// The turns of long transactions that write.
-    pub long_writes: Arc<LongWrites>,
 }
 
 impl Security {
@@ -86,7 +82,6 @@ impl Security {
             backoff,
             session_shares: SessionShares::new(SESSION_LIMIT),
             audit,
-            long_writes: Arc::default(),
         })
     }
 
@@ -111,7 +106,6 @@ impl Security {
             backoff,
             session_shares,
             audit,
-            long_writes: Arc::default(),
         }))
     }
 

@@ -21,6 +21,8 @@ use crate::resp::glob::{Glob, fixed_prefix};
 
 /// How many names are looked at in one go.
 const PAGE: usize = 10_000;
+/// How many names `FLUSHDB` deletes at once.
+const FLUSH_NAMES: usize = 500;
 /// How many names `SCAN` looks at where it is not told.
 const SCAN_COUNT: usize = 10;
 /// How many names a step of `SCAN` looks at, dead ones included.
@@ -469,8 +471,11 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     Ok(Box::new(move || {
         let mut failed = None;
         let looked = each_page(&moment, &[Contract::Cells, Contract::Records], "", |names| {
-            failed = db.execute(deleting(empty.clone(), &names)).err();
-            failed.is_none()
+            // In small pieces, between which others write.
+            names.chunks(FLUSH_NAMES).all(|names| {
+                failed = db.execute(deleting(empty.clone(), names)).err();
+                failed.is_none()
+            })
         });
         match looked.err().or(failed) {
             Some(error) => error.into(),

@@ -10,11 +10,12 @@
 
 use crate::resp::Shared;
 use crate::resp::feeds::{Arrival, Awaited, Following, Found, Reading, Telling, Until};
+use crate::resp::multi;
 use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
 use crate::resp::table::{self, Group, Run, Spec};
-use crate::security::{Entry, Outcome, Wanted, long_writes, recorded, recorded_question};
+use crate::security::{Entry, Outcome, Wanted, recorded, recorded_question};
 use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
@@ -196,8 +197,7 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         transaction = user.own_request(transaction);
     }
     transaction.durability = transaction.durability.or(call.session.durability);
-    let takes_a_while = long_writes::is_long(&transaction);
-    call.session.is_long_write = long_writes::is_long_write(&transaction);
+    let takes_a_while = transaction.is_long();
     match (takes_a_while || !entries.is_empty(), pending) {
         (_, Pending::Full) => Handled::NotYet,
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
@@ -352,7 +352,7 @@ fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handl
         return Ok(Handled::Reply(Receipts::Committed.reply(open.commit())));
     }
     let transaction = open.into_transaction()?;
-    Ok(Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Committed)))
+    Ok(multi::done(session, transaction, Owed::Wire(Receipts::Committed)))
 }
 
 fn take_open(session: &mut Session, durability: Option<Durability>) -> Result<Acted> {
