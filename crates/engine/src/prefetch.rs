@@ -532,6 +532,30 @@ mod tests {
     }
 
     #[test]
+    fn a_history_shows_what_was_swept_meanwhile() {
+        let clock = crate::ManualClock::new(1_000_000_000);
+        let options = Options::new().durability(Durability::Memory).clock(clock.clone());
+        let db = options.sweep_interval(None).memory().unwrap();
+        let ttl = Ttl::Millis(5);
+        let expire = [
+            CellCommand::Expire { name: name("c"), ttl }.into(),
+            RecordCommand::Expire { key: name("c"), ttl, only: Default::default() }.into(),
+        ];
+        db.execute(all([set("c"), put("c", "1")].into_iter().chain(expire))).unwrap();
+        let cell = CellCommand::History { name: name("c"), limit: 9, before: None };
+        let record = RecordCommand::History { key: name("c"), limit: 9, before: None };
+        let core = db.here("a test").unwrap();
+        let submitted = core.prepare(all([set("a"), cell.into(), record.into()]));
+        clock.advance(Duration::from_millis(10));
+        db.sweep().unwrap();
+        let answers = core.sequencer.execute(submitted).unwrap().answers;
+        let [_, Answer::History(cells), Answer::RecordHistory(records)] = &answers[..] else {
+            panic!("{answers:?}");
+        };
+        assert!(cells[0].value.is_none() && records[0].fields.is_none(), "{answers:?}");
+    }
+
+    #[test]
     fn all_range_guards_of_a_transaction_take_one_walk() {
         let db = filled(Options::new());
         let mut open = db.begin().unwrap();
