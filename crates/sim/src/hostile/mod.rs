@@ -4,12 +4,12 @@
 //!   honest client, 100 rounds a second ──┐
 //!                                        ├──> mainstay serve (two users, small memory limits)
 //!   greedy clients, one attack at a time ┘        │
-//!   (a process of their own, niced)               │ VmHWM from /proc
+//!   (a process of their own, idle)                │ VmHWM from /proc
 //!                                                 v
 //!   verdict: p99 ≤ 10 × quiet p99, memory ≤ limit, no request lost, every acknowledged write there after kill -9
 //! ```
 //!
-//! The greedy clients run at the lowest priority because in production they burn the processors of other machines.
+//! The greedy clients run where the processors are idle because in production they burn the processors of other machines.
 
 mod attack;
 mod honest;
@@ -146,8 +146,8 @@ struct Greedy(Child);
 
 impl Greedy {
     fn start(plan: &Plan, attack: &Attack, server: &Server) -> Outcome<Greedy> {
-        let child = Command::new("nice")
-            .args(["-n", "19"])
+        let child = Command::new("chrt")
+            .args(["--idle", "0"])
             .arg(&plan.greedy)
             .args(["greedy", attack.name])
             .args(["--resp", &server.resp.to_string(), "--http", &server.http.to_string()])
