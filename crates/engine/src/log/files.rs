@@ -55,6 +55,9 @@ pub trait File: Send + Sync {
     }
 }
 
+/// A prefilled file is synced after so many bytes: the sync of a commit waits until the disk has taken what others sync.
+const PREFILL_SYNC_BYTES: u64 = 1 << 20;
+
 /// Zeros are written in pieces of this size.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
@@ -187,8 +190,11 @@ impl File for DiskFile {
     }
 
     fn prefill(&self, len: u64) -> io::Result<()> {
-        write_zeros(self, 0, len)?;
-        self.sync()
+        for start in (0..len).step_by(PREFILL_SYNC_BYTES as usize) {
+            write_zeros(self, start, len.min(start + PREFILL_SYNC_BYTES))?;
+            self.sync()?;
+        }
+        Ok(())
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
