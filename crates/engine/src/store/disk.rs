@@ -14,6 +14,7 @@ use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueTy
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::Mutex;
 
+use super::early_sync::EarlySync;
 use super::failure::{corrupt, io_failure, tree_failure};
 use super::filter::SieveFactory;
 use super::layout::{self, LEVEL_TABLES, TABLE_BYTES};
@@ -42,7 +43,8 @@ pub struct DiskStore {
     table_bytes: u64,
     floor: Arc<AtomicU64>,
     due: AtomicBool,
-    litter: Litter,
+    litter: Arc<Litter>,
+    early_sync: EarlySync,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
     /// How many compactions failed, one behind the other, and how the last one did.
@@ -85,8 +87,13 @@ impl DiskStore {
     /// Opens what was looked at, or a tree in an empty directory.
     fn open_found(dir: &Path, options: &StoreOptions, table_bytes: u64) -> Result<DiskStore> {
         let floor = Arc::new(AtomicU64::new(0));
-        let factory =
-            SieveFactory { floor: floor.clone(), purge: AssertUnwindSafe(options.purge.clone()) };
+        let litter = Arc::<Litter>::default();
+        let early_sync = EarlySync::new(dir.join(manifest::TABLES), litter.clone());
+        let factory = SieveFactory {
+            floor: floor.clone(),
+            purge: AssertUnwindSafe(options.purge.clone()),
+            early_sync: AssertUnwindSafe(early_sync.clone()),
+        };
         let tree = open_tree(layout::config(dir, options, factory), dir)?;
         let store = DiskStore {
             tree,
@@ -94,7 +101,8 @@ impl DiskStore {
             table_bytes,
             floor,
             due: AtomicBool::new(true),
-            litter: Litter::default(),
+            litter,
+            early_sync,
             astray: AtomicBool::new(false),
             failed: Mutex::default(),
             current: Mutex::default(),
@@ -242,18 +250,20 @@ impl DiskStore {
 
     /// Writes the versions into tables that nobody sees yet.
     ///
-    /// lsm-tree syncs each finished table file and then the directory that holds it.
+    /// lsm-tree syncs each finished table file and then the directory that holds it; [`EarlySync`] syncs parts of it before.
     fn write_tables<'a>(
         &self,
         versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
     ) -> Result<Vec<Table>> {
         let mut checker = Checker::default();
+        let mut early_sync = self.early_sync.clone();
         let mut refused = None;
         let items = versions.map(|(key, revision, entry)| {
             if let Err(error) = checker.check(key, revision, entry) {
                 refused = Some(error);
                 return Err(lsm_tree::Error::Unrecoverable);
             }
+            early_sync.add(key.len() + entry.len())?;
             let number = revision + NUMBER_BASE;
             Ok(InternalValue::from_components(key, entry, number, ValueType::Value))
         });

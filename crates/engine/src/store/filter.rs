@@ -31,6 +31,7 @@ use lsm_tree::compaction::filter::Context;
 use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 
 use super::Purge;
+use super::early_sync::EarlySync;
 use super::sieve::Sieve;
 
 /// Makes one sieve per compaction, with the floor as it is when the compaction starts.
@@ -38,6 +39,8 @@ pub(super) struct SieveFactory {
     pub(super) floor: Arc<AtomicU64>,
     /// The rule changes nothing, so a panic cannot leave it half done.
     pub(super) purge: AssertUnwindSafe<Purge>,
+    /// A panic leaves a list of tables that is true.
+    pub(super) early_sync: AssertUnwindSafe<EarlySync>,
 }
 
 impl Factory for SieveFactory {
@@ -48,11 +51,15 @@ impl Factory for SieveFactory {
     fn make_filter(&self, context: &Context) -> Box<dyn CompactionFilter> {
         let floor = self.floor.load(Ordering::Acquire);
         let purge = context.is_last_level.then(|| (*self.purge).clone());
-        Box::new(SieveFilter(Sieve::new(floor, purge)))
+        let early_sync = (*self.early_sync).clone();
+        Box::new(SieveFilter { sieve: Sieve::new(floor, purge), early_sync })
     }
 }
 
-struct SieveFilter(Sieve);
+struct SieveFilter {
+    sieve: Sieve,
+    early_sync: EarlySync,
+}
 
 impl CompactionFilter for SieveFilter {
     fn filter_item(
@@ -61,6 +68,10 @@ impl CompactionFilter for SieveFilter {
         _context: &Context,
     ) -> lsm_tree::Result<Verdict> {
         let entry = item.value()?;
-        Ok(if self.0.keep(item.key(), &entry) { Verdict::Keep } else { Verdict::Destroy })
+        if !self.sieve.keep(item.key(), &entry) {
+            return Ok(Verdict::Destroy);
+        }
+        self.early_sync.add(item.key().len() + entry.len())?;
+        Ok(Verdict::Keep)
     }
 }

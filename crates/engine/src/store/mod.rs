@@ -18,6 +18,7 @@
 mod bounds;
 mod check;
 mod disk;
+mod early_sync;
 mod failure;
 mod filter;
 mod layout;

@@ -30,6 +30,31 @@ fn values_of_17_mib_come_back_whole_after_compaction_and_reopening() {
     assert_eq!(&store.get(b"k", 1).unwrap().unwrap()[9..], b"small");
 }
 
+/// A large table that is synced only when it is complete delays all commits that come meanwhile.
+#[test]
+fn tables_are_synced_while_they_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), &options(), false).unwrap();
+    let mebibytes = |revision: u64| {
+        let value = |n: u8| (vec![n], revision, entry(VALUE, revision, &[n; 1 << 20]));
+        ingest(&store, &[1, 2, 3].map(value))
+    };
+    // Nothing can sync this file, so whoever tries is seen.
+    let unsyncable = || {
+        std::os::unix::fs::symlink("/dev/null", dir.path().join("tables/1000000")).unwrap();
+    };
+    mebibytes(1).unwrap();
+    unsyncable();
+    put(&store, b"small", 2, b"is synced once");
+    mebibytes(3).unwrap_err();
+    // The failure has removed it.
+    mebibytes(3).unwrap();
+    unsyncable();
+    store.compact_all(0).unwrap_err();
+    store.compact_all(0).unwrap();
+    assert_eq!(&store.get(&[3], 3).unwrap().unwrap()[9..], [3; 1 << 20]);
+}
+
 /// The tree's list of tables would count them wrongly, and could not be opened by again.
 #[test]
 fn no_more_layers_are_taken_than_can_be_counted() {
