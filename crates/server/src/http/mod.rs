@@ -76,7 +76,7 @@ use shares::UserSeats;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use work::Writer;
+use work::{CatchUp, Writer};
 
 /// How many may look at the state of the database at once; they never wait behind slow reads.
 const LOOKS: usize = 2;
@@ -103,8 +103,7 @@ struct Shared {
     bodies: Arc<Semaphore>,
     slow_reads: Arc<Semaphore>,
     slow_reads_of_users: UserSeats,
-    /// Those of the slow reads that readers of the feed may take to catch up.
-    catching_up: Arc<Semaphore>,
+    catching_up: CatchUp,
     transfers: Arc<Semaphore>,
     imports: Arc<Semaphore>,
     looks: Arc<Semaphore>,
@@ -162,7 +161,7 @@ impl Http {
             bodies: seats(settings.bodies_limit_bytes / 1024),
             slow_reads: seats(settings.slow_reads),
             slow_reads_of_users: UserSeats::new(&security, settings.slow_reads),
-            catching_up: seats((settings.slow_reads / 2).min(processors / 2)),
+            catching_up: CatchUp::start((settings.slow_reads / 2).min(processors / 2))?,
             transfers: seats(settings.transfers),
             imports: seats(settings.imports),
             looks: seats(LOOKS),
@@ -279,8 +278,8 @@ impl Http {
         &self.shared.slow_reads_of_users
     }
 
-    fn catching_up(&self) -> Arc<Semaphore> {
-        self.shared.catching_up.clone()
+    fn catching_up(&self) -> &CatchUp {
+        &self.shared.catching_up
     }
 
     fn transfers(&self) -> Arc<Semaphore> {

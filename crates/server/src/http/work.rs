@@ -3,6 +3,7 @@
 //! ```text
 //!   write  --channel--> one thread: submit_with --> engine --callback--> oneshot --> the request
 //!   read that may be slow --permit--> a blocking thread --> the request
+//!   feed that is behind --channel--> a thread of low priority --> the feed
 //! ```
 //!
 //! Submitting can wait for room in the engine's queue, and may execute what others queued: that is
@@ -13,11 +14,14 @@ use super::access::Asking;
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use super::repeats::Expected;
+use crate::process;
 use crate::security::{Outcome, User, recorded};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -72,6 +76,53 @@ impl Drop for Writer {
 fn submit(db: &Database, write: Write) {
     let answer = write.answer;
     db.submit_with(write.transaction, move |receipt| drop(answer.send(receipt)));
+}
+
+/// A part of the log that somebody has to read.
+type Piece = Box<dyn FnOnce() + Send>;
+
+/// Threads on which readers of feeds catch up. Others do not wait for the processor behind them: their priority is low.
+pub(crate) struct CatchUp {
+    sender: Option<std_mpsc::Sender<Piece>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl CatchUp {
+    pub fn start(threads: usize) -> std::io::Result<CatchUp> {
+        let (sender, receiver) = std_mpsc::channel::<Piece>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let start = |_| {
+            let receiver = receiver.clone();
+            let run = move || {
+                process::lower_priority();
+                loop {
+                    let next = receiver.lock().recv();
+                    let Ok(piece) = next else { return };
+                    // A panic is told on this thread; the reader sees its answer go.
+                    let _ = catch_unwind(AssertUnwindSafe(piece));
+                }
+            };
+            std::thread::Builder::new().name("mainstay-http-catch-up".into()).spawn(run)
+        };
+        let threads = (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?;
+        Ok(CatchUp { sender: Some(sender), threads })
+    }
+
+    /// Runs it when those before it are done; as many wait as there are readers.
+    fn run(&self, piece: impl FnOnce() + Send + 'static) -> Answered<()> {
+        let sender = self.sender.as_ref().ok_or_else(Refusal::lost)?;
+        sender.send(Box::new(piece)).map_err(|_| Refusal::lost())
+    }
+}
+
+impl Drop for CatchUp {
+    fn drop(&mut self) {
+        self.sender = None;
+        for thread in self.threads.drain(..) {
+            // It has caught whatever panicked.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Http {
@@ -145,17 +196,20 @@ impl Http {
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
         let own = self.slow_reads_of_users().acquire().await?;
-        while_wanted(self.slow_reads(), own, work).await
+        let (work, _wanted) = while_wanted(work);
+        bounded(self.slow_reads(), own, work).await
     }
 
-    /// The same for a reader of the feed that is behind. However many these are, half of the threads is left to
-    /// other reads.
+    /// The same for a reader of the feed that is behind, on threads of their own.
     pub(crate) async fn catch_up<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        let own = self.catching_up().acquire_owned().await.map_err(|_| Refusal::lost())?;
-        while_wanted(self.slow_reads(), Some(own), work).await
+        let (work, _wanted) = while_wanted(work);
+        let (answer, done) = oneshot::channel();
+        // Nobody waits for the answer where the client has left.
+        self.catching_up().run(move || drop(answer.send(work())))?;
+        done.await.map_err(|_| Refusal::lost())?
     }
 
     /// Looks at the figures of the database.
@@ -163,7 +217,8 @@ impl Http {
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        while_wanted(self.looks(), None, work).await
+        let (work, _wanted) = while_wanted(work);
+        bounded(self.looks(), None, work).await
     }
 
     /// Runs an export, an import or a backup, a bounded number at once.
@@ -175,23 +230,22 @@ impl Http {
     }
 }
 
-/// The same for reads, which end early when their client has left or the server stops.
-async fn while_wanted<T: Send + 'static>(
-    seats: Arc<Semaphore>,
-    own: Option<OwnedSemaphorePermit>,
+/// The work, made to end early when the server stops or when the second value is dropped.
+fn while_wanted<T>(
     work: impl FnOnce() -> Answered<T> + Send + 'static,
-) -> Answered<T> {
-    /// Sets the flag when the answer is not awaited any more.
-    struct Wanted(Arc<AtomicBool>);
-    impl Drop for Wanted {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
+) -> (impl FnOnce() -> Answered<T> + Send + 'static, Wanted) {
     let left: Arc<AtomicBool> = Arc::default();
-    let _wanted = Wanted(left.clone());
-    let work = move || mainstay::until_stopped(move || left.load(Ordering::Relaxed), work);
-    bounded(seats, own, work).await
+    let wanted = Wanted(left.clone());
+    (move || mainstay::until_stopped(move || left.load(Ordering::Relaxed), work), wanted)
+}
+
+/// Somebody awaits the answer.
+struct Wanted(Arc<AtomicBool>);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The permits are kept by the work, which goes on when its client has left.
