@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::planted::{self, Bug};
 use lsm_tree::compaction::Leveled;
+use lsm_tree::table::filter::standard_bloom::Builder as BloomFilter;
 use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueType};
 use mainstay_model::{Code, Error, Result, Revision};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::early_sync::EarlySync;
 use super::failure::{corrupt, io_failure, tree_failure};
@@ -36,9 +37,14 @@ const WATERMARK: u64 = 1 << 39;
 /// The tree's list of tables counts the layers of a level in one byte, and says nothing when they are more.
 pub(super) const MOST_RUNS: usize = 250;
 
+/// Finds the newest version of a key below a number, in the tables that were listed at one moment.
+type Lookup = Box<dyn Fn(&[u8], u64) -> lsm_tree::Result<Option<Slice>> + Send + Sync>;
+
 /// A store in a directory.
 pub struct DiskStore {
     tree: Tree,
+    /// The tree makes all its readers wait while it syncs a new list of tables; this one it never locks.
+    lookup: RwLock<Lookup>,
     dir: PathBuf,
     table_bytes: u64,
     floor: Arc<AtomicU64>,
@@ -96,6 +102,7 @@ impl DiskStore {
         };
         let tree = open_tree(layout::config(dir, options, factory), dir)?;
         let store = DiskStore {
+            lookup: RwLock::new(lookup(&tree)),
             tree,
             dir: dir.to_owned(),
             table_bytes,
@@ -117,7 +124,8 @@ impl DiskStore {
     /// See [`Store::get`](super::Store::get).
     pub fn get(&self, key: &[u8], at: Revision) -> Result<Option<Slice>> {
         check_key(key)?;
-        self.tree.get(key, read_bound(at)).map_err(|error| self.failure(error, "reading"))
+        let found = self.lookup.read()(key, read_bound(at));
+        found.map_err(|error| self.failure(error, "reading"))
     }
 
     /// See [`Store::range`](super::Store::range).
@@ -289,6 +297,7 @@ impl DiskStore {
             self.failure(error, "writing")
         })?;
         self.litter.list(tables.iter().map(Table::id));
+        self.refresh_lookup();
         self.learn_current();
         self.due.store(true, Ordering::Release);
         Ok(())
@@ -331,6 +340,7 @@ impl DiskStore {
         drop(version);
         let ran = run();
         self.list_tables();
+        self.refresh_lookup();
         if ran.is_ok() {
             self.learn_current();
         }
@@ -366,6 +376,14 @@ impl DiskStore {
         *known = found.or(*known).max(*known);
     }
 
+    /// Has reads find what was ingested, and lets go of tables that were compacted away.
+    fn refresh_lookup(&self) {
+        let fresh = lookup(&self.tree);
+        let stale = std::mem::replace(&mut *self.lookup.write(), fresh);
+        // Removes the files of those tables, which takes milliseconds: nobody waits for the lock meanwhile.
+        drop(stale);
+    }
+
     fn list_tables(&self) {
         self.litter.list(self.tree.current_version().iter_tables().map(Table::id));
     }
@@ -395,6 +413,21 @@ impl DiskStore {
     fn failure(&self, error: lsm_tree::Error, doing: &str) -> Error {
         tree_failure(error, doing, &self.dir)
     }
+}
+
+/// As [`Tree::get`] looks a key up, without the lock on the list of tables. Nothing is in the tree's own memtables: see [`DiskStore::ingest`].
+fn lookup(tree: &Tree) -> Lookup {
+    let version = tree.current_version();
+    Box::new(move |key, bound| {
+        let hash = BloomFilter::get_hash(key);
+        let runs = version.iter_levels().flat_map(|level| level.iter());
+        for table in runs.filter_map(|run| run.get_for_key(key)) {
+            if let Some(item) = table.get(key, bound, hash)? {
+                return Ok((!item.is_tombstone()).then_some(item.value));
+            }
+        }
+        Ok(None)
+    })
 }
 
 /// The tree takes its bound as exclusive.
