@@ -17,6 +17,9 @@ pub const DATABASE: &str = "srv/data/db";
 /// What happens so soon after a name was given may rest on it.
 const NEAR: usize = 6;
 
+/// A write of no more is there whole or not at all.
+const SECTOR_BYTES: usize = 512;
+
 /// What happened in one process, and before it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recording {
@@ -170,16 +173,28 @@ impl Recording {
     }
 
     /// How often to look there, of a hundred times. Syncs of the log are the most by far; names, and what comes right behind
-    /// them, are where databases get it wrong.
+    /// them, are where databases get it wrong. A write of several sectors that is about to be synced can be torn.
     fn interest(&self, at: usize) -> u64 {
         let near = &self.events[at.saturating_sub(NEAR)..(at + 1).min(self.events.len())];
         let is_renaming = |event: &Event| matches!(event, Event::Rename { .. });
         if at.abs_diff(self.opening()) <= NEAR || near.iter().any(is_renaming) {
             100
+        } else if self.may_tear(at) {
+            60
         } else if near.iter().any(Event::is_about_names) {
             40
         } else {
             20
+        }
+    }
+
+    fn may_tear(&self, at: usize) -> bool {
+        let before = at.checked_sub(1).and_then(|before| self.events.get(before));
+        match (before, self.events.get(at)) {
+            (Some(Event::Write { ino, bytes, .. }), Some(Event::Sync { ino: synced })) => {
+                ino == synced && bytes.len() > SECTOR_BYTES
+            }
+            _ => false,
         }
     }
 
