@@ -25,6 +25,7 @@ use mainstay_model::{
     RecordCommand, Result, Revision, RunAnswer, RunCommand, Scales, SmallVec, Stamp, StateCommand,
     StatePlace, Transaction,
 };
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,7 +33,10 @@ use std::sync::Arc;
 /// Answers to some steps of a transaction, with the ranges of keys that they rest on.
 pub(crate) struct Prefetched {
     branch: u32,
+    /// Up to here it is known which stretches were written.
     revision: Revision,
+    /// Stretches that others wrote while it was read.
+    written: BTreeSet<usize>,
     /// Where the ranges begin and end, in order: between two of them lies a stretch.
     bounds: Vec<Vec<u8>>,
     /// By the position of the step.
@@ -42,7 +46,8 @@ pub(crate) struct Prefetched {
 }
 
 struct Read {
-    answer: Answer,
+    /// Taken by the writer: it may be large, and nobody wants it twice.
+    answer: Mutex<Option<Answer>>,
     /// The stretches that it rests on.
     stretches: SmallVec<[Range<usize>; 2]>,
     /// When the first of what it found expires.
@@ -150,7 +155,12 @@ impl Core {
                 Err(_) => {}
             }
         }
-        (!found.is_empty() || failed.is_some()).then(|| Prefetched::new(&snapshot, found, failed))
+        if found.is_empty() && failed.is_none() {
+            return None;
+        }
+        let mut prefetched = Prefetched::new(&snapshot, found, failed);
+        prefetched.catch_up(&self.state.trail, self.sequencer.published());
+        Some(prefetched)
     }
 }
 
@@ -319,19 +329,26 @@ impl Prefetched {
             first..end.max(first)
         };
         let reads = found.into_iter().map(|(position, Found { answer, keys, expires })| {
-            (position, Read { answer, stretches: keys.iter().map(stretches).collect(), expires })
+            let stretches = keys.iter().map(stretches).collect();
+            (position, Read { answer: Mutex::new(Some(answer)), stretches, expires })
         });
         let reads = reads.collect();
-        Prefetched { branch: snapshot.branch, revision: snapshot.revision, bounds, reads, failed }
+        let (branch, revision) = (snapshot.branch, snapshot.revision);
+        Prefetched { branch, revision, written: BTreeSet::new(), bounds, reads, failed }
     }
 
-    /// The stretches that were written since; nothing on another branch, or where nobody remembers.
-    fn written(&self, trail: &Trail, branch: u32) -> Option<BTreeSet<usize>> {
-        let mut written = BTreeSet::new();
-        if self.branch != branch {
-            return None;
+    /// Looks at what was written while it was read, so that the writer looks only at what came since. A trail that does not
+    /// reach back so far does not do so for the writer either.
+    fn catch_up(&mut self, trail: &Trail, upto: Revision) {
+        if let Some(written) = self.written(trail, upto) {
+            (self.written, self.revision) = (written, upto.max(self.revision));
         }
-        trail.any(self.revision, Revision::MAX, |key| {
+    }
+
+    /// The stretches that were written up to a revision; nothing where nobody remembers.
+    fn written(&self, trail: &Trail, upto: Revision) -> Option<BTreeSet<usize>> {
+        let mut written = self.written.clone();
+        trail.any(self.revision, upto, |key| {
             written.insert(stretch_of(&self.bounds, key));
             false
         })?;
@@ -364,12 +381,13 @@ impl<'p> Reuse<'p> {
         trail: &Trail,
         branch: u32,
     ) -> Result<Reuse<'p>> {
-        let prefetched = submitted.prefetched.as_deref().filter(|_| held);
+        let prefetched = submitted.prefetched.as_deref();
+        let prefetched = prefetched.filter(|prefetched| held && prefetched.branch == branch);
         let Some(prefetched) = prefetched else { return Ok(Reuse::default()) };
         if let Some(failed) = &prefetched.failed {
             return Err(failed.clone());
         }
-        Ok(match prefetched.written(trail, branch) {
+        Ok(match prefetched.written(trail, Revision::MAX) {
             Some(written) => Reuse { prefetched: Some(prefetched), written, ..Reuse::default() },
             None => Reuse::default(),
         })
@@ -389,7 +407,7 @@ impl<'p> Reuse<'p> {
             |stretches: &Range<usize>| self.written.range(stretches.clone()).next().is_none();
         let unwritten = read.stretches.iter().all(is_unwritten);
         let lives = read.expires.is_none_or(|expires| expires > now);
-        (unwritten && lives).then(|| read.answer.clone())
+        (unwritten && lives).then(|| read.answer.lock().take()).flatten()
     }
 }
 
@@ -526,6 +544,20 @@ mod tests {
         let core = db.here("a test").unwrap();
         let submitted = core.prepare(all([set("a"), count("r"), count("x")]));
         db.execute(all([put("r", "1")])).unwrap();
+        let receipt = core.sequencer.execute(submitted).unwrap();
+        assert_eq!(receipt.answers[1], Answer::Count(RECORDS as u64 + 1));
+        assert_eq!(receipt.answers[2], Answer::Count(0));
+    }
+
+    #[test]
+    fn what_others_wrote_while_it_was_read_is_not_looked_at_by_the_writer_again() {
+        let db = filled(Options::new());
+        let core = db.here("a test").unwrap();
+        let mut submitted = core.prepare(all([set("a"), count("r"), count("x")]));
+        db.execute(all([put("r", "1")])).unwrap();
+        let prefetched = submitted.prefetched.as_mut().unwrap();
+        prefetched.catch_up(&core.state.trail, db.revision());
+        assert_eq!(prefetched.revision, db.revision());
         let receipt = core.sequencer.execute(submitted).unwrap();
         assert_eq!(receipt.answers[1], Answer::Count(RECORDS as u64 + 1));
         assert_eq!(receipt.answers[2], Answer::Count(0));
