@@ -37,20 +37,29 @@ const WATERMARK: u64 = 1 << 39;
 /// The tree's list of tables counts the layers of a level in one byte, and says nothing when they are more.
 pub(super) const MOST_RUNS: usize = 250;
 
-/// Finds the newest version of a key below a number, in the tables that were listed at one moment.
-type Lookup = Box<dyn Fn(&[u8], u64) -> lsm_tree::Result<Option<Slice>> + Send + Sync>;
+/// The tables that the tree listed at one moment.
+struct Lookup {
+    /// The number of the list; later ones have larger numbers.
+    id: u64,
+    /// Finds the newest version of a key below a number.
+    find: Box<Find>,
+}
+
+type Find = dyn Fn(&[u8], u64) -> lsm_tree::Result<Option<Slice>> + Send + Sync;
 
 /// A store in a directory.
 pub struct DiskStore {
     tree: Tree,
     /// The tree makes all its readers wait while it syncs a new list of tables; this one it never locks.
-    lookup: RwLock<Lookup>,
+    lookup: RwLock<Arc<Lookup>>,
+    /// Earlier ones that somebody may still read. Whoever lets go of one last removes the files of tables that were compacted
+    /// away, which takes milliseconds: no reader does.
+    stale_lookups: Mutex<Vec<Arc<Lookup>>>,
     dir: PathBuf,
     table_bytes: u64,
     floor: Arc<AtomicU64>,
     due: AtomicBool,
     litter: Arc<Litter>,
-    early_sync: EarlySync,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
     /// How many compactions failed, one behind the other, and how the last one did.
@@ -98,18 +107,18 @@ impl DiskStore {
         let factory = SieveFactory {
             floor: floor.clone(),
             purge: AssertUnwindSafe(options.purge.clone()),
-            early_sync: AssertUnwindSafe(early_sync.clone()),
+            early_sync: AssertUnwindSafe(early_sync),
         };
         let tree = open_tree(layout::config(dir, options, factory), dir)?;
         let store = DiskStore {
-            lookup: RwLock::new(lookup(&tree)),
+            lookup: RwLock::new(Arc::new(Lookup::of(&tree))),
+            stale_lookups: Mutex::default(),
             tree,
             dir: dir.to_owned(),
             table_bytes,
             floor,
             due: AtomicBool::new(true),
             litter,
-            early_sync,
             astray: AtomicBool::new(false),
             failed: Mutex::default(),
             current: Mutex::default(),
@@ -124,8 +133,8 @@ impl DiskStore {
     /// See [`Store::get`](super::Store::get).
     pub fn get(&self, key: &[u8], at: Revision) -> Result<Option<Slice>> {
         check_key(key)?;
-        let found = self.lookup.read()(key, read_bound(at));
-        found.map_err(|error| self.failure(error, "reading"))
+        let lookup = self.lookup.read().clone();
+        (lookup.find)(key, read_bound(at)).map_err(|error| self.failure(error, "reading"))
     }
 
     /// See [`Store::range`](super::Store::range).
@@ -251,6 +260,14 @@ impl DiskStore {
         self.tree.pinned_filter_size() + self.tree.pinned_block_index_size()
     }
 
+    /// Does what a compaction does that read the list of tables before somebody else ingested.
+    #[cfg(test)]
+    pub(super) fn refresh_late(&self, ingest: impl FnOnce()) {
+        let early = Lookup::of(&self.tree);
+        ingest();
+        self.replace_lookup(early);
+    }
+
     #[cfg(test)]
     pub(super) fn tables_per_level(&self) -> Vec<usize> {
         (0..).map_while(|level| self.tree.level_table_count(level)).collect()
@@ -264,7 +281,7 @@ impl DiskStore {
         versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
     ) -> Result<Vec<Table>> {
         let mut checker = Checker::default();
-        let mut early_sync = self.early_sync.clone();
+        let mut early_sync = EarlySync::new(self.dir.join(manifest::TABLES), self.litter.clone());
         let mut refused = None;
         let items = versions.map(|(key, revision, entry)| {
             if let Err(error) = checker.check(key, revision, entry) {
@@ -378,10 +395,20 @@ impl DiskStore {
 
     /// Has reads find what was ingested, and lets go of tables that were compacted away.
     fn refresh_lookup(&self) {
-        let fresh = lookup(&self.tree);
-        let stale = std::mem::replace(&mut *self.lookup.write(), fresh);
-        // Removes the files of those tables, which takes milliseconds: nobody waits for the lock meanwhile.
-        drop(stale);
+        self.replace_lookup(Lookup::of(&self.tree));
+    }
+
+    /// An ingest and a compaction refresh it in any order: the newer list stays.
+    fn replace_lookup(&self, fresh: Lookup) {
+        let mut lookup = self.lookup.write();
+        if fresh.id <= lookup.id {
+            return;
+        }
+        let stale = std::mem::replace(&mut *lookup, Arc::new(fresh));
+        drop(lookup);
+        let mut all = self.stale_lookups.lock();
+        all.push(stale);
+        all.retain(|stale| Arc::strong_count(stale) > 1);
     }
 
     fn list_tables(&self) {
@@ -415,19 +442,24 @@ impl DiskStore {
     }
 }
 
-/// As [`Tree::get`] looks a key up, without the lock on the list of tables. Nothing is in the tree's own memtables: see [`DiskStore::ingest`].
-fn lookup(tree: &Tree) -> Lookup {
-    let version = tree.current_version();
-    Box::new(move |key, bound| {
-        let hash = BloomFilter::get_hash(key);
-        let runs = version.iter_levels().flat_map(|level| level.iter());
-        for table in runs.filter_map(|run| run.get_for_key(key)) {
-            if let Some(item) = table.get(key, bound, hash)? {
-                return Ok((!item.is_tombstone()).then_some(item.value));
+impl Lookup {
+    /// As [`Tree::get`](AbstractTree::get) looks a key up, without the lock on the list of tables. The tree's own memtables are empty:
+    /// see [`DiskStore::ingest`].
+    fn of(tree: &Tree) -> Lookup {
+        let version = tree.current_version();
+        let id = version.id();
+        let find = Box::new(move |key: &[u8], bound| {
+            let hash = BloomFilter::get_hash(key);
+            let runs = version.iter_levels().flat_map(|level| level.iter());
+            for table in runs.filter_map(|run| run.get_for_key(key)) {
+                if let Some(item) = table.get(key, bound, hash)? {
+                    return Ok((!item.is_tombstone()).then_some(item.value));
+                }
             }
-        }
-        Ok(None)
-    })
+            Ok(None)
+        });
+        Lookup { id, find }
+    }
 }
 
 /// The tree takes its bound as exclusive.

@@ -32,6 +32,17 @@ fn a_read_at_exactly_the_floor_sees_what_it_saw_before() {
     });
 }
 
+/// A compaction that read the list of tables before an ingest, and stores it after, must not hide what was ingested.
+#[test]
+fn a_list_of_tables_from_before_an_ingest_replaces_no_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_small(dir.path(), false);
+    put(&store, b"k", 1, b"old");
+    let Store::Disk(disk) = &store else { unreachable!("it was opened on disk") };
+    disk.refresh_late(|| put(&store, b"k", 2, b"new"));
+    assert_eq!(&store.get(b"k", 2).unwrap().unwrap()[9..], b"new");
+}
+
 #[test]
 fn a_deletion_at_the_floor_goes_with_all_it_shadows_and_a_hiding_one_stays() {
     both(|store| {
