@@ -72,7 +72,8 @@ pub(crate) struct Open {
 
 impl Open {
     pub fn begin(core: &Arc<Core>, branch: &str) -> Result<Open> {
-        Open::over(core, branch, Snapshot::new(core, branch, At::Latest)?)
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        Open::over(core, branch, snapshot, Work::outside(&core.options))
     }
 
     /// Runs a closure in a transaction that nobody else's comes between: the writer waits meanwhile. It does nothing where a
@@ -96,7 +97,7 @@ impl Open {
                 fresh: false,
                 work: None,
             };
-            let mut open = Open::over(core, branch, snapshot)?;
+            let mut open = Open::over(core, branch, snapshot, Work::in_writer(&core.options))?;
             open.alone = Some(Vec::new());
             let (value, mut open) = body(Box::new(open))?;
             ended = open.alone.take().unwrap_or_default();
@@ -116,9 +117,9 @@ impl Open {
         receipt.and_then(|receipt| Ok((made?, receipt)))
     }
 
-    fn over(core: &Arc<Core>, branch: &str, mut snapshot: Snapshot) -> Result<Open> {
+    fn over(core: &Arc<Core>, branch: &str, mut snapshot: Snapshot, work: Work) -> Result<Open> {
         snapshot.fresh = false;
-        snapshot.work = Some(Work::outside(&core.options));
+        snapshot.work = Some(work);
         // Its time is behind that of all it sees, also while the clock stands still: jobs are ordered by it.
         let newest = core.index().stamp_of(snapshot.revision)?;
         snapshot.now = snapshot.now.max(newest.map_or(0, |newest| newest + 1));

@@ -234,7 +234,9 @@ impl Snapshot {
 
     /// Whatever is read of a run rests on its head, which changes whenever the run does.
     fn prefetch_run(&self, command: &RunCommand) -> Result<Option<Found>> {
-        let Some(run) = command.run() else { return Ok(None) };
+        // A state that somebody kept is written without the head.
+        let run = command.run().filter(|_| !matches!(command, RunCommand::Kept { .. }));
+        let Some(run) = run else { return Ok(None) };
         let answer = Answer::Run(Box::new(self.runs(command)?));
         Ok(Some(self.found_at(RUNS, &Name::new(run)?, answer)))
     }
@@ -561,6 +563,35 @@ mod tests {
         let receipt = core.sequencer.execute(submitted).unwrap();
         assert_eq!(receipt.answers[1], Answer::Count(RECORDS as u64 + 1));
         assert_eq!(receipt.answers[2], Answer::Count(0));
+    }
+
+    #[test]
+    fn a_transaction_that_nobody_comes_between_has_the_budget_of_the_writer() {
+        let db = filled(Options::new().writer_entries(100));
+        let main = db.branch(MAIN).unwrap();
+        let counted = main.transaction_alone(Vec::new(), |open| open.run(count("")));
+        assert_eq!(counted.unwrap_err().code(), Code::TransactionTooLarge);
+    }
+
+    #[test]
+    fn a_kept_state_is_that_of_the_same_transaction() {
+        let db = filled(Options::new());
+        let started = crate::NewEvent {
+            plan_version: Some("1".to_owned()),
+            ..crate::NewEvent::new("r", "RunStarted")
+        };
+        db.runs().append(started).unwrap();
+        let keep = |state: i64| {
+            let (run, reducer, state) = (name("r"), "p".to_owned(), state.into());
+            Command::from(RunCommand::Keep { run, reducer, version: 1, seq: 1, state })
+        };
+        db.execute(all([keep(1)])).unwrap();
+        let (run, reducer) = (name("r"), "p".to_owned());
+        let kept = RunCommand::Kept { run, reducer, version: 1, upto: None };
+        let answers = db.execute(all([keep(2), count("r"), kept.into()])).unwrap().answers;
+        let Answer::Run(answer) = &answers[2] else { panic!("{answers:?}") };
+        let RunAnswer::Kept(Some(kept)) = &**answer else { panic!("{answer:?}") };
+        assert_eq!(kept.state, 2.into());
     }
 
     #[test]

@@ -56,6 +56,11 @@ impl<'a> View<'a> {
         View { index, layers, now, fresh: false, budget: Budget::Unlimited }
     }
 
+    /// The same for the engine's own needs, which may not fail by what a transaction reads.
+    pub fn uncounted(&self) -> View<'a> {
+        View { budget: Budget::Unlimited, ..*self }
+    }
+
     pub fn branch(&self) -> u32 {
         self.layers[0].0
     }

@@ -2,9 +2,9 @@
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
 use crate::{
-    Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, Field, FieldValue,
-    Fields, HashCommand, HistoryEntry, Name, NewEvent, Only, OutboxCommand, Page, Record,
-    RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RunCommand, SessionCommand,
+    Answer, CanonicalEvent, CellCommand, Code, Command, Condition, Error, EventMessage, Field,
+    FieldValue, Fields, HashCommand, HistoryEntry, Name, NewEvent, Only, OutboxCommand, Page,
+    Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick, RunCommand, SessionCommand,
     StateCommand, StateKey, StateWrite, StringCommand, Value, Version,
 };
 
@@ -119,9 +119,10 @@ impl Command {
             Command::Record(command) => record_bytes(command),
             Command::Hash(command) => hash_bytes(command),
             Command::Run(command) => run_bytes(command),
-            Command::Outbox(OutboxCommand::Put { subject, payload, .. }) => {
-                subject.len() + payload.len()
-            }
+            Command::Outbox(
+                OutboxCommand::Put { subject, payload, .. }
+                | OutboxCommand::Restore { subject, payload, .. },
+            ) => subject.len() + payload.len(),
             Command::Outbox(OutboxCommand::Ack { ids } | OutboxCommand::AckHeld { ids, .. }) => {
                 ids.len() * size_of::<u64>()
             }
@@ -234,8 +235,29 @@ fn hash_bytes(command: &HashCommand) -> usize {
 }
 
 fn event_bytes(event: &NewEvent) -> usize {
-    let texts = event.run_id.len() + event.event_type.len();
-    size_of::<NewEvent>() + texts + event.event_data.weight_bytes()
+    let texts = [
+        &event.event_id,
+        &event.step_id,
+        &event.engine_attempt_id,
+        &event.logical_attempt_id,
+        &event.plan_version,
+        &event.plan_id,
+        &event.idempotency_key,
+        &event.adapter_version,
+        &event.caused_by_signal_id,
+        &event.parent_event_id,
+    ];
+    let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+    let more = event.more.iter().map(|(name, value)| name.len() + value.weight_bytes());
+    let message = |message: &EventMessage| message.subject.len() + message.payload.len();
+    size_of::<NewEvent>()
+        + event.run_id.len()
+        + event.event_type.len()
+        + texts
+        + event.event_data.weight_bytes()
+        + event.engine_run_ref.as_ref().map_or(0, Value::weight_bytes)
+        + event.message.as_ref().map_or(0, message)
+        + more.sum::<usize>()
 }
 
 fn run_bytes(command: &RunCommand) -> usize {

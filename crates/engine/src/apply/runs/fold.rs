@@ -127,7 +127,9 @@ impl Step<'_> {
             }
             None => {
                 folds.counts.anew += 1;
-                (self::upto(view, overlay, self.run, head, head.last_seq)?, None)
+                // However long the run is: an event that cannot be appended today could never be.
+                let view = view.uncounted();
+                (self::upto(&view, overlay, self.run, head, head.last_seq)?, None)
             }
         };
         let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };

@@ -51,7 +51,7 @@ impl Merged {
 pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
     let said = |side: &Side| {
         let head = side.payload.as_deref().and_then(|payload| RunHead::decode(payload).ok());
-        head.map(|head| (head.last_seq, head.tip))
+        head.map(|head| (head.last_seq, head.tip, head.attempts))
     };
     said(one) == said(other)
         && one.payload.is_some() == other.payload.is_some()
