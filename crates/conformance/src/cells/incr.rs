@@ -75,12 +75,21 @@ pub fn infinity_stays(w: &mut World) {
 /// Nothing but a number can be added to.
 pub fn other_types_are_refused(w: &mut World) {
     let others: [Value; 6] =
-        [().into(), true.into(), "1".into(), vec![1u8].into(), Value::Array(vec![]), object()];
+        [().into(), true.into(), "01".into(), vec![1u8].into(), Value::Array(vec![]), object()];
     for other in others {
         w.cells().set("k", other.clone()).unwrap();
         writes_nothing(w.db(), || refused(w.cells().incr("k", 1), Code::NotANumber));
         assert_eq!(w.cells().get("k").unwrap(), Some(other));
     }
+}
+
+/// A text that is a plain integer counts as one, and becomes one.
+pub fn plain_integers_as_text_count(w: &mut World) {
+    w.cells().set("k", "41").unwrap();
+    assert_eq!(w.cells().incr("k", 1).unwrap(), (Value::Int(42), 2));
+    assert_eq!(w.cells().get("k").unwrap(), int(42));
+    w.cells().set("k", "-2").unwrap();
+    assert_eq!(w.cells().incr("k", 0.5).unwrap().0, Value::Float(-1.5));
 }
 
 fn object() -> Value {

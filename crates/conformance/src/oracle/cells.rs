@@ -107,6 +107,7 @@ impl Run<'_> {
         let seen = self.seen(name);
         let expires = seen.as_ref().and_then(|version| version.expires);
         let old = seen.and_then(|version| version.value).unwrap_or(Value::Int(0));
+        let old = number(old);
         let sum = add(&old, by)?;
         let counter = self.write(name, Some(sum.clone()), expires);
         Ok(Answer::Number { value: sum, counter })
@@ -121,6 +122,17 @@ impl Run<'_> {
         }
         Ok(Answer::Did(true))
     }
+}
+
+/// The text of an integer counts as that integer where it is what the integer is printed as.
+fn number(value: Value) -> Value {
+    let text = match &value {
+        Value::String(text) => Some(text.as_str()),
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    };
+    let whole = text.and_then(|text| text.parse::<i64>().ok().filter(|n| n.to_string() == text));
+    whole.map_or(value, Value::Int)
 }
 
 /// Integers add within `i64`; as soon as one side is a float, both are.

@@ -8,6 +8,7 @@
 //! ```
 
 use super::keys::{self, Seen, checked_expiry, expiry, lapse, remove, see, see_with, set_expiry};
+use super::strings::whole;
 use crate::entry::Head;
 use crate::overlay::{Overlay, Payload};
 use crate::planted::{self, Bug};
@@ -111,10 +112,18 @@ fn delete(
 
 fn incr(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: Number) -> Result<Answer> {
     let (seen, value) = see_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
-    let value = sum(value.unwrap_or(Value::Int(0)), by, name)?;
+    let value = sum(number_of(value.unwrap_or(Value::Int(0))), by, name)?;
     let expires = seen.expires;
     let counter = put(overlay, seen, &value, expires)?;
     Ok(Answer::Number { value, counter })
+}
+
+/// A text that is a plain integer counts as that integer, as it does for `INCR`.
+fn number_of(value: Value) -> Value {
+    match &value {
+        Value::String(_) | Value::Bytes(_) => whole(&value.as_text()).map_or(value, Value::Int),
+        _ => value,
+    }
 }
 
 /// Integers stay integers; a float on either side makes a float.
