@@ -103,6 +103,11 @@ impl Moment {
         self.snapshot.now
     }
 
+    /// When the cell or record of this name expires; nothing where there is none, or it does not. Its value is not read.
+    pub fn expiry(&self, contract: Contract, name: &Name) -> Result<Option<Stamp>> {
+        self.snapshot.expiry(spaces::of(contract)?, name)
+    }
+
     /// Answers commands that only read; together their answers have a limit.
     pub fn answers(&self, commands: &[Command]) -> Result<SmallVec<[Answer; 1]>> {
         if let [command] = commands {

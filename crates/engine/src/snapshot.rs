@@ -4,6 +4,7 @@ use crate::apply::{cells, hashes, keyed, keys, names, outbox, records, runs};
 use crate::catalog::Layers;
 use crate::core::Core;
 use crate::dead_names::DeadWalk;
+use crate::entry::Head;
 use crate::overlay::Overlay;
 use crate::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
 use crate::view::View;
@@ -86,7 +87,9 @@ impl Snapshot {
         most: (usize, usize),
     ) -> Result<keys::Names> {
         let (index, state) = (self.core.index(), &self.core.state);
-        let start = range.1.map(|after| crate::spaces::key(space, self.branch, after).to_vec());
+        // A walk whose start lies before its prefix begins at the prefix: nobody looked at what lies between.
+        let start = range.1.filter(|after| *after >= range.0);
+        let start = start.map(|after| crate::spaces::key(space, self.branch, after).to_vec());
         let at = (self.revision, self.now);
         let dead = DeadWalk::new(&index.dead_names, &state.trail, at, start);
         let nothing = Overlay::default();
@@ -111,6 +114,16 @@ impl Snapshot {
         self.check_reach(CELLS, command.key())?;
         self.check_reach(RECORDS, command.key())?;
         Ok(answer)
+    }
+
+    /// When an entry expires; nothing where there is none, or it does not.
+    pub fn expiry(&self, space: u8, name: &Name) -> Result<Option<Stamp>> {
+        let view = self.view();
+        let (key, hash) = view.key(space, name.as_bytes());
+        let live = |head: Head, _: &[u8]| Ok(head.expires.filter(|_| head.is_live(view.now)));
+        let found = view.find(&Overlay::default(), &key, hash, live)?;
+        self.check_reach(space, name)?;
+        Ok(found.and_then(|(expires, _)| expires))
     }
 
     /// What a record takes, in bytes; nothing where there is none.

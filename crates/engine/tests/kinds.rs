@@ -141,3 +141,22 @@ fn names_of_several_kinds_come_in_order_each_once() {
     assert_eq!(all, ["a", "b", "c", "d", "e"]);
     assert_eq!(moment.names(&both[1..], "c", None, 10).unwrap().names, ["c"]);
 }
+
+/// A walk that begins behind a key before its prefix has not looked at what lies between the two.
+#[test]
+fn dead_names_behind_a_prefix_hide_no_live_name_before_it() {
+    let db = Database::memory().unwrap();
+    let cells = db.cells();
+    for n in 0..300 {
+        cells.set(&format!("a{n:04}"), 1).unwrap();
+        cells.set(&format!("user:{n:04}"), 1).unwrap();
+    }
+    cells.set("m1", 1).unwrap();
+    for n in 0..300 {
+        cells.delete(&format!("a{n:04}")).unwrap();
+        cells.delete(&format!("user:{n:04}")).unwrap();
+    }
+    assert_eq!(cells.list("a", None, 10).unwrap().names, Vec::<String>::new());
+    assert_eq!(cells.list("user:", Some("a0200"), 10).unwrap().names, Vec::<String>::new());
+    assert_eq!(cells.list("", None, 10).unwrap().names, ["m1"]);
+}
