@@ -238,6 +238,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// The same number for all connections of a user, and another one for those of another.
+    pub fn owner(&self) -> usize {
+        Arc::as_ptr(self.user.as_ref().unwrap_or(&self.connection)) as usize
+    }
+
     /// The same connection, as this user's.
     pub fn of_user(&self, name: Option<&str>) -> Arc<Account> {
         Arc::new(Account {

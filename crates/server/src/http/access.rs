@@ -229,7 +229,7 @@ fn no_request() -> Refusal {
 }
 
 fn busy() -> Refusal {
-    let message = "too many are authenticating at the moment: try again later";
+    let message = "too many are authenticating at the moment: try again later, or raise security.attempts_waiting";
     Refusal::unavailable("Busy", message)
 }
 

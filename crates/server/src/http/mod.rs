@@ -101,6 +101,7 @@ struct Shared {
     hub: Hub,
     metrics: Metrics,
     bodies: Arc<Semaphore>,
+    bodies_of_users: UserSeats,
     slow_reads: Arc<Semaphore>,
     slow_reads_of_users: UserSeats,
     catching_up: CatchUp,
@@ -159,6 +160,7 @@ impl Http {
             hub: Hub::start(db.clone())?,
             metrics: Metrics::new(),
             bodies: seats(settings.bodies_limit_bytes / 1024),
+            bodies_of_users: UserSeats::new(&security, settings.bodies_limit_bytes / 1024),
             slow_reads: seats(settings.slow_reads),
             slow_reads_of_users: UserSeats::new(&security, settings.slow_reads),
             catching_up: CatchUp::start((settings.slow_reads / 2).min(processors / 2))?,
@@ -264,6 +266,10 @@ impl Http {
 
     fn metrics(&self) -> &Metrics {
         &self.shared.metrics
+    }
+
+    fn bodies_of_users(&self) -> &UserSeats {
+        &self.shared.bodies_of_users
     }
 
     fn bodies(&self) -> Arc<Semaphore> {

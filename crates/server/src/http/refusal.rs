@@ -113,14 +113,18 @@ impl Refusal {
 
     /// The body is larger than this face takes.
     pub fn too_large(limit_bytes: u64) -> Refusal {
-        let message = format!("the body is too large: {limit_bytes} bytes are the most here");
+        let message = format!(
+            "the body is too large: {limit_bytes} bytes are the most here; http.value_limit_bytes, \
+             http.transaction_limit_bytes and http.import_limit_bytes are the limits"
+        );
         let status = StatusCode::PAYLOAD_TOO_LARGE;
         Refusal::own(status, "BodyTooLarge", ErrorKind::TooLarge, message)
     }
 
     /// The body did not arrive in time.
     pub fn too_slow() -> Refusal {
-        let message = "the body did not arrive in time: send it without long pauses";
+        let message = "the body did not arrive in time: send it without long pauses; http.upload_limit_ms and \
+                       http.upload_pause_limit_ms are the limits";
         let status = StatusCode::REQUEST_TIMEOUT;
         Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
     }

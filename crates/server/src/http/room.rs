@@ -15,6 +15,8 @@ const STEP_BYTES: usize = 256 << 10;
 /// The room that a body has; it goes with this.
 #[derive(Default)]
 pub(crate) struct Room {
+    /// Its part of the room of its user, and of that of all.
+    own: Option<OwnedSemaphorePermit>,
     held: Option<OwnedSemaphorePermit>,
     /// Its bytes on the client's account.
     reserved: Option<Reservation>,
@@ -46,21 +48,68 @@ impl Room {
         reserved.resize(bytes).map_err(|exceeded| no_memory(&exceeded))?;
         // One that is larger than all there is has to be content with all there is.
         let kilobytes = bytes.min(app.settings().bodies_limit_bytes) / 1024;
-        let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let missing = u32::try_from(kilobytes.saturating_sub(held)).unwrap_or(u32::MAX);
+        let missing = kilobytes.saturating_sub(permits(&self.held));
         if missing == 0 {
             return Ok(());
         }
-        let more = tokio::time::timeout(limit, app.bodies().acquire_many_owned(missing)).await;
-        let Ok(Ok(more)) = more else { return Err(crowded()) };
-        match &mut self.held {
-            Some(held) => held.merge(more),
-            None => self.held = Some(more),
-        }
+        let of_users = app.bodies_of_users();
+        let own_missing = kilobytes.min(of_users.share()).saturating_sub(permits(&self.own));
+        let acquire = async {
+            let own = of_users.acquire_many(own_missing).await?;
+            let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+            let held = app.bodies().acquire_many_owned(missing).await;
+            Answered::Ok((own, held.map_err(|_| Refusal::lost())?))
+        };
+        let (own, held) = tokio::time::timeout(limit, acquire).await.map_err(|_| crowded())??;
+        own.into_iter().for_each(|own| add(&mut self.own, own));
+        add(&mut self.held, held);
         Ok(())
     }
 }
 
+fn permits(held: &Option<OwnedSemaphorePermit>) -> usize {
+    held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits)
+}
+
+fn add(held: &mut Option<OwnedSemaphorePermit>, more: OwnedSemaphorePermit) {
+    match held {
+        Some(held) => held.merge(more),
+        None => *held = Some(more),
+    }
+}
+
 fn crowded() -> Refusal {
-    Refusal::unavailable("Busy", "too many large requests at once: try later")
+    Refusal::unavailable(
+        "Busy",
+        "too many large requests at once: try later, or raise http.bodies_limit_bytes",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Settings;
+    use crate::http::shares::as_user;
+    use crate::security::Security;
+    use mainstay::Database;
+
+    /// Bodies that are announced and do not come take room as long as an upload may last.
+    #[tokio::test]
+    async fn a_user_with_many_bodies_leaves_room_to_others() {
+        const MIB: usize = 1 << 20;
+        let security = Security::of(&["greedy", "honest"]);
+        let [greedy, honest] = ["greedy", "honest"].map(|name| security.user(name));
+        let settings =
+            Settings { bodies_limit_bytes: 8 * MIB, upload_limit_ms: 20, ..Settings::default() };
+        let app = Http::secured(Database::memory().unwrap(), settings, security).unwrap();
+        let mut held = Vec::new();
+        while let Ok(room) = as_user(greedy.clone(), Room::of(&app, MIB)).await {
+            held.push(room);
+        }
+        assert_eq!(held.len(), 4);
+        assert!(as_user(honest.clone(), Room::of(&app, 4 * MIB)).await.is_ok());
+        assert!(as_user(honest, Room::of(&app, 5 * MIB)).await.is_err(), "there are 4 for all");
+        held.pop();
+        assert!(as_user(greedy, Room::of(&app, MIB)).await.is_ok());
+    }
 }

@@ -279,7 +279,8 @@ async fn tell_plain(stream: TcpStream) -> io::Result<()> {
 
 /// Answers whatever is asked with 503.
 async fn tell_full(stream: TcpStream) -> io::Result<()> {
-    let message = "there are as many connections as there may be: try later";
+    let message =
+        "there are as many connections as there may be: try later, or raise http.connections";
     let body = Refusal::unavailable("TooManyConnections", message).text();
     tell(stream, "503 Service Unavailable\r\nretry-after: 1", &body).await
 }

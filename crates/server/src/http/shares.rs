@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   slow read --> permit of the user: its share --> permit of all --> a blocking thread
-//!   catching up with the feed --> permit of those who catch up: half --> the same
+//!   catching up with the feed --> turn of the user --> a thread of low priority
 //! ```
 //!
 //! A semaphore is fair to those who wait for it and knows nothing of users: one user with a thousand requests
@@ -30,6 +30,7 @@ pub(super) async fn as_user<T>(user: Arc<User>, work: impl Future<Output = T>) -
 /// The seats of each user among bounded ones.
 pub(super) struct UserSeats {
     of_users: BTreeMap<String, Arc<Semaphore>>,
+    share: usize,
 }
 
 impl UserSeats {
@@ -38,16 +39,25 @@ impl UserSeats {
         let share = security.share_of(limit);
         let names = security.user_names().into_iter().filter(|_| share < limit);
         let seats = |name: &str| (name.to_owned(), Arc::new(Semaphore::new(share)));
-        UserSeats { of_users: names.map(seats).collect() }
+        UserSeats { of_users: names.map(seats).collect(), share }
+    }
+
+    /// The most seats that one user has.
+    pub fn share(&self) -> usize {
+        self.share
     }
 
     /// A seat of the user who asks, when there is one.
     pub async fn acquire(&self) -> Answered<Option<OwnedSemaphorePermit>> {
-        let seats = ASKING.try_with(|user| self.of_users.get(user.name()).cloned()).ok().flatten();
-        match seats {
-            Some(seats) => seats.acquire_owned().await.map(Some).map_err(|_| Refusal::lost()),
-            None => Ok(None),
-        }
+        self.acquire_many(1).await
+    }
+
+    /// So many seats of the user who asks, when there are as many; no more than its share.
+    pub async fn acquire_many(&self, seats: usize) -> Answered<Option<OwnedSemaphorePermit>> {
+        let own = ASKING.try_with(|user| self.of_users.get(user.name()).cloned()).ok().flatten();
+        let Some(own) = own else { return Ok(None) };
+        let seats = u32::try_from(seats.min(self.share)).unwrap_or(u32::MAX);
+        own.acquire_many_owned(seats).await.map(Some).map_err(|_| Refusal::lost())
     }
 }
 

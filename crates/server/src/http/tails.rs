@@ -97,6 +97,7 @@ impl Source for TailReader {
         for told in told {
             let id = told.seq.to_string();
             sending.event([("event", "appended"), ("id", &id), ("data", told.json().get())]);
+            sending.hold(told.held);
         }
         Ok(sending)
     }

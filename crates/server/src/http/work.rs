@@ -14,14 +14,16 @@ use super::access::Asking;
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use super::repeats::Expected;
+use crate::fair_queue::FairQueue;
+use crate::memory::Account;
 use crate::process;
 use crate::security::{Outcome, User, recorded};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread::JoinHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -81,23 +83,33 @@ fn submit(db: &Database, write: Write) {
 /// A part of the log that somebody has to read.
 type Piece = Box<dyn FnOnce() + Send>;
 
-/// Threads on which readers of feeds catch up. Others do not wait for the processor behind them: their priority is low.
+/// Threads on which readers of feeds catch up, user by user. Others do not wait for the processor behind them: their priority is low.
 pub(crate) struct CatchUp {
-    sender: Option<std_mpsc::Sender<Piece>>,
+    queue: Arc<CatchUpQueue>,
     threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct CatchUpQueue {
+    pieces: Mutex<WaitingPieces>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct WaitingPieces {
+    /// By the number of their user.
+    pieces: FairQueue<usize, Piece>,
+    is_over: bool,
 }
 
 impl CatchUp {
     pub fn start(threads: usize) -> std::io::Result<CatchUp> {
-        let (sender, receiver) = std_mpsc::channel::<Piece>();
-        let receiver = Arc::new(Mutex::new(receiver));
+        let queue = Arc::<CatchUpQueue>::default();
         let start = |_| {
-            let receiver = receiver.clone();
+            let queue = queue.clone();
             let run = move || {
                 process::lower_priority();
-                loop {
-                    let next = receiver.lock().recv();
-                    let Ok(piece) = next else { return };
+                while let Some(piece) = queue.next() {
                     // A panic is told on this thread; the reader sees its answer go.
                     let _ = catch_unwind(AssertUnwindSafe(piece));
                 }
@@ -105,19 +117,34 @@ impl CatchUp {
             std::thread::Builder::new().name("mainstay-http-catch-up".into()).spawn(run)
         };
         let threads = (0..threads.max(1)).map(start).collect::<std::io::Result<_>>()?;
-        Ok(CatchUp { sender: Some(sender), threads })
+        Ok(CatchUp { queue, threads })
     }
 
-    /// Runs it when those before it are done; as many wait as there are readers.
-    fn run(&self, piece: impl FnOnce() + Send + 'static) -> Answered<()> {
-        let sender = self.sender.as_ref().ok_or_else(Refusal::lost)?;
-        sender.send(Box::new(piece)).map_err(|_| Refusal::lost())
+    /// Runs it when it is the turn of its user.
+    fn run(&self, user: usize, piece: impl FnOnce() + Send + 'static) {
+        self.queue.pieces.lock().pieces.push(user, Box::new(piece));
+        self.queue.changed.notify_one();
+    }
+}
+
+impl CatchUpQueue {
+    /// Waits for the next piece; nothing at the end.
+    fn next(&self) -> Option<Piece> {
+        let mut waiting = self.pieces.lock();
+        while !waiting.is_over {
+            if let Some((_, piece)) = waiting.pieces.pop() {
+                return Some(piece);
+            }
+            self.changed.wait(&mut waiting);
+        }
+        None
     }
 }
 
 impl Drop for CatchUp {
     fn drop(&mut self) {
-        self.sender = None;
+        self.queue.pieces.lock().is_over = true;
+        self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
             // It has caught whatever panicked.
             let _ = thread.join();
@@ -200,15 +227,22 @@ impl Http {
         bounded(self.slow_reads(), own, work).await
     }
 
-    /// The same for a reader of the feed that is behind, on threads of their own.
+    /// The same for a reader of the feed that is behind, on threads of their own. What is read for a client that has left by then
+    /// is not begun.
     pub(crate) async fn catch_up<T: Send + 'static>(
         &self,
+        account: &Account,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
         let (work, _wanted) = while_wanted(work);
         let (answer, done) = oneshot::channel();
-        // Nobody waits for the answer where the client has left.
-        self.catching_up().run(move || drop(answer.send(work())))?;
+        let piece = move || {
+            if !answer.is_closed() {
+                // The client may leave while it is read.
+                let _ = answer.send(work());
+            }
+        };
+        self.catching_up().run(account.owner(), piece);
         done.await.map_err(|_| Refusal::lost())?
     }
 
@@ -260,4 +294,53 @@ async fn bounded<T: Send + 'static>(
         work()
     };
     tokio::task::spawn_blocking(run).await.map_err(|_| Refusal::lost())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Settings;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn users_take_turns_to_catch_up() {
+        let catch_up = CatchUp::start(1).unwrap();
+        let (let_go, gate) = channel::<()>();
+        let (began, begins) = channel();
+        catch_up.run(1, move || {
+            began.send(()).unwrap();
+            let _ = gate.recv();
+        });
+        begins.recv().unwrap();
+        let (done, order) = channel();
+        for user in [1, 1, 1, 2] {
+            let done = done.clone();
+            catch_up.run(user, move || done.send(user).unwrap());
+        }
+        drop((let_go, done));
+        let order: Vec<usize> = order.into_iter().collect();
+        assert!(order.iter().position(|user| *user == 2).unwrap() <= 1, "{order:?}");
+    }
+
+    #[test]
+    fn nothing_is_read_for_clients_that_have_left() {
+        let app = Http::new(Database::memory().unwrap(), Settings::default()).unwrap();
+        let account = app.memory().connect(None);
+        let (let_go, gate) = channel::<()>();
+        app.catching_up().run(0, move || {
+            let _ = gate.recv();
+        });
+        let (read, was_read) = channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let left = app.catch_up(&account, move || {
+                read.send(()).unwrap();
+                Ok(())
+            });
+            let limit = std::time::Duration::from_millis(10);
+            assert!(tokio::time::timeout(limit, left).await.is_err(), "it waits for its turn");
+        });
+        drop(let_go);
+        assert!(was_read.recv().is_err(), "the piece was dropped and not begun");
+    }
 }

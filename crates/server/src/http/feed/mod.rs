@@ -3,7 +3,7 @@
 //! ```text
 //!   log --one thread--> hub --+--channel--> reader (live) --> SSE or page
 //!                             +--channel--> reader (live)
-//!   log --a bounded slow read, piece by piece--> reader (behind) --caught up--> live
+//!   log --a thread of low priority, piece by piece--> reader (behind) --caught up--> live
 //! ```
 //!
 //! A reader that is up to date costs no thread and no reading of its own. One that comes from the past,

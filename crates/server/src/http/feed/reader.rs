@@ -46,7 +46,14 @@ impl Reader {
         let (ready, place) = (VecDeque::new(), Place::Nowhere);
         let (app, account) = (app.clone(), account(app));
         let mut reader = Reader { app, account, wanted, read: after, ready, place };
-        reader.read_piece().await?;
+        reader.app.db().check_open()?;
+        // Whoever is up to date waits for nobody who is behind.
+        let is_new = after >= reader.app.db().durable_revision();
+        let live = is_new.then(|| reader.join()).flatten();
+        match live {
+            Some(receiver) => reader.place = Place::Live(receiver),
+            None => reader.read_piece().await?,
+        }
         Ok(reader)
     }
 
@@ -114,17 +121,19 @@ impl Reader {
         let (db, wanted, after) = (self.app.db().clone(), self.wanted.clone(), self.read);
         let account = self.account.clone();
         let read = move || Piece::read(&db, feed, &wanted, after, &account);
-        let piece = self.app.catch_up(read).await?;
+        let piece = self.app.catch_up(&self.account, read).await?;
         self.ready.extend(piece.deliveries);
         self.read = piece.position;
-        let live = piece
-            .is_last
-            .then(|| self.app.hub().join(self.wanted.clone(), self.read, &self.account));
-        self.place = match live.flatten() {
+        let live = piece.is_last.then(|| self.join()).flatten();
+        self.place = match live {
             Some(receiver) => Place::Live(receiver),
             None => Place::Behind(piece.feed),
         };
         Ok(())
+    }
+
+    fn join(&self) -> Option<mpsc::Receiver<Delivery>> {
+        self.app.hub().join(self.wanted.clone(), self.read, &self.account)
     }
 }
 

@@ -109,6 +109,11 @@ impl Sending {
             let id = (place == last).then_some(("id", id.as_str()));
             self.event([("event", change.kind), ("data", change.text.get())].into_iter().chain(id));
         }
+        self.hold(held);
+    }
+
+    /// Counts the memory of what was added until it is sent.
+    pub fn hold(&mut self, held: Held) {
         self.held.push(held);
     }
 
@@ -280,6 +285,6 @@ impl<S: Source> Pump<S> {
 }
 
 fn slow() -> Refusal {
-    let message = "the reader took nothing for too long: come back with the last id";
+    let message = "the reader took nothing for longer than http.feed_stall_limit_ms: come back with the last id";
     Error::new(Code::TimedOut, message).into()
 }

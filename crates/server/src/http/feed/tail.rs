@@ -11,22 +11,25 @@
 
 use super::Wanted;
 use super::change::Change;
-use super::hub::Delivery;
+use super::hub::{Delivery, Held};
 use crate::http::Http;
-use crate::http::answers::account;
+use crate::http::answers::{account, no_memory};
 use crate::http::extract::runs_of;
 use crate::http::forms::{Raw, shown_event};
 use crate::http::refusal::Answered;
 use crate::memory::Account;
-use mainstay::{CanonicalEvent, Contract, MAIN, Name, Result};
+use mainstay::{CanonicalEvent, Contract, MAIN, Name};
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How many events are fetched in one go.
+/// The most events that are fetched in one go, and how many at first.
 const PIECE_EVENTS: usize = 1_000;
+const FIRST_EVENTS: usize = 16;
+/// About how many bytes they may have together.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// One client's place in a run.
 pub(crate) struct TailReader {
@@ -37,6 +40,8 @@ pub(crate) struct TailReader {
     branch: Option<String>,
     /// The last event that was given.
     after: u64,
+    /// How many events are fetched in one go: as many as fit if they are like those before.
+    piece_events: usize,
     /// Where later events are brought.
     live: Option<mpsc::Receiver<Delivery>>,
     /// Whether there may be events that nobody brings.
@@ -48,6 +53,8 @@ pub(crate) struct TailReader {
 pub(crate) struct Told {
     pub seq: u64,
     text: Text,
+    /// The memory that it is held in.
+    pub held: Held,
 }
 
 enum Text {
@@ -93,7 +100,9 @@ impl TailReader {
         runs_of(app.db(), branch.as_deref())?;
         let account = account(app);
         let (app, _counted) = (app.clone(), Counted::new(&app.metrics().tails));
-        Ok(TailReader { app, account, run, branch, after, live: None, behind: true, _counted })
+        let piece_events = FIRST_EVENTS;
+        let (live, behind) = (None, true);
+        Ok(TailReader { app, account, run, branch, after, piece_events, live, behind, _counted })
     }
 
     /// The last event that was given.
@@ -105,7 +114,7 @@ impl TailReader {
     pub async fn next(&mut self, limit: usize, quiet: Duration) -> Answered<Vec<Told>> {
         loop {
             if self.behind {
-                let told = self.fetch(limit.min(PIECE_EVENTS)).await?;
+                let told = self.fetch(limit.min(self.piece_events)).await?;
                 if !told.is_empty() {
                     return Ok(told);
                 }
@@ -137,7 +146,8 @@ impl TailReader {
             match change.appended() {
                 Some(seq) if seq == self.after + 1 => {
                     self.after = seq;
-                    told.push(Told { seq, text: Text::Shared(change.clone()) });
+                    let text = Text::Shared(change.clone());
+                    told.push(Told { seq, text, held: Held::default() });
                 }
                 Some(seq) if seq > self.after => {
                     self.behind = true;
@@ -159,12 +169,18 @@ impl TailReader {
         }
         let (db, branch) = (self.app.db().clone(), self.branch.clone());
         let (run, after) = (self.run.clone(), self.after);
+        let account = self.account.clone();
         let read = move || {
             let mut tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
-            Ok(tail.next(limit, Duration::ZERO)?.iter().map(own).collect::<Result<Vec<_>>>()?)
+            let events = tail.next(limit, Duration::ZERO)?;
+            events.iter().map(|event| own(event, &account)).collect::<Answered<Vec<_>>>()
         };
-        let told = self.app.catch_up(read).await?;
+        let told = self.app.catch_up(&self.account, read).await?;
         self.after = told.last().map_or(self.after, |last| last.seq);
+        let bytes: usize = told.iter().map(|told| told.json().get().len()).sum();
+        if let Some(event_bytes) = bytes.checked_div(told.len()) {
+            self.piece_events = (PIECE_BYTES / event_bytes.max(1)).clamp(1, PIECE_EVENTS);
+        }
         Ok(told)
     }
 
@@ -188,6 +204,37 @@ impl TailReader {
     }
 }
 
-fn own(event: &CanonicalEvent) -> Result<Told> {
-    Ok(Told { seq: event.run_seq, text: Text::Own(shown_event(event)?) })
+fn own(event: &CanonicalEvent, account: &Arc<Account>) -> Answered<Told> {
+    let text = shown_event(event)?;
+    let held = Held::reserve(account, text.get().len());
+    let held = held.map_err(|exceeded| no_memory(&exceeded))?;
+    Ok(Told { seq: event.run_seq, text: Text::Own(text), held })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Settings;
+    use mainstay::{Database, NewEvent};
+
+    /// The JSON of what is fetched waits for a reader who may never read it.
+    #[tokio::test]
+    async fn large_events_are_fetched_a_few_at_a_time() {
+        let db = Database::memory().unwrap();
+        for n in 0..40 {
+            let key = Some(n.to_string());
+            let event = NewEvent { idempotency_key: key, ..NewEvent::new("r", "Noted") };
+            db.runs().append(event.value("x".repeat(100 << 10))).unwrap();
+        }
+        let app = Http::new(db, Settings::default()).unwrap();
+        let run = Name::new("r").unwrap();
+        let mut tail = TailReader::open(&app, run, None, 0).await.unwrap();
+        let (mut seen, mut most) = (tail.next(1_000, Duration::ZERO).await.unwrap().len(), 0);
+        assert_eq!(seen, FIRST_EVENTS);
+        while seen < 40 {
+            let told = tail.next(1_000, Duration::ZERO).await.unwrap();
+            (seen, most) = (seen + told.len(), most.max(told.len()));
+        }
+        assert_eq!(most, 2, "as many as have 256 KiB together");
+    }
 }
