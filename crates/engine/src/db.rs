@@ -453,6 +453,23 @@ impl Database {
         }
     }
 
+    /// Refuses where the database was closed; of a served one that is not known here.
+    pub fn check_open(&self) -> Result<()> {
+        match &self.place {
+            Place::Here(core) => core.check_open(),
+            Place::There(_) => Ok(()),
+        }
+    }
+
+    /// Whether a transaction that is submitted now may wait for others, even where it does not wait for the disk. One of a served
+    /// database always may.
+    pub fn is_busy(&self) -> bool {
+        match &self.place {
+            Place::Here(core) => core.sequencer.is_busy(),
+            Place::There(_) => true,
+        }
+    }
+
     /// By how many microseconds stamps are ahead of the wall clock, negative when they are behind; 0 while they are no more than a
     /// minute apart, and of a served database. Moments that something expires at are moved by it when they are written.
     pub fn wall_offset_us(&self) -> i64 {

@@ -93,3 +93,34 @@ fn whoever_leaves_meanwhile_is_paid_to_nobody() {
     assert_eq!(next.line("SET c 1"), r"+OK\r\n");
     assert_eq!(next.line("GET a"), r"$3\r\nnew\r\n");
 }
+
+/// Somebody holds the writer; who does not wait for the disk waits for them, but not on the event loop.
+#[test]
+fn a_read_is_answered_while_a_write_in_memory_waits_for_the_writer() {
+    let settings = Settings { loops: 1, ..Settings::default() };
+    let ours = Ours::budgeted(settings, Options::new(), memory::Settings::default());
+    let (mut writer, mut reader) = (ours.client(), ours.client());
+    assert_eq!(writer.line("DURABILITY MEMORY"), r"+OK\r\n");
+    assert_eq!(writer.line("SET a old"), r"+OK\r\n");
+    let (held, holds) = std::sync::mpsc::channel();
+    let (let_go, gate) = std::sync::mpsc::channel::<()>();
+    let main = ours.db.branch("main").unwrap();
+    let holder = std::thread::spawn(move || {
+        let hold = |_: &mut mainstay::Interactive| {
+            held.send(()).unwrap();
+            // It ends when the other side is gone.
+            let _ = gate.recv();
+            Ok(())
+        };
+        main.transaction_alone(Vec::new(), hold).map(drop)
+    });
+    holds.recv().unwrap();
+    writer.send_bytes(&encode(&["SET", "a", "new"]));
+    for _ in 0..100 {
+        assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
+    }
+    drop(let_go);
+    holder.join().unwrap().unwrap();
+    assert_eq!(writer.receive(), r"+OK\r\n");
+    assert_eq!(reader.line("GET a"), r"$3\r\nnew\r\n");
+}

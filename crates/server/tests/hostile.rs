@@ -51,6 +51,17 @@ fn the_counts_of_one_exec_have_a_budget() {
     assert!(said(&mut session, &["TXN.ROLLBACK"]).contains("OK"), "it came back from the worker");
 }
 
+/// More keys than can be watched are refused before one of them is looked at.
+#[test]
+fn too_many_watched_keys_are_refused() {
+    let mut session = session(Options::new());
+    said(&mut session, &["SET", "k", "1"]);
+    let many: Vec<&str> = std::iter::once("WATCH").chain(std::iter::repeat_n("k", 6_000)).collect();
+    assert!(said(&mut session, &many).contains("TOOLARGE"));
+    assert!(said(&mut session, &many[..5_001]).contains("OK"));
+    assert!(said(&mut session, &["WATCH", "k"]).contains("TOOLARGE"), "together they are too many");
+}
+
 /// Requests of many words and transactions of many commands go to a worker, with the state of their connection, in order.
 #[test]
 fn long_requests_are_answered_in_their_place() {

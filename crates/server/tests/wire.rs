@@ -319,7 +319,10 @@ fn more_connections_than_allowed_are_told_so() {
     let (mut one, mut two) = (ours.client(), ours.client());
     assert_eq!((one.line("PING"), two.line("PING")), (r"+PONG\r\n".into(), r"+PONG\r\n".into()));
     let mut three = ours.client();
-    assert_eq!(three.receive(), r"-ERR max number of clients reached\r\n");
+    assert_eq!(
+        three.receive(),
+        r"-ERR max number of clients reached: resp.connections is the limit\r\n"
+    );
     assert!(three.is_closed());
 }
 

@@ -443,6 +443,11 @@ impl Sequencer {
         (sealed as f64 / SEALED_LIMIT as f64).min(1.0)
     }
 
+    /// Whether somebody else is being executed or waits for it, or there is no room: who submits now may wait.
+    pub fn is_busy(&self) -> bool {
+        self.has_queued() || self.is_full() || self.exec.try_lock().is_none()
+    }
+
     fn has_full_buffers(&self) -> bool {
         self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
     }

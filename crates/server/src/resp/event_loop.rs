@@ -310,7 +310,9 @@ impl Loop {
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
-                    connection.close(&Reply::error("NOAUTH Authentication took too long."));
+                    let message =
+                        "NOAUTH Authentication took too long: security.login_limit_ms is the limit";
+                    connection.close(&Reply::error(message));
                     self.list(place);
                 }
             }
@@ -533,6 +535,7 @@ impl Loop {
             return;
         }
         let before_us = self.seen_us.max(self.began_us);
+        let was_known = connection.session.user.is_some();
         let wish = connection.take_requests(slice_us, &mut self.buffer, &mut self.batch);
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(before_us);
@@ -545,6 +548,10 @@ impl Loop {
                 self.owed.began_us = self.began_us;
             }
             self.owed.connections.push((place, connection.session.id));
+        }
+        // Whoever said RESET is a stranger again, and counts as nobody's connection.
+        if was_known && connection.session.user.is_none() {
+            self.limit_login(place, id);
         }
         if let Some(wish) = wish {
             self.grant(place, wish);
@@ -571,11 +578,12 @@ impl Loop {
         self.pay(owed, receipts);
     }
 
-    /// Whether somebody could ask for something while the batch waits for the disk.
+    /// Whether somebody could ask for something while the batch waits for the disk or for other writers.
     fn others_may_read(&self, batch: &[Transaction], owed: &BatchWaiters) -> bool {
         let usual = self.shared.settings.durability;
         let waits = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
-        self.connections.len() > owed.connections.len() && batch.iter().any(waits)
+        self.connections.len() > owed.connections.len()
+            && (batch.iter().any(waits) || self.shared.db.is_busy())
     }
 
     /// Pays those who waited for a batch, from its receipts, and sends it.
@@ -686,6 +694,7 @@ impl Loop {
 fn refuse(mut socket: TcpStream, tls: bool) {
     use std::io::Write;
     if !tls {
-        let _ = socket.write(b"-ERR max number of clients reached\r\n");
+        let _ =
+            socket.write(b"-ERR max number of clients reached: resp.connections is the limit\r\n");
     }
 }

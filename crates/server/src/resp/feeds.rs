@@ -89,6 +89,8 @@ pub struct Reading {
     held: Option<Reservation>,
     /// The log goes on behind what was looked through.
     more: bool,
+    /// It was looked through up to its end.
+    at_end: bool,
     _seat: FeedSeat,
     /// By how many holders of this one a connection counts what it watches.
     _counted: Option<Arc<()>>,
@@ -113,6 +115,7 @@ impl Reading {
             found_bytes: 0,
             held: None,
             more: false,
+            at_end: false,
             _seat: seat,
             _counted: None,
         }
@@ -171,7 +174,7 @@ impl Reading {
     /// revision misses nothing.
     fn look_through(&mut self, mut bytes: usize) -> mainstay::Result<()> {
         let mut last = self.found.last().map_or(0, |event| event.revision);
-        self.more = false;
+        (self.more, self.at_end) = (false, false);
         while self.wants_more() || self.feed.position() < last {
             match self.feed.glance(&mut bytes)? {
                 Glance::Event(event) if self.hides(&event) => {}
@@ -179,7 +182,10 @@ impl Reading {
                     last = event.revision;
                     self.keep(event)?;
                 }
-                Glance::End => break,
+                Glance::End => {
+                    self.at_end = true;
+                    break;
+                }
                 Glance::More => {
                     self.more = true;
                     break;
@@ -309,6 +315,11 @@ impl Awaited {
     /// Whether there is more to be looked through, and nothing to be waited for.
     pub fn is_at_it(&self) -> bool {
         matches!(self, Awaited::Changes(reading) if reading.more)
+    }
+
+    /// Whether the log goes on, be it that it was not looked through or that enough was found: the lagging thread goes on there.
+    fn lags(&self) -> bool {
+        matches!(self, Awaited::Changes(reading) if !reading.at_end)
     }
 
     fn goes_on(&self) -> bool {
@@ -503,7 +514,7 @@ impl Waiting {
             return None;
         }
         let reply = look(awaited);
-        self.live = !awaited.is_at_it();
+        self.live = !awaited.lags();
         let Some(reply) = reply else { return Some(self) };
         let failed = reply.is_error();
         tell(reply);
@@ -557,11 +568,23 @@ mod tests {
             until: Until,
             then: impl Fn() + Send + 'static,
         ) -> Receiver<String> {
+            self.reader_of(100, key, after, until, then)
+        }
+
+        /// The same with so many changes at once.
+        fn reader_of(
+            &self,
+            limit: usize,
+            key: &str,
+            after: Revision,
+            until: Until,
+            then: impl Fn() + Send + 'static,
+        ) -> Receiver<String> {
             let filter = Filter { key: Some(key.to_owned()), ..Filter::default() };
             let feed = self.shared.db.watch(filter, after).unwrap();
             let user = self.shared.security.stranger();
             let seat = self.shared.feed_seat(user.as_ref()).unwrap();
-            let reading = Reading::new(feed, 100, until, KEYS, seat).told_to(user);
+            let reading = Reading::new(feed, limit, until, KEYS, seat).told_to(user);
             let (sender, receiver) = channel();
             let tell = Box::new(move |reply: Reply| {
                 let _ = sender.send(format!("{reply:?}"));
@@ -585,6 +608,30 @@ mod tests {
         };
         let behind = world.reader("last", 0, Until::Gone, hold);
         assert_eq!(behind.recv_timeout(PATIENCE).unwrap(), told("last"), "it is held from here on");
+        let live = world.reader("new", world.shared.db.revision(), Until::Gone, || {});
+        world.shared.db.cells().set("new", 1).unwrap();
+        let reply = live.recv_timeout(PATIENCE / 2);
+        drop(let_go);
+        assert_eq!(reply.unwrap(), told("new"));
+    }
+
+    /// Somebody who was told as many changes as fit is behind as long as there are more.
+    #[test]
+    fn who_is_told_a_few_of_many_changes_is_not_up_to_date() {
+        let world = World::new();
+        let (let_go, gate) = channel::<()>();
+        let gate = parking_lot::Mutex::new((0, gate));
+        let hold_the_second = move || {
+            let mut gate = gate.lock();
+            gate.0 += 1;
+            if gate.0 == 2 {
+                let _ = gate.1.recv_timeout(PATIENCE);
+            }
+        };
+        let behind = world.reader_of(1, "old", 0, Until::Gone, hold_the_second);
+        for _ in 0..2 {
+            assert_eq!(behind.recv_timeout(PATIENCE).unwrap(), told("old"));
+        }
         let live = world.reader("new", world.shared.db.revision(), Until::Gone, || {});
         world.shared.db.cells().set("new", 1).unwrap();
         let reply = live.recv_timeout(PATIENCE / 2);

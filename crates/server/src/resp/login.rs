@@ -77,7 +77,8 @@ impl Session {
                  security.failures_per_user_and_address and security.failures_per_address are the limits"
             ))),
             Verdict::Busy => Handled::Reply(Reply::error(
-                "UNAVAILABLE too many are authenticating at the moment: try again later",
+                "UNAVAILABLE too many are authenticating at the moment: try again later, or raise \
+                 security.attempts_waiting",
             )),
         }
     }

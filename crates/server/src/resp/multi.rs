@@ -9,7 +9,7 @@ use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Asker, Run, Spec};
 use crate::jobs::Order;
-use crate::security::{Denied, User};
+use crate::security::{Denied, Outcome, User, recorded};
 use mainstay::limits::{
     ANSWERS_LIMIT_BYTES, LONG_COMMANDS, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS,
 };
@@ -238,13 +238,21 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
     }
 }
 
-/// A transaction in the next batch, or, if it is long, off the event loop.
+/// A transaction in the next batch, or, if it is long or to be recorded, off the event loop.
 pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
-    if !transaction.is_long() {
+    let (security, db) = (session.shared.security.clone(), session.shared.db.clone());
+    let user = session.user.as_deref();
+    let entries = user.map(|user| recorded(security.audit(), user, &session.peer, &transaction));
+    let entries = entries.unwrap_or_default();
+    if !transaction.is_long() && entries.is_empty() {
         return Handled::Run(Box::new(transaction), owed);
     }
-    let db = session.shared.db.clone();
-    Handled::Slow(Box::new(move || owed.reply(db.execute(transaction))))
+    Handled::Slow(Box::new(move || {
+        let receipt = db.execute(transaction);
+        let outcome = if receipt.is_ok() { Outcome::Done } else { Outcome::Failed };
+        entries.iter().for_each(|entry| security.audit().record(entry, outcome));
+        owed.reply(receipt)
+    }))
 }
 
 /// Does what was queued as one transaction, and once, however often it is queued and sent.

@@ -96,7 +96,7 @@ fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handle
 fn run(session: &Session, plan: Plan, request: SessionRequest, pending: Pending) -> Handled {
     let takes_a_while = plan.takes_a_while();
     let (transaction, promise) = plan.put_into(session.transaction());
-    match (takes_a_while, pending) {
+    match (takes_a_while || transaction.is_long(), pending) {
         (_, Pending::Full) => Handled::NotYet,
         (false, _) => handled(transaction, request, Owed::Plan(promise.once())),
         (true, Pending::Nothing) => elsewhere(session, transaction, request, promise),

@@ -42,9 +42,14 @@ impl Session {
     }
 }
 
+/// Whether somebody was refused for want of a right.
+pub fn is_denial(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(text) if text.starts_with("NOPERM"))
+}
+
 fn outcome(reply: &Reply) -> Outcome {
     match reply {
-        Reply::Error(text) if text.starts_with("NOPERM") => Outcome::Denied,
+        reply if is_denial(reply) => Outcome::Denied,
         Reply::Error(_) => Outcome::Failed,
         _ => Outcome::Done,
     }

@@ -137,10 +137,15 @@ impl Parser {
             Some(other) => return malformed(format!("expected '$', got '{}'", printable(*other))),
         }
         let Some((length, start)) = number(input, self.at + 1, "bulk")? else { return Ok(None) };
-        let length = usize::try_from(length).ok().filter(|&length| length <= limits.word_bytes);
-        let Some(length) = length else { return malformed("invalid bulk length") };
+        let Ok(length) = usize::try_from(length) else { return malformed("invalid bulk length") };
+        if length > limits.word_bytes {
+            return malformed("invalid bulk length: resp.request.word_bytes is the limit");
+        }
         if start + length > limits.request_bytes {
-            return malformed(format!("a request has at most {} bytes", limits.request_bytes));
+            let limit_bytes = limits.request_bytes;
+            return malformed(format!(
+                "a request has at most {limit_bytes} bytes: resp.request.request_bytes is the limit"
+            ));
         }
         let end = start + length;
         match input.get(end..end + 2) {
@@ -167,7 +172,7 @@ fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
     match count <= limits.words {
         true => Ok(count),
-        false => malformed("invalid multibulk length"),
+        false => malformed("invalid multibulk length: resp.request.words is the limit"),
     }
 }
 
@@ -204,15 +209,17 @@ pub fn whole(text: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
+const TOO_BIG_LINE: &str = "too big inline request: resp.request.line_bytes is the limit";
+
 fn line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
         return match input.len() > limits.line_bytes {
-            true => malformed("too big inline request"),
+            true => malformed(TOO_BIG_LINE),
             false => Ok(Parsed::Incomplete),
         };
     };
     if end > limits.line_bytes {
-        return malformed("too big inline request");
+        return malformed(TOO_BIG_LINE);
     }
     let text = input[..end].strip_suffix(b"\r").unwrap_or(&input[..end]);
     match split(text) {
@@ -275,10 +282,10 @@ mod tests {
     fn what_is_malformed_is_said_in_the_words_of_redis() {
         let cases: [(&[u8], &str); 8] = [
             (b"*x\r\n", "invalid multibulk length"),
-            (b"*1000000000\r\n", "invalid multibulk length"),
+            (b"*1000000000\r\n", "invalid multibulk length: resp.request.words is the limit"),
             (b"*1\r\n:1\r\n", "expected '$', got ':'"),
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
-            (b"*1\r\n$1000000000\r\n", "invalid bulk length"),
+            (b"*1\r\n$1000000000\r\n", "invalid bulk length: resp.request.word_bytes is the limit"),
             (b"*1\r\n$1\r\nabc", "a word does not end where its length says"),
             (b"*11111111111111111111111111", "too big multibulk count string"),
             (b"set a \"b\r\n", "unbalanced quotes in request"),
@@ -287,7 +294,7 @@ mod tests {
             assert_eq!(parse(input), malformed(message), "{}", input.escape_ascii());
         }
         let endless = vec![b'a'; LIMITS.line_bytes + 1];
-        assert_eq!(parse(&endless), malformed("too big inline request"));
+        assert_eq!(parse(&endless), malformed(TOO_BIG_LINE));
     }
 
     #[test]

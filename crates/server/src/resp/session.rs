@@ -17,6 +17,7 @@ use super::login::Login;
 use super::multi::{Exec, Multi};
 use super::once::Once;
 use super::plan::{Plan, Promise};
+use super::record;
 use super::reply::{Protocol, Reply};
 use super::request::{Limits, Parsed, Parser};
 use super::rights;
@@ -282,7 +283,11 @@ impl Session {
             }
         };
         if self.multi.is_some() && !spec.passes_multi() {
-            return Handled::Reply(self.queue(spec, words));
+            let reply = self.queue(spec, words);
+            if record::is_denial(&reply) {
+                self.record(spec, words, &reply);
+            }
+            return Handled::Reply(reply);
         }
         let handled = match spec.allow(user, words) {
             Ok(()) => self.run(spec, words, pending),

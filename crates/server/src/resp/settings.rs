@@ -27,7 +27,7 @@ settings! {
         pub output_bytes: usize = 256 << 20, 64 << 10..=64 * GIB;
         /// The most bytes that all connections together hold of requests that are incomplete and of
         /// replies that are unsent; whoever needs more then is disconnected.
-        pub held_bytes: usize = 1 << 30, 64 << 10..=1024 * GIB;
+        pub held_bytes: usize = 2 << 30, 64 << 10..=1024 * GIB;
         /// The longest time that a client may take next to nothing of its replies.
         pub write_limit_ms: u64 = 30_000, 1..=3_600_000;
         /// The longest time from the first byte of a request to its last.

@@ -99,7 +99,10 @@ impl LoginBackoff {
         for (key, limit) in [(pair, self.failures_per_user), (address, self.failures_per_address)] {
             make_room(&mut counts, &key, now_us);
             let count = counts.entry(key).or_default();
-            count.failures = count.failures.saturating_add(1);
+            // Whoever guesses no more often than the longest wait allows adds nothing up: behind one address there may be many.
+            let forgiven = now_us.saturating_sub(count.last_us) / self.wait_limit_us.max(1);
+            let forgiven = u32::try_from(forgiven).unwrap_or(u32::MAX);
+            count.failures = count.failures.saturating_sub(forgiven).saturating_add(1);
             count.last_us = now_us;
             count.waits_until_us = now_us + self.wait_after(count.failures, limit);
         }
@@ -215,6 +218,17 @@ mod tests {
         (0..8).for_each(|name| backoff.failed(&name.to_string(), "10.0.0.7:1000"));
         assert!(backoff.wait_ms("new", "10.0.0.7:1000").is_some());
         assert_eq!(backoff.wait_ms("new", "10.0.0.8:1000"), None);
+    }
+
+    /// Somebody behind the same address who guesses now and then keeps nobody out.
+    #[test]
+    fn failures_far_apart_do_not_add_up() {
+        let (backoff, clock) = backoff();
+        for name in 0..100 {
+            backoff.failed(&name.to_string(), "10.0.0.7:1000");
+            assert_eq!(backoff.wait_ms("honest", "10.0.0.7:1000"), None, "{name}");
+            clock.advance(Duration::from_secs(5));
+        }
     }
 
     #[test]

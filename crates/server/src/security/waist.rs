@@ -198,7 +198,8 @@ impl User {
             }
             // The number that it answers tells what was there.
             KeyCommand::Clear { .. } => {
-                let rights = [READ, WRITE, READ_RECORDS, WRITE_RECORDS];
+                let admin = Right::write(Area::Admin);
+                let rights = [READ, WRITE, READ_RECORDS, WRITE_RECORDS, admin];
                 rights.iter().try_for_each(|right| self.may(*right))?;
                 self.may_touch_everything()
             }
@@ -395,6 +396,7 @@ pub fn administrative(command: &Command) -> Option<(&'static str, Vec<String>)> 
         }
         Command::Index(command) => Some(("rec.index", of_indexes(command))),
         Command::System(SystemCommand::Sweep { .. }) => Some(("sweep", Vec::new())),
+        Command::Key(KeyCommand::Clear { .. }) => Some(("flushdb", Vec::new())),
         _ => None,
     }
 }

@@ -184,12 +184,13 @@ fn the_limits_of_the_server_are_those_of_the_file() {
     let held: Vec<_> = (0..3).map(|_| served.ask("PING")).collect();
     assert!(held.iter().all(|(_, said)| said == "+PONG\r\n"), "{held:?}");
     let (_, fourth) = served.ask("PING");
-    assert_eq!(fourth, "-ERR max number of clients reached\r\n");
+    assert_eq!(fourth, "-ERR max number of clients reached: resp.connections is the limit\r\n");
     drop(held);
     let said = served.ask_until_seated("CONFIG GET append*");
     assert!(said.contains("everysec"), "{said}");
     let long = served.ask_until_seated(&format!("PING {}", "x".repeat(100)));
-    assert_eq!(long, "-ERR Protocol error: too big inline request\r\n");
+    let expected = "too big inline request: resp.request.line_bytes is the limit";
+    assert_eq!(long, format!("-ERR Protocol error: {expected}\r\n"));
     assert!(program.path("here").join("DATABASE").exists());
 }
 

@@ -54,6 +54,7 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
     }
     client.line("MULTI");
     client.line("CONFIG GET save");
+    client.line("FLUSHDB");
     client.line("EXEC");
     client.call(&["AUTH", "app", PASSWORD]);
     client.line("FLUSHDB");
@@ -61,6 +62,9 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
     client.line("ACL USERS");
     client.line("SESSION.DO app:s 1 LOWEST 1 BRANCH.FORK app:x");
     client.line("GET other");
+    client.line("MULTI");
+    client.line("FLUSHDB");
+    client.line("DISCARD");
     let wanted = [
         "default auth  wrong",
         "- auth  wrong",
@@ -83,11 +87,13 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "default branch.fork once,main done",
         "default branch.fork once,main failed",
         "default config main done",
+        "default flushdb  done",
         "app auth  done",
         "app flushdb main denied",
         "app slowlog RESET,main done",
         "app acl USERS,main done",
         "app branch.fork app:x,main denied",
+        "app flushdb main denied",
     ];
     assert_eq!(lines(&world), wanted);
     for secret in ["hunter", "secret-value", PASSWORD] {

@@ -54,10 +54,27 @@ fn a_stranger_has_to_authenticate_in_time_and_a_user_may_be_silent() {
     let mut slow = world.stranger();
     slow.send_bytes(b"*2\r\n$4\r\nAUTH\r\n");
     for stranger in [&mut silent, &mut slow] {
-        assert_eq!(stranger.receive(), r"-NOAUTH Authentication took too long.\r\n");
+        assert_eq!(
+            stranger.receive(),
+            r"-NOAUTH Authentication took too long: security.login_limit_ms is the limit\r\n"
+        );
         assert_eq!(stranger.receive_or_end(), None);
     }
     assert_eq!(user.line("PING"), r"+PONG\r\n");
+}
+
+/// A stranger counts as nobody's connection, so nobody may stay one.
+#[test]
+fn whoever_says_reset_has_to_authenticate_in_time_again() {
+    let world = World::with(|settings| settings.login_limit_ms = 300);
+    let mut user = world.client("default");
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert_eq!(user.line("RESET"), r"+RESET\r\n");
+    assert_eq!(
+        user.receive(),
+        r"-NOAUTH Authentication took too long: security.login_limit_ms is the limit\r\n"
+    );
+    assert_eq!(user.receive_or_end(), None);
 }
 
 fn slow_user() -> UserSettings {

@@ -1,13 +1,12 @@
 //! Several commands at once: `MULTI`, `EXEC`, `WATCH`, and `TXN.*`.
 
-use super::keys;
 use crate::resp::multi;
 use crate::resp::reply::{OK, Reply};
 use crate::resp::rights::{Needs, READ, Reach};
 use crate::resp::session::{Call, Handled, Owed};
 use crate::resp::table::{Group, Run, Spec};
 use mainstay::limits::GUARD_LIMIT;
-use mainstay::{Command, Contract, Guard};
+use mainstay::{Contract, Guard};
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
@@ -43,11 +42,13 @@ fn watch(call: &mut Call<'_>) -> Handled {
     if call.session.multi.is_some() {
         return Handled::Reply(Reply::error("ERR WATCH inside MULTI is not allowed"));
     }
-    Handled::Reply(match watched(call) {
-        Ok(guards) if call.session.watched.len() + guards.len() > GUARD_LIMIT => {
-            let keys = GUARD_LIMIT / call.kinds().len().max(1);
-            Reply::error(format!("TOOLARGE {keys} keys are the most that can be watched"))
-        }
+    let kinds = call.kinds();
+    let most = GUARD_LIMIT / kinds.len().max(1);
+    if call.session.watched.len() + (call.words.len() - 1) * kinds.len() > GUARD_LIMIT {
+        let message = format!("TOOLARGE {most} keys are the most that can be watched");
+        return Handled::Reply(Reply::error(message));
+    }
+    Handled::Reply(match watched(call, &kinds) {
         Ok(guards) => {
             call.session.watched.extend(guards);
             OK
@@ -57,21 +58,15 @@ fn watch(call: &mut Call<'_>) -> Handled {
 }
 
 /// The keys as they are now, whatever they hold, all as of one revision.
-fn watched(call: &Call<'_>) -> Result<Vec<Guard>, Reply> {
-    let (moment, kinds) = (call.moment()?, call.kinds());
+fn watched(call: &Call<'_>, kinds: &[Contract]) -> Result<Vec<Guard>, Reply> {
+    let moment = call.moment()?;
     let since = moment.revision();
     let mut guards = Vec::with_capacity(kinds.len() * (call.words.len() - 1));
     for word in &call.words[1..] {
         let name = crate::resp::arguments::name(word)?;
-        for command in keys::lookup(name.clone()) {
-            let contract = match command {
-                Command::Record(_) => Contract::Records,
-                _ => Contract::Cells,
-            };
-            if kinds.contains(&contract) {
-                let expires = keys::expiry_of(&moment.answer(&command)?).flatten();
-                guards.push(Guard::Unchanged { contract, name: name.clone(), since, expires });
-            }
+        for &contract in kinds {
+            let expires = moment.expiry(contract, &name)?;
+            guards.push(Guard::Unchanged { contract, name: name.clone(), since, expires });
         }
     }
     Ok(guards)
