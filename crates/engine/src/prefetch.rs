@@ -335,12 +335,18 @@ impl Prefetched {
             (position, Read { answer: Mutex::new(Some(answer)), stretches, expires })
         });
         let reads = reads.collect();
-        let (branch, revision) = (snapshot.branch, snapshot.revision);
-        Prefetched { branch, revision, written: BTreeSet::new(), bounds, reads, failed }
+        Prefetched {
+            branch: snapshot.branch,
+            revision: snapshot.revision,
+            written: BTreeSet::new(),
+            bounds,
+            reads,
+            failed,
+        }
     }
 
-    /// Looks at what was written while it was read, so that the writer looks only at what came since. A trail that does not
-    /// reach back so far does not do so for the writer either.
+    /// Notes the stretches that others wrote during the read, so that the writer checks only later writes. If the trail does not
+    /// reach back so far, it does not for the writer either.
     fn catch_up(&mut self, trail: &Trail, upto: Revision) {
         if let Some(written) = self.written(trail, upto) {
             (self.written, self.revision) = (written, upto.max(self.revision));

@@ -87,7 +87,7 @@ impl Snapshot {
         most: (usize, usize),
     ) -> Result<keys::Names> {
         let (index, state) = (self.core.index(), &self.core.state);
-        // A walk whose start lies before its prefix begins at the prefix: nobody looked at what lies between.
+        // A walk whose start lies before its prefix begins at the prefix, and skips the names between the two.
         let start = range.1.filter(|after| *after >= range.0);
         let start = start.map(|after| crate::spaces::key(space, self.branch, after).to_vec());
         let at = (self.revision, self.now);

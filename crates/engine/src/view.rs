@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         View { index, layers, now, fresh: false, budget: Budget::Unlimited }
     }
 
-    /// The same for the engine's own needs, which may not fail by what a transaction reads.
+    /// The same without a budget, for reads that the engine needs whatever the transaction reads.
     pub fn uncounted(&self) -> View<'a> {
         View { budget: Budget::Unlimited, ..*self }
     }

@@ -142,7 +142,7 @@ fn names_of_several_kinds_come_in_order_each_once() {
     assert_eq!(moment.names(&both[1..], "c", None, 10).unwrap().names, ["c"]);
 }
 
-/// A walk that begins behind a key before its prefix has not looked at what lies between the two.
+/// A walk that is told to begin before its prefix does not look at the names between the two.
 #[test]
 fn dead_names_behind_a_prefix_hide_no_live_name_before_it() {
     let db = Database::memory().unwrap();

@@ -124,7 +124,7 @@ impl Run<'_> {
     }
 }
 
-/// The text of an integer counts as that integer where it is what the integer is printed as.
+/// The text of an integer counts as that integer if printing the integer gives the same text.
 fn number(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => Some(text.as_str()),

@@ -55,7 +55,7 @@ pub trait File: Send + Sync {
     }
 }
 
-/// A prefilled file is synced after so many bytes: the sync of a commit waits until the disk has taken what others sync.
+/// A prefilled file is synced after so many bytes: a disk syncs one file after the other, so a commit waits for a sync that is under way.
 const PREFILL_SYNC_BYTES: u64 = 1 << 20;
 
 /// Zeros are written in pieces of this size.

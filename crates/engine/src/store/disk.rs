@@ -260,7 +260,7 @@ impl DiskStore {
         self.tree.pinned_filter_size() + self.tree.pinned_block_index_size()
     }
 
-    /// Does what a compaction does that read the list of tables before somebody else ingested.
+    /// Imitates a compaction that reads the list of tables before an ingest and stores it afterwards.
     #[cfg(test)]
     pub(super) fn refresh_late(&self, ingest: impl FnOnce()) {
         let early = Lookup::of(&self.tree);
@@ -393,7 +393,7 @@ impl DiskStore {
         *known = found.or(*known).max(*known);
     }
 
-    /// Has reads find what was ingested, and lets go of tables that were compacted away.
+    /// Makes ingested tables visible to reads, and lets go of tables that were compacted away.
     fn refresh_lookup(&self) {
         self.replace_lookup(Lookup::of(&self.tree));
     }

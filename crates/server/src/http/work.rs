@@ -227,8 +227,8 @@ impl Http {
         bounded(self.slow_reads(), own, work).await
     }
 
-    /// The same for a reader of the feed that is behind, on threads of their own. What is read for a client that has left by then
-    /// is not begun.
+    /// The same for a reader of the feed that is behind, on threads of their own. For a client that has left by then
+    /// nothing is read.
     pub(crate) async fn catch_up<T: Send + 'static>(
         &self,
         account: &Account,

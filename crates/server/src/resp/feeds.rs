@@ -527,7 +527,7 @@ mod tests {
     use super::*;
     use crate::resp::Settings;
     use mainstay::Filter;
-    use std::sync::mpsc::{Receiver, channel};
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -597,6 +597,17 @@ mod tests {
         }
     }
 
+    impl World {
+        /// A live reader is told of a change while a laggard is held, which then goes on.
+        fn expect_live_reader(&self, laggard: Sender<()>) {
+            let live = self.reader("new", self.shared.db.revision(), Until::Gone, || {});
+            self.shared.db.cells().set("new", 1).unwrap();
+            let reply = live.recv_timeout(PATIENCE / 2);
+            drop(laggard);
+            assert_eq!(reply.unwrap(), told("new"));
+        }
+    }
+
     /// The laggard holds its thread until the live reader was told.
     #[test]
     fn who_is_up_to_date_does_not_wait_for_those_who_are_behind() {
@@ -608,11 +619,7 @@ mod tests {
         };
         let behind = world.reader("last", 0, Until::Gone, hold);
         assert_eq!(behind.recv_timeout(PATIENCE).unwrap(), told("last"), "it is held from here on");
-        let live = world.reader("new", world.shared.db.revision(), Until::Gone, || {});
-        world.shared.db.cells().set("new", 1).unwrap();
-        let reply = live.recv_timeout(PATIENCE / 2);
-        drop(let_go);
-        assert_eq!(reply.unwrap(), told("new"));
+        world.expect_live_reader(let_go);
     }
 
     /// Somebody who was told as many changes as fit is behind as long as there are more.
@@ -632,11 +639,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(behind.recv_timeout(PATIENCE).unwrap(), told("old"));
         }
-        let live = world.reader("new", world.shared.db.revision(), Until::Gone, || {});
-        world.shared.db.cells().set("new", 1).unwrap();
-        let reply = live.recv_timeout(PATIENCE / 2);
-        drop(let_go);
-        assert_eq!(reply.unwrap(), told("new"));
+        world.expect_live_reader(let_go);
     }
 
     #[test]

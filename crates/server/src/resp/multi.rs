@@ -240,13 +240,14 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
 
 /// A transaction in the next batch, or, if it is long or to be recorded, off the event loop.
 pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
-    let (security, db) = (session.shared.security.clone(), session.shared.db.clone());
+    let audit = session.shared.security.audit();
     let user = session.user.as_deref();
-    let entries = user.map(|user| recorded(security.audit(), user, &session.peer, &transaction));
+    let entries = user.map(|user| recorded(audit, user, &session.peer, &transaction));
     let entries = entries.unwrap_or_default();
     if !transaction.is_long() && entries.is_empty() {
         return Handled::Run(Box::new(transaction), owed);
     }
+    let (security, db) = (session.shared.security.clone(), session.shared.db.clone());
     Handled::Slow(Box::new(move || {
         let receipt = db.execute(transaction);
         let outcome = if receipt.is_ok() { Outcome::Done } else { Outcome::Failed };

@@ -32,7 +32,7 @@ fn a_read_at_exactly_the_floor_sees_what_it_saw_before() {
     });
 }
 
-/// A compaction that read the list of tables before an ingest, and stores it after, must not hide what was ingested.
+/// A compaction that reads the list of tables before an ingest, and stores it afterwards, must not hide the new tables.
 #[test]
 fn a_list_of_tables_from_before_an_ingest_replaces_no_newer_one() {
     let dir = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ impl Sending {
         self.hold(held);
     }
 
-    /// Counts the memory of what was added until it is sent.
+    /// Counts the memory of an added event until it is sent.
     pub fn hold(&mut self, held: Held) {
         self.held.push(held);
     }

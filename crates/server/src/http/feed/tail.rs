@@ -100,9 +100,17 @@ impl TailReader {
         runs_of(app.db(), branch.as_deref())?;
         let account = account(app);
         let (app, _counted) = (app.clone(), Counted::new(&app.metrics().tails));
-        let piece_events = FIRST_EVENTS;
-        let (live, behind) = (None, true);
-        Ok(TailReader { app, account, run, branch, after, piece_events, live, behind, _counted })
+        Ok(TailReader {
+            app,
+            account,
+            run,
+            branch,
+            after,
+            piece_events: FIRST_EVENTS,
+            live: None,
+            behind: true,
+            _counted,
+        })
     }
 
     /// The last event that was given.
@@ -217,7 +225,7 @@ mod tests {
     use crate::http::Settings;
     use mainstay::{Database, NewEvent};
 
-    /// The JSON of what is fetched waits for a reader who may never read it.
+    /// The JSON of fetched events waits for a reader who may never read it.
     #[tokio::test]
     async fn large_events_are_fetched_a_few_at_a_time() {
         let db = Database::memory().unwrap();
