@@ -16,6 +16,7 @@ use crate::records::Records;
 use crate::remote::wait;
 use crate::runs::Runs;
 use crate::spaces::{KEYED, SPACES};
+use crate::work::Budget;
 use mainstay_model::wire::fields;
 use mainstay_model::{
     Answer, At, BranchCommand, Code, Contract, Error, Fields, Guard, MergeStrategy, Name, Page,
@@ -280,7 +281,8 @@ impl Database {
             let (at, now) = core.resolve(At::Latest)?;
             let pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
             let (a, b) = (catalog.visible(a, at)?.id, catalog.visible(b, at)?.id);
-            (pin, now, Comparison::new(core.index(), &catalog, (a, at), (b, at), now)?)
+            let budget = Budget::Reader;
+            (pin, now, Comparison::new(core.index(), &catalog, (a, at), (b, at), now, budget)?)
         };
         let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
@@ -315,8 +317,10 @@ impl Database {
         }
         let (a, b) = comparison.layers();
         for (kind, from, into) in [(DifferenceKind::OnlyA, a, b), (DifferenceKind::OnlyB, b, a)] {
-            let transfer = Transfer { index: core.index(), from, into, now };
-            differences.append(&mut outgoing(core, &transfer, kind)?);
+            let budget = Budget::Reader;
+            let transfer = Transfer { index: core.index(), from, into, now, budget };
+            let mut messages = outgoing(core, &transfer, kind, &differences)?;
+            differences.append(&mut messages);
         }
         Ok(differences)
     }
@@ -442,11 +446,24 @@ fn triples<'c>(
     Ok(plain.chain(entries.into_iter().map(entry)))
 }
 
-/// Differences in messages and requests to clients: those that a merge would bring.
-fn outgoing(core: &Core, transfer: &Transfer<'_>, kind: DifferenceKind) -> Result<Vec<Difference>> {
+/// Differences in messages and requests to clients: those that a merge would bring. One that an earlier merge left behind
+/// with its run is shown where the run differs.
+fn outgoing(
+    core: &Core,
+    transfer: &Transfer<'_>,
+    kind: DifferenceKind,
+    found: &[Difference],
+) -> Result<Vec<Difference>> {
     let (mut differences, side) = (Vec::new(), transfer.from[0].0);
-    for one in transfer.missing()? {
+    let differs = |one: &&Difference| one.kind == kind || one.kind == DifferenceKind::Both;
+    let of_runs = found.iter().filter(|one| one.contract == Contract::Runs).filter(differs);
+    let runs: BTreeSet<&str> = of_runs.map(|one| one.key.as_str()).collect();
+    for one in transfer.missing(usize::MAX)? {
         let Some(content) = transfer.content(&one)? else { continue };
+        let run = content.run().unwrap_or_default();
+        if one.is_late && !runs.contains(run) {
+            continue;
+        }
         let key = one.key(&core.state.catalog.read(), side, &content);
         let contract = match content {
             Content::Message { .. } => Contract::Outbox,

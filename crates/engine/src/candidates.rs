@@ -18,6 +18,8 @@ use crate::index::NEWEST;
 use crate::prefetch::Prefetched;
 use crate::spaces::{self, DATA};
 use crate::trail::Trail;
+use crate::work::Budget;
+use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{BranchCommand, Command, Name, Result, Revision, Transaction};
 use std::collections::BTreeSet;
 
@@ -30,7 +32,7 @@ pub(crate) struct Candidates {
     source: u32,
     base: Point,
     names: BTreeSet<Item>,
-    /// Everything that the source changed up to here is in it.
+    /// Everything that the source changed up to here is in it, or more names than a merge may have.
     upto: Revision,
 }
 
@@ -130,7 +132,12 @@ impl Inner {
             let pin = self.pins.hold("merge", self.clock.monotonic_us(), at);
             let (a, b) =
                 (catalog.visible(from.as_str(), at)?.id, catalog.visible(into.as_str(), at)?.id);
-            (at, pin, a, Comparison::new(self.index(), &catalog, (a, at), (b, at), 0)?)
+            (
+                at,
+                pin,
+                a,
+                Comparison::new(self.index(), &catalog, (a, at), (b, at), 0, Budget::Reader)?,
+            )
         };
         let (base, names) = (comparison.base, BTreeSet::new());
         let mut found = Candidates { source, base, names, upto: at };
@@ -138,6 +145,10 @@ impl Inner {
             found.names.extend(name?);
             if row % STEP_ROWS == 0 && self.catch_up(&mut found).is_none() {
                 return Ok(None);
+            }
+            // The merge is refused for them: no more are gathered.
+            if found.names.len() > TRANSACTION_LIMIT_COMMANDS {
+                break;
             }
         }
         Ok(self.catch_up(&mut found).map(|()| found))

@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::overlay::Overlay;
 use crate::spaces::{self, DATA, KEYED, RECORDS, RUNS, SPACES};
 use crate::view::View;
-use crate::work::Budget;
+use crate::work::{Budget, Meter};
 use mainstay_model::{Contract, Result, Revision, Stamp, VersionKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -124,6 +124,7 @@ pub(crate) struct Comparison<'a> {
     a: Layers,
     b: Layers,
     now: Stamp,
+    budget: Budget<'a>,
 }
 
 impl<'a> Comparison<'a> {
@@ -133,6 +134,7 @@ impl<'a> Comparison<'a> {
         a: Point,
         b: Point,
         now: Stamp,
+        budget: Budget<'a>,
     ) -> Result<Comparison<'a>> {
         let base = catalog.merge_base(a, b);
         if base.1 > 0 {
@@ -141,7 +143,7 @@ impl<'a> Comparison<'a> {
         }
         let layers = |point: Point| catalog.layers(point.0, point.1);
         let (base_layers, a, b) = (layers(base), layers(a), layers(b));
-        Ok(Comparison { index, base, base_layers, a, b, now })
+        Ok(Comparison { index, base, base_layers, a, b, now, budget })
     }
 
     /// The layers of both sides.
@@ -156,12 +158,12 @@ impl<'a> Comparison<'a> {
 
     /// Every row that has to be looked at for that, with its name if it may be changed.
     pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<Item>>> {
-        walk(self.index, &self.base_layers, &self.a)
+        walk(self.index, &self.base_layers, &self.a, self.budget)
     }
 
     /// The names that side `b` may have changed since the base.
     pub fn changed_in_b(&self) -> Result<BTreeSet<Item>> {
-        names(walk(self.index, &self.base_layers, &self.b))
+        names(walk(self.index, &self.base_layers, &self.b, self.budget))
     }
 
     pub fn triple(&self, (space, name): Item) -> Result<Triple> {
@@ -223,13 +225,7 @@ impl<'a> Comparison<'a> {
         generation: u64,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let view = View {
-            index: self.index,
-            layers,
-            now: self.now,
-            fresh: false,
-            budget: Budget::Unlimited,
-        };
+        let view = self.view(layers);
         let (life, nothing) = (places::life(space, generation), Overlay::default());
         let mut walk = view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
@@ -241,14 +237,13 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
+    fn view<'v>(&'v self, layers: &'v Layers) -> View<'v> {
+        let Comparison { index, now, budget, .. } = *self;
+        View { index, layers, now, fresh: false, budget }
+    }
+
     fn side(&self, layers: &Layers, space: u8, name: &[u8]) -> Result<Side> {
-        let view = View {
-            index: self.index,
-            layers,
-            now: self.now,
-            fresh: false,
-            budget: Budget::Unlimited,
-        };
+        let view = self.view(layers);
         let (key, hash) = view.key(space, name);
         let read = |head: Head, payload: &[u8]| {
             let live = head.is_live(self.now);
@@ -278,6 +273,7 @@ fn walk<'a>(
     index: &'a Index,
     base: &Layers,
     side: &Layers,
+    budget: Budget<'a>,
 ) -> impl Iterator<Item = Result<Option<Item>>> + use<'a> {
     let mut bounds: BTreeMap<u32, (Revision, Revision)> = BTreeMap::new();
     for &(branch, at) in base {
@@ -289,23 +285,26 @@ fn walk<'a>(
     let differ = bounds.into_iter().filter(|(_, (in_base, in_side))| in_base != in_side);
     differ.flat_map(move |(branch, (in_base, in_side))| {
         let (older, newer) = (in_base.min(in_side), in_base.max(in_side));
-        DATA.into_iter().flat_map(move |space| written(index, space, branch, older, newer))
+        let rows = move |space| written(index, space, branch, (older, newer), budget);
+        DATA.into_iter().flat_map(rows)
     })
 }
 
 /// Walks a branch's layer as of one revision, and names what was written after another.
-fn written(
+fn written<'b>(
     index: &Index,
     space: u8,
     branch: u32,
-    older: Revision,
-    newer: Revision,
-) -> impl Iterator<Item = Result<Option<Item>>> + use<> {
+    (older, newer): (Revision, Revision),
+    budget: Budget<'b>,
+) -> impl Iterator<Item = Result<Option<Item>>> + use<'b> {
+    let mut meter = Meter::new(budget);
     let from = spaces::key(space, branch, b"");
     let end = spaces::after_prefix(&from);
     let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     index.scan(Bound::Included(&from), to, newer).map(move |row| {
         let row = row?;
+        meter.pass(row.entry().len())?;
         let is_newer = entry::revision_of(row.entry()) > older;
         Ok(is_newer.then(|| (space, row.key()[spaces::PREFIX_BYTES..].to_vec())))
     })

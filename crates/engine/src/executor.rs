@@ -342,6 +342,7 @@ impl Executor {
                     now: view.now,
                     revision: self.next,
                     trail: &self.state.trail,
+                    budget: view.budget,
                     candidates: submitted.candidates.as_deref(),
                     desk: &self.desk(view.now),
                     dropped: &self.state.figures.sessions.dropped,

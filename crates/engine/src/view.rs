@@ -56,9 +56,14 @@ impl<'a> View<'a> {
         View { index, layers, now, fresh: false, budget: Budget::Unlimited }
     }
 
-    /// The same without a budget, for reads that the engine needs whatever the transaction reads.
-    pub fn uncounted(&self) -> View<'a> {
-        View { budget: Budget::Unlimited, ..*self }
+    /// The same without a budget, once in a transaction: for a write that needs a long read, and could never be made if
+    /// that counted.
+    pub fn uncounted_once(&self) -> View<'a> {
+        let budget = match self.budget {
+            Budget::Transaction(work) if !work.take_exemption() => self.budget,
+            _ => Budget::Unlimited,
+        };
+        View { budget, ..*self }
     }
 
     pub fn branch(&self) -> u32 {

@@ -4,7 +4,7 @@
 //!   View { budget } --find--> count_found, --walk, scan, versions--> Meter::pass, per entry
 //!      Transaction(&Work)   limits on entries and bytes; over them TooLarge
 //!      Reader               no limits, but it can be stopped
-//!      Unlimited            maintenance, merges and the doctor
+//!      Unlimited            maintenance and the doctor
 //! ```
 //!
 //! Every read of stored entries goes through a [`View`](crate::view::View), and a view cannot be made
@@ -14,7 +14,7 @@ use crate::options::Options;
 use mainstay_model::{Code, Error, Result, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The stop flag is read once per this many entries: an event loop gives up long reads by it.
 const STOP_INTERVAL: u64 = 256;
@@ -50,6 +50,8 @@ pub(crate) struct Work {
     check_at: AtomicU64,
     limits: WorkLimits,
     in_writer: bool,
+    /// Whether one read of it was left uncounted.
+    exempted: AtomicBool,
 }
 
 impl Work {
@@ -65,7 +67,8 @@ impl Work {
 
     fn new(limits: WorkLimits, in_writer: bool) -> Work {
         let (entries, bytes, check_at) = Default::default();
-        let work = Work { entries, bytes, check_at, limits, in_writer };
+        let exempted = AtomicBool::new(false);
+        let work = Work { entries, bytes, check_at, limits, in_writer, exempted };
         work.begin();
         work
     }
@@ -74,7 +77,15 @@ impl Work {
     pub fn begin(&self) {
         self.entries.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
+        self.exempted.store(false, Ordering::Relaxed);
         self.check_at.store(self.next_check(0), Ordering::Relaxed);
+    }
+
+    /// Whether one read may be left uncounted: the first that asks may.
+    pub fn take_exemption(&self) -> bool {
+        let exempted = self.exempted.load(Ordering::Relaxed);
+        self.exempted.store(true, Ordering::Relaxed);
+        !exempted
     }
 
     /// Refuses steps that write for which the writer would be held too long.

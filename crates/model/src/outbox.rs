@@ -13,6 +13,7 @@
 //!
 //! Messages of one run are claimed one behind the other; others do not wait for each other.
 
+use crate::run::KEY_LIMIT_BYTES;
 use crate::wire::fields;
 use crate::{Code, Command, Error, Name, Result, Stamp};
 use serde::{Deserialize, Serialize};
@@ -112,6 +113,8 @@ pub enum OutboxCommand {
         run: Option<Name>,
         /// Of a dead one, why it is.
         dead: Option<String>,
+        /// The idempotency key of the event that it was appended with.
+        event: Option<String>,
     },
 }
 
@@ -159,7 +162,14 @@ impl OutboxCommand {
     /// Refuses what makes no sense whatever the outbox holds.
     pub fn check(&self) -> Result<()> {
         match self {
-            OutboxCommand::Put { subject, .. } | OutboxCommand::Restore { subject, .. } => {
+            OutboxCommand::Put { subject, .. } => check_subject(subject),
+            OutboxCommand::Restore { subject, event, .. } => {
+                let bytes = event.as_ref().map_or(0, String::len);
+                if bytes > KEY_LIMIT_BYTES {
+                    return Err(invalid(format!(
+                        "the key of a message's event has {bytes} bytes, {KEY_LIMIT_BYTES} are the most"
+                    )));
+                }
                 check_subject(subject)
             }
             OutboxCommand::Claim { limit, lease_ms } => check_claim(*limit, *lease_ms),

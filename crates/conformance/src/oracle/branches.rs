@@ -1,6 +1,6 @@
 //! Branches in the model: a fork is a copy, a merge is a three-way comparison of maps.
 
-use super::outbox::{Letter, Outbox};
+use super::outbox::{Letter, Outbox, Runs};
 use super::past::{self, Known, Past};
 use super::run::Run;
 use super::versions::{Versions, Writer};
@@ -153,17 +153,32 @@ impl Oracle {
             let shown = sides.map(|side| side.map(|(fields, _)| fields.to_value()));
             change(Contract::Records, key, on, shown)
         });
-        let runs = run_changes(&sides.each_ref().map(|side| &side.logs), self.latest());
+        let now = self.latest();
+        let runs = run_changes(&sides.each_ref().map(|side| &side.logs), now);
         let spaces =
             space_merge::changes(&sides.each_ref().map(|side| &side.spaces), self.latest());
         let [a, b] = [a, b].map(|branch| self.id(branch));
         let messages = [(a.clone()?, b.clone()?, ChangedOn::A), (b?, a?, ChangedOn::B)];
         let messages = messages.into_iter().flat_map(|(from, into, on)| {
-            let [from, into] = [from, into].map(|id| &self.lines[&id].state.outbox);
-            from.missing_in(into)
-                .into_iter()
-                .map(move |message| self.message_change(from, &message, on))
+            let differs = |run: &str| {
+                let of_run = |change: &&Change| {
+                    change.key == run && [on, ChangedOn::Both].contains(&change.on)
+                };
+                runs.iter().any(|change| of_run(&change))
+            };
+            let [from, into] = [from, into].map(|id| &self.lines[&id].state);
+            let missing = from.outbox.missing_in(
+                &into.outbox,
+                &|run, key| has_event(&from.logs, run, key, now),
+                &|run, key| has_event(&into.logs, run, key, now),
+            );
+            let shown = missing.into_iter().filter(|(letter, is_late)| {
+                !is_late || letter.message.run.as_deref().is_none_or(differs)
+            });
+            let shown = shown.map(|(letter, _)| self.message_change(&from.outbox, &letter, on));
+            shown.collect::<Vec<_>>()
         });
+        let messages: Vec<Change> = messages.collect();
         Ok(cells.chain(records).chain(runs).chain(spaces).chain(messages).collect())
     }
 
@@ -209,7 +224,7 @@ impl Oracle {
             record_outcome(key, strategy)
         }));
         let logs = sides.each_ref().map(|side| &side.logs);
-        let (clashing, left) = bring_runs(&mut merged.logs, &logs, now, writer, strategy);
+        let (clashing, brought, left) = bring_runs(&mut merged.logs, &logs, now, writer, strategy);
         clashes.extend(clashing);
         let spaces = sides.each_ref().map(|side| &side.spaces);
         let since = self.shared(source, target).map_or(0, |(revision, _)| revision);
@@ -219,7 +234,15 @@ impl Oracle {
         if !clashes.is_empty() {
             return Err(Error::new(Code::MergeConflict, "both changed").with_keys(clashes));
         }
-        merged.outbox.take_from(&sides[1].outbox, &left, writer);
+        let State { logs, outbox, .. } = &mut merged;
+        let runs = Runs {
+            brought: &brought,
+            left: &left,
+            in_source: &|run, key| has_event(&sides[1].logs, run, key, now),
+            in_target: &|run, key| has_event(&sides[2].logs, run, key, now),
+            in_merged: &|run, key| has_event(logs, run, key, Moment { revision, ..now }),
+        };
+        outbox.take_from(&sides[1].outbox, &runs, writer);
         self.line_mut(target).state = merged;
         let known = self.known(source, revision - 1);
         self.line_mut(target).past.learn(revision, known);
@@ -345,21 +368,27 @@ fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
     }
 }
 
-/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash, and those that `ours`
-/// leaves as they are.
+/// Whether a run that lives has an event of a key.
+fn has_event(logs: &Logs, run: &str, key: &str, now: Moment) -> bool {
+    logs.value(run, now).is_some_and(|log| log.of_key(key).is_some())
+}
+
+/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash, those that are brought, and
+/// those that `ours` leaves as they are.
 fn bring_runs(
     target: &mut Logs,
     states: &[&Logs; 3],
     now: Moment,
     writer: Writer,
     strategy: MergeStrategy,
-) -> (Vec<String>, BTreeSet<String>) {
-    let (mut clashes, mut left) = (Vec::new(), BTreeSet::new());
+) -> (Vec<String>, BTreeSet<String>, BTreeSet<String>) {
+    let (mut clashes, mut brought, mut left) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for run in every_name(states) {
         let sides = states.map(|state| run_side(state, run, now));
         let Some(on) = compare_runs(&sides).filter(|on| *on != ChangedOn::B) else { continue };
         match run_outcome(sides, on, strategy, writer.stamp) {
             RunOutcome::Become(log) => {
+                brought.insert(run.clone());
                 // Where the target lacks nothing, nothing is written.
                 if log.is_none() || log != target.value(run, now) {
                     target.write(writer, run, log, None);
@@ -371,7 +400,7 @@ fn bring_runs(
             RunOutcome::Refused => clashes.push(run.clone()),
         }
     }
-    (clashes, left)
+    (clashes, brought, left)
 }
 
 /// The outcome for a run that the source changed.

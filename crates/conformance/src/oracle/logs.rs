@@ -209,11 +209,11 @@ impl Run<'_> {
         }
         let now = Instant::of_us(stamp);
         let id = event.event_id.clone().unwrap_or_else(|| event_id(stamp, run.as_str(), &key));
-        let stored = event.clone().stored(0, id.clone(), key, now.clone());
+        let stored = event.clone().stored(0, id.clone(), key.clone(), now.clone());
         let run_seq = log.push(stored, stamp);
         self.put_log(&run, log);
         if let Some(message) = &event.message {
-            self.outbox(&message.put(run))?;
+            self.put_with_event(&message.put(run), key)?;
         }
         let (event_id, persisted_at) = (id, now);
         Ok(Appended {

@@ -21,6 +21,8 @@ pub struct Outbox {
     inherited: Vec<Letter>,
     /// Every message that it has or had, by where it was written first, and since when.
     known: BTreeMap<Written, Revision>,
+    /// Messages that merges left behind with their runs: since when, and until when.
+    left: BTreeMap<Written, (Revision, Option<Revision>)>,
     /// When each message was last touched.
     touched: BTreeMap<u64, Revision>,
 }
@@ -43,39 +45,92 @@ pub(super) struct Letter {
     holds_up: bool,
     /// When it was claimed last; 0 where nobody has it.
     token: Stamp,
+    /// The key of the event that it was appended with.
+    event: Option<String>,
 }
+
+/// What a merge does with runs: which it brings, which it leaves, and who has an event of a run and a key.
+pub(super) struct Runs<'r> {
+    pub brought: &'r BTreeSet<String>,
+    pub left: &'r BTreeSet<String>,
+    pub in_source: Has<'r>,
+    pub in_target: Has<'r>,
+    pub in_merged: Has<'r>,
+}
+
+/// Whether somebody has an event of a run and a key.
+pub(super) type Has<'h> = &'h dyn Fn(&str, &str) -> bool;
 
 impl Outbox {
     /// The outbox of a branch that is forked from this one at a revision.
     pub(super) fn forked(&self, at: Revision) -> Outbox {
         let mut known = self.known.clone();
         known.retain(|_, since| *since <= at);
+        let left = self
+            .left
+            .iter()
+            .filter(|(_, (since, until))| *since <= at && until.is_none_or(|until| until > at));
+        let left = left.map(|(origin, (since, _))| (*origin, (*since, None))).collect();
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
         let inherited = self.inherited.iter().chain(own).filter(|letter| letter.revision <= at);
-        Outbox { inherited: inherited.cloned().collect(), known, ..Outbox::default() }
+        Outbox { inherited: inherited.cloned().collect(), known, left, ..Outbox::default() }
     }
 
-    /// The messages that another branch has not yet, in the order in which they were written.
-    pub(super) fn missing_in(&self, other: &Outbox) -> Vec<Letter> {
+    /// The messages that another branch has not yet, in the order in which they were written, and whether it left them
+    /// behind before. One whose event the other branch has is not among them.
+    pub(super) fn missing_in(
+        &self,
+        other: &Outbox,
+        in_source: Has<'_>,
+        in_target: Has<'_>,
+    ) -> Vec<(Letter, bool)> {
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
-        let all = self.inherited.iter().chain(own);
+        let unknown = |letter: &&Letter| !other.known.contains_key(&letter.origin);
         let mut missing: Vec<Letter> =
-            all.filter(|letter| !other.known.contains_key(&letter.origin)).cloned().collect();
+            self.inherited.iter().chain(own).filter(unknown).cloned().collect();
         missing.sort_by_key(|letter| (letter.revision, letter.message.id));
-        missing
+        for letter in &mut missing {
+            // Without its event it stands alone.
+            let run = letter.message.run.clone().unwrap_or_default();
+            letter.event.take_if(|key| !in_source(&run, key));
+        }
+        missing.retain(|letter| !letter.is_event_in(in_target));
+        let late = |letter: &Letter| {
+            other.left.get(&letter.origin).is_some_and(|(_, until)| until.is_none())
+        };
+        missing.into_iter().map(|letter| (letter.clone(), late(&letter))).collect()
     }
 
-    /// Takes the messages that it lacks from another outbox, in a merge; those of some runs stay behind for good.
-    pub(super) fn take_from(&mut self, other: &Outbox, left: &BTreeSet<String>, writer: Writer) {
+    /// Takes the messages that it lacks from another outbox, in a merge; those whose run it does not take are left.
+    pub(super) fn take_from(&mut self, other: &Outbox, runs: &Runs<'_>, writer: Writer) {
         let before = self.clone();
-        for letter in other.missing_in(self) {
-            let message = letter.message;
-            if !message.run.as_ref().is_some_and(|run| left.contains(run)) {
-                self.put(message.subject, message.payload, message.run, letter.origin, writer);
+        let mut left = BTreeSet::new();
+        for (letter, is_late) in other.missing_in(self, runs.in_source, runs.in_target) {
+            let comes = match (&letter.message.run, &letter.event) {
+                (None, _) => true,
+                (Some(run), _) if is_late && !runs.brought.contains(run) => false,
+                (_, Some(_)) => letter.is_event_in(runs.in_merged),
+                (Some(run), None) => !runs.left.contains(run),
+            };
+            if comes {
+                let until = Some(writer.revision);
+                self.left.entry(letter.origin).and_modify(|left| left.1 = until);
+                self.put(letter, writer);
+            } else {
+                left.insert(letter.origin);
+            }
+        }
+        let others = other.left.iter().filter(|(_, (_, until))| until.is_none());
+        left.extend(others.map(|(origin, _)| *origin));
+        for origin in left {
+            if !self.known.contains_key(&origin) {
+                self.left.entry(origin).or_insert((writer.revision, None));
             }
         }
         for origin in other.known.keys() {
-            self.known.entry(*origin).or_insert(writer.revision);
+            if !self.left.get(origin).is_some_and(|(_, until)| until.is_none()) {
+                self.known.entry(*origin).or_insert(writer.revision);
+            }
         }
         self.touch(&before, writer.revision);
     }
@@ -85,22 +140,17 @@ impl Outbox {
         self.letters.get(&id).is_some_and(|letter| letter.lies_on == lies_on)
     }
 
-    /// Adds a message, which was written first somewhere; gives its number.
-    fn put(
-        &mut self,
-        subject: String,
-        payload: Vec<u8>,
-        run: Option<String>,
-        origin: Written,
-        writer: Writer,
-    ) -> u64 {
+    /// Adds a message, as one that was written somewhere; gives its number.
+    fn put(&mut self, letter: Letter, writer: Writer) -> u64 {
         self.last_id += 1;
         let (id, written) = (self.last_id, writer.stamp);
+        let Letter { message: Message { subject, payload, run, .. }, origin, event, .. } = letter;
         let holds_up = run.is_some();
         let message = Message { id, subject, payload, run, tries: 0, written, failure: None };
         let Writer { home: lies_on, revision, .. } = writer;
         let (due, is_dead, token) = (written, false, 0);
-        let letter = Letter { message, lies_on, origin, revision, due, is_dead, holds_up, token };
+        let letter =
+            Letter { message, lies_on, origin, revision, due, is_dead, holds_up, token, event };
         self.letters.insert(id, letter);
         self.known.insert(origin, revision);
         id
@@ -189,7 +239,24 @@ impl Outbox {
     }
 }
 
+impl Letter {
+    /// Whether somebody has the event that it was appended with.
+    fn is_event_in(&self, has: Has<'_>) -> bool {
+        let run = self.message.run.as_deref().unwrap_or_default();
+        self.event.as_ref().is_some_and(|key| has(run, key))
+    }
+}
+
 impl Run<'_> {
+    /// Writes the message of an event of this key.
+    pub(super) fn put_with_event(&mut self, command: &OutboxCommand, key: String) -> Result<()> {
+        self.outbox(command)?;
+        let outbox = &mut self.state.outbox;
+        let letter = outbox.letters.get_mut(&outbox.last_id);
+        letter.into_iter().for_each(|letter| letter.event = Some(key.clone()));
+        Ok(())
+    }
+
     /// Runs one command on the outbox and gives its answer.
     pub(super) fn outbox(&mut self, command: &OutboxCommand) -> Result<Answer> {
         if command.delivers() && self.writer.home != MAIN_ID {
@@ -211,7 +278,22 @@ impl Run<'_> {
                 let run = run.as_ref().map(|run| run.as_str().to_owned());
                 let origin = (self.writer.home, outbox.last_id + 1);
                 let (subject, payload) = (subject.clone(), payload.clone());
-                answer(OutboxAnswer::Put(outbox.put(subject, payload, run, origin, self.writer)))
+                let (id, tries, written, failure) = (0, 0, now, None);
+                let message = Message { id, subject, payload, run, tries, written, failure };
+                let Writer { home: lies_on, revision, .. } = self.writer;
+                let (due, is_dead, holds_up, token, event) = (now, false, false, 0, None);
+                let letter = Letter {
+                    message,
+                    lies_on,
+                    origin,
+                    revision,
+                    due,
+                    is_dead,
+                    holds_up,
+                    token,
+                    event,
+                };
+                answer(OutboxAnswer::Put(outbox.put(letter, self.writer)))
             }
             OutboxCommand::Claim { limit, lease_ms } => {
                 answer(OutboxAnswer::Messages(claim(outbox, *limit, *lease_ms, now)))

@@ -256,6 +256,82 @@ pub fn ours_leaves_the_messages_of_runs_that_it_leaves(w: &mut World) {
     assert_eq!(claimed(w), ["of 4"]);
 }
 
+/// An event that both sides have, each with its message, is one event with one message after the merge.
+pub fn an_event_that_both_have_sends_one_message(w: &mut World) {
+    fork(w, "dev", "main");
+    fork(w, "other", "main");
+    let noted = |subject: &str| super::noted("r", 1).message(subject, "1");
+    w.runs_on("dev").append(noted("of dev")).unwrap();
+    w.runs_on("other").append(noted("of other")).unwrap();
+    assert_eq!(differences(w, "dev", "main"), [("1".to_owned(), DifferenceKind::OnlyA)]);
+    w.runs().append(noted("of main")).unwrap();
+    assert_eq!(differences(w, "dev", "main"), []);
+    merge(w, "dev", "other", Theirs);
+    assert_eq!(pending(w, "other"), 1);
+    for branch in ["dev", "other", "dev"] {
+        merge(w, branch, "main", Theirs);
+    }
+    assert_eq!(w.runs().fetch("r", 0, 9).unwrap().len(), 1);
+    assert_eq!(pending(w, "main"), 1);
+    assert_eq!(claimed(w), ["of main"]);
+}
+
+/// What `ours` leaves of a run, events and messages, a later merge brings together, once and in order.
+pub fn messages_that_were_left_come_with_their_events(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    fork(w, "dev", "main");
+    w.runs_on("dev").append(super::noted("r", 2).message("of 2", "2")).unwrap();
+    put(w, "dev", "of r", Some("r"));
+    put(w, "dev", "of none", None);
+    w.runs().append(super::noted("r", 3)).unwrap();
+    merge(w, "dev", "main", Ours);
+    assert_eq!(claimed(w), ["of none"]);
+    assert_eq!(differences(w, "dev", "main"), []);
+    merge(w, "dev", "main", Theirs);
+    assert_eq!(claimed(w), [""; 0], "the run has not changed since");
+    w.runs_on("dev").append(super::noted("r", 4).message("of 4", "4")).unwrap();
+    let shown = ["1", "2", "4"].map(|id| (id.to_owned(), DifferenceKind::OnlyA));
+    assert_eq!(differences(w, "dev", "main"), shown);
+    fork(w, "mid", "main");
+    merge(w, "dev", "mid", Theirs);
+    assert_eq!(pending(w, "mid"), 3, "a fork of `main` lacks what `main` left");
+    for (from, strategy) in [("mid", Strict), ("dev", Theirs), ("mid", Theirs)] {
+        merge(w, from, "main", strategy);
+    }
+    let keys = w.runs().fetch("r", 0, 9).unwrap().into_iter().map(|event| event.idempotency_key);
+    assert_eq!(keys.collect::<Vec<_>>(), ["note-1", "note-3", "note-2", "note-4"]);
+    let mut seen = Vec::new();
+    while let [message] = claim(w).as_slice() {
+        seen.push(message.subject.clone());
+        w.db().outbox().ack(&[message.id]).unwrap();
+    }
+    assert_eq!(seen, ["of 2", "of r", "of 4"]);
+    assert_eq!(pending(w, "main"), 1, "the one of none, which is claimed");
+}
+
+/// The message of an event whose run was deleted on the branch is not lost.
+pub fn a_message_outlives_its_run(w: &mut World) {
+    fork(w, "dev", "main");
+    w.runs_on("dev").append(super::noted("r", 1).message("of 1", "1")).unwrap();
+    w.runs_on("dev").delete("r").unwrap();
+    merge(w, "dev", "main", Strict);
+    merge(w, "dev", "main", Theirs);
+    assert_eq!(claimed(w), ["of 1"]);
+}
+
+/// An import knows which message came with which event.
+pub fn an_import_keeps_events_and_messages_together(w: &mut World) {
+    let noted = |number| super::noted("r", number).message(&format!("of {number}"), "");
+    w.runs().append(noted(1)).unwrap();
+    let path = w.file("main.export");
+    w.beside().export("main", &path, &mut |_| {}).unwrap();
+    w.beside().import(&path, "copy", &mut |_| {}).unwrap();
+    w.runs_on("copy").append(noted(2)).unwrap();
+    assert_eq!(pending(w, "copy"), 2);
+    merge(w, "copy", "main", Theirs);
+    assert_eq!(pending(w, "main"), 2, "the first one was there");
+}
+
 /// A difference shows the messages that a merge would bring.
 pub fn a_difference_shows_messages(w: &mut World) {
     send(w, "of main", None);

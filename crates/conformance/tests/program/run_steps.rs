@@ -32,6 +32,8 @@ pub struct Told {
     key: u8,
     payload: i64,
     named: bool,
+    /// Whether it brings a message along.
+    with_message: bool,
 }
 
 /// A command on runs or on the outbox, before sequences are known.
@@ -67,7 +69,10 @@ impl Told {
         let event = event.value(self.payload);
         let mut event = if kind.starts_with("Step") { event.step("s") } else { event };
         event.event_id = self.named.then(|| format!("event-{}", self.key));
-        event
+        match self.with_message {
+            true => event.message(&format!("of-{}", self.key), "payload"),
+            false => event,
+        }
     }
 }
 
@@ -117,11 +122,13 @@ impl RunWrite {
 }
 
 fn told() -> impl Strategy<Value = Told> {
-    (0..KINDS.len(), 0..12u8, 0..2i64, any::<bool>()).prop_map(|(kind, key, payload, named)| Told {
+    let parts = (0..KINDS.len(), 0..12u8, 0..2i64, any::<bool>(), proptest::bool::weighted(0.3));
+    parts.prop_map(|(kind, key, payload, named, with_message)| Told {
         kind,
         key,
         payload,
         named,
+        with_message,
     })
 }
 

@@ -10,6 +10,7 @@ use crate::index::{Index, NEWEST};
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, MAIN_ID};
 use crate::trail::Trail;
+use crate::work::Budget;
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
 use std::collections::BTreeSet;
 
@@ -21,6 +22,8 @@ pub(crate) struct Context<'a> {
     /// The revision that the transaction gets.
     pub revision: Revision,
     pub trail: &'a Trail,
+    /// That of the transaction.
+    pub budget: Budget<'a>,
     /// What a merge need not look for.
     pub candidates: Option<&'a Candidates>,
     /// Where requests to clients go that a merge brings to `main`.

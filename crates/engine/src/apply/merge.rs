@@ -29,14 +29,17 @@ pub(crate) fn merge(
         return Err(Error::new(Code::InvalidArgument, message));
     }
     let (a, b) = ((source, NEWEST), (target, NEWEST));
-    let comparison = Comparison::new(context.index, context.catalog, a, b, context.now)?;
+    let comparison =
+        Comparison::new(context.index, context.catalog, a, b, context.now, context.budget)?;
     let names = names(context, source, &comparison)?;
     let (from_layers, into_layers) = comparison.layers();
-    let transfer =
-        Transfer { index: context.index, from: from_layers, into: into_layers, now: context.now };
-    let missing = transfer.missing()?;
+    let Context { index, now, budget, .. } = *context;
+    let transfer = Transfer { index, from: from_layers, into: into_layers, now, budget };
+    check_size(names.len())?;
+    let missing = transfer.missing(TRANSACTION_LIMIT_COMMANDS - names.len())?;
     check_size(names.len() + missing.len())?;
-    let (mut conflicts, mut left_runs) = (Vec::new(), BTreeSet::new());
+    let mut conflicts = Vec::new();
+    let (mut brought_runs, mut left_runs) = (BTreeSet::new(), BTreeSet::new());
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         if matches!(name.0, SPACES | KEYED) {
@@ -58,10 +61,8 @@ pub(crate) fn merge(
                 &triple,
                 strategy,
             )? {
-                Merged::Brought => {}
-                Merged::Left => {
-                    left_runs.insert(run);
-                }
+                Merged::Brought => drop(brought_runs.insert(run)),
+                Merged::Left => drop(left_runs.insert(run)),
                 Merged::Conflict => conflicts.push(run),
             }
             continue;
@@ -91,7 +92,8 @@ pub(crate) fn merge(
         };
         return Err(Error::new(Code::MergeConflict, message).with_keys(conflicts));
     }
-    let bringing = Bringing { desk: context.desk, left_runs: &left_runs };
+    let bringing =
+        Bringing { desk: context.desk, brought_runs: &brought_runs, left_runs: &left_runs };
     context.dropped.add(transfer.bring(overlay, &missing, &bringing)?);
     record(context, overlay, source, target)?;
     Ok(Answer::Revision(context.revision))
@@ -102,8 +104,20 @@ fn names(context: &Context<'_>, source: u32, comparison: &Comparison<'_>) -> Res
     let found = context.candidates.and_then(|c| c.all(source, comparison.base, context.trail));
     match found {
         Some(names) => Ok(names),
-        None => Ok(comparison.changed_in_a()?.into_iter().collect()),
+        None => first_names(comparison.walk_a()),
     }
+}
+
+/// The names of a walk, up to one more than a merge may have.
+fn first_names(walk: impl Iterator<Item = Result<Option<Item>>>) -> Result<Vec<Item>> {
+    let mut names = BTreeSet::new();
+    for name in walk {
+        names.extend(name?);
+        if names.len() > TRANSACTION_LIMIT_COMMANDS {
+            break;
+        }
+    }
+    Ok(names.into_iter().collect())
 }
 
 /// What becomes of a name that the source changed.
@@ -208,7 +222,8 @@ fn check_size(names: usize) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "the merge touches {names} keys, {TRANSACTION_LIMIT_COMMANDS} are the most: merge in steps"
+        "the merge touches more than {TRANSACTION_LIMIT_COMMANDS} keys and messages, which are the most: merge the branch \
+         more often"
     );
     Err(Error::new(Code::TransactionTooLarge, message))
 }

@@ -3,11 +3,11 @@
 //! ```text
 //!   09 | branch | h                    -> last id, pending, dead
 //!                 m | id u64 BE        -> subject, run, written at, payload      written once
-//!                 s | id u64 BE        -> tries, due, the run's next message, failure, token
+//!                 s | id u64 BE        -> tries, due, the run's next message, failure, token, key of its event
 //!                 q | due u64 BE | id  -> nothing                                who may be claimed when
 //!                 r | run              -> the run's last message
 //!                 d | id u64 BE        -> nothing                                the dead ones
-//!                 c, n, o, k           what is on its way from branch to branch: see `transfer`
+//!                 c, n, o, k, x        what is on its way from branch to branch: see `transfer`
 //! ```
 //!
 //! Of a run only the first message stands in the queue; when it goes, the next one enters. So a claim takes from the
@@ -28,9 +28,9 @@ use crate::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
-    Answer, CLAIM_LIMIT, Code, Error, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message, Name,
-    OutboxAnswer, OutboxCommand, OutboxState, Result, Scales, Stamp, TRIES_LIMIT, put_text,
-    take_text,
+    Answer, CLAIM_LIMIT, Code, Error, EventMessage, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS,
+    Message, Name, OutboxAnswer, OutboxCommand, OutboxState, Result, Scales, Stamp, TRIES_LIMIT,
+    put_text, take_text,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -59,7 +59,7 @@ pub(crate) fn run(
     Ok(match command {
         OutboxCommand::Put { subject, payload, run } => {
             let run = run.as_ref().map(|run| run.as_str());
-            answer(OutboxAnswer::Put(outbox.put(subject, payload, run)?))
+            answer(OutboxAnswer::Put(outbox.put(subject, payload, Of { run, event: None })?))
         }
         OutboxCommand::Claim { limit, lease_ms } => {
             answer(OutboxAnswer::Messages(outbox.claim(fronts, *limit, *lease_ms)?))
@@ -81,14 +81,29 @@ pub(crate) fn run(
         }
         OutboxCommand::Replay { id } => Answer::Did(outbox.replay(*id)?),
         OutboxCommand::Look => answer(OutboxAnswer::State(outbox.look(fronts)?)),
-        OutboxCommand::Restore { subject, payload, run, dead } => {
+        OutboxCommand::Restore { subject, payload, run, dead, event } => {
             let run = run.as_ref().map(|run| run.as_str().to_owned());
-            let (subject, payload, dead) = (subject.clone(), payload.clone(), dead.clone());
-            let content = transfer::Content::Message { subject, run, payload, dead };
+            let (subject, payload) = (subject.clone(), payload.clone());
+            let (dead, event) = (dead.clone(), event.clone());
+            let content = transfer::Content::Message { subject, run, payload, dead, event };
             answer(OutboxAnswer::Put(outbox.restore(&content)?))
         }
         _ => return Err(Error::new(Code::Unsupported, "this version does not know that command")),
     })
+}
+
+/// Writes the message of an event that is appended to a run under this idempotency key.
+pub(crate) fn put_with_event(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    message: &EventMessage,
+    run: &str,
+    key: &str,
+) -> Result<u64> {
+    let own: Layers = smallvec![view.layers[0]];
+    let view = &View { layers: &own, ..*view };
+    let of = Of { run: Some(run), event: Some(key) };
+    Outbox { view, overlay }.put(&message.subject, &message.payload, of)
 }
 
 /// Refuses to deliver from another branch than `main`, unless branches are served.
@@ -146,6 +161,8 @@ pub(crate) struct State {
     failure: Option<String>,
     /// The stamp of the transaction that claimed it last; 0: none has, or its lease was given up.
     token: Stamp,
+    /// The idempotency key of the event that it was appended with.
+    event: Option<String>,
 }
 
 impl State {
@@ -163,8 +180,18 @@ impl State {
         bytes.push(u8::from(self.is_dead) | u8::from(self.is_first) << 1);
         put_text(self.failure.as_deref().unwrap_or_default(), &mut bytes);
         put_varint(&mut bytes, self.token);
+        if let Some(event) = &self.event {
+            put_text(event, &mut bytes);
+        }
         bytes
     }
+}
+
+/// The run that a message is of, and the key of the event there that it was appended with.
+#[derive(Clone, Copy, Default)]
+struct Of<'o> {
+    run: Option<&'o str>,
+    event: Option<&'o str>,
 }
 
 /// What a message says.
@@ -176,14 +203,16 @@ struct Letter {
 }
 
 impl Outbox<'_> {
-    fn put(&mut self, subject: &str, payload: &[u8], run: Option<&str>) -> Result<u64> {
+    fn put(&mut self, subject: &str, payload: &[u8], of: Of<'_>) -> Result<u64> {
+        let run = of.run;
         let mut counts = self.counts()?;
         counts.last_id += 1;
         counts.pending += 1;
         let id = counts.last_id;
-        self.write_letter(id, subject, payload, run)?;
+        self.write_letter(id, subject, payload, of)?;
         let before = run.map(|run| self.last_of(run)).transpose()?.flatten();
-        let state = State { due: self.view.now, is_first: run.is_some(), ..State::default() };
+        let (due, event) = (self.view.now, of.event.map(str::to_owned));
+        let state = State { due, is_first: run.is_some(), event, ..State::default() };
         self.set_state(id, &state)?;
         match before {
             Some(before) => self.join(before, id)?,
@@ -197,13 +226,7 @@ impl Outbox<'_> {
     }
 
     /// Writes what a message says, if there is room for it and for all that is around it.
-    fn write_letter(
-        &mut self,
-        id: u64,
-        subject: &str,
-        payload: &[u8],
-        run: Option<&str>,
-    ) -> Result<()> {
+    fn write_letter(&mut self, id: u64, subject: &str, payload: &[u8], of: Of<'_>) -> Result<()> {
         if payload.len() > mainstay_model::limits::VALUE_LIMIT_BYTES {
             let message =
                 format!("a message for `{subject}` has {} bytes: too many", payload.len());
@@ -211,9 +234,9 @@ impl Outbox<'_> {
         }
         let mut letter = Vec::with_capacity(64 + payload.len());
         put_text(subject, &mut letter);
-        put_text(run.unwrap_or_default(), &mut letter);
+        put_text(of.run.unwrap_or_default(), &mut letter);
         letter.extend_from_slice(payload);
-        self.overlay.check_room(letter.len() + 512)?;
+        self.overlay.check_room(letter.len() + of.event.map_or(0, str::len) + 512)?;
         self.set(&place(b'm', id), 0, &letter)
     }
 
@@ -273,8 +296,9 @@ impl Outbox<'_> {
     fn due(&self, fronts: &mut Fronts, limit: usize) -> Result<Vec<(Stamp, u64)>> {
         let front = fronts.entry(self.view.branch()).or_default();
         let from = queued(*front, 0);
-        // Behind many messages that are gone there may be one that is due: a claim finds it however far that is.
-        let view = self.view.uncounted();
+        // Behind many messages that are gone there may be one that is due: a claim finds it however far that is. More than one claim
+        // counts what it passes, since each goes through all that the transaction wrote.
+        let view = self.view.uncounted_once();
         let mut walk = view.walk(self.overlay, OUTBOX, b"q", Some(&from));
         let (mut found, mut passed) = (Vec::new(), true);
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
@@ -513,7 +537,8 @@ pub(crate) fn take_state(rest: &mut &[u8]) -> Option<State> {
     let (is_dead, is_first) = (flags & 1 != 0, flags & 2 != 0);
     // Those that were written before there were tokens have none.
     let token = if rest.is_empty() { 0 } else { get_varint(rest)? };
-    Some(State { tries, due, next, is_dead, is_first, failure, token })
+    let event = if rest.is_empty() { None } else { Some(take_text(rest)?) };
+    Some(State { tries, due, next, is_dead, is_first, failure, token, event })
 }
 
 fn place(kind: u8, id: u64) -> Place {

@@ -445,7 +445,8 @@ impl Sequencer {
 
     /// Whether somebody else is being executed or waits for it, or there is no room: who submits now may wait.
     pub fn is_busy(&self) -> bool {
-        self.has_queued() || self.is_full() || self.exec.try_lock().is_none()
+        // Only looked at: whoever takes the executor has to look for work when it lets go.
+        self.has_queued() || self.is_full() || self.exec.is_locked()
     }
 
     fn has_full_buffers(&self) -> bool {

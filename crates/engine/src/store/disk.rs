@@ -401,13 +401,12 @@ impl DiskStore {
     /// An ingest and a compaction refresh it in any order: the newer list stays.
     fn replace_lookup(&self, fresh: Lookup) {
         let mut lookup = self.lookup.write();
-        if fresh.id <= lookup.id {
-            return;
-        }
-        let stale = std::mem::replace(&mut *lookup, Arc::new(fresh));
+        let is_newer = fresh.id > lookup.id;
+        let stale = is_newer.then(|| std::mem::replace(&mut *lookup, Arc::new(fresh)));
         drop(lookup);
         let mut all = self.stale_lookups.lock();
-        all.push(stale);
+        all.extend(stale);
+        // Also where nothing is newer: on a full disk no flush succeeds, and the files of these are the room it needs.
         all.retain(|stale| Arc::strong_count(stale) > 1);
     }
 

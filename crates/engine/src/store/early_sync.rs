@@ -3,6 +3,7 @@
 //! lsm-tree syncs a table once, when it is complete. For 64 MiB that takes tens of milliseconds, and the sync of a commit waits for it:
 //! a disk takes all that was written before. Synced in small parts, a table delays a commit by one part.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -19,29 +20,62 @@ pub(super) struct EarlySync {
     tables: PathBuf,
     litter: Arc<Litter>,
     unsynced: usize,
+    /// How long each unlisted table was when it was synced last.
+    synced: HashMap<PathBuf, u64>,
 }
 
 impl EarlySync {
     pub(super) fn new(tables: PathBuf, litter: Arc<Litter>) -> EarlySync {
-        EarlySync { tables, litter, unsynced: 0 }
+        EarlySync { tables, litter, unsynced: 0, synced: HashMap::new() }
     }
 
-    /// Adds bytes that are about to be written; when they are many, syncs the tables that are not listed yet.
+    /// Adds bytes that are about to be written; when they are many, syncs the tables that are not listed yet. Gives how many
+    /// it synced.
     ///
-    /// lsm-tree does not tell which file it writes. There are two at most, of an ingest and of a compaction.
-    pub(super) fn add(&mut self, bytes: usize) -> io::Result<()> {
+    /// lsm-tree does not tell which file it writes, and lists the tables of a compaction when all are complete. Those that have
+    /// not grown since their last sync are left alone: even that of a clean file makes the disk write its cache.
+    pub(super) fn add(&mut self, bytes: usize) -> io::Result<usize> {
         self.unsynced += bytes;
         if self.unsynced < BYTES_PER_SYNC {
-            return Ok(());
+            return Ok(0);
         }
         self.unsynced = 0;
+        let before = std::mem::take(&mut self.synced);
+        let mut count = 0;
         for path in self.litter.unlisted(&self.tables).into_iter().flatten() {
             // One that cannot be opened is synced when it is complete. One that cannot be synced ends the ingest or the compaction: the
             // next sync of the same file may not report it again.
-            if let Ok(file) = File::open(path) {
+            let Ok(file) = File::open(&path) else { continue };
+            let Ok(length) = file.metadata().map(|about| about.len()) else { continue };
+            if before.get(&path) != Some(&length) {
                 file.sync_data()?;
+                count += 1;
             }
+            self.synced.insert(path, length);
         }
-        Ok(())
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tables_that_have_grown_are_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let write =
+            |id: u64, text: &str| std::fs::write(dir.path().join(id.to_string()), text).unwrap();
+        let litter = Arc::new(Litter::default());
+        let mut early_sync = EarlySync::new(dir.path().to_owned(), litter.clone());
+        for id in 1..=3 {
+            write(id, "a");
+        }
+        litter.list([1].into_iter());
+        assert_eq!(early_sync.add(BYTES_PER_SYNC - 1).unwrap(), 0, "not enough yet");
+        assert_eq!(early_sync.add(1).unwrap(), 2, "the first one is listed");
+        assert_eq!(early_sync.add(BYTES_PER_SYNC).unwrap(), 0);
+        write(2, "ab");
+        assert_eq!(early_sync.add(BYTES_PER_SYNC).unwrap(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! Runs: the log, what it adds up to, branches, deletion, the outbox. All through the public interface.
 
+mod budgets;
 mod contract;
 mod figures;
 mod log;

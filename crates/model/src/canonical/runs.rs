@@ -139,11 +139,12 @@ impl Out<'_> {
                 self.number(*backoff_ms);
                 self.number(u64::from(*tries));
             }
-            OutboxCommand::Restore { subject, payload, run, dead } => {
+            OutboxCommand::Restore { subject, payload, run, dead, event } => {
                 self.named(155, subject);
                 self.bytes(payload);
                 self.maybe_text(run.as_ref().map(|run| run.as_str()));
                 self.maybe_text(dead.as_deref());
+                self.maybe_text(event.as_deref());
             }
         }
     }

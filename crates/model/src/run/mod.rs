@@ -29,6 +29,7 @@ pub use command::{
 pub use event::{CONTRACT_VERSION, CanonicalEvent};
 pub use instant::Instant;
 pub use key::{EventKey, event_id, signal_key};
+pub(crate) use new::KEY_LIMIT_BYTES;
 pub use new::NewEvent;
 pub use page_size::PageSize;
 pub use reduce::{Judgement, reduce, reduce_parts};

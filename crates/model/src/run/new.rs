@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const STEP: &str = "Step";
 
 /// The longest idempotency key, type and step, in bytes.
-const KEY_LIMIT_BYTES: usize = 1_024;
+pub(crate) const KEY_LIMIT_BYTES: usize = 1_024;
 
 /// What the log says of an event: a producer that says it, too, would make it say two things.
 const GIVEN: [&str; 3] = ["runSeq", "persistedAt", "contractVersion"];

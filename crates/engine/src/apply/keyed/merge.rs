@@ -25,7 +25,6 @@ use crate::index::NEWEST;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{self, KEYED, SPACES};
 use crate::view::View;
-use crate::work::Budget;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
     Code, EntryKind, EntryRef, Error, MergeStrategy, Name, Result, Version, take_state,
@@ -385,13 +384,8 @@ impl<'m> KeyedMerge<'m> {
     where
         'm: 'v,
     {
-        View {
-            index: self.context.index,
-            layers,
-            now: self.context.now,
-            fresh: false,
-            budget: Budget::Unlimited,
-        }
+        let Context { index, now, budget, .. } = *self.context;
+        View { index, layers, now, fresh: false, budget }
     }
 }
 

@@ -8,13 +8,19 @@
 //!
 //!     o | m or c | id                    -> branch, number: where it was written first
 //!     k | m or c | branch                -> up to which number of that branch it knows all
+//!     x | branch | id                    -> nothing: a message up to that number that was left behind with its run
 //! ```
 //!
 //! Numbers of a branch rise, and a merge covers everything that its source knows. So one number says how much a branch knows of
-//! another: everything up to it and nothing behind it. A fork knows by its layers everything that it inherits. Messages on
-//! `main` are on their way already, and are brought nowhere.
+//! another: everything up to it but for what is left behind, and nothing after it. A fork knows by its layers everything that it
+//! inherits. Messages on `main` are on their way already, and are brought nowhere.
+//!
+//! A message that was appended with an event comes with that event: where the target has the event already it is not
+//! brought, and where the run stays as it is on the target, it is left behind until a later merge brings the run. So are other
+//! messages of such a run. A message whose event is gone from its branch, since the run was deleted there, comes by its number.
 
-use super::{Counts, Letter, Outbox, State, place};
+use super::{Counts, Letter, Of, Outbox, State, place, take_state};
+use crate::apply::runs::has_event;
 use crate::apply::sessions::Desk;
 use crate::catalog::{Catalog, Layers};
 use crate::index::{Index, NEWEST};
@@ -71,12 +77,25 @@ pub(crate) struct Outgoing {
     /// Its number there.
     pub id: u64,
     origin: Written,
+    /// The run and the key of the event that a message was appended with, if the source has that event.
+    event: Option<(Name, String)>,
+    /// Whether an earlier merge left it behind.
+    pub is_late: bool,
 }
 
 /// The content of a message or a request.
 pub(crate) enum Content {
-    Message { subject: String, run: Option<String>, payload: Vec<u8>, dead: Option<String> },
-    Request { session: Name, payload: Vec<u8> },
+    Message {
+        subject: String,
+        run: Option<String>,
+        payload: Vec<u8>,
+        dead: Option<String>,
+        event: Option<String>,
+    },
+    Request {
+        session: Name,
+        payload: Vec<u8>,
+    },
 }
 
 /// A transfer from one branch to another, each with its layers.
@@ -85,18 +104,22 @@ pub(crate) struct Transfer<'t> {
     pub from: &'t Layers,
     pub into: &'t Layers,
     pub now: Stamp,
+    pub budget: Budget<'t>,
 }
 
 /// The merge that a transfer is part of.
 pub(crate) struct Bringing<'b> {
     pub desk: &'b Desk<'b>,
-    /// Runs that stay as they are on the target: their messages stay behind with their events, for good.
+    /// Runs that the source changed, and that the target gets.
+    pub brought_runs: &'b BTreeSet<String>,
+    /// Runs that stay as they are on the target.
     pub left_runs: &'b BTreeSet<String>,
 }
 
 impl Transfer<'_> {
-    /// Everything that the target lacks, in the order in which it was written.
-    pub fn missing(&self) -> Result<Vec<Outgoing>> {
+    /// Everything that the target lacks, in the order in which it was written; more than `limit` of
+    /// it where there is more, and then not all.
+    pub fn missing(&self, limit: usize) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
             // Nothing is looked for where no outbox ever was.
@@ -104,8 +127,14 @@ impl Transfer<'_> {
         }
         for layer in off_main(self.from) {
             for sort in Sort::ALL {
-                self.each_behind(layer, sort, |one| found.push(one))?;
+                self.each_behind(layer, sort, |one| {
+                    found.push(one);
+                    found.len() <= limit
+                })?;
             }
+        }
+        if found.len() > limit {
+            return Ok(found);
         }
         found.sort_by_key(|one| (one.revision, one.sort, one.id));
         let mut seen = BTreeSet::new();
@@ -113,25 +142,97 @@ impl Transfer<'_> {
         Ok(found)
     }
 
-    /// Visits everything in a layer behind the number that the target knows of it.
+    /// Visits everything in a layer that the target lacks, until `visit` says that it is enough.
     fn each_behind(
         &self,
         layer: (u32, Revision),
         sort: Sort,
-        mut visit: impl FnMut(Outgoing),
+        mut visit: impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
-        let after = place(sort.kind(), self.known(sort, layer.0)?);
-        let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
-        let view = self.view(&alone);
+        let known = self.known(sort, layer.0)?;
+        let alone: Layers = smallvec![layer];
+        let (view, nothing) = (self.view(&alone), Overlay::default());
+        for id in self.left_of(sort, layer.0, known)? {
+            let written =
+                self.read(&alone, &place(sort.kind(), id), |_, revision| Some(revision))?;
+            let Some(revision) = written else { continue };
+            if !self.outgoing(&alone, sort, id, revision)?.is_none_or(&mut visit) {
+                return Ok(());
+            }
+        }
+        let after = place(sort.kind(), known);
         let mut walk = view.walk(&nothing, OUTBOX, &[sort.kind()], Some(&after));
         while let Some(step) = walk.next()? {
             let Some(id) = number_of(&step) else { continue };
-            let origin = self.origin(&alone, sort, id)?.unwrap_or((layer.0, id));
-            if origin.1 > self.known(sort, origin.0)? {
-                visit(Outgoing { sort, revision: step.head.revision, layer, id, origin });
+            if !self.outgoing(&alone, sort, id, step.head.revision)?.is_none_or(&mut visit) {
+                return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// One that lies in a layer, if the target lacks it.
+    fn outgoing(
+        &self,
+        alone: &Layers,
+        sort: Sort,
+        id: u64,
+        revision: Revision,
+    ) -> Result<Option<Outgoing>> {
+        let layer = alone[0];
+        let origin = self.origin(alone, sort, id)?.unwrap_or((layer.0, id));
+        let is_late = sort == Sort::Message && self.is_left(origin)?;
+        if !is_late && origin.1 <= self.known(sort, origin.0)? {
+            return Ok(None);
+        }
+        let event = match sort {
+            Sort::Message => self.event_of(alone, id)?,
+            Sort::Request => None,
+        };
+        if let Some((run, key)) = &event
+            && has_event(&self.view(self.into), &Overlay::default(), run, key)?
+        {
+            return Ok(None);
+        }
+        Ok(Some(Outgoing { sort, revision, layer, id, origin, event, is_late }))
+    }
+
+    /// The run and the key of the event that a message was appended with, if the source has that event.
+    fn event_of(&self, alone: &Layers, id: u64) -> Result<Option<(Name, String)>> {
+        let state = self.read(alone, &place(b's', id), |mut rest, _| take_state(&mut rest))?;
+        let Some(key) = state.and_then(|state| state.event) else { return Ok(None) };
+        let run = self.read(alone, &place(Sort::Message.kind(), id), |mut rest, _| {
+            take_text(&mut rest)?;
+            Name::new(&take_text(&mut rest)?).ok()
+        })?;
+        let Some(run) = run else { return Ok(None) };
+        let is_there = has_event(&self.view(self.from), &Overlay::default(), &run, &key)?;
+        Ok(is_there.then_some((run, key)))
+    }
+
+    /// The messages of a branch up to a number that earlier merges left behind.
+    fn left_of(&self, sort: Sort, branch: u32, upto: u64) -> Result<Vec<u64>> {
+        if sort != Sort::Message || upto == 0 {
+            return Ok(Vec::new());
+        }
+        let left = self.left(self.into, &left_prefix(branch))?;
+        Ok(left.into_iter().map(|(_, id)| id).collect())
+    }
+
+    /// What a branch left behind, of all places that begin so.
+    fn left(&self, layers: &Layers, prefix: &[u8]) -> Result<Vec<Written>> {
+        let (view, nothing, mut left) = (self.view(layers), Overlay::default(), Vec::new());
+        let mut walk = view.walk(&nothing, OUTBOX, prefix, None);
+        while let Some(step) = walk.next()? {
+            if !step.head.is_deleted() {
+                left.push(split_left(step.name()).ok_or_else(super::damaged)?);
+            }
+        }
+        Ok(left)
+    }
+
+    fn is_left(&self, origin: Written) -> Result<bool> {
+        Ok(self.read(self.into, &left_place(origin), |_, _| Some(()))?.is_some())
     }
 
     /// Up to which number the target knows all of a branch.
@@ -166,7 +267,9 @@ impl Transfer<'_> {
                 let (view, mut nothing) = (self.view(&alone), Overlay::default());
                 let outbox = Outbox { view: &view, overlay: &mut nothing };
                 let whole = outbox.letter(one.id)?.zip(outbox.state(one.id)?);
-                Ok(whole.map(|(letter, state)| message(letter, state)))
+                // Without its event in the source it stands alone.
+                let event = one.event.as_ref().map(|(_, key)| key.clone());
+                Ok(whole.map(|(letter, state)| message(letter, State { event, ..state })))
             }
             Sort::Request => {
                 let place = place(Sort::Request.kind(), one.id);
@@ -186,15 +289,47 @@ impl Transfer<'_> {
         let mut dropped = 0;
         for one in missing {
             let Some(content) = self.content(one)? else { continue };
-            if let Content::Message { run: Some(run), .. } = &content
-                && bringing.left_runs.contains(run)
-            {
+            if !self.comes(overlay, one, &content, bringing)? {
+                self.leave(overlay, one)?;
                 continue;
             }
             dropped += u64::from(!self.write(overlay, one, content, bringing.desk)?);
+            if one.is_late {
+                self.target(overlay, |outbox| {
+                    outbox.remove(&left_place(one.origin))?;
+                    outbox.remove(&left_place((one.layer.0, one.id)))
+                })?;
+            }
         }
         self.learn(overlay)?;
         Ok(dropped)
+    }
+
+    /// Whether a merge that has brought its runs brings this, too.
+    fn comes(
+        &self,
+        overlay: &Overlay,
+        one: &Outgoing,
+        content: &Content,
+        bringing: &Bringing<'_>,
+    ) -> Result<bool> {
+        let Content::Message { run: Some(run), .. } = content else { return Ok(true) };
+        if one.is_late && !bringing.brought_runs.contains(run) {
+            return Ok(false);
+        }
+        match &one.event {
+            Some((run, key)) => has_event(&self.view(self.into), overlay, run, key),
+            None => Ok(!bringing.left_runs.contains(run)),
+        }
+    }
+
+    /// Remembers a message that stays behind, by where it lies and by where it was written first.
+    fn leave(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
+        let lies = (one.layer.0, one.id);
+        self.target(overlay, |outbox| {
+            outbox.set(&left_place(one.origin), 0, b"")?;
+            if lies == one.origin { Ok(()) } else { outbox.set(&left_place(lies), 0, b"") }
+        })
     }
 
     /// Writes one to the target; says whether it went anywhere.
@@ -237,6 +372,12 @@ impl Transfer<'_> {
             let (sort, branch) = split_known(step.name()).ok_or_else(super::damaged)?;
             knows.push((sort, branch, number(step.payload()).ok_or_else(super::damaged)?));
         }
+        // What the source lacks of that, the target lacks as well, unless it knew it before.
+        for (branch, id) in self.left(self.from, b"x")? {
+            if branch != self.into[0].0 && id > self.known(Sort::Message, branch)? {
+                self.target(overlay, |outbox| outbox.set(&left_place((branch, id)), 0, b""))?;
+            }
+        }
         for (sort, branch, upto) in knows {
             // Its own numbers it knows by itself.
             if branch != self.into[0].0 && upto > self.known(sort, branch)? {
@@ -257,7 +398,8 @@ impl Transfer<'_> {
     }
 
     fn view<'v>(&'v self, layers: &'v Layers) -> View<'v> {
-        View { index: self.index, layers, now: self.now, fresh: false, budget: Budget::Unlimited }
+        let Transfer { index, now, budget, .. } = *self;
+        View { index, layers, now, fresh: false, budget }
     }
 
     /// Reads an entry of the outbox as it was committed.
@@ -283,11 +425,15 @@ pub(crate) fn each(
     mut visit: impl FnMut(&Outgoing, Content) -> Result<()>,
 ) -> Result<()> {
     let nobody: Layers = smallvec![(NOBODY, 0)];
-    let transfer = Transfer { index: view.index, from: view.layers, into: &nobody, now: view.now };
-    let mut found = transfer.missing()?;
+    let View { index, now, budget, .. } = *view;
+    let transfer = Transfer { index, from: view.layers, into: &nobody, now, budget };
+    let mut found = transfer.missing(usize::MAX)?;
     if view.branch() == MAIN_ID {
         for sort in Sort::ALL {
-            transfer.each_behind(view.layers[0], sort, |one| found.push(one))?;
+            transfer.each_behind(view.layers[0], sort, |one| {
+                found.push(one);
+                true
+            })?;
         }
     }
     for one in &found {
@@ -324,6 +470,14 @@ impl Outgoing {
 }
 
 impl Content {
+    /// The run that it is of.
+    pub fn run(&self) -> Option<&str> {
+        match self {
+            Content::Message { run, .. } => run.as_deref(),
+            Content::Request { .. } => None,
+        }
+    }
+
     /// The value that a difference shows.
     pub fn to_value(&self) -> Value {
         let told: [(String, Value); 3] = match self {
@@ -344,16 +498,19 @@ impl Content {
 }
 
 impl Content {
-    /// As an export keeps it: of a message `1` and why where it is dead, else `0`, then subject and run; of a request its
-    /// session; then the payload.
+    /// As an export keeps it: of a message flags, 1 if it is dead and 2 if it was appended with an event, why it is dead, subject,
+    /// run, and the event's key with flag 2; of a request its session; then the payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let payload = match self {
-            Content::Message { subject, run, payload, dead } => {
-                bytes.push(u8::from(dead.is_some()));
+            Content::Message { subject, run, payload, dead, event } => {
+                bytes.push(u8::from(dead.is_some()) | u8::from(event.is_some()) << 1);
                 put_text(dead.as_deref().unwrap_or_default(), &mut bytes);
                 put_text(subject, &mut bytes);
                 put_text(run.as_deref().unwrap_or_default(), &mut bytes);
+                if let Some(event) = event {
+                    put_text(event, &mut bytes);
+                }
                 payload
             }
             Content::Request { session, payload } => {
@@ -369,12 +526,14 @@ impl Content {
     pub fn command(place: &[u8], bytes: &[u8]) -> Option<Command> {
         match Sort::of(*place.first()?)? {
             Sort::Message => {
-                let (&is_dead, mut rest) = bytes.split_first()?;
+                let (&flags, mut rest) = bytes.split_first()?;
                 let (why, subject) = (take_text(&mut rest)?, take_text(&mut rest)?);
                 let run = Some(take_text(&mut rest)?).filter(|run| !run.is_empty());
                 let run = run.map(|run| Name::new(&run)).transpose().ok()?;
-                let dead = (is_dead != 0).then_some(why);
-                Some(OutboxCommand::Restore { subject, payload: rest.to_vec(), run, dead }.into())
+                let dead = (flags & 1 != 0).then_some(why);
+                let event = if flags & 2 != 0 { Some(take_text(&mut rest)?) } else { None };
+                let payload = rest.to_vec();
+                Some(OutboxCommand::Restore { subject, payload, run, dead, event }.into())
             }
             Sort::Request => {
                 let (session, payload) = split_request(bytes)?;
@@ -388,31 +547,27 @@ impl Outbox<'_> {
     /// Writes something as it was written elsewhere; gives its number here.
     pub(super) fn restore(&mut self, content: &Content) -> Result<u64> {
         match content {
-            Content::Message { subject, run, payload, dead: None } => {
-                self.put(subject, payload, run.as_deref())
-            }
-            Content::Message { subject, run, payload, dead: Some(why) } => {
-                self.put_dead(subject, payload, run.as_deref(), why)
+            Content::Message { subject, run, payload, dead, event } => {
+                let of = Of { run: run.as_deref(), event: event.as_deref() };
+                match dead {
+                    None => self.put(subject, payload, of),
+                    Some(why) => self.put_dead(subject, payload, of, why),
+                }
             }
             Content::Request { session, payload } => self.keep(session, payload),
         }
     }
 
     /// Writes a message that was given up; nobody of its run waits for it.
-    fn put_dead(
-        &mut self,
-        subject: &str,
-        payload: &[u8],
-        run: Option<&str>,
-        why: &str,
-    ) -> Result<u64> {
+    fn put_dead(&mut self, subject: &str, payload: &[u8], of: Of<'_>, why: &str) -> Result<u64> {
         let mut counts = self.counts()?;
         counts.last_id += 1;
         counts.dead += 1;
         let (id, due) = (counts.last_id, self.view.now);
-        self.write_letter(id, subject, payload, run)?;
+        self.write_letter(id, subject, payload, of)?;
         let failure = Some(super::cut(why).to_owned()).filter(|why| !why.is_empty());
-        self.set_state(id, &State { due, is_dead: true, failure, ..State::default() })?;
+        let event = of.event.map(str::to_owned);
+        self.set_state(id, &State { due, is_dead: true, failure, event, ..State::default() })?;
         self.set(&place(b'd', id), 0, b"")?;
         self.set_counts(counts)?;
         Ok(id)
@@ -452,8 +607,8 @@ pub(crate) fn told_request(name: &[u8], payload: &[u8]) -> Option<(u64, Name, Ve
 
 fn message(letter: Letter, state: State) -> Content {
     let Letter { subject, run, payload, .. } = letter;
-    let dead = state.is_dead.then(|| state.failure.unwrap_or_default());
-    Content::Message { subject, run, payload, dead }
+    let dead = state.is_dead.then(|| state.failure.clone().unwrap_or_default());
+    Content::Message { subject, run, payload, dead, event: state.event }
 }
 
 fn split_request(mut rest: &[u8]) -> Option<(Name, Vec<u8>)> {
@@ -497,6 +652,22 @@ fn known_place(sort: Sort, branch: u32) -> Place {
 fn split_known(name: &[u8]) -> Option<(Sort, u32)> {
     let (head, branch) = name.split_first_chunk::<2>()?;
     Some((Sort::of(head[1])?, u32::from_be_bytes(branch.try_into().ok()?)))
+}
+
+fn left_prefix(branch: u32) -> Place {
+    let mut place: Place = smallvec![b'x'];
+    place.extend_from_slice(&branch.to_be_bytes());
+    place
+}
+
+fn left_place((branch, id): Written) -> Place {
+    let mut place = left_prefix(branch);
+    place.extend_from_slice(&id.to_be_bytes());
+    place
+}
+
+fn split_left(name: &[u8]) -> Option<Written> {
+    written_of(name.get(1..)?)
 }
 
 /// Refuses whoever would deliver from a branch that is not served.

@@ -7,7 +7,7 @@
 //!   head { last n } --> event n + 1, its key, the head { last n + 1 }     three writes, whatever n is
 //! ```
 
-use super::super::outbox::{self, Fronts};
+use super::super::outbox;
 use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
 use super::read::Log;
@@ -116,8 +116,7 @@ impl Writer<'_> {
         let run_seq = self.enter(met, head, entering)?;
         if let Some(message) = &event.message {
             // Its room was looked at before the event was written: they come together or not at all.
-            let put = message.put(run);
-            outbox::run(self.view, self.overlay, &mut Fronts::default(), &put)?;
+            outbox::put_with_event(self.view, self.overlay, message, run.as_str(), &key)?;
         }
         Ok(Appended {
             run_seq,
@@ -396,7 +395,8 @@ fn check_event(run: &str, bytes: usize) -> Result<()> {
 /// The room that the message of an event takes at most.
 fn message_bytes(event: &NewEvent) -> usize {
     let Some(message) = &event.message else { return 0 };
-    message.subject.len() + message.payload.len() + 4 * event.run_id.len() + BESIDE_BYTES
+    let names = 4 * event.run_id.len() + event.idempotency_key.as_ref().map_or(0, String::len);
+    message.subject.len() + message.payload.len() + names + BESIDE_BYTES
 }
 
 /// The tip behind an event.

@@ -128,7 +128,7 @@ impl Step<'_> {
             None => {
                 folds.counts.anew += 1;
                 // However long the run is: an event that cannot be appended today could never be.
-                let view = view.uncounted();
+                let view = view.uncounted_once();
                 (self::upto(&view, overlay, self.run, head, head.last_seq)?, None)
             }
         };

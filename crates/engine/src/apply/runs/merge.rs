@@ -21,7 +21,6 @@ use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::spaces::EVENT_KEYS;
 use crate::view::View;
-use crate::work::Budget;
 use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
 
 /// How many events are read before they are written.
@@ -104,7 +103,8 @@ pub(crate) fn merge(
 }
 
 fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
-    View { index: context.index, layers, now: context.now, fresh: false, budget: Budget::Unlimited }
+    let Context { index, now, budget, .. } = *context;
+    View { index, layers, now, fresh: false, budget }
 }
 
 /// Events on their way from one branch to another.
