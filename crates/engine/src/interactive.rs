@@ -250,7 +250,8 @@ impl Interactive {
     pub fn names(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let kinds = vec![Contract::Cells, Contract::Records];
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-        page(self.run(KeyCommand::Names { kinds, prefix, after, limit })?)
+        let hidden = Vec::new();
+        page(self.run(KeyCommand::Names { kinds, prefix, after, limit, hidden })?)
     }
 
     /// Names in byte order, own writes included.

@@ -10,6 +10,7 @@
 //! name is one thing, be it a cell or a record.
 
 use crate::apply::keys::{Names, text};
+use crate::apply::names::hidden_of;
 use crate::core::Core;
 use crate::db::Database;
 use crate::pins::PinGuard;
@@ -26,6 +27,8 @@ use std::sync::Arc;
 /// A branch as of one revision.
 pub struct Moment {
     snapshot: Snapshot,
+    /// Records whose keys begin with one of these are in no list of names.
+    hidden: Arc<[String]>,
     _pin: Option<PinGuard>,
 }
 
@@ -50,7 +53,7 @@ impl Database {
         let core = self.place.here("a look at several kinds of state")?;
         // What retention passed by meanwhile is looked at again.
         loop {
-            let moment = Moment { snapshot: Snapshot::new(core, branch, At::Latest)?, _pin: None };
+            let moment = Moment::of(Snapshot::new(core, branch, At::Latest)?);
             match moment.answers(commands) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
                 answers => return answers.map(|answers| (answers, moment.now())),
@@ -81,7 +84,7 @@ impl Database {
 impl Moment {
     /// That of a snapshot, which nothing keeps from being trimmed.
     pub(crate) fn of(snapshot: Snapshot) -> Moment {
-        Moment { snapshot, _pin: None }
+        Moment { snapshot, hidden: Arc::default(), _pin: None }
     }
 
     fn pinned(core: &Arc<Core>, branch: &str, at: At) -> Result<Moment> {
@@ -90,7 +93,13 @@ impl Moment {
         // Pinned first, checked second: what is readable now stays so.
         let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
         core.index().check_any_reach(snapshot.revision)?;
-        Ok(Moment { snapshot, _pin: Some(pin) })
+        Ok(Moment { snapshot, hidden: Arc::default(), _pin: Some(pin) })
+    }
+
+    /// The same, but its lists of names and its choice of a name leave out records whose keys begin with one of these.
+    #[must_use]
+    pub fn hiding(self, prefixes: Arc<[String]>) -> Moment {
+        Moment { hidden: prefixes, ..self }
     }
 
     /// The revision it shows.
@@ -193,7 +202,8 @@ impl Moment {
     ) -> Result<Names> {
         let (mut all, mut next, mut looked) = (BTreeSet::new(), None::<Vec<u8>>, 0);
         for kind in kinds {
-            let found = self.snapshot.names_within(spaces::of(*kind)?, range, (limit, looks))?;
+            let of = (spaces::of(*kind)?, hidden_of(*kind, &self.hidden));
+            let found = self.snapshot.names_within(of, range, (limit, looks))?;
             next = [next, found.next].into_iter().flatten().min();
             looked += found.looked;
             all.extend(found.names);

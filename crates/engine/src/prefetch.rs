@@ -263,15 +263,16 @@ impl Snapshot {
 
     /// Names of cells and records. Whether there are too many is for the writer to say: own deletions come before.
     fn prefetch_names(&self, command: &KeyCommand) -> Result<Option<Found>> {
-        let (kinds, prefix, after, limit) = match command {
-            KeyCommand::Names { kinds, prefix, after, limit } => {
-                (kinds, prefix.as_str(), after.as_deref(), *limit)
+        let (kinds, hidden, prefix, after, limit) = match command {
+            KeyCommand::Names { kinds, prefix, after, limit, hidden } => {
+                (kinds, hidden, prefix.as_str(), after.as_deref(), *limit)
             }
-            KeyCommand::Count { kinds, limit } => (kinds, "", None, *limit),
+            KeyCommand::Count { kinds, limit, hidden } => (kinds, hidden, "", None, *limit),
             _ => return Ok(None),
         };
         let (view, nothing) = (self.view(), Overlay::default());
-        let (page, expiries) = names::names(&view, &nothing, kinds, prefix, after, limit)?;
+        let (page, expiries) =
+            names::names(&view, &nothing, (kinds, hidden), (prefix, after), limit)?;
         let mut keys = SmallVec::new();
         for kind in kinds {
             let space = spaces::of(*kind)?;
@@ -442,7 +443,7 @@ mod tests {
     }
 
     fn count_names() -> Command {
-        KeyCommand::Count { kinds: names::KINDS.to_vec(), limit: 10_000 }.into()
+        KeyCommand::Count { kinds: names::KINDS.to_vec(), limit: 10_000, hidden: Vec::new() }.into()
     }
 
     fn put_state(key: &str, version: u64) -> Command {
@@ -731,7 +732,7 @@ mod tests {
             }),
             (kinds, prefix(), prop::option::of(key())).prop_map(|(kinds, prefix, after)| {
                 let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-                KeyCommand::Names { kinds, prefix, after, limit: 2 }.into()
+                KeyCommand::Names { kinds, prefix, after, limit: 2, hidden: Vec::new() }.into()
             }),
             Just(count_names()),
             prefix().prop_map(list_states),

@@ -286,9 +286,19 @@ impl RunTail {
         Ok(events)
     }
 
+    /// The next events that are there, at most so many, and no more once they are as large as this. It does not wait.
+    pub fn glance(&mut self, limit: usize, bytes: usize) -> Result<Vec<CanonicalEvent>> {
+        check_page(limit)?;
+        let Place::Here(core) = &self.runs.place else { return self.next(limit, Duration::ZERO) };
+        let look = |limit| self.wait_here(core, (limit, bytes), Duration::ZERO);
+        let events = PageSize::upto(limit).ask(look)?;
+        self.after = events.last().map_or(self.after, |event| event.run_seq);
+        Ok(events)
+    }
+
     fn wait(&self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
         match &self.runs.place {
-            Place::Here(core) => self.wait_here(core, limit, timeout),
+            Place::Here(core) => self.wait_here(core, (limit, usize::MAX), timeout),
             Place::There(link) => {
                 wait(self.runs.there(link).wait_for(&self.run, self.after, limit, timeout))
             }
@@ -298,7 +308,7 @@ impl RunTail {
     fn wait_here(
         &self,
         core: &Arc<Core>,
-        limit: usize,
+        size: (usize, usize),
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
         let clock = SystemClock::new();
@@ -306,7 +316,7 @@ impl RunTail {
         let reached = || core.sequencer.durable().min(core.sequencer.published());
         loop {
             let seen = reached();
-            let events = self.look(core, limit)?;
+            let events = self.look(core, size)?;
             if !events.is_empty() {
                 return Ok(events);
             }
@@ -332,8 +342,7 @@ impl RunTail {
     }
 
     /// What is durable of what comes next. What retention passed by meanwhile is looked at again, newly.
-    fn look(&self, core: &Arc<Core>, limit: usize) -> Result<Vec<CanonicalEvent>> {
-        let fetch = RunCommand::Fetch { run: self.run.clone(), after: self.after, limit };
+    fn look(&self, core: &Arc<Core>, size: (usize, usize)) -> Result<Vec<CanonicalEvent>> {
         loop {
             let durable = core.sequencer.durable();
             let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
@@ -342,9 +351,9 @@ impl RunTail {
                 snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
                 (snapshot.revision, snapshot.fresh) = (durable, false);
             }
-            match snapshot.runs(&fetch) {
+            match snapshot.events(&self.run, self.after, size) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
-                answer => return events(answer?),
+                events => return events,
             }
         }
     }

@@ -11,9 +11,9 @@ use crate::view::View;
 use crate::work::{Budget, Work};
 use mainstay_model::limits::check_page;
 use mainstay_model::{
-    Answer, At, Code, Error, Field, HashCommand, HistoryEntry, KeyCommand, Name, OutboxCommand,
-    Page, Record, RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer, RunCommand, Stamp,
-    StateCommand, StateKey, Versioned, Where,
+    Answer, At, CanonicalEvent, Code, Error, Field, HashCommand, HistoryEntry, KeyCommand, Name,
+    OutboxCommand, Page, Record, RecordHistoryEntry, RecordPage, Result, Revision, RunAnswer,
+    RunCommand, Stamp, StateCommand, StateKey, Versioned, Where,
 };
 use std::sync::Arc;
 
@@ -75,14 +75,14 @@ impl Snapshot {
     ) -> Result<Page> {
         check_page(limit)?;
         let range = (prefix.as_bytes(), after.map(str::as_bytes));
-        let found = self.names_within(space, range, (limit, usize::MAX))?;
+        let found = self.names_within((space, &[]), range, (limit, usize::MAX))?;
         Ok(found.into_page())
     }
 
-    /// As many names of a space as are wanted, for which no more than so many are looked at.
+    /// As many names of a space as are wanted, none with a hidden prefix, for which no more than so many are looked at.
     pub fn names_within(
         &self,
-        space: u8,
+        (space, hidden): (u8, &[String]),
         range: (&[u8], Option<&[u8]>),
         most: (usize, usize),
     ) -> Result<keys::Names> {
@@ -93,7 +93,8 @@ impl Snapshot {
         let at = (self.revision, self.now);
         let dead = DeadWalk::new(&index.dead_names, &state.trail, at, start);
         let nothing = Overlay::default();
-        let found = keys::names_within(&self.view(), &nothing, Some(dead), space, range, most)?;
+        let of = (space, hidden);
+        let found = keys::names_within(&self.view(), &nothing, Some(dead), of, range, most)?;
         index.check_space_reach(space, self.revision)?;
         Ok(found)
     }
@@ -174,6 +175,24 @@ impl Snapshot {
             Ok(()) => answer,
             Err(_) if self.fresh => Err(trimmed_meanwhile()),
             Err(_) => self.past_runs(command),
+        }
+    }
+
+    /// Events of a run behind one of them: at most so many, which end with the one that makes them as large as this.
+    pub fn events(
+        &self,
+        run: &Name,
+        after: u64,
+        (limit, bytes): (usize, usize),
+    ) -> Result<Vec<CanonicalEvent>> {
+        let found = runs::fetch_within(&self.view(), run, after, (limit, bytes));
+        match self.core.index().check_space_reach(RUNS, self.revision) {
+            Ok(()) => found,
+            Err(_) if self.fresh => Err(trimmed_meanwhile()),
+            Err(_) => {
+                let fetch = RunCommand::Fetch { run: run.clone(), after, limit };
+                crate::runs::events(self.past_runs(&fetch)?)
+            }
         }
     }
 

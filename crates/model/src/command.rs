@@ -71,6 +71,9 @@ pub enum KeyCommand {
         after: Option<String>,
         /// At most this many.
         limit: usize,
+        /// Records whose keys begin with one of these are left out.
+        #[serde(default, with = "fields::list")]
+        hidden: Vec<String>,
     },
     /// How many names there are, at the point where the transaction stands; more than the limit is the error `TooLarge`.
     Count {
@@ -79,12 +82,18 @@ pub enum KeyCommand {
         kinds: Vec<Contract>,
         /// At most this many.
         limit: usize,
+        /// Records whose keys begin with one of these are left out.
+        #[serde(default, with = "fields::list")]
+        hidden: Vec<String>,
     },
     /// Deletes all cells and records of the branch; more than the limit is the error `TooLarge`, and none goes. Answers
     /// how many names there were.
     Clear {
         /// At most this many.
         limit: usize,
+        /// Records whose keys begin with one of these stay.
+        #[serde(default, with = "fields::list")]
+        hidden: Vec<String>,
     },
 }
 

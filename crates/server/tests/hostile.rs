@@ -57,6 +57,8 @@ fn too_many_watched_keys_are_refused() {
     let mut session = session(Options::new());
     said(&mut session, &["SET", "k", "1"]);
     let many: Vec<&str> = std::iter::once("WATCH").chain(std::iter::repeat_n("k", 6_000)).collect();
+    let words: Vec<&[u8]> = many[..1_100].iter().map(|word| word.as_bytes()).collect();
+    assert!(session.is_long(&words), "a worker looks at so many keys");
     assert!(said(&mut session, &many).contains("TOOLARGE"));
     assert!(said(&mut session, &many[..5_001]).contains("OK"));
     assert!(said(&mut session, &["WATCH", "k"]).contains("TOOLARGE"), "together they are too many");

@@ -254,6 +254,54 @@ fn names_of_both_kinds_are_listed_and_flushed() {
     );
 }
 
+/// Jobs and locks are records, but nobody who lists keys sees them, and `FLUSHDB` leaves them.
+#[test]
+fn jobs_and_locks_are_no_keys() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    for line in [
+        "SET a 1",
+        "HSET z f 1",
+        "HSET mainstay.state.tasks/x f 1",
+        "JOB.SUBMIT t j",
+        "LOCK.TAKE l OWNER o LEASE 600000",
+        "CELL.SET mainstay.state.tasks.t.j cell",
+    ] {
+        assert!(!client.line(line).starts_with('-'), "{line}");
+    }
+    let shown = ["a", "mainstay.state.tasks.t.j", "mainstay.state.tasks/x", "z"];
+    let bulk = |name: &&str| format!(r"${}\r\n{name}\r\n", name.len());
+    let all: String = shown.iter().map(bulk).collect();
+    let listed = format!(r"*4\r\n{all}");
+    assert_eq!(client.line("KEYS *"), listed);
+    assert_eq!(client.line("SCAN 0 COUNT 100"), format!(r"*2\r\n$1\r\n0\r\n{listed}"));
+    assert_eq!(client.line("KEYS mainstay.state.locks.*"), r"*0\r\n");
+    assert_eq!(client.line("DBSIZE"), r":4\r\n");
+    for _ in 0..40 {
+        let name = client.line("RANDOMKEY");
+        assert!(shown.iter().map(bulk).any(|one| one == name), "{name}");
+    }
+    for (begin, end) in [("MULTI", "EXEC"), ("TXN.BEGIN", "TXN.ROLLBACK")] {
+        let inside: Vec<String> = [begin, "KEYS *", "DBSIZE", "SCAN 0 COUNT 100", end]
+            .map(|line| client.line(line))
+            .into();
+        let inside = inside.concat();
+        assert!(inside.contains(&listed) && inside.contains(r":4\r\n"), "{inside}");
+        assert!(!inside.contains("state.locks"), "{inside}");
+    }
+    let stays = |client: &mut Client| {
+        assert_eq!(client.line("DBSIZE"), r":0\r\n");
+        assert!(client.line("JOB.GET t j").contains("pending"));
+        assert!(client.line("LOCK.GET l").starts_with("*3"));
+    };
+    assert_eq!(client.line("FLUSHDB"), r"+OK\r\n");
+    stays(&mut client);
+    for line in ["CELL.SET mainstay.state.tasks.t.j cell", "MULTI", "FLUSHDB", "EXEC"] {
+        client.line(line);
+    }
+    stays(&mut client);
+}
+
 #[test]
 fn indexes_are_declared_listed_explained_and_dropped() {
     let ours = Ours::start();

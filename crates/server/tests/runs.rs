@@ -26,6 +26,23 @@ fn bare(reply: &str) -> String {
     reply.replace("\\\"", "\"")
 }
 
+/// A reply ends with the event that makes it large: it is read on an event loop.
+#[test]
+fn a_tail_of_large_events_comes_in_pieces() {
+    let ours = Ours::start();
+    for number in 0..20 {
+        let event = NewEvent::new("r", "Noted").with_key(&number.to_string());
+        ours.db.runs().append(event.value("x".repeat(100 << 10))).unwrap();
+    }
+    ours.db.sync().unwrap();
+    let mut client = ours.client();
+    for (after, events) in [(0, 3), (3, 3), (18, 2)] {
+        let reply = client.line(&format!("RUN.TAIL r AFTER {after} LIMIT 1000"));
+        assert!(reply.starts_with(&format!(r"*{events}\r\n")), "{after}");
+    }
+    assert!(client.line("RUN.FETCH r LIMIT 1000").starts_with(r"*20\r\n"));
+}
+
 const STARTED: &str = r#"[{"eventType":"RunStarted","planVersion":"1"}]"#;
 
 #[test]

@@ -254,11 +254,17 @@ pub fn names_see_earlier_steps(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.records().set_field("b", "f", "1").unwrap();
     let kinds = || vec![Contract::Cells, Contract::Records];
-    let names =
-        || KeyCommand::Names { kinds: kinds(), prefix: String::new(), after: None, limit: 10 };
-    let count = || KeyCommand::Count { kinds: kinds(), limit: 10 };
+    let names = || KeyCommand::Names {
+        kinds: kinds(),
+        prefix: String::new(),
+        after: None,
+        limit: 10,
+        hidden: Vec::new(),
+    };
+    let count = || KeyCommand::Count { kinds: kinds(), limit: 10, hidden: Vec::new() };
     let transaction = Transaction::new().step(set("c", 1)).step(names()).step(count());
-    let transaction = transaction.step(KeyCommand::Clear { limit: 10 }).step(set("d", 1));
+    let transaction =
+        transaction.step(KeyCommand::Clear { limit: 10, hidden: Vec::new() }).step(set("d", 1));
     let answers = w.db().execute(transaction.step(names())).unwrap().answers;
     let page = |answer: &Answer| match answer {
         Answer::Names(page) => page.names.clone(),
@@ -268,7 +274,7 @@ pub fn names_see_earlier_steps(w: &mut World) {
     assert_eq!((&answers[2], &answers[3]), (&Answer::Count(3), &Answer::Count(3)));
     assert_eq!(page(&answers[5]), ["d"]);
     w.cells().set("e", 1).unwrap();
-    let clear = Transaction::new().step(KeyCommand::Clear { limit: 1 });
+    let clear = Transaction::new().step(KeyCommand::Clear { limit: 1, hidden: Vec::new() });
     refused(w.db().execute(clear), Code::TransactionTooLarge);
     assert_eq!(w.cells().list("", None, 10).unwrap().names, ["d", "e"], "nothing went");
 }

@@ -229,5 +229,5 @@ pub(crate) fn list_until(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Page, Option<Stamp>)> {
-    keys::names(view, overlay, CELLS, prefix, after, limit)
+    keys::names(view, overlay, (CELLS, &[]), (prefix, after), limit)
 }

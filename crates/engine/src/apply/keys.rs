@@ -256,13 +256,12 @@ pub(super) fn history<T>(
     Ok(entries)
 }
 
-/// Lists the names of a space in byte order, and says when the first of them that others wrote expires.
+/// Lists the names of a space in byte order, but for those that begin with a hidden prefix, and says when the first of them that others wrote expires.
 pub(crate) fn names(
     view: &View<'_>,
     overlay: &Overlay,
-    space: u8,
-    prefix: &str,
-    after: Option<&str>,
+    space: (u8, &[String]),
+    (prefix, after): (&str, Option<&str>),
     limit: usize,
 ) -> Result<(Page, Option<Stamp>)> {
     check_page(limit)?;
@@ -298,12 +297,13 @@ impl Names {
 
 /// Lists names that begin with a prefix and come behind another one, as many as are wanted, and looks at no more than so
 /// many. Where that ends it, `next` is the last one that was looked at, be it dead. Known ranges of dead names are passed
-/// by in one step; the transaction's own writes must not lie in them.
+/// by in one step, as are the names that begin with one of the space's hidden prefixes; the transaction's own writes must not
+/// lie in ranges of dead names.
 pub(crate) fn names_within(
     view: &View<'_>,
     overlay: &Overlay,
     mut dead: Option<DeadWalk<'_>>,
-    space: u8,
+    (space, hidden): (u8, &[String]),
     (prefix, after): (&[u8], Option<&[u8]>),
     (limit, looks): (usize, usize),
 ) -> Result<Names> {
@@ -311,6 +311,15 @@ pub(crate) fn names_within(
     let mut walk = view.walk(overlay, space, prefix, after);
     while let Some(step) = walk.next()? {
         found.looked += 1;
+        if let Some(hidden) =
+            hidden.iter().find(|hidden| step.name().starts_with(hidden.as_bytes()))
+        {
+            dead.iter_mut().for_each(DeadWalk::ends);
+            // No name has this byte, so all that begin so come before it.
+            let behind = [hidden.as_bytes(), &[u8::MAX]].concat();
+            walk = view.walk(overlay, space, prefix, Some(&behind));
+            continue;
+        }
         let is_last = found.looked >= looks;
         if step.head.is_live(view.now) {
             dead.iter_mut().for_each(DeadWalk::ends);

@@ -20,7 +20,9 @@ pub(crate) type Expiries = SmallVec<[(Contract, Option<Stamp>); 2]>;
 /// Runs a command on names, in the transaction that the overlay belongs to.
 pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &KeyCommand) -> Result<Answer> {
     match command {
-        KeyCommand::Clear { limit } => clear(view, overlay, *limit).map(Answer::Count),
+        KeyCommand::Clear { limit, hidden } => {
+            clear(view, overlay, hidden, *limit).map(Answer::Count)
+        }
         command => read(view, overlay, command),
     }
 }
@@ -37,32 +39,38 @@ pub(crate) fn read_until(
     command: &KeyCommand,
 ) -> Result<(Answer, Expiries)> {
     match command {
-        KeyCommand::Names { kinds, prefix, after, limit } => {
-            let (page, expiries) = names(view, overlay, kinds, prefix, after.as_deref(), *limit)?;
+        KeyCommand::Names { kinds, prefix, after, limit, hidden } => {
+            let range = (prefix.as_str(), after.as_deref());
+            let (page, expiries) = names(view, overlay, (kinds, hidden), range, *limit)?;
             Ok((Answer::Names(page), expiries))
         }
-        KeyCommand::Count { kinds, limit } => {
-            let (page, expiries) = all(view, overlay, kinds, *limit)?;
+        KeyCommand::Count { kinds, limit, hidden } => {
+            let (page, expiries) = all(view, overlay, (kinds, hidden), *limit)?;
             Ok((Answer::Count(page.names.len() as u64), expiries))
         }
         _ => Err(Error::new(Code::Unsupported, "this version does not know that read of names")),
     }
 }
 
-/// Names of these kinds in byte order, each once.
+/// Of these kinds, the prefixes of names that are left out: records alone are hidden.
+pub(crate) fn hidden_of(kind: Contract, hidden: &[String]) -> &[String] {
+    if kind == Contract::Records { hidden } else { &[] }
+}
+
+/// Names of these kinds in byte order, each once, but for hidden records.
 pub(crate) fn names(
     view: &View<'_>,
     overlay: &Overlay,
-    kinds: &[Contract],
-    prefix: &str,
-    after: Option<&str>,
+    (kinds, hidden): (&[Contract], &[String]),
+    (prefix, after): (&str, Option<&str>),
     limit: usize,
 ) -> Result<(Page, Expiries)> {
     let (mut all, mut more, mut expiries) = (BTreeSet::new(), false, Expiries::new());
     for kind in kinds {
         check_kind(*kind)?;
         let space = spaces::of(*kind)?;
-        let (page, expires) = keys::names(view, overlay, space, prefix, after, limit)?;
+        let hidden = hidden_of(*kind, hidden);
+        let (page, expires) = keys::names(view, overlay, (space, hidden), (prefix, after), limit)?;
         more |= page.next.is_some();
         all.extend(page.names);
         expiries.push((*kind, expires));
@@ -78,28 +86,31 @@ pub(crate) fn names(
 fn all(
     view: &View<'_>,
     overlay: &Overlay,
-    kinds: &[Contract],
+    of: (&[Contract], &[String]),
     limit: usize,
 ) -> Result<(Page, Expiries)> {
-    let (page, expiries) = names(view, overlay, kinds, "", None, limit)?;
+    let (page, expiries) = names(view, overlay, of, ("", None), limit)?;
     if page.next.is_some() {
         return Err(too_many(limit));
     }
     Ok((page, expiries))
 }
 
-/// Deletes all cells and records; gives how many names there were.
-fn clear(view: &View<'_>, overlay: &mut Overlay, limit: usize) -> Result<u64> {
-    let (page, _) = all(view, overlay, &KINDS, limit)?;
+/// Deletes all cells and records but for hidden ones; gives how many names there were.
+fn clear(view: &View<'_>, overlay: &mut Overlay, hidden: &[String], limit: usize) -> Result<u64> {
+    let (page, _) = all(view, overlay, (&KINDS, hidden), limit)?;
     // A command that fails has written nothing: the room is looked at before the first deletion.
     let key_bytes = |name: &String| KINDS.len() * (spaces::PREFIX_BYTES + name.len());
     overlay.check_room(page.names.iter().map(key_bytes).sum())?;
     for name in &page.names {
+        let is_hidden = hidden.iter().any(|prefix| name.starts_with(prefix));
         let name = Name::new(name)?;
         let record = RecordCommand::Delete { key: name.clone(), when: Vec::new() };
         cells::run(view, overlay, &CellCommand::Delete { name, counter: None })?;
-        let revision = overlay.revision;
-        records::run(view, overlay, &record, revision)?;
+        if !is_hidden {
+            let revision = overlay.revision;
+            records::run(view, overlay, &record, revision)?;
+        }
     }
     Ok(page.names.len() as u64)
 }

@@ -54,22 +54,30 @@ impl Out<'_> {
 
     pub(super) fn key(&mut self, command: &KeyCommand) {
         match command {
-            KeyCommand::Names { kinds, prefix, after, limit } => {
+            KeyCommand::Names { kinds, prefix, after, limit, hidden } => {
                 self.named(11, prefix);
                 self.contracts(kinds);
                 self.maybe_text(after.as_deref());
                 self.number(*limit as u64);
+                self.hidden(hidden);
             }
-            KeyCommand::Count { kinds, limit } => {
+            KeyCommand::Count { kinds, limit, hidden } => {
                 self.tag(12);
                 self.contracts(kinds);
                 self.number(*limit as u64);
+                self.hidden(hidden);
             }
-            KeyCommand::Clear { limit } => {
+            KeyCommand::Clear { limit, hidden } => {
                 self.tag(13);
                 self.number(*limit as u64);
+                self.hidden(hidden);
             }
         }
+    }
+
+    fn hidden(&mut self, prefixes: &[String]) {
+        self.number(prefixes.len() as u64);
+        prefixes.iter().for_each(|prefix| self.text(prefix));
     }
 
     fn contracts(&mut self, kinds: &[Contract]) {

@@ -67,6 +67,9 @@ pub(crate) async fn tail(
     }
 }
 
+/// A page ends with the event that makes it as large as this.
+const PAGE_BYTES: usize = 4 << 20;
+
 async fn page(
     app: &Http,
     mut reader: TailReader,
@@ -75,14 +78,23 @@ async fn page(
 ) -> Answered<EventPageForm> {
     let wait = Duration::from_millis(wait_ms.min(app.settings().feed_wait_limit_ms));
     let (mut events, mut next) = (Vec::new(), reader.position());
-    tokio::select! {
-        told = reader.next(limit, wait) => {
-            for told in told?.into_iter().take(limit) {
-                next = told.seq;
-                events.push(told.json().to_owned());
-            }
+    let (mut held, mut bytes) = (Vec::new(), 0);
+    // Only the first ones are waited for; what is there besides comes along, up to the limit.
+    loop {
+        let wait = if events.is_empty() { wait } else { Duration::ZERO };
+        let told = tokio::select! {
+            told = reader.next(limit - events.len(), wait) => told?,
+            () = app.draining().cancelled() => Vec::new(),
+        };
+        let is_end = told.is_empty() || !reader.is_behind();
+        for told in told.into_iter().take(limit - events.len()) {
+            (next, bytes) = (told.seq, bytes + told.json().get().len());
+            events.push(told.json().to_owned());
+            held.push(told.held);
         }
-        () = app.draining().cancelled() => {}
+        if is_end || events.len() >= limit || bytes >= PAGE_BYTES {
+            break;
+        }
     }
     Ok(EventPageForm { events: events.into(), next })
 }

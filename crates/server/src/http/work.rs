@@ -177,7 +177,8 @@ impl Http {
         let (outcome, done) = match asking.user.allow(&transaction) {
             Err(denied) => (Outcome::Denied, Err(Refusal::from(denied))),
             Ok(()) => match self.submit_as(&asking.user, transaction).await {
-                Ok(receipt) => (Outcome::Done, Ok(receipt)),
+                Ok(receipt) if receipt.held => (Outcome::Done, Ok(receipt)),
+                Ok(receipt) => (Outcome::Failed, Ok(receipt)),
                 Err(refusal) => (Outcome::Failed, Err(refusal)),
             },
         };

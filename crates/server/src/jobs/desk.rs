@@ -22,6 +22,7 @@ pub struct Desk {
     db: Database,
     settings: Settings,
     keys: Keys,
+    hidden: Arc<[String]>,
     objects: Option<Arc<dyn ObjectStore>>,
     opened: Mutex<Option<Jobs>>,
     failed_sweeps: AtomicU64,
@@ -41,14 +42,21 @@ impl Desk {
 
     fn over(db: Database, settings: Settings, objects: Option<Arc<dyn ObjectStore>>) -> Desk {
         let keys = Keys::new(&settings.namespace);
+        let hidden = if settings.shown_as_keys { vec![] } else { vec![keys.jobs(), keys.locks()] };
         Desk {
             db,
             settings,
             keys,
+            hidden: hidden.into(),
             objects,
             opened: Mutex::default(),
             failed_sweeps: AtomicU64::new(0),
         }
+    }
+
+    /// What keys begin with that clients of Redis do not see.
+    pub fn hidden_keys(&self) -> Arc<[String]> {
+        self.hidden.clone()
     }
 
     /// Where jobs and locks are.

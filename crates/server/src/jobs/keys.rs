@@ -29,8 +29,13 @@ impl Keys {
         format!("{}{}", self.of_type(name.task_type()), name.id())
     }
 
+    /// What the keys of all locks begin with.
+    pub fn locks(&self) -> String {
+        format!("{}state.locks.", self.namespace)
+    }
+
     /// The key of a lock.
     pub fn lock(&self, name: &str) -> String {
-        format!("{}state.locks.{name}", self.namespace)
+        format!("{}{name}", self.locks())
     }
 }

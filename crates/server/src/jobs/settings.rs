@@ -18,6 +18,8 @@ settings! {
         /// What the keys of all jobs and locks begin with: jobs are records under it and
         /// `state.tasks.`, locks under it and `state.locks.`.
         pub namespace: String = "mainstay.".to_owned();
+        /// Whether `KEYS`, `SCAN`, `DBSIZE` and `RANDOMKEY` show jobs and locks, and `FLUSHDB` deletes them.
+        pub shown_as_keys: bool = false;
         /// How long a worker may be silent, unless its claim, the job or its type says otherwise.
         pub timeout_ms: u64 = 30_000, 1..=YEARS_MS;
         /// How often a job is tried again, unless it or its type says otherwise.

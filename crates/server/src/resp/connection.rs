@@ -100,6 +100,8 @@ pub struct Connection {
     debts: VecDeque<Debt>,
     /// What the batch may answer it, in bytes.
     behind_bytes: usize,
+    /// Until when it has to say who it is.
+    pub login_due_us: u64,
     /// What it has put into the database in the batch.
     written: Written,
     /// The memory of its transactions in the batch.
@@ -156,6 +158,7 @@ impl Connection {
             sent: 0,
             debts: VecDeque::new(),
             behind_bytes: 0,
+            login_due_us: 0,
             written: Written::default(),
             batched_bytes: 0,
             away_bytes: 0,

@@ -307,6 +307,8 @@ impl Loop {
                     connection.ends_wait();
                     self.list(place);
                 }
+                // It has logged in since, and became a stranger again: its time began anew.
+                Step::Login if now_us < connection.login_due_us => {}
                 // Its password is being verified: that is not its fault.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
@@ -491,6 +493,9 @@ impl Loop {
     /// Whoever has to say who they are has only so much time for it.
     fn limit_login(&mut self, place: usize, id: u64) {
         let limit_us = self.shared.security.settings().login_limit_ms.saturating_mul(1000);
+        if let Some(connection) = self.connections.get_mut(place) {
+            connection.login_due_us = self.shared.ticks_us().saturating_add(limit_us);
+        }
         self.limit(Due { place, id, step: Step::Login }, limit_us);
     }
 

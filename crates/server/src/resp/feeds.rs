@@ -243,6 +243,9 @@ impl Arrival {
     }
 }
 
+/// A reply of `RUN.TAIL` ends with the event that makes it as large as this: event loops and the thread of live feeds read it.
+const FOLLOWING_BYTES: usize = 256 << 10;
+
 /// Events of a run that are to come.
 pub struct Following {
     db: Database,
@@ -277,7 +280,7 @@ impl Following {
             return None;
         }
         self.looked = settled;
-        match self.tail.next(self.limit, Duration::ZERO) {
+        match self.tail.glance(self.limit, FOLLOWING_BYTES) {
             Ok(events) if events.is_empty() && !is_over => None,
             read => Some((self.shape)(read)),
         }

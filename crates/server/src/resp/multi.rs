@@ -250,7 +250,9 @@ pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled 
     let (security, db) = (session.shared.security.clone(), session.shared.db.clone());
     Handled::Slow(Box::new(move || {
         let receipt = db.execute(transaction);
-        let outcome = if receipt.is_ok() { Outcome::Done } else { Outcome::Failed };
+        // What was watched has changed: then nothing was done.
+        let is_done = receipt.as_ref().is_ok_and(|receipt| receipt.held);
+        let outcome = if is_done { Outcome::Done } else { Outcome::Failed };
         entries.iter().for_each(|entry| security.audit().record(entry, outcome));
         owed.reply(receipt)
     }))

@@ -14,6 +14,7 @@ use super::plan::{Answers, Plan};
 use super::reply::Reply;
 use super::session::{Handled, Session};
 use crate::jobs::{Order, Outcome};
+use crate::security::{self, recorded_commands};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{
     Answer, Command, CompactString, Durability, ErrorKind, Guard, Interactive, Receipt, Result,
@@ -55,7 +56,23 @@ pub fn together(session: &Session, turns: Vec<Turn>, watched: Vec<Guard>) -> Han
         turns,
         watched,
     };
-    Handled::Slow(Box::new(move || all.run().unwrap_or_else(Reply::from)))
+    let commands = all.turns.iter().filter_map(|turn| match turn {
+        Turn::Plan(plan) => Some(&plan.commands),
+        _ => None,
+    });
+    let security = session.shared.security.clone();
+    let entries = session.user.as_deref().map_or_else(Vec::new, |user| {
+        recorded_commands(security.audit(), user, &session.peer, commands.flatten())
+    });
+    Handled::Slow(Box::new(move || {
+        let done = all.run();
+        let outcome = match &done {
+            Ok(Reply::Array(_)) => security::Outcome::Done,
+            _ => security::Outcome::Failed,
+        };
+        entries.iter().for_each(|entry| security.audit().record(entry, outcome));
+        done.unwrap_or_else(Reply::from)
+    }))
 }
 
 struct Together {

@@ -139,12 +139,16 @@ impl Parser {
         let Some((length, start)) = number(input, self.at + 1, "bulk")? else { return Ok(None) };
         let Ok(length) = usize::try_from(length) else { return malformed("invalid bulk length") };
         if length > limits.word_bytes {
-            return malformed("invalid bulk length: resp.request.word_bytes is the limit");
+            return malformed(
+                "invalid bulk length: resp.request.word_bytes is the limit, before a login \
+                 security.stranger_request_bytes",
+            );
         }
         if start + length > limits.request_bytes {
             let limit_bytes = limits.request_bytes;
             return malformed(format!(
-                "a request has at most {limit_bytes} bytes: resp.request.request_bytes is the limit"
+                "a request has at most {limit_bytes} bytes: resp.request.request_bytes is the limit, before a login \
+                 security.stranger_request_bytes"
             ));
         }
         let end = start + length;
@@ -172,7 +176,10 @@ fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
     match count <= limits.words {
         true => Ok(count),
-        false => malformed("invalid multibulk length: resp.request.words is the limit"),
+        false => malformed(
+            "invalid multibulk length: resp.request.words is the limit, before a login \
+             security.stranger_words",
+        ),
     }
 }
 
@@ -209,7 +216,8 @@ pub fn whole(text: &[u8]) -> Option<i64> {
     canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
 }
 
-const TOO_BIG_LINE: &str = "too big inline request: resp.request.line_bytes is the limit";
+const TOO_BIG_LINE: &str = "too big inline request: resp.request.line_bytes is the limit, before a \
+                            login security.stranger_request_bytes";
 
 fn line<'a>(input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
     let Some(end) = memchr(b'\n', input) else {
@@ -282,10 +290,18 @@ mod tests {
     fn what_is_malformed_is_said_in_the_words_of_redis() {
         let cases: [(&[u8], &str); 8] = [
             (b"*x\r\n", "invalid multibulk length"),
-            (b"*1000000000\r\n", "invalid multibulk length: resp.request.words is the limit"),
+            (
+                b"*1000000000\r\n",
+                "invalid multibulk length: resp.request.words is the limit, before a login \
+                 security.stranger_words",
+            ),
             (b"*1\r\n:1\r\n", "expected '$', got ':'"),
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
-            (b"*1\r\n$1000000000\r\n", "invalid bulk length: resp.request.word_bytes is the limit"),
+            (
+                b"*1\r\n$1000000000\r\n",
+                "invalid bulk length: resp.request.word_bytes is the limit, before a login \
+                 security.stranger_request_bytes",
+            ),
             (b"*1\r\n$1\r\nabc", "a word does not end where its length says"),
             (b"*11111111111111111111111111", "too big multibulk count string"),
             (b"set a \"b\r\n", "unbalanced quotes in request"),

@@ -197,7 +197,8 @@ impl<'a> Call<'a> {
 
     /// The branch as it is now, whatever its names hold.
     pub fn moment(&self) -> mainstay::Result<Moment> {
-        self.shared().db.moment(&self.session.branch, At::Latest)
+        let moment = self.shared().db.moment(&self.session.branch, At::Latest)?;
+        Ok(moment.hiding(self.shared().jobs.hidden_keys()))
     }
 
     /// The name of its user; none before it is known.
@@ -668,7 +669,8 @@ impl Session {
         match multi {
             Some(multi) if spec.passes_multi() => multi.is_long() && ends_multi(spec),
             Some(_) => words.len() > LONG_COMMANDS,
-            None => spec.run.is_on_data(),
+            // Whatever a worker finds to be watched comes back with the session.
+            None => spec.run.is_on_data() || spec.name == "watch",
         }
     }
 

@@ -379,12 +379,22 @@ pub const fn has_keys(contract: Contract) -> bool {
 
 /// What is to be recorded of a transaction.
 pub fn recorded(audit: &Audit, user: &User, peer: &str, transaction: &Transaction) -> Vec<Entry> {
+    let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
+    recorded_commands(audit, user, peer, steps.map(|step| &step.command))
+}
+
+/// The entries of the record for the administrative ones of some commands.
+pub fn recorded_commands<'c>(
+    audit: &Audit,
+    user: &User,
+    peer: &str,
+    commands: impl Iterator<Item = &'c Command>,
+) -> Vec<Entry> {
     if !audit.is_on() {
         return Vec::new();
     }
-    let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
     let entry = |(name, about)| Entry::new(Some(user.name()), peer, name, about);
-    steps.filter_map(|step| administrative(&step.command)).map(entry).collect()
+    commands.filter_map(administrative).map(entry).collect()
 }
 
 /// What the record calls a command, and what it is about, if it is an administrative one.

@@ -372,6 +372,27 @@ fn what_a_version_does_not_know_is_kept_and_bytes_survive() {
     assert_eq!(&tail.next().unwrap().data, stored);
 }
 
+/// A page has as many events as were asked for, if there are so many.
+#[test]
+fn a_page_of_a_tail_is_as_long_as_it_may_be() {
+    let w = World::new();
+    append(&w, "r", &Value::Array((1..=300).map(note).collect()));
+    for (limit, events) in [(7, 7), (200, 200), (1_000, 300)] {
+        let page = w.get(&format!("/v1/runs/r/tail?wait_ms=0&limit={limit}")).ok();
+        assert_eq!(page["events"].as_array().unwrap().len(), events);
+        assert_eq!(page["next"], events);
+    }
+    let large = |number: u64| {
+        json!({"eventType": "Noted", "idempotencyKey": format!("large-{number}"),
+        "eventData": "x".repeat(100 << 10)})
+    };
+    for number in 0..10 {
+        append(&w, "s", &large(number));
+    }
+    let page = w.get("/v1/runs/s/tail?wait_ms=0&limit=1000").ok();
+    assert_eq!(page["events"].as_array().unwrap().len(), 10, "several pieces make a page");
+}
+
 #[test]
 fn a_tail_tells_what_is_there_and_wakes_on_what_comes() {
     let w = World::new();

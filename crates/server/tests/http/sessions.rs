@@ -1,4 +1,4 @@
-use crate::world::{Said, World};
+use crate::world::{Said, World, until};
 use mainstay::{KEPT_LIMIT_BYTES, LETTER_LIMIT_BYTES, ManualClock, Options};
 use mainstay_server::http::Settings;
 use serde_json::{Value, json};
@@ -159,6 +159,8 @@ fn every_write_is_done_once_in_a_session() {
     let first: Vec<Said> = numbered()
         .map(|(number, (method, path, body))| ask(&w, number, method, path, body))
         .collect();
+    // An index is filled beside requests, which writes.
+    until("the index to be filled", || !w.get("/v1/record-indexes/1").ok()["ready"].is_null());
     let revision = w.db.revision();
     for ((number, (method, path, body)), first) in numbered().zip(first) {
         let again = ask(&w, number, method, path, body);

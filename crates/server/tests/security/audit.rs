@@ -56,6 +56,14 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
     client.line("CONFIG GET save");
     client.line("FLUSHDB");
     client.line("EXEC");
+    for line in ["MULTI", "FLUSHDB", "JOB.SUBMIT t a", "EXEC"] {
+        client.line(line);
+    }
+    client.line("WATCH a");
+    world.db.cells().set("a", 2).unwrap();
+    for line in ["MULTI", "FLUSHDB", "EXEC"] {
+        client.line(line);
+    }
     client.call(&["AUTH", "app", PASSWORD]);
     client.line("FLUSHDB");
     client.line("SLOWLOG RESET");
@@ -88,6 +96,8 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
         "default branch.fork once,main failed",
         "default config main done",
         "default flushdb  done",
+        "default flushdb  done",
+        "default flushdb  failed",
         "app auth  done",
         "app flushdb main denied",
         "app slowlog RESET,main done",

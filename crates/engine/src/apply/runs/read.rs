@@ -132,6 +132,18 @@ pub(crate) fn fetch(
     }
 }
 
+/// Events behind one of them, which end with the one that makes them as large as this.
+pub(crate) fn fetch_within(
+    view: &View<'_>,
+    run: &Name,
+    after: u64,
+    (limit, bytes): (usize, usize),
+) -> Result<Vec<CanonicalEvent>> {
+    let overlay = Overlay::default();
+    let Some((head, _)) = head::find(view, &overlay, run)? else { return Ok(Vec::new()) };
+    events_within(view, &overlay, run, &head, after, (limit, bytes))
+}
+
 pub(crate) fn events(
     view: &View<'_>,
     overlay: &Overlay,
@@ -140,14 +152,26 @@ pub(crate) fn events(
     after: u64,
     limit: usize,
 ) -> Result<Vec<CanonicalEvent>> {
+    events_within(view, overlay, run, head, after, (limit, usize::MAX))
+}
+
+fn events_within(
+    view: &View<'_>,
+    overlay: &Overlay,
+    run: &Name,
+    head: &RunHead,
+    after: u64,
+    (limit, bytes): (usize, usize),
+) -> Result<Vec<CanonicalEvent>> {
     let upto = after.saturating_add(limit as u64).min(head.last_seq);
-    let (mut events, mut scales) = (Vec::new(), Scales::default());
+    let (mut events, mut scales, mut left) = (Vec::new(), Scales::default(), bytes);
     let log = Log { view, overlay, run, generation: head.generation };
     log.each(after.min(upto), upto, |seq, entry, payload| {
         let event = CanonicalEvent::decode(payload, run.as_str(), seq, entry.stamp)?;
         scales.add_event(&event)?;
         events.push(event);
-        Ok(true)
+        left = left.saturating_sub(payload.len());
+        Ok(left > 0)
     })?;
     Ok(events)
 }

@@ -2,7 +2,7 @@
 
 use super::Wanted;
 use crate::http::forms::{Raw, raw, shown};
-use mainstay::{ChangeKind, Contract, Event, Feed, Result, Revision};
+use mainstay::{ChangeKind, Contract, Event, Feed, Fields, Result, Revision, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -54,8 +54,9 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub revision: Revision,
-    /// How many events were looked at.
+    /// How many events were looked at, and their bytes, about.
     pub events: usize,
+    pub read_bytes: usize,
     /// The JSON of the changes.
     pub bytes: usize,
     pub changes: Vec<Arc<Change>>,
@@ -100,7 +101,8 @@ pub(crate) fn next_group(
     timeout: Duration,
 ) -> Result<Option<Group>> {
     let Some(first) = feed.next(timeout)? else { return Ok(None) };
-    let mut group = Group { revision: first.revision, events: 0, bytes: 0, changes: Vec::new() };
+    let (revision, changes) = (first.revision, Vec::new());
+    let mut group = Group { revision, events: 0, read_bytes: 0, bytes: 0, changes };
     group.add(first, wanted);
     // The rest of the transaction is there already: frames hold whole ones.
     while feed.position() < group.revision {
@@ -115,12 +117,20 @@ pub(crate) fn next_group(
 impl Group {
     fn add(&mut self, event: Event, wanted: &Wanted) {
         self.events += 1;
+        self.read_bytes += event_bytes(&event);
         if wanted.includes(event.contract, &event.branch, &event.key) {
             let change = change(event);
             self.bytes += change.text.get().len();
             self.changes.push(Arc::new(change));
         }
     }
+}
+
+/// The bytes that an event took to be read, about, wanted or not.
+fn event_bytes(event: &Event) -> usize {
+    let value = event.value.as_ref().map_or(0, Value::weight_bytes);
+    let fields = event.fields.as_ref().map_or(0, Fields::weight_bytes);
+    event.key.len() + value + fields
 }
 
 fn change(event: Event) -> Change {

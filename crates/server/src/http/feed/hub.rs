@@ -88,6 +88,7 @@ struct Shared {
 /// The hub and its thread, which ends with it.
 pub(crate) struct Hub {
     shared: Arc<Shared>,
+    db: Database,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -95,11 +96,11 @@ impl Hub {
     pub fn start(db: Database) -> std::io::Result<Hub> {
         let shared = Arc::new(Shared::default());
         let follow = {
-            let shared = shared.clone();
+            let (shared, db) = (shared.clone(), db.clone());
             move || while shared.follow(&db) {}
         };
         let thread = std::thread::Builder::new().name("mainstay-http-feed".into()).spawn(follow)?;
-        Ok(Hub { shared, thread: Some(thread) })
+        Ok(Hub { shared, db, thread: Some(thread) })
     }
 
     /// Joins at a position; nothing when the hub is ahead of it: then read on and try again.
@@ -112,7 +113,8 @@ impl Hub {
         let mut state = self.shared.state.lock();
         if !state.following {
             state.following = true;
-            state.position = position;
+            // A reader may ask for what is not durable yet: others join where the log ends.
+            state.position = position.min(self.db.durable_revision()).min(self.db.revision());
             self.shared.changed.notify_all();
         }
         if state.position > position {
@@ -251,6 +253,22 @@ mod tests {
         assert_eq!(hub.position_of(&second), Some(3));
         db.cells().set("a", 1).unwrap();
         assert_eq!(second.blocking_recv().unwrap().revision, 4);
+    }
+
+    /// Somebody may ask for what comes after a write of its own that is not durable yet.
+    #[test]
+    fn the_first_reader_does_not_keep_others_from_joining() {
+        let options = mainstay::Options::new().durability(mainstay::Durability::Memory);
+        let dir = tempfile::tempdir().unwrap();
+        let db =
+            options.sync_interval(std::time::Duration::from_secs(3_600)).open(dir.path()).unwrap();
+        let hub = Hub::start(db.clone()).unwrap();
+        let account = MemoryBudget::new(Settings::default()).connect(None);
+        db.cells().set("a", 1).unwrap();
+        assert!(db.durable_revision() < db.revision());
+        let ahead = hub.join(Wanted::default(), db.revision(), &account);
+        let behind = hub.join(Wanted::default(), db.durable_revision(), &account);
+        assert!(ahead.is_some() && behind.is_some());
     }
 
     #[test]

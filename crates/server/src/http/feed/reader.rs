@@ -167,7 +167,7 @@ impl Piece {
                 piece.is_last = true;
                 break;
             };
-            (events, bytes) = (events + group.events, bytes + group.bytes);
+            (events, bytes) = (events + group.events, bytes + group.read_bytes);
             if !group.changes.is_empty() {
                 let held = Held::reserve(account, group.bytes);
                 let held = held.map_err(|exceeded| no_memory(&exceeded))?;
@@ -184,6 +184,19 @@ impl Piece {
 mod tests {
     use super::*;
     use crate::http::Settings;
+
+    /// What is not wanted has to be read as well: a turn ends by bytes all the same.
+    #[test]
+    fn a_piece_ends_by_what_was_read_and_not_by_what_was_wanted() {
+        let db = Database::memory().unwrap();
+        for i in 0..10 {
+            db.cells().set(&format!("c{i}"), "x".repeat(1 << 20)).unwrap();
+        }
+        let account = account(&Http::new(db.clone(), Settings::default()).unwrap());
+        let wanted = Wanted { prefix: Some("other".to_owned()), ..Wanted::default() };
+        let piece = Piece::read(&db, None, &wanted, 0, &account).unwrap();
+        assert_eq!((piece.deliveries.len(), piece.position, piece.is_last), (0, 1, false));
+    }
 
     #[test]
     fn what_the_hub_gives_late_is_not_given_twice() {

@@ -25,10 +25,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The most events that are fetched in one go, and how many at first.
+/// The most events that are fetched in one go.
 const PIECE_EVENTS: usize = 1_000;
-const FIRST_EVENTS: usize = 16;
-/// About how many bytes they may have together.
+/// Once they have so many bytes together no more are fetched.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// One client's place in a run.
@@ -40,8 +39,6 @@ pub(crate) struct TailReader {
     branch: Option<String>,
     /// The last event that was given.
     after: u64,
-    /// How many events are fetched in one go: as many as fit if they are like those before.
-    piece_events: usize,
     /// Where later events are brought.
     live: Option<mpsc::Receiver<Delivery>>,
     /// Whether there may be events that nobody brings.
@@ -100,17 +97,7 @@ impl TailReader {
         runs_of(app.db(), branch.as_deref())?;
         let account = account(app);
         let (app, _counted) = (app.clone(), Counted::new(&app.metrics().tails));
-        Ok(TailReader {
-            app,
-            account,
-            run,
-            branch,
-            after,
-            piece_events: FIRST_EVENTS,
-            live: None,
-            behind: true,
-            _counted,
-        })
+        Ok(TailReader { app, account, run, branch, after, live: None, behind: true, _counted })
     }
 
     /// The last event that was given.
@@ -122,7 +109,7 @@ impl TailReader {
     pub async fn next(&mut self, limit: usize, quiet: Duration) -> Answered<Vec<Told>> {
         loop {
             if self.behind {
-                let told = self.fetch(limit.min(self.piece_events)).await?;
+                let told = self.fetch(limit.min(PIECE_EVENTS)).await?;
                 if !told.is_empty() {
                     return Ok(told);
                 }
@@ -180,16 +167,16 @@ impl TailReader {
         let account = self.account.clone();
         let read = move || {
             let mut tail = runs_of(&db, branch.as_deref())?.tail(run.as_str(), after)?;
-            let events = tail.next(limit, Duration::ZERO)?;
-            events.iter().map(|event| own(event, &account)).collect::<Answered<Vec<_>>>()
+            own(&tail.glance(limit, PIECE_BYTES)?, &account)
         };
         let told = self.app.catch_up(&self.account, read).await?;
         self.after = told.last().map_or(self.after, |last| last.seq);
-        let bytes: usize = told.iter().map(|told| told.json().get().len()).sum();
-        if let Some(event_bytes) = bytes.checked_div(told.len()) {
-            self.piece_events = (PIECE_BYTES / event_bytes.max(1)).clamp(1, PIECE_EVENTS);
-        }
         Ok(told)
+    }
+
+    /// Whether there may be events that can be fetched at once.
+    pub fn is_behind(&self) -> bool {
+        self.behind
     }
 
     /// Joins the hub where both the log and what can be read end: what is behind that is brought, what is not is
@@ -212,11 +199,19 @@ impl TailReader {
     }
 }
 
-fn own(event: &CanonicalEvent, account: &Arc<Account>) -> Answered<Told> {
-    let text = shown_event(event)?;
-    let held = Held::reserve(account, text.get().len());
-    let held = held.map_err(|exceeded| no_memory(&exceeded))?;
-    Ok(Told { seq: event.run_seq, text: Text::Own(text), held })
+/// Events, ready to be sent; the last one holds the memory of all.
+fn own(events: &[CanonicalEvent], account: &Arc<Account>) -> Answered<Vec<Told>> {
+    let mut told = Vec::with_capacity(events.len());
+    for event in events {
+        let (seq, text) = (event.run_seq, Text::Own(shown_event(event)?));
+        told.push(Told { seq, text, held: Held::default() });
+    }
+    let bytes = told.iter().map(|told| told.json().get().len()).sum();
+    let held = Held::reserve(account, bytes).map_err(|exceeded| no_memory(&exceeded))?;
+    if let Some(last) = told.last_mut() {
+        last.held = held;
+    }
+    Ok(told)
 }
 
 #[cfg(test)]
@@ -237,12 +232,11 @@ mod tests {
         let app = Http::new(db, Settings::default()).unwrap();
         let run = Name::new("r").unwrap();
         let mut tail = TailReader::open(&app, run, None, 0).await.unwrap();
-        let (mut seen, mut most) = (tail.next(1_000, Duration::ZERO).await.unwrap().len(), 0);
-        assert_eq!(seen, FIRST_EVENTS);
+        let (mut seen, mut most) = (0, 0);
         while seen < 40 {
             let told = tail.next(1_000, Duration::ZERO).await.unwrap();
             (seen, most) = (seen + told.len(), most.max(told.len()));
         }
-        assert_eq!(most, 2, "as many as have 256 KiB together");
+        assert_eq!(most, 3, "as many as have 256 KiB together");
     }
 }

@@ -232,14 +232,15 @@ impl ListForm {
     pub fn names(self) -> KeyCommand {
         let ListForm { prefix, after, limit } = self;
         let kinds = vec![Contract::Cells, Contract::Records];
-        KeyCommand::Names { kinds, prefix, after, limit: limit.unwrap_or(PAGE_DEFAULT) }
+        let (limit, hidden) = (limit.unwrap_or(PAGE_DEFAULT), Vec::new());
+        KeyCommand::Names { kinds, prefix, after, limit, hidden }
     }
 }
 
 impl CountNamesForm {
     pub fn command(self) -> KeyCommand {
         let kinds = vec![Contract::Cells, Contract::Records];
-        KeyCommand::Count { kinds, limit: PAGE_LIMIT }
+        KeyCommand::Count { kinds, limit: PAGE_LIMIT, hidden: Vec::new() }
     }
 }
 

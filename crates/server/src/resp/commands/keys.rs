@@ -291,7 +291,7 @@ fn both() -> Vec<Contract> {
 }
 
 /// `KEYS` in a transaction, which looks at no more names than a page has.
-fn matching(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn matching(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let (glob, prefix) = (Glob::new(words[1])?, fixed_prefix(words[1]));
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
@@ -301,7 +301,8 @@ fn matching(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
         }
         _ => unexpected(),
     };
-    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: PAGE_LIMIT };
+    let hidden = asker.shared.jobs.hidden_keys().to_vec();
+    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: PAGE_LIMIT, hidden };
     Ok(Plan::one(names, Shape::asked(reply, Reply::from)))
 }
 
@@ -328,7 +329,8 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
         }
         _ => unexpected(),
     };
-    let names = KeyCommand::Names { kinds, prefix, after, limit };
+    let hidden = shared.jobs.hidden_keys().to_vec();
+    let names = KeyCommand::Names { kinds, prefix, after, limit, hidden };
     Ok(Plan::one(names, Shape::asked(reply, Reply::from)).once_only())
 }
 
@@ -343,9 +345,10 @@ fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
 const RANDOM_NAMES: usize = 1_000;
 
 /// `RANDOMKEY` in a transaction: one of the first thousand names, all of which the transaction has read then.
-fn some_name(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
-    let prefix = String::new();
-    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: RANDOM_NAMES };
+fn some_name(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
+    let (prefix, hidden) = (String::new(), asker.shared.jobs.hidden_keys().to_vec());
+    let limit = RANDOM_NAMES;
+    let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit, hidden };
     let reply = |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(mut page)) if !page.names.is_empty() => {
             let chosen = chance() % page.names.len() as u64;
@@ -358,9 +361,10 @@ fn some_name(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 /// `FLUSHDB` in a transaction: all keys or none.
-fn clearing(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
+fn clearing(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     flush_words(&mut Arguments::behind(words))?;
-    Ok(Plan::one(KeyCommand::Clear { limit: PAGE_LIMIT }, Shape::ours(|_, _| OK)))
+    let hidden = asker.shared.jobs.hidden_keys().to_vec();
+    Ok(Plan::one(KeyCommand::Clear { limit: PAGE_LIMIT, hidden }, Shape::ours(|_, _| OK)))
 }
 
 fn flush_words(arguments: &mut Arguments<'_>) -> Result<(), Reply> {
@@ -468,12 +472,13 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     flush_words(&mut call.arguments())?;
     let (moment, empty) = (call.moment()?, call.session.transaction());
     let db = call.shared().db.clone();
+    let hidden = call.shared().jobs.hidden_keys();
     Ok(Box::new(move || {
         let mut failed = None;
         let looked = each_page(&moment, &[Contract::Cells, Contract::Records], "", |names| {
             // In small pieces, between which others write.
             names.chunks(FLUSH_NAMES).all(|names| {
-                failed = db.execute(deleting(empty.clone(), names)).err();
+                failed = db.execute(deleting(empty.clone(), names, &hidden)).err();
                 failed.is_none()
             })
         });
@@ -484,7 +489,13 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     }))
 }
 
-fn deleting(transaction: Transaction, names: &[String]) -> Transaction {
+/// Deletes cells and records of these names; a hidden record of the same name stays.
+fn deleting(transaction: Transaction, names: &[String], hidden: &[String]) -> Transaction {
     let names = names.iter().filter_map(|name| mainstay::Name::new(name).ok());
-    names.flat_map(deletion).fold(transaction, Transaction::step)
+    let shown = |name: Name| {
+        let is_hidden = hidden.iter().any(|prefix| name.as_str().starts_with(prefix));
+        let kinds = if is_hidden { 1 } else { 2 };
+        deletion(name).into_iter().take(kinds)
+    };
+    names.flat_map(shown).fold(transaction, Transaction::step)
 }

@@ -153,9 +153,10 @@ fn durability(call: &mut Call<'_>) -> Reply {
 }
 
 /// In a transaction, which counts no more than a page has.
-fn counting(_: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
+fn counting(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let kinds = vec![Contract::Cells, Contract::Records];
-    Ok(Plan::one(KeyCommand::Count { kinds, limit: PAGE_LIMIT }, Shape::ours(how_many)))
+    let hidden = asker.shared.jobs.hidden_keys().to_vec();
+    Ok(Plan::one(KeyCommand::Count { kinds, limit: PAGE_LIMIT, hidden }, Shape::ours(how_many)))
 }
 
 fn count(call: &mut Call<'_>) -> Result<Job, Reply> {
