@@ -50,13 +50,23 @@ impl Database {
         branch: &str,
         commands: &[Command],
     ) -> Result<(SmallVec<[Answer; 1]>, Stamp)> {
+        self.look_within(branch, commands, usize::MAX)?.ok_or_else(crate::cells::unexpected)
+    }
+
+    /// The same; nothing once some of the answers have more bytes than this, and there are more commands.
+    pub fn look_within(
+        &self,
+        branch: &str,
+        commands: &[Command],
+        bytes: usize,
+    ) -> Result<Option<(SmallVec<[Answer; 1]>, Stamp)>> {
         let core = self.place.here("a look at several kinds of state")?;
         // What retention passed by meanwhile is looked at again.
         loop {
             let moment = Moment::of(Snapshot::new(core, branch, At::Latest)?);
-            match moment.answers(commands) {
+            match moment.answers_within(commands, bytes) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
-                answers => return answers.map(|answers| (answers, moment.now())),
+                answers => return Ok(answers?.map(|answers| (answers, moment.now()))),
             }
         }
     }
@@ -119,16 +129,30 @@ impl Moment {
 
     /// Answers commands that only read; together their answers have a limit.
     pub fn answers(&self, commands: &[Command]) -> Result<SmallVec<[Answer; 1]>> {
+        self.answers_within(commands, usize::MAX)?.ok_or_else(crate::cells::unexpected)
+    }
+
+    /// The same; nothing once some of the answers have more bytes than this, and there are more commands.
+    pub fn answers_within(
+        &self,
+        commands: &[Command],
+        bytes: usize,
+    ) -> Result<Option<SmallVec<[Answer; 1]>>> {
         if let [command] = commands {
-            return Ok(SmallVec::from_iter([self.answer(command)?]));
+            return Ok(Some(SmallVec::from_iter([self.answer(command)?])));
         }
-        let mut scales = Scales::default();
-        let weighed = |command| {
+        let (mut answers, mut scales, mut left) = (SmallVec::new(), Scales::default(), bytes);
+        for command in commands {
+            if left == 0 {
+                return Ok(None);
+            }
             let answer = self.answer(command)?;
-            scales.add(&answer)?;
-            Ok(answer)
-        };
-        commands.iter().map(weighed).collect()
+            let weight = answer.weight_bytes();
+            scales.add_bytes(weight)?;
+            left = left.saturating_sub(weight);
+            answers.push(answer);
+        }
+        Ok(Some(answers))
     }
 
     /// Answers a command that only reads.

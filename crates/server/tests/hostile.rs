@@ -3,7 +3,8 @@
 mod support;
 
 use mainstay::{Durability, Options};
-use mainstay_server::resp::{self, Handle, Session, Settings, Shared};
+use mainstay_server::resp::session::{Handled, Pending};
+use mainstay_server::resp::{self, Handle, Reply, Session, Settings, Shared};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -58,10 +59,38 @@ fn too_many_watched_keys_are_refused() {
     said(&mut session, &["SET", "k", "1"]);
     let many: Vec<&str> = std::iter::once("WATCH").chain(std::iter::repeat_n("k", 6_000)).collect();
     let words: Vec<&[u8]> = many[..1_100].iter().map(|word| word.as_bytes()).collect();
-    assert!(session.is_long(&words), "a worker looks at so many keys");
+    assert!(session.is_long(&words, 10_000), "a worker looks at so many keys");
     assert!(said(&mut session, &many).contains("TOOLARGE"));
     assert!(said(&mut session, &many[..5_001]).contains("OK"));
     assert!(said(&mut session, &["WATCH", "k"]).contains("TOOLARGE"), "together they are too many");
+}
+
+/// What would take an event loop long is done by a worker, or refused: many values, large requests, many words.
+#[test]
+fn an_event_loop_answers_nothing_that_takes_long() {
+    let mut session = session(Options::new());
+    let large = "x".repeat(200 << 10);
+    for i in 0..10 {
+        said(&mut session, &["SET", &format!("k{i}"), &large]);
+    }
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    let mut handled = |line: &str| {
+        let words: Vec<Vec<u8>> = words(line);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        session.handle(&words, Pending::Nothing)
+    };
+    assert!(matches!(handled("MGET k0 none"), Handled::Reply(_)));
+    assert!(matches!(handled("GET k1"), Handled::Reply(_)));
+    let Handled::Slow(read) = handled("MGET k0 k1 k2 k3") else { panic!("it was read at once") };
+    let Reply::Array(values) = read() else { panic!("no values") };
+    assert_eq!(values.len(), 4);
+    let words: [&[u8]; 3] = [b"RUN.BATCH", b"r", b"[]"];
+    assert!(session.is_long(&words, 2 << 20) && !session.is_long(&words, 1 << 20));
+    let frame: [&[u8]; 2] = [b"WIRE.EXECUTE", b""];
+    let follow: [&[u8]; 2] = [b"WIRE.FEED", b""];
+    assert!(session.is_long(&frame, 2 << 20) && !session.is_long(&follow, 2 << 20));
+    let many: Vec<&str> = ["COMMAND", "DOCS"].into_iter().chain(["get"; 1_000]).collect();
+    assert!(said(&mut session, &many).contains("TOOLARGE"));
 }
 
 /// Requests of many words and transactions of many commands go to a worker, with the state of their connection, in order.

@@ -378,13 +378,13 @@ impl Connection {
                     break;
                 }
                 Ok(Parsed::Unfinished) => continue,
-                Ok(Parsed::Request(words, taken)) if self.session.is_long(&words) => {
+                Ok(Parsed::Request(words, taken)) if self.session.is_long(&words, taken) => {
                     (self.send_away(&words, &bytes[used..used + taken], batch), taken)
                 }
                 Ok(Parsed::Request(words, taken)) => (self.request(&words, batch), taken),
                 Ok(Parsed::Line(words, taken)) => {
                     let words: Words<'_> = words.iter().map(Vec::as_slice).collect();
-                    let wish = if self.session.is_long(&words) {
+                    let wish = if self.session.is_long(&words, taken) {
                         self.send_away(&words, &encode(&words), batch)
                     } else {
                         self.request(&words, batch)

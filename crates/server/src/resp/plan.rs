@@ -223,12 +223,19 @@ impl Plan {
 
     /// Reads what is published on a branch, or was.
     pub fn read(&self, db: &Database, branch: &str) -> Reply {
-        self.shape.make(match self.at {
-            None => db.look(branch, &self.commands),
+        self.read_within(db, branch, usize::MAX).unwrap_or_else(unexpected)
+    }
+
+    /// The same; nothing once the answers to some of the commands have more bytes than this, and there are more commands.
+    pub fn read_within(&self, db: &Database, branch: &str, bytes: usize) -> Option<Reply> {
+        let read = match self.at {
+            None => db.look_within(branch, &self.commands, bytes),
             Some(at) => db.moment(branch, at).and_then(|moment| {
-                moment.answers(&self.commands).map(|answers| (answers, moment.now()))
+                let answers = moment.answers_within(&self.commands, bytes)?;
+                Ok(answers.map(|answers| (answers, moment.now())))
             }),
-        })
+        };
+        read.transpose().map(|read| self.shape.make(read))
     }
 
     /// Adds the commands to a transaction.

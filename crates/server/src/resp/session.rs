@@ -45,6 +45,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Commands of an open transaction that holds more bytes are for workers.
 const LARGE_BYTES: usize = 256 << 10;
+/// Requests of more bytes go to workers: it may be JSON that has to be understood.
+const LONG_BYTES: usize = 1 << 20;
 /// The commands that end `MULTI` and take as long as it has commands.
 const ENDS_OF_MULTI: [&str; 3] = ["exec", "session.exec", "discard"];
 
@@ -492,11 +494,17 @@ impl Session {
                 _ => Handled::NotYet,
             };
         }
-        if plan.at.is_some() {
-            return Handled::Reply(self.read(&plan));
+        let is_at_once = plan.at.is_some() || plan.is_read() && pending == Pending::Nothing;
+        if is_at_once {
+            // Many values may be large together: then a worker reads them.
+            let read = plan.read_within(&self.shared.db, &self.branch, LARGE_BYTES);
+            return match (read, pending) {
+                (Some(reply), _) => Handled::Reply(reply),
+                (None, Pending::Nothing) => Handled::Slow(self.reading(plan)),
+                (None, _) => Handled::NotYet,
+            };
         }
         match (plan.is_read(), pending) {
-            (true, Pending::Nothing) => return Handled::Reply(self.read(&plan)),
             (true, Pending::Many) | (_, Pending::Full) => return Handled::NotYet,
             _ => {}
         }
@@ -650,16 +658,13 @@ impl Session {
         })))
     }
 
-    /// Whether a request takes so long to be understood or to be gathered that a worker does it. Only commands on data are:
-    /// a worker changes nothing of the connection, and does not wait for others.
-    pub fn is_long(&self, words: &[&[u8]]) -> bool {
+    /// Whether a request, which has so many bytes, takes so long to be understood or to be gathered that a worker does it.
+    pub fn is_long(&self, words: &[&[u8]], bytes: usize) -> bool {
         // A transaction copies what it holds now and then.
-        let is_large = |open: &Interactive| {
-            let words = words.iter().map(|word| word.len()).sum::<usize>();
-            words + open.held_bytes() > LARGE_BYTES
-        };
+        let is_large = |open: &Interactive| bytes + open.held_bytes() > LARGE_BYTES;
         let multi = self.multi.as_ref();
-        let is_candidate = words.len() > LONG_COMMANDS
+        let is_long = words.len() > LONG_COMMANDS || bytes > LONG_BYTES;
+        let is_candidate = is_long
             || self.open.as_deref().is_some_and(is_large)
             || multi.is_some_and(Multi::is_long);
         if !is_candidate || self.user.is_none() {
@@ -668,9 +673,8 @@ impl Session {
         let Ok((_, spec)) = table::find(words) else { return false };
         match multi {
             Some(multi) if spec.passes_multi() => multi.is_long() && ends_multi(spec),
-            Some(_) => words.len() > LONG_COMMANDS,
-            // Whatever a worker finds to be watched comes back with the session.
-            None => spec.run.is_on_data() || spec.name == "watch",
+            Some(_) => is_long,
+            None => spec.goes_to_workers,
         }
     }
 

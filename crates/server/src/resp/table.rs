@@ -10,6 +10,7 @@ use super::tasks::Answering;
 use crate::jobs::{Keys, Order};
 use crate::outbox;
 use hashbrown::HashMap;
+use mainstay::limits::LONG_COMMANDS;
 use mainstay::{Database, Transaction};
 use std::sync::LazyLock;
 
@@ -40,6 +41,9 @@ pub struct Spec {
     /// Whether it touches no key of any branch, and no list of branches or tags. A command that does, and has no plan, is
     /// refused in transactions: it would read past the snapshot.
     pub without_data: bool,
+    /// Whether a worker may answer it where its request is long: it waits for nobody, and changes nothing of the connection but
+    /// what goes to the worker with it.
+    pub goes_to_workers: bool,
     /// What it does.
     pub run: Run,
 }
@@ -182,7 +186,7 @@ pub enum Elsewhere {
 
 impl Run {
     /// Whether it comes to a plan or an order, which can be part of a transaction.
-    pub fn is_planned(&self) -> bool {
+    pub const fn is_planned(&self) -> bool {
         matches!(
             self,
             Run::Data(_)
@@ -196,9 +200,14 @@ impl Run {
     }
 
     /// Whether it is on data alone, and waits for nobody.
-    pub fn is_on_data(&self) -> bool {
+    pub const fn is_on_data(&self) -> bool {
         let is_part = self.is_planned() && !matches!(self, Run::Order(_) | Run::Revision);
         is_part || matches!(self, Run::Alone(_))
+    }
+
+    /// Whether it is answered on the event loop, whatever its words are.
+    fn is_at_once(&self) -> bool {
+        matches!(self, Run::Session(_) | Run::Settled(_))
     }
 
     /// The plan that words come to, where a command has one.
@@ -232,6 +241,7 @@ impl Spec {
             audited,
             audited_word: None,
             without_data: false,
+            goes_to_workers: run.is_on_data(),
             run,
         }
     }
@@ -301,7 +311,13 @@ impl Spec {
         self
     }
 
-    /// It touches no data.
+    /// A worker may answer it where its request is long.
+    pub const fn to_workers(mut self) -> Spec {
+        self.goes_to_workers = true;
+        self
+    }
+
+    /// It touches no key of any branch, and no list of branches or tags.
     pub const fn without_data(mut self) -> Spec {
         self.without_data = true;
         self
@@ -392,9 +408,16 @@ pub fn find(words: &[&[u8]]) -> Result<(usize, &'static Spec), Reply> {
     let name = words.first().copied().unwrap_or_default();
     let Some((place, spec)) = placed(name) else { return Err(unknown(words)) };
     match spec.takes(words.len()) {
+        true if words.len() > LONG_COMMANDS && spec.run.is_at_once() => {
+            Err(too_many_words(spec.name))
+        }
         true => Ok((place, spec)),
         false => Err(wrong_arity(spec.name)),
     }
+}
+
+fn too_many_words(name: &str) -> Reply {
+    Reply::error(format!("TOOLARGE {name} has at most {LONG_COMMANDS} words: ask more than once"))
 }
 
 /// What Redis says when words are missing or too many.

@@ -19,6 +19,7 @@ pub const COMMANDS: &[Spec] = &[
     of("discard", 1, Run::Control(multi::discard)).without_data().about("Forgets what was kept"),
     of("watch", -2, Run::Control(watch))
         .without_data()
+        .to_workers()
         .keys(1, -1, 1)
         .syntax("key [key ...]")
         .needs(Needs::Right(READ))

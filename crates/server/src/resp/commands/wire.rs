@@ -84,10 +84,14 @@ const ANSWER_LIMIT_BYTES: usize = 192 << 20;
 
 /// The commands of this file.
 pub const COMMANDS: &[Spec] = &[
-    of("wire.execute", execute).writes().about("Executes a transaction, given as bytes"),
+    of("wire.execute", execute)
+        .to_workers()
+        .writes()
+        .about("Executes a transaction, given as bytes"),
     of("wire.read", read).about("Reads a branch at a point in time, as bytes"),
     of("wire.run", run)
         .without_data()
+        .to_workers()
         .writes()
         .about("Acts in the open transaction or view, as bytes"),
     of("wire.feed", feed).about("Changes after a revision, as bytes"),
