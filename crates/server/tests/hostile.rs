@@ -2,7 +2,7 @@
 
 mod support;
 
-use mainstay::{Durability, Options};
+use mainstay::{CellCommand, Durability, Name, Options, Transaction};
 use mainstay_server::resp::session::{Handled, Pending};
 use mainstay_server::resp::{self, Handle, Reply, Session, Settings, Shared};
 use std::collections::BTreeSet;
@@ -63,6 +63,22 @@ fn too_many_watched_keys_are_refused() {
     assert!(said(&mut session, &many).contains("TOOLARGE"));
     assert!(said(&mut session, &many[..5_001]).contains("OK"));
     assert!(said(&mut session, &["WATCH", "k"]).contains("TOOLARGE"), "together they are too many");
+}
+
+/// The names that match are gathered before they are sent: that is bounded.
+#[test]
+fn keys_gathers_only_so_much() {
+    let db = Options::new().durability(Durability::Memory).memory().unwrap();
+    let name = |i: usize| Name::new(&format!("{i:06}{}", "x".repeat(990))).unwrap();
+    for part in 0..140 {
+        let set =
+            |all: Transaction, i: usize| all.step(CellCommand::set(name(part * 1_000 + i), 1));
+        db.execute((0..1_000).fold(Transaction::new(), set)).unwrap();
+    }
+    let mut session = Session::new(&Shared::new(db, settings()), "nobody".to_owned());
+    assert!(said(&mut session, &["KEYS", "*"]).contains("TOOLARGE the names that match take"));
+    let few = session.answer(&[b"KEYS", b"00000*"]);
+    assert!(matches!(few, Reply::Array(names) if names.len() == 10));
 }
 
 /// What would take an event loop long is done by a worker, or refused: many values, large requests, many words.

@@ -18,6 +18,7 @@ use crate::tls::{FIRST_BYTE, Tls};
 use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -238,10 +239,22 @@ impl Talk {
         let (router, peer) = (TowerToHyperService::new(self.router), self.peer);
         let account = self.app.memory().connect(None);
         let share = ConnectionShare::default();
+        let asks_for_users = self.app.security().stranger().is_none();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             request.extensions_mut().insert(share.clone());
-            answers::on(account.clone(), router.call(request))
+            let (answering, share) =
+                (answers::on(account.clone(), router.call(request)), share.clone());
+            async move {
+                let mut answered = answering.await;
+                // Whoever has not said who it is keeps no seat: health checks and refusals are one request each.
+                if let (Ok(response), true) = (&mut answered, asks_for_users && share.is_nobodys())
+                {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
+                answered
+            }
         });
         // A connection that breaks concerns nobody but its client, who has noticed.
         let _ = self.end.watch(builder.serve_connection(stream, service)).await;

@@ -66,6 +66,11 @@ impl UserSeats {
 pub(crate) struct ConnectionShare(Arc<Mutex<Option<Share>>>);
 
 impl ConnectionShare {
+    /// Whether no request has said yet who asks.
+    pub fn is_nobodys(&self) -> bool {
+        self.0.lock().is_none()
+    }
+
     /// Counts the connection as one of this user.
     pub fn belongs_to(&self, user: &Arc<User>, limit: usize) -> Answered<()> {
         let mut held = self.0.lock();

@@ -22,6 +22,20 @@ fn who_does_not_say_who_it_is_gets_401_everywhere() {
     }
 }
 
+/// A connection is kept for whoever has said who it is: strangers would take all seats with health checks.
+#[test]
+fn strangers_keep_no_connection() {
+    let world = World::new();
+    let connection = |authorization: Option<&str>, path: &str| {
+        let (_, headers, _) = world.ask_as(authorization, "GET", path, &[], b"");
+        headers.get("connection").map(|it| it.to_str().unwrap().to_owned())
+    };
+    for path in ["/healthz", "/readyz", "/v1/cells/a", "/nosuch"] {
+        assert_eq!(connection(None, path).as_deref(), Some("close"), "{path}");
+    }
+    assert_eq!(connection(Some(&basic("default", PASSWORD)), "/v1/cells/a"), None);
+}
+
 #[test]
 fn who_has_no_rights_gets_403_everywhere() {
     let world = World::new();

@@ -9,7 +9,7 @@ use crate::resp::rights::{Needs, Reach};
 use crate::resp::session::{Call, Job};
 use crate::resp::table::{Asker, Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
-use mainstay::limits::{PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
+use mainstay::limits::{ANSWERS_LIMIT_BYTES, PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
     Answer, CellCommand, Command, Contract, ExpireOnly, KeyCommand, Moment, Name, Page,
     RecordCommand, Stamp, StringCommand, Transaction, Ttl,
@@ -376,13 +376,25 @@ fn keys(call: &mut Call<'_>) -> Result<Job, Reply> {
     let (moment, kinds) = (call.moment()?, call.kinds());
     let (glob, prefix) = (Glob::new(call.words[1])?, fixed_prefix(call.words[1]));
     Ok(Box::new(move || {
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         let looked = each_page(&moment, &kinds, &prefix, |names| {
-            found.extend(names.into_iter().filter(|name| glob.matches(name.as_bytes())));
-            true
+            for name in names.into_iter().filter(|name| glob.matches(name.as_bytes())) {
+                bytes += size_of::<Reply>() + name.len();
+                found.push(name);
+            }
+            bytes <= ANSWERS_LIMIT_BYTES
         });
-        looked.map_or_else(Reply::from, |()| Reply::texts(found))
+        match looked {
+            Ok(()) if bytes > ANSWERS_LIMIT_BYTES => too_many_matches(),
+            Ok(()) => Reply::texts(found),
+            Err(error) => error.into(),
+        }
     }))
+}
+
+fn too_many_matches() -> Reply {
+    let limit = ANSWERS_LIMIT_BYTES >> 20;
+    Reply::error(format!("TOOLARGE the names that match take more than {limit} MiB: use SCAN"))
 }
 
 /// What `SCAN` is asked for.
