@@ -81,7 +81,7 @@ fn keys_gathers_only_so_much() {
     assert!(matches!(few, Reply::Array(names) if names.len() == 10));
 }
 
-/// What would take an event loop long is done by a worker, or refused: many values, large requests, many words.
+/// Workers read many large values and understand large requests; too many words for an event loop are refused.
 #[test]
 fn an_event_loop_answers_nothing_that_takes_long() {
     let mut session = session(Options::new());

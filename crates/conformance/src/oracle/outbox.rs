@@ -49,7 +49,7 @@ pub(super) struct Letter {
     event: Option<String>,
 }
 
-/// What a merge does with runs: which it brings, which it leaves, and who has an event of a run and a key.
+/// The runs of a merge: those it brings, those it leaves, and a test for an event of a run and a key on each side.
 pub(super) struct Runs<'r> {
     pub brought: &'r BTreeSet<String>,
     pub left: &'r BTreeSet<String>,

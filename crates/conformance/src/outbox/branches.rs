@@ -276,7 +276,7 @@ pub fn an_event_that_both_have_sends_one_message(w: &mut World) {
     assert_eq!(claimed(w), ["of main"]);
 }
 
-/// What `ours` leaves of a run, events and messages, a later merge brings together, once and in order.
+/// Events and messages of a run that `ours` leaves come together with a later merge, once and in order.
 pub fn messages_that_were_left_come_with_their_events(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     fork(w, "dev", "main");

@@ -54,7 +54,7 @@ impl Desk {
         }
     }
 
-    /// What keys begin with that clients of Redis do not see.
+    /// The prefixes of keys that clients of Redis do not see.
     pub fn hidden_keys(&self) -> Arc<[String]> {
         self.hidden.clone()
     }

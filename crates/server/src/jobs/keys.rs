@@ -14,7 +14,7 @@ impl Keys {
         Keys { namespace: namespace.to_owned() }
     }
 
-    /// What the keys of all jobs begin with.
+    /// The prefix of the keys of all jobs.
     pub fn jobs(&self) -> String {
         format!("{}state.tasks.", self.namespace)
     }
@@ -29,7 +29,7 @@ impl Keys {
         format!("{}{}", self.of_type(name.task_type()), name.id())
     }
 
-    /// What the keys of all locks begin with.
+    /// The prefix of the keys of all locks.
     pub fn locks(&self) -> String {
         format!("{}state.locks.", self.namespace)
     }

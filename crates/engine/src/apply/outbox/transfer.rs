@@ -219,7 +219,7 @@ impl Transfer<'_> {
         Ok(left.into_iter().map(|(_, id)| id).collect())
     }
 
-    /// What a branch left behind, of all places that begin so.
+    /// The messages that merges into a branch left behind, from all places with this prefix.
     fn left(&self, layers: &Layers, prefix: &[u8]) -> Result<Vec<Written>> {
         let (view, nothing, mut left) = (self.view(layers), Overlay::default(), Vec::new());
         let mut walk = view.walk(&nothing, OUTBOX, prefix, None);

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::http::Settings;
 
-    /// What is not wanted has to be read as well: a turn ends by bytes all the same.
+    /// Changes that a reader does not want are read as well, and count.
     #[test]
     fn a_piece_ends_by_what_was_read_and_not_by_what_was_wanted() {
         let db = Database::memory().unwrap();
