@@ -2,7 +2,7 @@
 
 use crate::apply::keyed::space::Declaration;
 use crate::apply::keyed::{places, told};
-use crate::apply::outbox::transfer::{Content, Transfer};
+use crate::apply::outbox::transfer::{Content, MergedRuns, Transfer};
 use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
 use crate::compare::{Comparison, Item, Triple};
@@ -446,8 +446,7 @@ fn triples<'c>(
     Ok(plain.chain(entries.into_iter().map(entry)))
 }
 
-/// Differences in messages and requests to clients: those that a merge would bring. One that an earlier merge left behind
-/// with its run is shown where the run differs.
+/// Differences in messages and requests to clients: those that a merge would bring that brings all runs.
 fn outgoing(
     core: &Core,
     transfer: &Transfer<'_>,
@@ -457,11 +456,11 @@ fn outgoing(
     let (mut differences, side) = (Vec::new(), transfer.from[0].0);
     let differs = |one: &&Difference| one.kind == kind || one.kind == DifferenceKind::Both;
     let of_runs = found.iter().filter(|one| one.contract == Contract::Runs).filter(differs);
-    let runs: BTreeSet<&str> = of_runs.map(|one| one.key.as_str()).collect();
-    for one in transfer.missing(usize::MAX)? {
+    let brought = of_runs.map(|one| one.key.clone()).collect();
+    let runs = MergedRuns { brought, ..MergedRuns::default() };
+    for one in transfer.missing(usize::MAX, &runs.brought)? {
         let Some(content) = transfer.content(&one)? else { continue };
-        let run = content.run().unwrap_or_default();
-        if one.is_late && !runs.contains(run) {
+        if !transfer.comes(&one, &runs, None)? {
             continue;
         }
         let key = one.key(&core.state.catalog.read(), side, &content);

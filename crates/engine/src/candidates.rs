@@ -20,7 +20,7 @@ use crate::spaces::{self, DATA};
 use crate::trail::Trail;
 use crate::work::Budget;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay_model::{BranchCommand, Command, Name, Result, Revision, Transaction};
+use mainstay_model::{BranchCommand, Code, Command, Name, Result, Revision, Transaction};
 use std::collections::BTreeSet;
 
 /// How many rows are walked before the trail is asked, which must not forget meanwhile.
@@ -73,8 +73,8 @@ pub(crate) struct Submitted {
     pub transaction: Transaction,
     /// The range guards, where they were checked before.
     pub checked: Option<Box<CheckedRanges>>,
-    /// What a merge need not look for.
-    pub candidates: Option<Box<Candidates>>,
+    /// What a merge need not look for, or that its search was stopped.
+    pub candidates: Option<Result<Box<Candidates>>>,
     /// Long reads that were made before.
     pub prefetched: Option<Box<Prefetched>>,
 }
@@ -91,7 +91,8 @@ impl Inner {
     pub fn look_ahead(&self, transaction: Transaction) -> Submitted {
         let checked = self.checked(&transaction).map(Box::new);
         let merge = merge_of(&transaction);
-        let candidates = merge.and_then(|(from, into)| self.find(from, into)).map(Box::new);
+        let candidates = merge.and_then(|(from, into)| self.find(from, into).transpose());
+        let candidates = candidates.map(|found| found.map(Box::new));
         Submitted { transaction, checked, candidates, prefetched: None }
     }
 
@@ -109,17 +110,21 @@ impl Inner {
         CheckedRanges::new(&transaction.guards, branch, &self.state.trail, upto).ok().flatten()
     }
 
-    /// Nothing if something is wrong: the writer will say what.
-    fn find(&self, from: &Name, into: &Name) -> Option<Candidates> {
+    /// Nothing if something is wrong: the writer will say what. A search that was stopped does not go on in the writer.
+    fn find(&self, from: &Name, into: &Name) -> Result<Option<Candidates>> {
         for _ in 0..TRIES {
-            let found = self.search(from, into).ok()??;
-            if self.still_fits(&found, from, into) {
-                return Some(found);
+            let found = match self.search(from, into) {
+                Err(error) if error.code() == Code::Cancelled => return Err(error),
+                found => found.ok().flatten(),
+            };
+            match found {
+                Some(found) if self.still_fits(&found, from, into) => return Ok(Some(found)),
+                // Another merge may be executed and not yet visible: the next walk begins behind it.
+                Some(_) => self.sequencer.settle(),
+                None => break,
             }
-            // Another merge may be executed and not yet visible: the next walk begins behind it.
-            self.sequencer.settle();
         }
-        None
+        Ok(None)
     }
 
     /// Walks what the source changed, as of the newest visible revision and then up to the newest one.
@@ -230,6 +235,21 @@ mod tests {
         assert_eq!(db.cells().list("", None, 10_000).unwrap().names.len(), 5_001);
     }
 
+    /// Whoever hangs up while its merge is searched for does not have the writer search instead.
+    #[test]
+    fn a_search_that_is_stopped_ends_the_merge() {
+        let db = open(&ManualClock::new(1_000_000_000));
+        db.fork("side", "main", At::Latest).unwrap();
+        for i in 0..1_000 {
+            db.branch("side").unwrap().cells().set(&format!("{i}"), 1).unwrap();
+        }
+        let before = db.revision();
+        let stopped =
+            crate::until_stopped(|| true, || db.merge("side", "main", MergeStrategy::Strict));
+        assert_eq!(stopped.unwrap_err().code(), Code::Cancelled);
+        assert_eq!(db.revision(), before);
+    }
+
     #[test]
     fn the_writer_takes_what_was_found_and_adds_what_came_later() {
         let db = open(&ManualClock::new(1_000_000_000));
@@ -240,7 +260,7 @@ mod tests {
             db.here("a test").unwrap().prepare(merge("side", "main", MergeStrategy::Strict));
         side.set("a", 1).unwrap();
         side.set("b", 2).unwrap();
-        let found = submitted.candidates.as_deref().unwrap();
+        let found = submitted.candidates.as_ref().unwrap().as_ref().unwrap();
         let names = |source| found.all(source, found.base, &db.here("a test").unwrap().state.trail);
         let expected = [b"a", b"b"].map(|name| (spaces::CELLS, name.to_vec()));
         assert_eq!(names(found.source).unwrap(), expected);

@@ -363,7 +363,7 @@ fn no_read(command: &Command) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Durability, Options, Transaction};
+    use crate::{Durability, KeyCommand, Options, Transaction};
     use std::collections::BTreeMap;
 
     const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
@@ -452,6 +452,19 @@ mod tests {
             }
             assert_eq!(names, whole, "{looks}");
         }
+    }
+
+    #[test]
+    fn few_prefixes_are_hidden_and_not_one_more() {
+        let db = filled(3);
+        let count = |hidden: Vec<String>| {
+            let kinds = KINDS.to_vec();
+            let count = KeyCommand::Count { kinds, limit: 10, hidden };
+            db.execute(Transaction::new().step(count)).map_err(|error| error.code())
+        };
+        assert!(count(vec!["x".to_owned(); 16]).is_ok());
+        assert_eq!(count(vec!["x".to_owned(); 17]).unwrap_err(), Code::InvalidArgument);
+        assert_eq!(count(vec![String::new()]).unwrap_err(), Code::InvalidArgument);
     }
 
     #[test]

@@ -307,10 +307,9 @@ impl Open {
         }
         match &command {
             Command::Record(RecordCommand::Pick(pick)) => self.note_pick(pick)?,
-            Command::Key(KeyCommand::Clear { .. }) => {
-                names::KINDS
-                    .into_iter()
-                    .try_for_each(|kind| self.note_range(kind, String::new(), None, None, None))?;
+            Command::Key(key @ KeyCommand::Clear { .. }) => {
+                let expiries = names::KINDS.into_iter().map(|kind| (kind, None)).collect();
+                self.note_names(key, None, expiries)?;
             }
             _ => {}
         }
@@ -372,18 +371,49 @@ impl Open {
     fn look_at_names(&mut self, command: &KeyCommand) -> Result<Answer> {
         let view = self.snapshot.view();
         let (answer, expiries) = names::read_until(&view, &self.overlay, command)?;
-        let (prefix, after) = match command {
-            KeyCommand::Names { prefix, after, .. } => (prefix.as_str(), after.as_ref()),
-            _ => ("", None),
-        };
         let upto = match &answer {
-            Answer::Names(page) => page.next.as_ref(),
+            Answer::Names(page) => page.next.clone(),
             _ => None,
         };
-        for (kind, expires) in expiries {
-            self.note_range(kind, prefix.to_owned(), after.cloned(), upto.cloned(), expires)?;
-        }
+        self.note_names(command, upto, expiries)?;
         Ok(answer)
+    }
+
+    /// Remembers that names were read, up to one of them. Records that are hidden are no part of the answer: they may change.
+    fn note_names(
+        &mut self,
+        command: &KeyCommand,
+        upto: Option<String>,
+        expiries: names::Expiries,
+    ) -> Result<()> {
+        let (prefix, after) = match command {
+            KeyCommand::Names { prefix, after, .. } => (prefix.as_str(), after.clone()),
+            _ => ("", None),
+        };
+        for (kind, expires) in expiries {
+            let mut hidden = names::hidden_of(kind, command.hidden()).to_vec();
+            hidden.sort_unstable();
+            if hidden.iter().any(|hidden| prefix.starts_with(hidden.as_str())) {
+                continue;
+            }
+            let mut from = after.clone();
+            for hidden in hidden.into_iter().filter(|hidden| hidden.starts_with(prefix)) {
+                if upto.as_ref().is_some_and(|upto| *upto < hidden) {
+                    break;
+                }
+                // No character is greater, so all that begin so come before it, or right behind it.
+                let behind = format!("{hidden}{}", char::MAX);
+                if from.as_ref().is_some_and(|from| *from >= behind) {
+                    continue;
+                }
+                if from.as_ref().is_none_or(|from| *from < hidden) {
+                    self.note_range(kind, prefix.to_owned(), from, Some(hidden), expires)?;
+                }
+                from = Some(behind);
+            }
+            self.note_range(kind, prefix.to_owned(), from, upto.clone(), expires)?;
+        }
+        Ok(())
     }
 
     /// A cell, as those see it to whom a name is one thing: only where there is none it matters whether

@@ -15,7 +15,7 @@ use crate::memtable::is_before_end;
 use crate::overlay::{Effect, Overlay};
 use crate::scan::{Row, Scan};
 use crate::spaces::{self, Key};
-use crate::work::{Budget, Meter, Work};
+use crate::work::{Budget, Exempt, Meter, Work};
 use mainstay_model::{Result, Revision, Stamp};
 use std::ops::Bound;
 
@@ -56,12 +56,16 @@ impl<'a> View<'a> {
         View { index, layers, now, fresh: false, budget: Budget::Unlimited }
     }
 
-    /// The same without a budget, once in a transaction: for a write that needs a long read, and could never be made if
-    /// that counted.
-    pub fn uncounted_once(&self) -> View<'a> {
-        let budget = match self.budget {
-            Budget::Transaction(work) if !work.take_exemption() => self.budget,
-            _ => Budget::Unlimited,
+    /// The same without a budget, once in a transaction for each kind of read: for a write that needs a long one, and could never
+    /// be made if that counted. Further ones count; the events of a run, of which there are few, like lookups.
+    pub fn uncounted_once(&self, exempt: Exempt) -> View<'a> {
+        let (Budget::Transaction(work) | Budget::Lookups(work)) = self.budget else {
+            return View { ..*self };
+        };
+        let budget = match exempt {
+            _ if work.take_exemption(exempt) => Budget::Unlimited,
+            Exempt::Fold => Budget::Lookups(work),
+            Exempt::Claim => self.budget,
         };
         View { budget, ..*self }
     }

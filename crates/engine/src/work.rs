@@ -14,7 +14,7 @@ use crate::options::Options;
 use mainstay_model::{Code, Error, Result, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// The stop flag is read once per this many entries: an event loop gives up long reads by it.
 const STOP_INTERVAL: u64 = 256;
@@ -39,6 +39,15 @@ pub(crate) struct WorkLimits {
     pub commands: usize,
 }
 
+/// Reads that a write cannot do without, and that may be long: the first of each kind in a transaction is not counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exempt {
+    /// The events behind the last snapshot of a run, for an append.
+    Fold = 1,
+    /// The queue of the outbox up to a message that is due, for a claim.
+    Claim = 2,
+}
+
 /// Entries and bytes that one transaction has looked at so far.
 ///
 /// One thread counts at a time. The counters are atomics only so that snapshots can be shared between threads:
@@ -50,8 +59,8 @@ pub(crate) struct Work {
     check_at: AtomicU64,
     limits: WorkLimits,
     in_writer: bool,
-    /// Whether one read of it was left uncounted.
-    exempted: AtomicBool,
+    /// The kinds of reads of which one was left uncounted, as bits.
+    exempted: AtomicU8,
 }
 
 impl Work {
@@ -67,7 +76,7 @@ impl Work {
 
     fn new(limits: WorkLimits, in_writer: bool) -> Work {
         let (entries, bytes, check_at) = Default::default();
-        let exempted = AtomicBool::new(false);
+        let exempted = AtomicU8::new(0);
         let work = Work { entries, bytes, check_at, limits, in_writer, exempted };
         work.begin();
         work
@@ -77,15 +86,15 @@ impl Work {
     pub fn begin(&self) {
         self.entries.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
-        self.exempted.store(false, Ordering::Relaxed);
+        self.exempted.store(0, Ordering::Relaxed);
         self.check_at.store(self.next_check(0), Ordering::Relaxed);
     }
 
-    /// Whether one read may be left uncounted: the first that asks may.
-    pub fn take_exemption(&self) -> bool {
+    /// Whether a read may be left uncounted: the first of its kind may.
+    pub fn take_exemption(&self, exempt: Exempt) -> bool {
         let exempted = self.exempted.load(Ordering::Relaxed);
-        self.exempted.store(true, Ordering::Relaxed);
-        !exempted
+        self.exempted.store(exempted | exempt as u8, Ordering::Relaxed);
+        exempted & exempt as u8 == 0
     }
 
     /// Refuses steps that write for which the writer would be held too long.
@@ -180,6 +189,8 @@ pub(crate) enum Budget<'a> {
     Reader,
     /// That of a transaction.
     Transaction(&'a Work),
+    /// The same, where a walk reads as many entries as somebody else decides: each counts like one that is looked up.
+    Lookups(&'a Work),
 }
 
 impl Budget<'_> {
@@ -187,7 +198,7 @@ impl Budget<'_> {
     #[inline]
     pub fn count_found(self, bytes: usize) -> Result<()> {
         match self {
-            Budget::Transaction(work) => work.count(1, bytes as u64),
+            Budget::Transaction(work) | Budget::Lookups(work) => work.count(1, bytes as u64),
             Budget::Reader | Budget::Unlimited => Ok(()),
         }
     }
@@ -202,6 +213,7 @@ impl Budget<'_> {
     fn count_walked(self, entries: u64, bytes: usize) -> Result<()> {
         match self {
             Budget::Transaction(work) => work.count_walked(entries, bytes as u64),
+            Budget::Lookups(work) => work.count(entries, bytes as u64),
             Budget::Reader | Budget::Unlimited => Ok(()),
         }
     }

@@ -98,6 +98,15 @@ pub enum KeyCommand {
 }
 
 impl KeyCommand {
+    /// The prefixes of records that it leaves out.
+    pub fn hidden(&self) -> &[String] {
+        match self {
+            KeyCommand::Names { hidden, .. }
+            | KeyCommand::Count { hidden, .. }
+            | KeyCommand::Clear { hidden, .. } => hidden,
+        }
+    }
+
     /// Whether it changes nothing.
     pub fn is_read(&self) -> bool {
         !matches!(self, KeyCommand::Clear { .. })

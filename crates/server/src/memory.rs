@@ -307,6 +307,12 @@ impl Reservation {
         self.bytes
     }
 
+    /// Whether so many bytes count as those that are reserved.
+    #[inline]
+    pub fn covers(&self, bytes: usize) -> bool {
+        bytes / STEP_BYTES * STEP_BYTES == self.bytes
+    }
+
     /// Notes how many bytes are held now. Where they are too many, it stays as it was.
     pub fn resize(&mut self, bytes: usize) -> std::result::Result<(), Exceeded> {
         let bytes = bytes / STEP_BYTES * STEP_BYTES;

@@ -289,6 +289,21 @@ fn jobs_and_locks_are_no_keys() {
         assert!(inside.contains(&listed) && inside.contains(r":4\r\n"), "{inside}");
         assert!(!inside.contains("state.locks"), "{inside}");
     }
+    // Whoever listed keys does not conflict with jobs and locks, but with keys beside them.
+    let mut other = ours.client();
+    for (write, is_conflict) in [
+        ("JOB.SUBMIT t k", false),
+        ("LOCK.TAKE m OWNER o LEASE 600000", false),
+        ("HSET mainstay.state.tasks/y f 1", true),
+        ("HSET mainstay.state.sth f 1", true),
+        ("HSET 0 f 1", true),
+    ] {
+        for line in ["TXN.BEGIN", "DBSIZE", "CELL.SET a 2"] {
+            client.line(line);
+        }
+        assert!(!other.line(write).starts_with('-'), "{write}");
+        assert_eq!(client.line("TXN.COMMIT").starts_with("-CONFLICT"), is_conflict, "{write}");
+    }
     let stays = |client: &mut Client| {
         assert_eq!(client.line("DBSIZE"), r":0\r\n");
         assert!(client.line("JOB.GET t j").contains("pending"));

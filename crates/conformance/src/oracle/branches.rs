@@ -160,22 +160,18 @@ impl Oracle {
         let [a, b] = [a, b].map(|branch| self.id(branch));
         let messages = [(a.clone()?, b.clone()?, ChangedOn::A), (b?, a?, ChangedOn::B)];
         let messages = messages.into_iter().flat_map(|(from, into, on)| {
-            let differs = |run: &str| {
-                let of_run = |change: &&Change| {
-                    change.key == run && [on, ChangedOn::Both].contains(&change.on)
-                };
-                runs.iter().any(|change| of_run(&change))
-            };
+            let differs = |change: &&Change| [on, ChangedOn::Both].contains(&change.on);
+            let brought = runs.iter().filter(differs).map(|change| change.key.clone()).collect();
             let [from, into] = [from, into].map(|id| &self.lines[&id].state);
-            let missing = from.outbox.missing_in(
-                &into.outbox,
-                &|run, key| has_event(&from.logs, run, key, now),
-                &|run, key| has_event(&into.logs, run, key, now),
-            );
-            let shown = missing.into_iter().filter(|(letter, is_late)| {
-                !is_late || letter.message.run.as_deref().is_none_or(differs)
-            });
-            let shown = shown.map(|(letter, _)| self.message_change(&from.outbox, &letter, on));
+            let runs = Runs {
+                brought: &brought,
+                kept: &BTreeSet::new(),
+                source: &|run, key| event_in(&from.logs, run, key, now),
+                target: &|run, key| event_in(&into.logs, run, key, now),
+            };
+            let missing = from.outbox.missing_in(&into.outbox, &runs);
+            let shown = missing.into_iter().filter(|one| one.comes(&runs));
+            let shown = shown.map(|one| self.message_change(&from.outbox, &one.letter, on));
             shown.collect::<Vec<_>>()
         });
         let messages: Vec<Change> = messages.collect();
@@ -234,15 +230,13 @@ impl Oracle {
         if !clashes.is_empty() {
             return Err(Error::new(Code::MergeConflict, "both changed").with_keys(clashes));
         }
-        let State { logs, outbox, .. } = &mut merged;
         let runs = Runs {
             brought: &brought,
-            left: &left,
-            in_source: &|run, key| has_event(&sides[1].logs, run, key, now),
-            in_target: &|run, key| has_event(&sides[2].logs, run, key, now),
-            in_merged: &|run, key| has_event(logs, run, key, Moment { revision, ..now }),
+            kept: &left,
+            source: &|run, key| event_in(&sides[1].logs, run, key, now),
+            target: &|run, key| event_in(&sides[2].logs, run, key, now),
         };
-        outbox.take_from(&sides[1].outbox, &runs, writer);
+        merged.outbox.take_from(&sides[1].outbox, &runs, writer);
         self.line_mut(target).state = merged;
         let known = self.known(source, revision - 1);
         self.line_mut(target).past.learn(revision, known);
@@ -368,9 +362,9 @@ fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
     }
 }
 
-/// Whether a run that lives has an event of a key.
-fn has_event(logs: &Logs, run: &str, key: &str, now: Moment) -> bool {
-    logs.value(run, now).is_some_and(|log| log.of_key(key).is_some())
+/// Whether a run lives, and has an event of a key.
+fn event_in(logs: &Logs, run: &str, key: &str, now: Moment) -> Option<bool> {
+    logs.value(run, now).map(|log| log.of_key(key).is_some())
 }
 
 /// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash, those that are brought, and

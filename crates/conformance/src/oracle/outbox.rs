@@ -21,8 +21,8 @@ pub struct Outbox {
     inherited: Vec<Letter>,
     /// Every message that it has or had, by where it was written first, and since when.
     known: BTreeMap<Written, Revision>,
-    /// Messages that merges left behind with their runs: since when, and until when.
-    left: BTreeMap<Written, (Revision, Option<Revision>)>,
+    /// Since when messages are left behind by merges, and since when they are not.
+    left: BTreeMap<Written, Vec<(Revision, bool)>>,
     /// When each message was last touched.
     touched: BTreeMap<u64, Revision>,
 }
@@ -49,90 +49,127 @@ pub(super) struct Letter {
     event: Option<String>,
 }
 
-/// The runs of a merge: those it brings, those it leaves, and a test for an event of a run and a key on each side.
-pub(super) struct Runs<'r> {
-    pub brought: &'r BTreeSet<String>,
-    pub left: &'r BTreeSet<String>,
-    pub in_source: Has<'r>,
-    pub in_target: Has<'r>,
-    pub in_merged: Has<'r>,
+/// How a message stands to the event that it was appended with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Link {
+    None,
+    InSource,
+    InTarget,
+    Lost,
+    RunGone,
 }
 
-/// Whether somebody has an event of a run and a key.
-pub(super) type Has<'h> = &'h dyn Fn(&str, &str) -> bool;
+/// A message that the target of a merge lacks.
+pub(super) struct Missing {
+    pub letter: Letter,
+    link: Link,
+    is_late: bool,
+    /// Whether messages of its run and branch wait for a merge that brings the run.
+    is_blocked: bool,
+}
+
+/// The runs of a merge: those it brings, those it keeps as they are, and the logs of source and target before it.
+pub(super) struct Runs<'r> {
+    pub brought: &'r BTreeSet<String>,
+    pub kept: &'r BTreeSet<String>,
+    pub source: Looks<'r>,
+    pub target: Looks<'r>,
+}
+
+/// Whether a run lives, and has an event of a key.
+pub(super) type Looks<'l> = &'l dyn Fn(&str, &str) -> Option<bool>;
+
+impl Missing {
+    /// Whether a merge brings it that does this with runs.
+    pub fn comes(&self, runs: &Runs<'_>) -> bool {
+        let Some(run) = &self.letter.message.run else { return true };
+        let (is_brought, is_kept) = (runs.brought.contains(run), runs.kept.contains(run));
+        match self.link {
+            Link::InTarget | Link::Lost => false,
+            Link::InSource => is_brought,
+            Link::RunGone => !self.is_late && !is_kept,
+            Link::None if self.is_late => is_brought,
+            Link::None => !is_kept && (is_brought || !self.is_blocked),
+        }
+    }
+}
 
 impl Outbox {
     /// The outbox of a branch that is forked from this one at a revision.
     pub(super) fn forked(&self, at: Revision) -> Outbox {
         let mut known = self.known.clone();
         known.retain(|_, since| *since <= at);
-        let left = self
-            .left
-            .iter()
-            .filter(|(_, (since, until))| *since <= at && until.is_none_or(|until| until > at));
-        let left = left.map(|(origin, (since, _))| (*origin, (*since, None))).collect();
+        let mut left = self.left.clone();
+        left.values_mut().for_each(|versions| versions.retain(|(since, _)| *since <= at));
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
         let inherited = self.inherited.iter().chain(own).filter(|letter| letter.revision <= at);
         Outbox { inherited: inherited.cloned().collect(), known, left, ..Outbox::default() }
     }
 
-    /// The messages that another branch has not yet, in the order in which they were written, and whether it left them
-    /// behind before. One whose event the other branch has is not among them.
-    pub(super) fn missing_in(
-        &self,
-        other: &Outbox,
-        in_source: Has<'_>,
-        in_target: Has<'_>,
-    ) -> Vec<(Letter, bool)> {
-        let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
-        let unknown = |letter: &&Letter| !other.known.contains_key(&letter.origin);
-        let mut missing: Vec<Letter> =
-            self.inherited.iter().chain(own).filter(unknown).cloned().collect();
-        missing.sort_by_key(|letter| (letter.revision, letter.message.id));
-        for letter in &mut missing {
-            // Without its event it stands alone.
-            let run = letter.message.run.clone().unwrap_or_default();
-            letter.event.take_if(|key| !in_source(&run, key));
-        }
-        missing.retain(|letter| !letter.is_event_in(in_target));
-        let late = |letter: &Letter| {
-            other.left.get(&letter.origin).is_some_and(|(_, until)| until.is_none())
-        };
-        missing.into_iter().map(|letter| (letter.clone(), late(&letter))).collect()
+    /// Whether a merge into this one left a message behind, and none has brought it since.
+    fn is_left(&self, origin: &Written) -> bool {
+        let last = self.left.get(origin).and_then(|versions| versions.last());
+        last.is_some_and(|(_, is_left)| *is_left)
     }
 
-    /// Takes the messages that it lacks from another outbox, in a merge; those whose run it does not take are left.
-    pub(super) fn take_from(&mut self, other: &Outbox, runs: &Runs<'_>, writer: Writer) {
-        let before = self.clone();
-        let mut left = BTreeSet::new();
-        for (letter, is_late) in other.missing_in(self, runs.in_source, runs.in_target) {
-            let comes = match (&letter.message.run, &letter.event) {
-                (None, _) => true,
-                (Some(run), _) if is_late && !runs.brought.contains(run) => false,
-                (_, Some(_)) => letter.is_event_in(runs.in_merged),
-                (Some(run), None) => !runs.left.contains(run),
+    /// The messages that another branch has not yet, in the order in which they were written.
+    pub(super) fn missing_in(&self, other: &Outbox, runs: &Runs<'_>) -> Vec<Missing> {
+        let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
+        let all: Vec<&Letter> = self.inherited.iter().chain(own).collect();
+        let unknown = |letter: &&&Letter| !other.known.contains_key(&letter.origin);
+        let mut letters: Vec<&Letter> = all.iter().filter(unknown).copied().collect();
+        letters.sort_by_key(|letter| (letter.revision, letter.message.id));
+        let waits = |letter: &Letter| {
+            other.is_left(&letter.origin)
+                && matches!(letter.link(runs), Link::None | Link::InSource)
+        };
+        let is_blocked = |letter: &Letter| {
+            let beside = |one: &&&Letter| {
+                one.lies_on == letter.lies_on && one.message.run == letter.message.run
             };
-            if comes {
-                let until = Some(writer.revision);
-                self.left.entry(letter.origin).and_modify(|left| left.1 = until);
-                self.put(letter, writer);
-            } else {
-                left.insert(letter.origin);
+            all.iter().filter(beside).any(|one| waits(one))
+        };
+        let missing = |letter: &Letter| Missing {
+            letter: letter.clone(),
+            link: letter.link(runs),
+            is_late: other.is_left(&letter.origin),
+            is_blocked: is_blocked(letter),
+        };
+        let mut missing: Vec<Missing> = letters.into_iter().map(missing).collect();
+        // Of an event that was rewound and appended again, the last message counts.
+        let mut events = BTreeSet::new();
+        for one in missing.iter_mut().rev().filter(|one| one.link == Link::InSource) {
+            if !events.insert((one.letter.message.run.clone(), one.letter.event.clone())) {
+                one.link = Link::Lost;
             }
         }
-        let others = other.left.iter().filter(|(_, (_, until))| until.is_none());
-        left.extend(others.map(|(origin, _)| *origin));
-        for origin in left {
-            if !self.known.contains_key(&origin) {
-                self.left.entry(origin).or_insert((writer.revision, None));
+        missing
+    }
+
+    /// Takes the messages that it lacks from another outbox, in a merge.
+    pub(super) fn take_from(&mut self, other: &Outbox, runs: &Runs<'_>, writer: Writer) {
+        let before = self.clone();
+        let now = writer.revision;
+        for one in other.missing_in(&before, runs) {
+            let (origin, comes) = (one.letter.origin, one.comes(runs));
+            if comes {
+                self.put(one.letter, writer);
+            }
+            if comes == one.is_late {
+                self.left.entry(origin).or_default().push((now, !comes));
+            }
+        }
+        for origin in other.left.keys().filter(|origin| other.is_left(origin)) {
+            if !self.known.contains_key(origin) && !self.is_left(origin) {
+                self.left.entry(*origin).or_default().push((now, true));
             }
         }
         for origin in other.known.keys() {
-            if !self.left.get(origin).is_some_and(|(_, until)| until.is_none()) {
-                self.known.entry(*origin).or_insert(writer.revision);
+            if !self.is_left(origin) {
+                self.known.entry(*origin).or_insert(now);
             }
         }
-        self.touch(&before, writer.revision);
+        self.touch(&before, now);
     }
 
     /// Whether it is this outbox itself that has a message.
@@ -240,10 +277,16 @@ impl Outbox {
 }
 
 impl Letter {
-    /// Whether somebody has the event that it was appended with.
-    fn is_event_in(&self, has: Has<'_>) -> bool {
-        let run = self.message.run.as_deref().unwrap_or_default();
-        self.event.as_ref().is_some_and(|key| has(run, key))
+    fn link(&self, runs: &Runs<'_>) -> Link {
+        let Some((run, key)) = self.message.run.as_ref().zip(self.event.as_ref()) else {
+            return Link::None;
+        };
+        match ((runs.target)(run, key), (runs.source)(run, key)) {
+            (Some(true), _) => Link::InTarget,
+            (_, Some(true)) => Link::InSource,
+            (_, Some(false)) => Link::Lost,
+            (_, None) => Link::RunGone,
+        }
     }
 }
 

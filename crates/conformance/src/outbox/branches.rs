@@ -253,7 +253,11 @@ pub fn ours_leaves_the_messages_of_runs_that_it_leaves(w: &mut World) {
     assert_eq!(differences(w, "dev", "main"), []);
     put(w, "dev", "of 4", Some("r"));
     merge(w, "dev", "main", Theirs);
-    assert_eq!(claimed(w), ["of 4"]);
+    assert_eq!(claimed(w), [""; 0], "it does not overtake those that were left");
+    w.runs_on("dev").append(super::noted("r", 5)).unwrap();
+    merge(w, "dev", "main", Theirs);
+    assert_eq!(claimed(w), ["of 2"]);
+    assert_eq!(pending(w, "main"), 4);
 }
 
 /// An event that both sides have, each with its message, is one event with one message after the merge.
@@ -309,6 +313,43 @@ pub fn messages_that_were_left_come_with_their_events(w: &mut World) {
     assert_eq!(pending(w, "main"), 1, "the one of none, which is claimed");
 }
 
+/// That a branch has an event already is no reason to withhold its message from others that have it not.
+pub fn a_message_that_one_branch_did_not_need_comes_to_others(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    for name in ["dev", "other"] {
+        fork(w, name, "main");
+    }
+    w.runs_on("dev").append(super::noted("r", 2).message("of dev", "")).unwrap();
+    w.runs_on("other").append(super::noted("r", 2)).unwrap();
+    w.runs().append(super::noted("r", 3)).unwrap();
+    merge(w, "dev", "other", Theirs);
+    assert_eq!(pending(w, "other"), 0, "it has the event");
+    merge(w, "other", "main", Ours);
+    w.runs_on("dev").append(super::noted("r", 4)).unwrap();
+    merge(w, "dev", "main", Theirs);
+    merge(w, "other", "main", Theirs);
+    assert_eq!(claimed(w), ["of dev"]);
+}
+
+/// An event that was rewound takes its message along; appended again, it has the message that it was appended with last.
+pub fn a_rewound_event_takes_its_message_along(w: &mut World) {
+    fork(w, "dev", "main");
+    let dev = w.runs_on("dev");
+    dev.append(super::noted("r", 1).message("of 1", "")).unwrap();
+    for number in [2, 3] {
+        dev.append(super::noted("r", number).message(&format!("first of {number}"), "")).unwrap();
+    }
+    w.db().branch("dev").unwrap().runs().rewind("r", 1).unwrap();
+    w.runs_on("dev").append(super::noted("r", 2).message("second of 2", "")).unwrap();
+    merge(w, "dev", "main", Strict);
+    let mut seen = Vec::new();
+    while let [message] = claim(w).as_slice() {
+        seen.push(message.subject.clone());
+        w.db().outbox().ack(&[message.id]).unwrap();
+    }
+    assert_eq!(seen, ["of 1", "second of 2"]);
+}
+
 /// The message of an event whose run was deleted on the branch is not lost.
 pub fn a_message_outlives_its_run(w: &mut World) {
     fork(w, "dev", "main");
@@ -317,6 +358,13 @@ pub fn a_message_outlives_its_run(w: &mut World) {
     merge(w, "dev", "main", Strict);
     merge(w, "dev", "main", Theirs);
     assert_eq!(claimed(w), ["of 1"]);
+    // Unless the target has the event itself.
+    fork(w, "late", "main");
+    w.runs_on("late").append(super::noted("s", 1).message("of late", "")).unwrap();
+    w.runs_on("late").delete("s").unwrap();
+    w.runs().append(super::noted("s", 1).message("of main", "")).unwrap();
+    merge(w, "late", "main", Theirs);
+    assert_eq!(claimed(w), ["of main"]);
 }
 
 /// An import knows which message came with which event.

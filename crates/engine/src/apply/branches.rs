@@ -24,8 +24,8 @@ pub(crate) struct Context<'a> {
     pub trail: &'a Trail,
     /// That of the transaction.
     pub budget: Budget<'a>,
-    /// What a merge need not look for.
-    pub candidates: Option<&'a Candidates>,
+    /// What a merge need not look for, or that its search was stopped.
+    pub candidates: Option<&'a Result<Box<Candidates>>>,
     /// Where requests to clients go that a merge brings to `main`.
     pub desk: &'a Desk<'a>,
     /// Those of them whose session is gone are counted.

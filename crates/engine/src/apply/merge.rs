@@ -2,7 +2,7 @@
 
 use crate::apply::branches::Context;
 use crate::apply::keyed::merge::KeyedMerge;
-use crate::apply::outbox::transfer::{Bringing, Transfer};
+use crate::apply::outbox::transfer::{Bringing, MergedRuns, Transfer};
 use crate::apply::runs::{self, merge::Merged};
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
@@ -16,6 +16,25 @@ use std::collections::BTreeSet;
 
 /// Brings the changes of `from` into `into`.
 pub(crate) fn merge(
+    context: &Context<'_>,
+    overlay: &mut Overlay,
+    from: &Name,
+    into: &Name,
+    strategy: MergeStrategy,
+) -> Result<Answer> {
+    try_merge(context, overlay, from, into, strategy).map_err(|error| {
+        if error.code() != Code::TransactionTooLarge {
+            return error;
+        }
+        let message = format!(
+            "{}. This is the merge of `{from}` into `{into}`, which cannot be made several: merge a branch more often",
+            error.message()
+        );
+        Error::new(Code::TransactionTooLarge, message)
+    })
+}
+
+fn try_merge(
     context: &Context<'_>,
     overlay: &mut Overlay,
     from: &Name,
@@ -36,10 +55,11 @@ pub(crate) fn merge(
     let Context { index, now, budget, .. } = *context;
     let transfer = Transfer { index, from: from_layers, into: into_layers, now, budget };
     check_size(names.len())?;
-    let missing = transfer.missing(TRANSACTION_LIMIT_COMMANDS - names.len())?;
+    let changed = names.iter().filter(|(space, _)| *space == RUNS);
+    let changed = changed.map(|(_, run)| String::from_utf8_lossy(run).into_owned()).collect();
+    let missing = transfer.missing(TRANSACTION_LIMIT_COMMANDS - names.len(), &changed)?;
     check_size(names.len() + missing.len())?;
-    let mut conflicts = Vec::new();
-    let (mut brought_runs, mut left_runs) = (BTreeSet::new(), BTreeSet::new());
+    let (mut conflicts, mut runs) = (Vec::new(), MergedRuns::default());
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         if matches!(name.0, SPACES | KEYED) {
@@ -61,8 +81,8 @@ pub(crate) fn merge(
                 &triple,
                 strategy,
             )? {
-                Merged::Brought => drop(brought_runs.insert(run)),
-                Merged::Left => drop(left_runs.insert(run)),
+                Merged::Brought => drop(runs.brought.insert(run)),
+                Merged::Left => drop(runs.kept.insert(run)),
                 Merged::Conflict => conflicts.push(run),
             }
             continue;
@@ -92,8 +112,7 @@ pub(crate) fn merge(
         };
         return Err(Error::new(Code::MergeConflict, message).with_keys(conflicts));
     }
-    let bringing =
-        Bringing { desk: context.desk, brought_runs: &brought_runs, left_runs: &left_runs };
+    let bringing = Bringing { desk: context.desk, runs: &runs };
     context.dropped.add(transfer.bring(overlay, &missing, &bringing)?);
     record(context, overlay, source, target)?;
     Ok(Answer::Revision(context.revision))
@@ -101,11 +120,12 @@ pub(crate) fn merge(
 
 /// The names that the source may have changed, from its candidates if they are still the right ones.
 fn names(context: &Context<'_>, source: u32, comparison: &Comparison<'_>) -> Result<Vec<Item>> {
-    let found = context.candidates.and_then(|c| c.all(source, comparison.base, context.trail));
-    match found {
-        Some(names) => Ok(names),
-        None => first_names(comparison.walk_a()),
-    }
+    let found = match context.candidates {
+        Some(Err(stopped)) => return Err(stopped.clone()),
+        Some(Ok(candidates)) => candidates.all(source, comparison.base, context.trail),
+        None => None,
+    };
+    found.map_or_else(|| first_names(comparison.walk_a()), Ok)
 }
 
 /// The names of a walk, up to one more than a merge may have.
@@ -222,8 +242,7 @@ fn check_size(names: usize) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "the merge touches more than {TRANSACTION_LIMIT_COMMANDS} keys and messages, which are the most: merge the branch \
-         more often"
+        "it touches more than {TRANSACTION_LIMIT_COMMANDS} keys and messages, which are the most"
     );
     Err(Error::new(Code::TransactionTooLarge, message))
 }

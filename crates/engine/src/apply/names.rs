@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// The kinds of state whose names are keys to clients of Redis.
 pub(crate) const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
 
+/// The most prefixes that a list of names hides.
+const HIDDEN_LIMIT: usize = 16;
+
 /// The earliest expiry among the names of a kind that others wrote.
 pub(crate) type Expiries = SmallVec<[(Contract, Option<Stamp>); 2]>;
 
@@ -65,6 +68,7 @@ pub(crate) fn names(
     (prefix, after): (&str, Option<&str>),
     limit: usize,
 ) -> Result<(Page, Expiries)> {
+    check_hidden(hidden)?;
     let (mut all, mut more, mut expiries) = (BTreeSet::new(), false, Expiries::new());
     for kind in kinds {
         check_kind(*kind)?;
@@ -113,6 +117,18 @@ fn clear(view: &View<'_>, overlay: &mut Overlay, hidden: &[String], limit: usize
         }
     }
     Ok(page.names.len() as u64)
+}
+
+/// Each name is compared with all of them.
+fn check_hidden(hidden: &[String]) -> Result<()> {
+    if hidden.len() <= HIDDEN_LIMIT && hidden.iter().all(|prefix| !prefix.is_empty()) {
+        return Ok(());
+    }
+    let message = format!(
+        "a list of names hides those of at most {HIDDEN_LIMIT} prefixes, none of them empty; these are {}",
+        hidden.len()
+    );
+    Err(Error::new(Code::InvalidArgument, message))
 }
 
 /// Only cells and records have names that are keys.

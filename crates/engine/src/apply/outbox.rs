@@ -25,6 +25,7 @@ use crate::entry::DELETED;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
 use crate::view::View;
+use crate::work::Exempt;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
@@ -253,9 +254,12 @@ impl Outbox<'_> {
 
     fn claim(&mut self, fronts: &mut Fronts, limit: usize, lease_ms: u64) -> Result<Vec<Message>> {
         let (mut taken, mut given_up, mut bytes) = (Vec::new(), 0, 0);
+        // Behind many messages that are gone there may be one that is due: a claim finds it however far that is. More than one claim
+        // counts what it passes, since each goes through all that the transaction wrote.
+        let view = self.view.uncounted_once(Exempt::Claim);
         // One that is given up on the way takes nobody's place.
         while taken.len() < limit && given_up < CLAIM_LIMIT {
-            let due = self.due(fronts, limit - taken.len())?;
+            let due = self.due(&view, fronts, limit - taken.len())?;
             if due.is_empty() {
                 break;
             }
@@ -293,12 +297,9 @@ impl Outbox<'_> {
     }
 
     /// The first messages that are due.
-    fn due(&self, fronts: &mut Fronts, limit: usize) -> Result<Vec<(Stamp, u64)>> {
+    fn due(&self, view: &View<'_>, fronts: &mut Fronts, limit: usize) -> Result<Vec<(Stamp, u64)>> {
         let front = fronts.entry(self.view.branch()).or_default();
         let from = queued(*front, 0);
-        // Behind many messages that are gone there may be one that is due: a claim finds it however far that is. More than one claim
-        // counts what it passes, since each goes through all that the transaction wrote.
-        let view = self.view.uncounted_once();
         let mut walk = view.walk(self.overlay, OUTBOX, b"q", Some(&from));
         let (mut found, mut passed) = (Vec::new(), true);
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {

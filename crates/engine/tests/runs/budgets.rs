@@ -2,8 +2,8 @@
 
 use crate::note;
 use mainstay::{
-    At, Code, Database, Durability, Error, MergeStrategy, Options, OutboxCommand, RunCommand,
-    Transaction,
+    At, Code, Database, Durability, Error, ManualClock, MergeStrategy, Options, OutboxCommand,
+    RunCommand, Transaction,
 };
 use std::time::Duration;
 
@@ -21,6 +21,25 @@ fn append(run: &str, number: u64) -> RunCommand {
     RunCommand::Append { event: Box::new(note(run, number)), expected: None }
 }
 
+/// One message whose lease is over, before many that are gone: a claim that looks for more passes them twice.
+#[test]
+fn a_claim_of_several_passes_what_is_gone() {
+    let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(1_700_000_000_000_000));
+    let lease = Duration::from_millis(LEASE_MS);
+    {
+        let db = options().clock(clock.clone()).open(dir.path()).unwrap();
+        for _ in 0..1_000 {
+            db.outbox().put("s", "", None).unwrap();
+        }
+        let claimed = db.outbox().claim(1_000, lease).unwrap();
+        let ids: Vec<u64> = claimed.iter().map(|one| one.id).skip(1).collect();
+        assert_eq!(db.outbox().ack(&ids).unwrap(), 999);
+    }
+    clock.advance(2 * lease);
+    let db = options().writer_entries(100).clock(clock).open(dir.path()).unwrap();
+    assert_eq!(db.outbox().claim(10, lease).unwrap().len(), 1);
+}
+
 fn assert_too_large(error: &Error) {
     assert_eq!(error.code(), Code::TransactionTooLarge, "{error}");
     assert!(error.to_string().contains("database.transaction_writer_entries"), "{error}");
@@ -29,7 +48,7 @@ fn assert_too_large(error: &Error) {
 #[test]
 fn one_append_to_a_long_run_always_succeeds_and_many_count() {
     let db = bounded();
-    for run in ["a", "b"] {
+    for run in ["a", "b", "c"] {
         (1..=200).for_each(|number| drop(db.runs().append(note(run, number)).unwrap()));
     }
     // A fork has no snapshot in memory: it folds the events anew.
@@ -37,8 +56,9 @@ fn one_append_to_a_long_run_always_succeeds_and_many_count() {
         db.fork(fork, "main", At::Latest).unwrap();
     }
     db.execute(Transaction::on("one").step(append("a", 201))).unwrap();
-    let both = Transaction::on("two").step(append("a", 201)).step(append("b", 201));
-    assert_too_large(&db.execute(both).unwrap_err());
+    let append_all = |all: Transaction, run: &&str| all.step(append(run, 201));
+    let all = ["a", "b", "c"].iter().fold(Transaction::on("two"), append_all);
+    assert_too_large(&db.execute(all).unwrap_err());
 }
 
 #[test]

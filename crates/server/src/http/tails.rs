@@ -83,7 +83,11 @@ async fn page(
     loop {
         let wait = if events.is_empty() { wait } else { Duration::ZERO };
         let told = tokio::select! {
-            told = reader.next(limit - events.len(), wait) => told?,
+            told = reader.next(limit - events.len(), wait) => match told {
+                // What is there is given; who asks for more is told.
+                Err(_) if !events.is_empty() => Vec::new(),
+                told => told?,
+            },
             () = app.draining().cancelled() => Vec::new(),
         };
         let is_end = told.is_empty() || !reader.is_behind();

@@ -683,6 +683,11 @@ impl Connection {
         waits
     }
 
+    /// Whether nothing of it is unsent, half read or open.
+    pub fn is_idle(&self) -> bool {
+        self.output.is_empty() && self.input.is_empty() && self.session.open.is_none()
+    }
+
     /// The things that it has begun and that have no deadline yet, with their microseconds.
     pub fn begun(&mut self) -> impl Iterator<Item = (Step, u64)> + use<> {
         let is_unsent = self.sent < self.output.len();

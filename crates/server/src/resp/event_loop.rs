@@ -341,6 +341,9 @@ impl Loop {
     /// Sets deadlines for the things that a connection has begun.
     fn limit_begun(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
+        if connection.is_idle() {
+            return;
+        }
         let id = connection.session.id;
         for (step, limit_us) in connection.begun() {
             self.limit(Due { place, id, step }, limit_us);

@@ -11,10 +11,11 @@ use super::Shared;
 use super::commands::jobs::shown;
 use super::multi::too_much;
 use super::plan::{Answers, Plan};
+use super::record::outcome;
 use super::reply::Reply;
 use super::session::{Handled, Session};
 use crate::jobs::{Order, Outcome};
-use crate::security::{self, recorded_commands};
+use crate::security::{self, Entry, recorded_commands};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{
     Answer, Command, CompactString, Durability, ErrorKind, Guard, Interactive, Receipt, Result,
@@ -56,21 +57,23 @@ pub fn together(session: &Session, turns: Vec<Turn>, watched: Vec<Guard>) -> Han
         turns,
         watched,
     };
-    let commands = all.turns.iter().filter_map(|turn| match turn {
-        Turn::Plan(plan) => Some(&plan.commands),
-        _ => None,
-    });
     let security = session.shared.security.clone();
-    let entries = session.user.as_deref().map_or_else(Vec::new, |user| {
-        recorded_commands(security.audit(), user, &session.peer, commands.flatten())
-    });
+    let entries = |turn: &Turn| match (turn, session.user.as_deref()) {
+        (Turn::Plan(plan), Some(user)) => {
+            recorded_commands(security.audit(), user, &session.peer, plan.commands.iter())
+        }
+        _ => Vec::new(),
+    };
+    let entries: Vec<Vec<Entry>> = all.turns.iter().map(entries).collect();
     Handled::Slow(Box::new(move || {
         let done = all.run();
-        let outcome = match &done {
-            Ok(Reply::Array(_)) => security::Outcome::Done,
-            _ => security::Outcome::Failed,
-        };
-        entries.iter().for_each(|entry| security.audit().record(entry, outcome));
+        let replies = if let Ok(Reply::Array(replies)) = &done { replies.as_slice() } else { &[] };
+        for (position, entry) in
+            (0..).zip(&entries).flat_map(|(p, all)| all.iter().map(move |e| (p, e)))
+        {
+            let outcome = replies.get(position).map_or(security::Outcome::Failed, outcome);
+            security.audit().record(entry, outcome);
+        }
         done.unwrap_or_else(Reply::from)
     }))
 }

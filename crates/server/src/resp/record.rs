@@ -47,7 +47,7 @@ pub fn is_denial(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with("NOPERM"))
 }
 
-fn outcome(reply: &Reply) -> Outcome {
+pub fn outcome(reply: &Reply) -> Outcome {
     match reply {
         reply if is_denial(reply) => Outcome::Denied,
         Reply::Error(_) => Outcome::Failed,

@@ -44,6 +44,14 @@ impl Share {
             *self = Share::new(account);
         }
         let Share { requests, replies, queued, transaction, .. } = self;
+        // It is asked after every request, and most are small.
+        let is_covered = requests.covers(now.requests)
+            && replies.covers(now.replies)
+            && queued.covers(now.queued)
+            && transaction.covers(now.transaction);
+        if is_covered {
+            return Ok(());
+        }
         let mut changes = [
             (requests, now.requests),
             (replies, now.replies),

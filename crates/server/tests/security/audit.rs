@@ -1,6 +1,7 @@
 //! What is recorded, and what never is.
 
 use crate::world::{PASSWORD, World, basic};
+use mainstay::{CellCommand, Name, Transaction};
 use serde_json::Value;
 
 /// User, command, names and outcome of each line.
@@ -109,6 +110,23 @@ fn logins_and_administrative_commands_of_redis_clients_are_recorded() {
     for secret in ["hunter", "secret-value", PASSWORD] {
         assert!(!text(&world).contains(secret), "{secret}");
     }
+}
+
+#[test]
+fn a_command_that_fails_inside_exec_is_recorded_as_failed() {
+    let world = World::new();
+    for part in 0..101 {
+        let set = |all: Transaction, i: usize| {
+            all.step(CellCommand::set(Name::new(&format!("{part}/{i}")).unwrap(), 1))
+        };
+        world.db.execute((0..1_000).fold(Transaction::new(), set)).unwrap();
+    }
+    let mut client = world.client("default");
+    for line in ["MULTI", "FLUSHDB", "EXEC", "MULTI", "FLUSHDB", "JOB.SUBMIT t a", "EXEC"] {
+        client.line(line);
+    }
+    let wanted = ["default auth  done", "default flushdb  failed", "default flushdb  failed"];
+    assert_eq!(lines(&world), wanted, "so many keys are not deleted at once");
 }
 
 #[test]

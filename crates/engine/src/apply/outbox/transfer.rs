@@ -8,19 +8,20 @@
 //!
 //!     o | m or c | id                    -> branch, number: where it was written first
 //!     k | m or c | branch                -> up to which number of that branch it knows all
-//!     x | branch | id                    -> nothing: a message up to that number that was left behind with its run
+//!     x | branch | run 00 | id           -> nothing: a message of that branch up to that number that a merge left behind
 //! ```
 //!
 //! Numbers of a branch rise, and a merge covers everything that its source knows. So one number says how much a branch knows of
-//! another: everything up to it but for what is left behind, and nothing after it. A fork knows by its layers everything that it
-//! inherits. Messages on `main` are on their way already, and are brought nowhere.
+//! another: everything up to it but for the messages left behind, and nothing after it. A fork knows by its layers everything
+//! that it inherits. Messages on `main` are on their way already, and are brought nowhere.
 //!
-//! A message that was appended with an event comes with that event: where the target has the event already it is not
-//! brought, and where the run stays as it is on the target, it is left behind until a later merge brings the run. So are other
-//! messages of such a run. A message whose event is gone from its branch, since the run was deleted there, comes by its number.
+//! A message that was appended with an event comes with that event: a merge that does not bring the event leaves the message
+//! behind, and the merge that brings it brings both. A message whose run was deleted on its branch comes by its number. So
+//! do messages of a run that have no event, unless the run stays as it is on the target: then they are left behind, with all later
+//! ones, until a merge brings the run.
 
 use super::{Counts, Letter, Of, Outbox, State, place, take_state};
-use crate::apply::runs::has_event;
+use crate::apply::runs::{has_event, last_seq_of};
 use crate::apply::sessions::Desk;
 use crate::catalog::{Catalog, Layers};
 use crate::index::{Index, NEWEST};
@@ -77,10 +78,28 @@ pub(crate) struct Outgoing {
     /// Its number there.
     pub id: u64,
     origin: Written,
-    /// The run and the key of the event that a message was appended with, if the source has that event.
-    event: Option<(Name, String)>,
+    /// The run that a message is of.
+    run: Option<Name>,
+    /// The key of the event that it was appended with.
+    event: Option<String>,
+    link: Link,
     /// Whether an earlier merge left it behind.
-    pub is_late: bool,
+    is_left: bool,
+}
+
+/// How a message stands to the event that it was appended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// It was appended with none.
+    None,
+    /// The source has it, and the target does not.
+    InSource,
+    /// The target has it.
+    InTarget,
+    /// The run goes on without it in the source: it was rewound.
+    Lost,
+    /// The run is gone from the source.
+    RunGone,
 }
 
 /// The content of a message or a request.
@@ -110,22 +129,32 @@ pub(crate) struct Transfer<'t> {
 /// The merge that a transfer is part of.
 pub(crate) struct Bringing<'b> {
     pub desk: &'b Desk<'b>,
-    /// Runs that the source changed, and that the target gets.
-    pub brought_runs: &'b BTreeSet<String>,
-    /// Runs that stay as they are on the target.
-    pub left_runs: &'b BTreeSet<String>,
+    pub runs: &'b MergedRuns,
+}
+
+/// The runs that the source of a merge changed.
+#[derive(Default)]
+pub(crate) struct MergedRuns {
+    /// Those that the target gets.
+    pub brought: BTreeSet<String>,
+    /// Those that stay as they are on the target.
+    pub kept: BTreeSet<String>,
 }
 
 impl Transfer<'_> {
-    /// Everything that the target lacks, in the order in which it was written; more than `limit` of
-    /// it where there is more, and then not all.
-    pub fn missing(&self, limit: usize) -> Result<Vec<Outgoing>> {
+    /// Everything that the target lacks, in the order in which it was written, and of the messages that merges left behind those of
+    /// the runs that the source changed. Where that is more than `limit`, some more than that.
+    pub fn missing(&self, limit: usize, changed_runs: &BTreeSet<String>) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
             // Nothing is looked for where no outbox ever was.
             return Ok(found);
         }
         for layer in off_main(self.from) {
+            self.each_left(layer, changed_runs, |one| {
+                found.push(one);
+                found.len() <= limit
+            })?;
             for sort in Sort::ALL {
                 self.each_behind(layer, sort, |one| {
                     found.push(one);
@@ -139,28 +168,57 @@ impl Transfer<'_> {
         found.sort_by_key(|one| (one.revision, one.sort, one.id));
         let mut seen = BTreeSet::new();
         found.retain(|one| seen.insert((one.sort, one.origin)));
+        // An event that was rewound and appended again has the message that it was appended with last.
+        let mut events = BTreeSet::new();
+        for one in found.iter_mut().rev().filter(|one| one.link == Link::InSource) {
+            if !events.insert((one.run.clone(), one.event.clone())) {
+                one.link = Link::Lost;
+            }
+        }
         Ok(found)
     }
 
-    /// Visits everything in a layer that the target lacks, until `visit` says that it is enough.
+    /// Visits the messages of a layer that merges left behind, of these runs, until `visit` says that it is enough.
+    fn each_left(
+        &self,
+        layer: (u32, Revision),
+        runs: &BTreeSet<String>,
+        mut visit: impl FnMut(Outgoing) -> bool,
+    ) -> Result<()> {
+        if self.left(self.into, &left_prefix(layer.0), 1)?.is_empty() {
+            return Ok(());
+        }
+        let alone: Layers = smallvec![layer];
+        for run in runs {
+            for place in self.left(self.into, &left_run(layer.0, run), usize::MAX)? {
+                if !self.left_message(&alone, place.id)?.is_none_or(&mut visit) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A message that a merge left behind, if it is still there and has not come by another way.
+    fn left_message(&self, alone: &Layers, id: u64) -> Result<Option<Outgoing>> {
+        let place = place(Sort::Message.kind(), id);
+        match self.read(alone, &place, |_, revision| Some(revision))? {
+            Some(revision) => self.outgoing(alone, Sort::Message, id, revision),
+            None => Ok(None),
+        }
+    }
+
+    /// Visits everything in a layer behind the number that the target knows of it, if the target lacks it, until `visit` says that
+    /// it is enough.
     fn each_behind(
         &self,
         layer: (u32, Revision),
         sort: Sort,
         mut visit: impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
-        let known = self.known(sort, layer.0)?;
-        let alone: Layers = smallvec![layer];
-        let (view, nothing) = (self.view(&alone), Overlay::default());
-        for id in self.left_of(sort, layer.0, known)? {
-            let written =
-                self.read(&alone, &place(sort.kind(), id), |_, revision| Some(revision))?;
-            let Some(revision) = written else { continue };
-            if !self.outgoing(&alone, sort, id, revision)?.is_none_or(&mut visit) {
-                return Ok(());
-            }
-        }
-        let after = place(sort.kind(), known);
+        let after = place(sort.kind(), self.known(sort, layer.0)?);
+        let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+        let view = self.view(&alone);
         let mut walk = view.walk(&nothing, OUTBOX, &[sort.kind()], Some(&after));
         while let Some(step) = walk.next()? {
             let Some(id) = number_of(&step) else { continue };
@@ -181,58 +239,68 @@ impl Transfer<'_> {
     ) -> Result<Option<Outgoing>> {
         let layer = alone[0];
         let origin = self.origin(alone, sort, id)?.unwrap_or((layer.0, id));
-        let is_late = sort == Sort::Message && self.is_left(origin)?;
-        if !is_late && origin.1 <= self.known(sort, origin.0)? {
-            return Ok(None);
-        }
-        let event = match sort {
-            Sort::Message => self.event_of(alone, id)?,
-            Sort::Request => None,
+        let (run, event) = match sort {
+            Sort::Message => self.run_and_event(alone, id)?,
+            Sort::Request => (None, None),
         };
-        if let Some((run, key)) = &event
-            && has_event(&self.view(self.into), &Overlay::default(), run, key)?
-        {
+        let is_left = run.as_ref().map_or(Ok(false), |run| self.is_left(run, origin))?;
+        if !is_left && origin.1 <= self.known(sort, origin.0)? {
             return Ok(None);
         }
-        Ok(Some(Outgoing { sort, revision, layer, id, origin, event, is_late }))
+        let link = self.link(run.as_ref(), event.as_deref())?;
+        Ok(Some(Outgoing { sort, revision, layer, id, origin, run, event, link, is_left }))
     }
 
-    /// The run and the key of the event that a message was appended with, if the source has that event.
-    fn event_of(&self, alone: &Layers, id: u64) -> Result<Option<(Name, String)>> {
+    /// The run of a message and the key of the event that it was appended with.
+    fn run_and_event(&self, alone: &Layers, id: u64) -> Result<(Option<Name>, Option<String>)> {
         let state = self.read(alone, &place(b's', id), |mut rest, _| take_state(&mut rest))?;
-        let Some(key) = state.and_then(|state| state.event) else { return Ok(None) };
         let run = self.read(alone, &place(Sort::Message.kind(), id), |mut rest, _| {
             take_text(&mut rest)?;
-            Name::new(&take_text(&mut rest)?).ok()
+            take_text(&mut rest)
         })?;
-        let Some(run) = run else { return Ok(None) };
-        let is_there = has_event(&self.view(self.from), &Overlay::default(), &run, &key)?;
-        Ok(is_there.then_some((run, key)))
+        let run = run.filter(|run| !run.is_empty()).map(|run| Name::new(&run)).transpose()?;
+        Ok((run, state.and_then(|state| state.event)))
     }
 
-    /// The messages of a branch up to a number that earlier merges left behind.
-    fn left_of(&self, sort: Sort, branch: u32, upto: u64) -> Result<Vec<u64>> {
-        if sort != Sort::Message || upto == 0 {
-            return Ok(Vec::new());
-        }
-        let left = self.left(self.into, &left_prefix(branch))?;
-        Ok(left.into_iter().map(|(_, id)| id).collect())
+    fn link(&self, run: Option<&Name>, event: Option<&str>) -> Result<Link> {
+        let Some((run, key)) = run.zip(event) else { return Ok(Link::None) };
+        let (from, into) = (self.view(self.from), self.view(self.into));
+        let nothing = Overlay::default();
+        Ok(match () {
+            () if has_event(&into, &nothing, run, key)? => Link::InTarget,
+            () if has_event(&from, &nothing, run, key)? => Link::InSource,
+            () if last_seq_of(&from, &nothing, run)?.is_some() => Link::Lost,
+            () => Link::RunGone,
+        })
     }
 
-    /// The messages that merges into a branch left behind, from all places with this prefix.
-    fn left(&self, layers: &Layers, prefix: &[u8]) -> Result<Vec<Written>> {
-        let (view, nothing, mut left) = (self.view(layers), Overlay::default(), Vec::new());
+    /// The messages that merges into a branch left behind, at places with this prefix, at most so many.
+    fn left(&self, layers: &Layers, prefix: &[u8], limit: usize) -> Result<Vec<LeftPlace>> {
+        let (view, nothing, mut found) = (self.view(layers), Overlay::default(), Vec::new());
         let mut walk = view.walk(&nothing, OUTBOX, prefix, None);
-        while let Some(step) = walk.next()? {
+        while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
             if !step.head.is_deleted() {
-                left.push(split_left(step.name()).ok_or_else(super::damaged)?);
+                found.push(LeftPlace::split(step.name()).ok_or_else(super::damaged)?);
             }
         }
-        Ok(left)
+        Ok(found)
     }
 
-    fn is_left(&self, origin: Written) -> Result<bool> {
-        Ok(self.read(self.into, &left_place(origin), |_, _| Some(()))?.is_some())
+    fn is_left(&self, run: &Name, (branch, id): Written) -> Result<bool> {
+        let place = left_place(branch, run.as_str(), id);
+        Ok(self.read(self.into, &place, |_, _| Some(()))?.is_some())
+    }
+
+    /// Whether messages of a run in a layer wait for a merge that brings the run.
+    fn has_waiting(&self, layer: (u32, Revision), run: &Name) -> Result<bool> {
+        let alone: Layers = smallvec![layer];
+        for place in self.left(self.into, &left_run(layer.0, run.as_str()), usize::MAX)? {
+            let left = self.left_message(&alone, place.id)?;
+            if left.is_some_and(|one| matches!(one.link, Link::None | Link::InSource)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Up to which number the target knows all of a branch.
@@ -267,9 +335,7 @@ impl Transfer<'_> {
                 let (view, mut nothing) = (self.view(&alone), Overlay::default());
                 let outbox = Outbox { view: &view, overlay: &mut nothing };
                 let whole = outbox.letter(one.id)?.zip(outbox.state(one.id)?);
-                // Without its event in the source it stands alone.
-                let event = one.event.as_ref().map(|(_, key)| key.clone());
-                Ok(whole.map(|(letter, state)| message(letter, State { event, ..state })))
+                Ok(whole.map(|(letter, state)| message(letter, state)))
             }
             Sort::Request => {
                 let place = place(Sort::Request.kind(), one.id);
@@ -289,47 +355,60 @@ impl Transfer<'_> {
         let mut dropped = 0;
         for one in missing {
             let Some(content) = self.content(one)? else { continue };
-            if !self.comes(overlay, one, &content, bringing)? {
+            if self.comes(one, bringing.runs, Some(overlay))? {
+                dropped += u64::from(!self.write(overlay, one, content, bringing.desk)?);
+                self.forget_left(overlay, one)?;
+            } else {
                 self.leave(overlay, one)?;
-                continue;
-            }
-            dropped += u64::from(!self.write(overlay, one, content, bringing.desk)?);
-            if one.is_late {
-                self.target(overlay, |outbox| {
-                    outbox.remove(&left_place(one.origin))?;
-                    outbox.remove(&left_place((one.layer.0, one.id)))
-                })?;
             }
         }
         self.learn(overlay)?;
         Ok(dropped)
     }
 
-    /// Whether a merge that has brought its runs brings this, too.
-    fn comes(
+    /// Whether a merge brings this; `merged` has the runs that it has brought. A difference asks before there is a merge.
+    pub fn comes(
         &self,
-        overlay: &Overlay,
         one: &Outgoing,
-        content: &Content,
-        bringing: &Bringing<'_>,
+        runs: &MergedRuns,
+        merged: Option<&Overlay>,
     ) -> Result<bool> {
-        let Content::Message { run: Some(run), .. } = content else { return Ok(true) };
-        if one.is_late && !bringing.brought_runs.contains(run) {
-            return Ok(false);
-        }
-        match &one.event {
-            Some((run, key)) => has_event(&self.view(self.into), overlay, run, key),
-            None => Ok(!bringing.left_runs.contains(run)),
-        }
+        let Some(run) = &one.run else { return Ok(true) };
+        let (is_brought, is_kept) =
+            (runs.brought.contains(run.as_str()), runs.kept.contains(run.as_str()));
+        Ok(match (one.link, merged) {
+            (Link::InTarget | Link::Lost, _) => false,
+            (Link::InSource, Some(merged)) => {
+                let key = one.event.as_deref().unwrap_or_default();
+                has_event(&self.view(self.into), merged, run, key)?
+            }
+            (Link::InSource, None) => is_brought,
+            (Link::RunGone, _) => !one.is_left && !is_kept,
+            (Link::None, _) if one.is_left => is_brought,
+            (Link::None, _) => !is_kept && (is_brought || !self.has_waiting(one.layer, run)?),
+        })
     }
 
-    /// Remembers a message that stays behind, by where it lies and by where it was written first.
+    /// Remembers a message that stays behind, by the place where it lies and by the place where it was written first.
     fn leave(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
-        let lies = (one.layer.0, one.id);
-        self.target(overlay, |outbox| {
-            outbox.set(&left_place(one.origin), 0, b"")?;
-            if lies == one.origin { Ok(()) } else { outbox.set(&left_place(lies), 0, b"") }
-        })
+        let Some(run) = &one.run else { return Ok(()) };
+        for (branch, id) in one.places() {
+            if !self.is_left(run, (branch, id))? {
+                let place = left_place(branch, run.as_str(), id);
+                self.target(overlay, |outbox| outbox.set(&place, 0, b""))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A message that was left behind has come.
+    fn forget_left(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
+        let Some(run) = one.run.as_ref().filter(|_| one.is_left) else { return Ok(()) };
+        for (branch, id) in one.places() {
+            let place = left_place(branch, run.as_str(), id);
+            self.target(overlay, |outbox| outbox.remove(&place))?;
+        }
+        Ok(())
     }
 
     /// Writes one to the target; says whether it went anywhere.
@@ -372,17 +451,27 @@ impl Transfer<'_> {
             let (sort, branch) = split_known(step.name()).ok_or_else(super::damaged)?;
             knows.push((sort, branch, number(step.payload()).ok_or_else(super::damaged)?));
         }
-        // What the source lacks of that, the target lacks as well, unless it knew it before.
-        for (branch, id) in self.left(self.from, b"x")? {
-            if branch != self.into[0].0 && id > self.known(Sort::Message, branch)? {
-                self.target(overlay, |outbox| outbox.set(&left_place((branch, id)), 0, b""))?;
+        for (sort, branch, upto) in knows {
+            let known = self.known(sort, branch)?;
+            // Its own numbers it knows by itself.
+            if branch == self.into[0].0 || upto <= known {
+                continue;
+            }
+            let place = known_place(sort, branch);
+            self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
+            if sort == Sort::Message {
+                self.learn_left(overlay, branch, known)?;
             }
         }
-        for (sort, branch, upto) in knows {
-            // Its own numbers it knows by itself.
-            if branch != self.into[0].0 && upto > self.known(sort, branch)? {
-                let place = known_place(sort, branch);
-                self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
+        Ok(())
+    }
+
+    /// The messages of a branch behind a number that the source has left behind are left behind in the target as well.
+    fn learn_left(&self, overlay: &mut Overlay, branch: u32, known: u64) -> Result<()> {
+        for place in self.left(self.from, &left_prefix(branch), usize::MAX)? {
+            if place.id > known {
+                let at = left_place(branch, &place.run, place.id);
+                self.target(overlay, |outbox| outbox.set(&at, 0, b""))?;
             }
         }
         Ok(())
@@ -427,7 +516,7 @@ pub(crate) fn each(
     let nobody: Layers = smallvec![(NOBODY, 0)];
     let View { index, now, budget, .. } = *view;
     let transfer = Transfer { index, from: view.layers, into: &nobody, now, budget };
-    let mut found = transfer.missing(usize::MAX)?;
+    let mut found = transfer.missing(usize::MAX, &BTreeSet::new())?;
     if view.branch() == MAIN_ID {
         for sort in Sort::ALL {
             transfer.each_behind(view.layers[0], sort, |one| {
@@ -450,6 +539,12 @@ fn off_main(layers: &Layers) -> impl Iterator<Item = (u32, Revision)> {
 }
 
 impl Outgoing {
+    /// The branch and the number where it lies, and those where it was written first.
+    fn places(&self) -> impl Iterator<Item = Written> {
+        let lies = (self.layer.0, self.id);
+        std::iter::once(lies).chain(Some(self.origin).filter(|origin| *origin != lies))
+    }
+
     /// Its place in the outbox that it lies in.
     pub fn place(&self) -> Place {
         place(self.sort.kind(), self.id)
@@ -470,14 +565,6 @@ impl Outgoing {
 }
 
 impl Content {
-    /// The run that it is of.
-    pub fn run(&self) -> Option<&str> {
-        match self {
-            Content::Message { run, .. } => run.as_deref(),
-            Content::Request { .. } => None,
-        }
-    }
-
     /// The value that a difference shows.
     pub fn to_value(&self) -> Value {
         let told: [(String, Value); 3] = match self {
@@ -654,20 +741,37 @@ fn split_known(name: &[u8]) -> Option<(Sort, u32)> {
     Some((Sort::of(head[1])?, u32::from_be_bytes(branch.try_into().ok()?)))
 }
 
+/// The place of a message that was left behind.
+struct LeftPlace {
+    run: String,
+    id: u64,
+}
+
+impl LeftPlace {
+    fn split(name: &[u8]) -> Option<LeftPlace> {
+        let (run, id) = name.get(5..)?.split_last_chunk::<8>()?;
+        let run = std::str::from_utf8(run.strip_suffix(&[0])?).ok()?.to_owned();
+        Some(LeftPlace { run, id: u64::from_be_bytes(*id) })
+    }
+}
+
 fn left_prefix(branch: u32) -> Place {
     let mut place: Place = smallvec![b'x'];
     place.extend_from_slice(&branch.to_be_bytes());
     place
 }
 
-fn left_place((branch, id): Written) -> Place {
+fn left_run(branch: u32, run: &str) -> Place {
     let mut place = left_prefix(branch);
-    place.extend_from_slice(&id.to_be_bytes());
+    place.extend_from_slice(run.as_bytes());
+    place.push(0);
     place
 }
 
-fn split_left(name: &[u8]) -> Option<Written> {
-    written_of(name.get(1..)?)
+fn left_place(branch: u32, run: &str, id: u64) -> Place {
+    let mut place = left_run(branch, run);
+    place.extend_from_slice(&id.to_be_bytes());
+    place
 }
 
 /// Refuses whoever would deliver from a branch that is not served.

@@ -13,6 +13,7 @@ use super::places;
 use crate::overlay::{Overlay, Payload, Write};
 use crate::spaces::{Key, STATES};
 use crate::view::View;
+use crate::work::Exempt;
 use hashbrown::HashMap;
 use mainstay_model::{Judgement, Name, Result, RunSnapshot, peek_event, reduce_parts};
 
@@ -128,7 +129,7 @@ impl Step<'_> {
             None => {
                 folds.counts.anew += 1;
                 // However long the run is: an event that cannot be appended today could never be.
-                let view = view.uncounted_once();
+                let view = view.uncounted_once(Exempt::Fold);
                 (self::upto(&view, overlay, self.run, head, head.last_seq)?, None)
             }
         };
