@@ -73,7 +73,7 @@ pub(crate) struct Submitted {
     pub transaction: Transaction,
     /// The range guards, where they were checked before.
     pub checked: Option<Box<CheckedRanges>>,
-    /// What a merge need not look for, or that its search was stopped.
+    /// The names that the source of a merge may have changed, or the error that stopped the search for them.
     pub candidates: Option<Result<Box<Candidates>>>,
     /// Long reads that were made before.
     pub prefetched: Option<Box<Prefetched>>,
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(db.cells().list("", None, 10_000).unwrap().names.len(), 5_001);
     }
 
-    /// Whoever hangs up while its merge is searched for does not have the writer search instead.
+    /// A client that hangs up during the search does not make the writer search instead.
     #[test]
     fn a_search_that_is_stopped_ends_the_merge() {
         let db = open(&ManualClock::new(1_000_000_000));

@@ -24,7 +24,7 @@ pub(crate) struct Context<'a> {
     pub trail: &'a Trail,
     /// That of the transaction.
     pub budget: Budget<'a>,
-    /// What a merge need not look for, or that its search was stopped.
+    /// The names that the source of a merge may have changed, or the error that stopped the search for them.
     pub candidates: Option<&'a Result<Box<Candidates>>>,
     /// Where requests to clients go that a merge brings to `main`.
     pub desk: &'a Desk<'a>,
