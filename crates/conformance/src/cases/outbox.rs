@@ -12,7 +12,8 @@ macro_rules! every_outbox_case {
                 an_event_and_its_message_travel_together, ours_leaves_the_messages_of_runs_that_it_leaves,
                 an_event_that_both_have_sends_one_message, messages_that_were_left_come_with_their_events,
                 a_message_that_one_branch_did_not_need_comes_to_others, a_rewound_event_takes_its_message_along,
-                a_message_outlives_its_run, an_import_keeps_events_and_messages_together,
+                a_message_that_was_left_comes_by_any_way, no_message_overtakes_one_that_was_left,
+                a_message_that_was_replaced_never_comes, a_message_outlives_its_run, an_import_keeps_events_and_messages_together,
                 a_difference_shows_messages, messages_go_with_their_branch, messages_are_exported_with_their_branch,
                 an_export_of_main_has_its_messages, requests_to_clients_wait_for_the_merge,
             }

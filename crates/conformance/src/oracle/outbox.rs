@@ -64,6 +64,8 @@ pub(super) struct Missing {
     pub letter: Letter,
     link: Link,
     is_late: bool,
+    /// Whether a later message of its branch was appended with the same event, which was rewound in between.
+    is_superseded: bool,
     /// Whether messages of its run and branch wait for a merge that brings the run.
     is_blocked: bool,
 }
@@ -133,14 +135,23 @@ impl Outbox {
             letter: letter.clone(),
             link: letter.link(runs),
             is_late: other.is_left(&letter.origin),
+            is_superseded: false,
             is_blocked: is_blocked(letter),
         };
         let mut missing: Vec<Missing> = letters.into_iter().map(missing).collect();
         // Of an event that was rewound and appended again, the last message counts.
-        let mut events = BTreeSet::new();
-        for one in missing.iter_mut().rev().filter(|one| one.link == Link::InSource) {
-            if !events.insert((one.letter.message.run.clone(), one.letter.event.clone())) {
-                one.link = Link::Lost;
+        let mut last = BTreeMap::new();
+        for one in missing.iter_mut().rev() {
+            if !matches!(one.link, Link::InSource | Link::RunGone) {
+                continue;
+            }
+            let event = (one.letter.message.run.clone(), one.letter.event.clone());
+            match last.get(&event) {
+                Some(lies_on) => {
+                    one.link = Link::Lost;
+                    one.is_superseded = *lies_on == one.letter.lies_on;
+                }
+                None => drop(last.insert(event, one.letter.lies_on)),
             }
         }
         missing
@@ -155,7 +166,11 @@ impl Outbox {
             if comes {
                 self.put(one.letter, writer);
             }
-            if comes == one.is_late {
+            if one.is_superseded {
+                if one.is_late {
+                    self.left.entry(origin).or_default().push((now, false));
+                }
+            } else if comes == one.is_late {
                 self.left.entry(origin).or_default().push((now, !comes));
             }
         }

@@ -331,6 +331,71 @@ pub fn a_message_that_one_branch_did_not_need_comes_to_others(w: &mut World) {
     assert_eq!(claimed(w), ["of dev"]);
 }
 
+/// A message that was left behind comes from any branch that has it, whichever way it went there.
+pub fn a_message_that_was_left_comes_by_any_way(w: &mut World) {
+    for name in ["c", "d", "e"] {
+        fork(w, name, "main");
+    }
+    w.runs_on("c").append(super::noted("r", 1).message("of 1", "")).unwrap();
+    merge(w, "c", "d", Strict);
+    merge(w, "d", "e", Strict);
+    w.runs().append(super::noted("r", 9)).unwrap();
+    merge(w, "e", "main", Ours);
+    w.runs_on("d").append(super::noted("r", 2)).unwrap();
+    merge(w, "d", "main", Theirs);
+    assert_eq!(w.runs().fetch("r", 0, 9).unwrap().len(), 3);
+    assert_eq!(claimed(w), ["of 1"]);
+    for from in ["c", "d", "e"] {
+        merge(w, from, "main", Theirs);
+    }
+    assert_eq!(w.db().outbox().state().unwrap().last_id, 1, "and once");
+}
+
+/// One that came to a branch from another one holds up later ones of its run there, too.
+pub fn no_message_overtakes_one_that_was_left(w: &mut World) {
+    for name in ["c", "s"] {
+        fork(w, name, "main");
+    }
+    w.runs_on("c").append(super::noted("r", 1)).unwrap();
+    put(w, "c", "first", Some("r"));
+    w.runs().append(super::noted("r", 9)).unwrap();
+    merge(w, "c", "main", Ours);
+    merge(w, "c", "s", Strict);
+    put(w, "s", "second", Some("r"));
+    merge(w, "s", "main", Strict);
+    assert_eq!(claimed(w), [""; 0]);
+    assert_eq!(differences(w, "s", "main"), []);
+}
+
+/// Of the messages of an event that was appended twice the last one counts, also after the run is gone.
+pub fn a_message_that_was_replaced_never_comes(w: &mut World) {
+    for name in ["dev", "other"] {
+        fork(w, name, "main");
+    }
+    let again = |branch: &str, subject: &str| {
+        w.runs_on(branch).append(super::noted("r", 2).message(subject, "")).unwrap();
+    };
+    w.runs_on("dev").append(super::noted("r", 1)).unwrap();
+    again("dev", "first");
+    w.db().branch("dev").unwrap().runs().rewind("r", 1).unwrap();
+    again("dev", "second");
+    merge(w, "dev", "other", Strict);
+    w.db().branch("other").unwrap().runs().rewind("r", 1).unwrap();
+    w.runs_on("dev").append(super::noted("r", 3)).unwrap();
+    merge(w, "dev", "other", Theirs);
+    merge(w, "other", "main", Strict);
+    assert_eq!(claimed(w), ["second"]);
+    fork(w, "gone", "main");
+    let noted = |subject: &str| super::noted("s", 2).message(subject, "");
+    w.runs_on("gone").append(super::noted("s", 1)).unwrap();
+    w.runs_on("gone").append(noted("old")).unwrap();
+    w.db().branch("gone").unwrap().runs().rewind("s", 1).unwrap();
+    w.runs_on("gone").append(noted("new")).unwrap();
+    w.runs_on("gone").delete("s").unwrap();
+    merge(w, "gone", "main", Strict);
+    assert_eq!(claimed(w), ["new"]);
+}
+
 /// An event that was rewound takes its message along; appended again, it has the message that it was appended with last.
 pub fn a_rewound_event_takes_its_message_along(w: &mut World) {
     fork(w, "dev", "main");

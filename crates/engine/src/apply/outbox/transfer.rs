@@ -8,7 +8,8 @@
 //!
 //!     o | m or c | id                    -> branch, number: where it was written first
 //!     k | m or c | branch                -> up to which number of that branch it knows all
-//!     x | branch | run 00 | id           -> nothing: a message of that branch up to that number that a merge left behind
+//!     i | branch | number                -> its number here: the way back from where it was written first
+//!     x | run 00 | branch | number       -> nothing: a message that was written first there and that a merge left behind
 //! ```
 //!
 //! Numbers of a branch rise, and a merge covers everything that its source knows. So one number says how much a branch knows of
@@ -34,7 +35,7 @@ use mainstay_model::{
     put_text, take_text,
 };
 use smallvec::smallvec;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Place = super::Place;
 
@@ -85,6 +86,10 @@ pub(crate) struct Outgoing {
     link: Link,
     /// Whether an earlier merge left it behind.
     is_left: bool,
+    /// Whether messages of its run wait in its layer for a merge that brings the run.
+    is_blocked: bool,
+    /// Whether a later message of its layer was appended with the same event, which was rewound in between.
+    is_superseded: bool,
 }
 
 /// How a message stands to the event that it was appended with.
@@ -150,11 +155,11 @@ impl Transfer<'_> {
             // Nothing is looked for where no outbox ever was.
             return Ok(found);
         }
+        self.each_left(changed_runs, |one| {
+            found.push(one);
+            found.len() <= limit
+        })?;
         for layer in off_main(self.from) {
-            self.each_left(layer, changed_runs, |one| {
-                found.push(one);
-                found.len() <= limit
-            })?;
             for sort in Sort::ALL {
                 self.each_behind(layer, sort, |one| {
                     found.push(one);
@@ -168,44 +173,64 @@ impl Transfer<'_> {
         found.sort_by_key(|one| (one.revision, one.sort, one.id));
         let mut seen = BTreeSet::new();
         found.retain(|one| seen.insert((one.sort, one.origin)));
-        // An event that was rewound and appended again has the message that it was appended with last.
-        let mut events = BTreeSet::new();
-        for one in found.iter_mut().rev().filter(|one| one.link == Link::InSource) {
-            if !events.insert((one.run.clone(), one.event.clone())) {
-                one.link = Link::Lost;
-            }
-        }
+        supersede(&mut found);
+        self.block(&mut found)?;
         Ok(found)
     }
 
-    /// Visits the messages of a layer that merges left behind, of these runs, until `visit` says that it is enough.
+    /// Visits the messages of these runs that merges left behind and that may come, until `visit` says that it is enough.
     fn each_left(
         &self,
-        layer: (u32, Revision),
         runs: &BTreeSet<String>,
         mut visit: impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
-        if self.left(self.into, &left_prefix(layer.0), 1)?.is_empty() {
+        if self.left(self.into, b"x", 1)?.is_empty() {
             return Ok(());
         }
-        let alone: Layers = smallvec![layer];
         for run in runs {
-            for place in self.left(self.into, &left_run(layer.0, run), usize::MAX)? {
-                if !self.left_message(&alone, place.id)?.is_none_or(&mut visit) {
-                    return Ok(());
+            for (_, origin) in self.left(self.into, &left_run(run), usize::MAX)? {
+                for layer in off_main(self.from) {
+                    if let Some(one) = self.waiting(layer, origin)?
+                        && !visit(one)
+                    {
+                        return Ok(());
+                    }
                 }
             }
         }
         Ok(())
     }
 
-    /// A message that a merge left behind, if it is still there and has not come by another way.
-    fn left_message(&self, alone: &Layers, id: u64) -> Result<Option<Outgoing>> {
-        let place = place(Sort::Message.kind(), id);
-        match self.read(alone, &place, |_, revision| Some(revision))? {
-            Some(revision) => self.outgoing(alone, Sort::Message, id, revision),
-            None => Ok(None),
+    /// A message that a merge left behind, by where it was written first, if it lies in a layer and waits for its run.
+    fn waiting(&self, layer: (u32, Revision), origin: Written) -> Result<Option<Outgoing>> {
+        let alone: Layers = smallvec![layer];
+        let id = match layer.0 == origin.0 {
+            true => Some(origin.1),
+            false => self.read(&alone, &own_place(origin), |bytes, _| number(bytes))?,
+        };
+        let Some(id) = id else { return Ok(None) };
+        let written = self.read(&alone, &place(b'm', id), |_, revision| Some(revision))?;
+        let Some(revision) = written else { return Ok(None) };
+        let one = self.outgoing(&alone, Sort::Message, id, revision)?;
+        Ok(one.filter(|one| one.is_left && matches!(one.link, Link::None | Link::InSource)))
+    }
+
+    /// Finds the messages without an event that have to wait behind others of their run.
+    fn block(&self, found: &mut [Outgoing]) -> Result<()> {
+        let mut known: BTreeMap<(u32, String), bool> = BTreeMap::new();
+        for one in found.iter_mut().filter(|one| one.link == Link::None && !one.is_left) {
+            let Some(run) = &one.run else { continue };
+            let key = (one.layer.0, run.as_str().to_owned());
+            one.is_blocked = match known.get(&key) {
+                Some(is_blocked) => *is_blocked,
+                None => {
+                    let is_blocked = self.has_waiting(one.layer, run)?;
+                    known.insert(key, is_blocked);
+                    is_blocked
+                }
+            };
         }
+        Ok(())
     }
 
     /// Visits everything in a layer behind the number that the target knows of it, if the target lacks it, until `visit` says that
@@ -248,7 +273,19 @@ impl Transfer<'_> {
             return Ok(None);
         }
         let link = self.link(run.as_ref(), event.as_deref())?;
-        Ok(Some(Outgoing { sort, revision, layer, id, origin, run, event, link, is_left }))
+        Ok(Some(Outgoing {
+            sort,
+            revision,
+            layer,
+            id,
+            origin,
+            run,
+            event,
+            link,
+            is_left,
+            is_blocked: false,
+            is_superseded: false,
+        }))
     }
 
     /// The run of a message and the key of the event that it was appended with.
@@ -274,29 +311,28 @@ impl Transfer<'_> {
         })
     }
 
-    /// The messages that merges into a branch left behind, at places with this prefix, at most so many.
-    fn left(&self, layers: &Layers, prefix: &[u8], limit: usize) -> Result<Vec<LeftPlace>> {
+    /// The messages that merges into a branch left behind, at places with this prefix, at most so many: their runs, and
+    /// where they were written first.
+    fn left(&self, layers: &Layers, prefix: &[u8], limit: usize) -> Result<Vec<(String, Written)>> {
         let (view, nothing, mut found) = (self.view(layers), Overlay::default(), Vec::new());
         let mut walk = view.walk(&nothing, OUTBOX, prefix, None);
         while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
             if !step.head.is_deleted() {
-                found.push(LeftPlace::split(step.name()).ok_or_else(super::damaged)?);
+                found.push(split_left(step.name()).ok_or_else(super::damaged)?);
             }
         }
         Ok(found)
     }
 
-    fn is_left(&self, run: &Name, (branch, id): Written) -> Result<bool> {
-        let place = left_place(branch, run.as_str(), id);
+    fn is_left(&self, run: &Name, origin: Written) -> Result<bool> {
+        let place = left_place(run.as_str(), origin);
         Ok(self.read(self.into, &place, |_, _| Some(()))?.is_some())
     }
 
     /// Whether messages of a run in a layer wait for a merge that brings the run.
     fn has_waiting(&self, layer: (u32, Revision), run: &Name) -> Result<bool> {
-        let alone: Layers = smallvec![layer];
-        for place in self.left(self.into, &left_run(layer.0, run.as_str()), usize::MAX)? {
-            let left = self.left_message(&alone, place.id)?;
-            if left.is_some_and(|one| matches!(one.link, Link::None | Link::InSource)) {
+        for (_, origin) in self.left(self.into, &left_run(run.as_str()), usize::MAX)? {
+            if self.waiting(layer, origin)?.is_some() {
                 return Ok(true);
             }
         }
@@ -354,12 +390,13 @@ impl Transfer<'_> {
     ) -> Result<u64> {
         let mut dropped = 0;
         for one in missing {
-            let Some(content) = self.content(one)? else { continue };
-            if self.comes(one, bringing.runs, Some(overlay))? {
+            if one.is_superseded {
+                self.forget_left(overlay, one)?;
+            } else if !self.comes(one, bringing.runs, Some(overlay))? {
+                self.leave(overlay, one)?;
+            } else if let Some(content) = self.content(one)? {
                 dropped += u64::from(!self.write(overlay, one, content, bringing.desk)?);
                 self.forget_left(overlay, one)?;
-            } else {
-                self.leave(overlay, one)?;
             }
         }
         self.learn(overlay)?;
@@ -385,30 +422,22 @@ impl Transfer<'_> {
             (Link::InSource, None) => is_brought,
             (Link::RunGone, _) => !one.is_left && !is_kept,
             (Link::None, _) if one.is_left => is_brought,
-            (Link::None, _) => !is_kept && (is_brought || !self.has_waiting(one.layer, run)?),
+            (Link::None, _) => !is_kept && (is_brought || !one.is_blocked),
         })
     }
 
-    /// Remembers a message that stays behind, by the place where it lies and by the place where it was written first.
+    /// Remembers a message that stays behind.
     fn leave(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
-        let Some(run) = &one.run else { return Ok(()) };
-        for (branch, id) in one.places() {
-            if !self.is_left(run, (branch, id))? {
-                let place = left_place(branch, run.as_str(), id);
-                self.target(overlay, |outbox| outbox.set(&place, 0, b""))?;
-            }
-        }
-        Ok(())
+        let Some(run) = one.run.as_ref().filter(|_| !one.is_left) else { return Ok(()) };
+        let place = left_place(run.as_str(), one.origin);
+        self.target(overlay, |outbox| outbox.set(&place, 0, b""))
     }
 
-    /// A message that was left behind has come.
+    /// A message that was left behind is left no longer.
     fn forget_left(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
         let Some(run) = one.run.as_ref().filter(|_| one.is_left) else { return Ok(()) };
-        for (branch, id) in one.places() {
-            let place = left_place(branch, run.as_str(), id);
-            self.target(overlay, |outbox| outbox.remove(&place))?;
-        }
-        Ok(())
+        let place = left_place(run.as_str(), one.origin);
+        self.target(overlay, |outbox| outbox.remove(&place))
     }
 
     /// Writes one to the target; says whether it went anywhere.
@@ -428,7 +457,13 @@ impl Transfer<'_> {
             match into_main {
                 // Nothing is brought from there: nobody asks.
                 true => Ok(()),
-                false => outbox.set(&origin_place(one.sort, id), 0, &written(one.origin)),
+                false => {
+                    outbox.set(&origin_place(one.sort, id), 0, &written(one.origin))?;
+                    match one.sort {
+                        Sort::Message => outbox.set(&own_place(one.origin), 0, &id.to_be_bytes()),
+                        Sort::Request => Ok(()),
+                    }
+                }
             }
         })?;
         Ok(true)
@@ -451,6 +486,7 @@ impl Transfer<'_> {
             let (sort, branch) = split_known(step.name()).ok_or_else(super::damaged)?;
             knows.push((sort, branch, number(step.payload()).ok_or_else(super::damaged)?));
         }
+        let mut raised = BTreeMap::new();
         for (sort, branch, upto) in knows {
             let known = self.known(sort, branch)?;
             // Its own numbers it knows by itself.
@@ -460,18 +496,21 @@ impl Transfer<'_> {
             let place = known_place(sort, branch);
             self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
             if sort == Sort::Message {
-                self.learn_left(overlay, branch, known)?;
+                raised.insert(branch, known);
             }
         }
-        Ok(())
+        self.learn_left(overlay, &raised)
     }
 
-    /// The messages of a branch behind a number that the source has left behind are left behind in the target as well.
-    fn learn_left(&self, overlay: &mut Overlay, branch: u32, known: u64) -> Result<()> {
-        for place in self.left(self.from, &left_prefix(branch), usize::MAX)? {
-            if place.id > known {
-                let at = left_place(branch, &place.run, place.id);
-                self.target(overlay, |outbox| outbox.set(&at, 0, b""))?;
+    /// Messages behind the numbers that the target knew before, by branch, are left behind there if the source left them.
+    fn learn_left(&self, overlay: &mut Overlay, raised: &BTreeMap<u32, u64>) -> Result<()> {
+        if raised.is_empty() {
+            return Ok(());
+        }
+        for (run, origin) in self.left(self.from, b"x", usize::MAX)? {
+            if raised.get(&origin.0).is_some_and(|known| origin.1 > *known) {
+                let place = left_place(&run, origin);
+                self.target(overlay, |outbox| outbox.set(&place, 0, b""))?;
             }
         }
         Ok(())
@@ -508,6 +547,25 @@ impl Transfer<'_> {
     }
 }
 
+/// An event that was rewound and appended again has the message that it was appended with last.
+fn supersede(found: &mut [Outgoing]) {
+    let mut last: BTreeMap<(Option<Name>, Option<String>), u32> = BTreeMap::new();
+    for one in found.iter_mut().rev() {
+        if !matches!(one.link, Link::InSource | Link::RunGone) {
+            continue;
+        }
+        let event = (one.run.clone(), one.event.clone());
+        match last.get(&event) {
+            Some(layer) => {
+                one.link = Link::Lost;
+                // Elsewhere it may still be the last one.
+                one.is_superseded = *layer == one.layer.0;
+            }
+            None => drop(last.insert(event, one.layer.0)),
+        }
+    }
+}
+
 /// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`.
 pub(crate) fn each(
     view: &View<'_>,
@@ -539,12 +597,6 @@ fn off_main(layers: &Layers) -> impl Iterator<Item = (u32, Revision)> {
 }
 
 impl Outgoing {
-    /// The branch and the number where it lies, and those where it was written first.
-    fn places(&self) -> impl Iterator<Item = Written> {
-        let lies = (self.layer.0, self.id);
-        std::iter::once(lies).chain(Some(self.origin).filter(|origin| *origin != lies))
-    }
-
     /// Its place in the outbox that it lies in.
     pub fn place(&self) -> Place {
         place(self.sort.kind(), self.id)
@@ -741,37 +793,29 @@ fn split_known(name: &[u8]) -> Option<(Sort, u32)> {
     Some((Sort::of(head[1])?, u32::from_be_bytes(branch.try_into().ok()?)))
 }
 
-/// The place of a message that was left behind.
-struct LeftPlace {
-    run: String,
-    id: u64,
-}
-
-impl LeftPlace {
-    fn split(name: &[u8]) -> Option<LeftPlace> {
-        let (run, id) = name.get(5..)?.split_last_chunk::<8>()?;
-        let run = std::str::from_utf8(run.strip_suffix(&[0])?).ok()?.to_owned();
-        Some(LeftPlace { run, id: u64::from_be_bytes(*id) })
-    }
-}
-
-fn left_prefix(branch: u32) -> Place {
-    let mut place: Place = smallvec![b'x'];
-    place.extend_from_slice(&branch.to_be_bytes());
+fn own_place(origin: Written) -> Place {
+    let mut place: Place = smallvec![b'i'];
+    place.extend_from_slice(&written(origin));
     place
 }
 
-fn left_run(branch: u32, run: &str) -> Place {
-    let mut place = left_prefix(branch);
+fn left_run(run: &str) -> Place {
+    let mut place: Place = smallvec![b'x'];
     place.extend_from_slice(run.as_bytes());
     place.push(0);
     place
 }
 
-fn left_place(branch: u32, run: &str, id: u64) -> Place {
-    let mut place = left_run(branch, run);
-    place.extend_from_slice(&id.to_be_bytes());
+fn left_place(run: &str, origin: Written) -> Place {
+    let mut place = left_run(run);
+    place.extend_from_slice(&written(origin));
     place
+}
+
+fn split_left(name: &[u8]) -> Option<(String, Written)> {
+    let (run, origin) = name.get(1..)?.split_last_chunk::<12>()?;
+    let run = std::str::from_utf8(run.strip_suffix(&[0])?).ok()?.to_owned();
+    Some((run, written_of(origin)?))
 }
 
 /// Refuses whoever would deliver from a branch that is not served.
