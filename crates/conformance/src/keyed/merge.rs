@@ -164,13 +164,16 @@ pub fn forgotten_against_written(w: &mut World) {
         // The same the other way round: the target has forgotten it.
         forked(w);
         space(w).delete("a", 6).unwrap();
+        space(w).delete("c", 6).unwrap();
         space(w).seal(10).unwrap();
         space_on(w, "dev").put("a", "dev", 7).unwrap();
         space_on(w, "dev").put("b", "dev", 11).unwrap();
-        conflicts(w, &["s/a"]);
+        space_on(w, "dev").delete("c", 7).unwrap();
+        conflicts(w, &["s/a", "s/c"]);
         merge(w, strategy).unwrap();
         assert_eq!(held(&space(w), "a").is_some(), strategy == Theirs);
         assert_eq!(held(&space(w), "b").unwrap(), "dev@11");
+        assert_eq!(space(w).look(&[b"c"]).unwrap(), [None], "a sealed version has no tombstone");
     }
 }
 

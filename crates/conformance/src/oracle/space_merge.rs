@@ -226,6 +226,11 @@ fn clashes_at(a: &Space, b: &Space, [base, theirs, ours]: &Entries) -> bool {
 
 fn overwrite(space: &mut Space, [_, theirs, ours]: &Entries) {
     match (theirs, ours) {
+        (Some(SpaceEntry::State { key, version, value: None }), _)
+            if space.info.is_sealed(*version) =>
+        {
+            space.states.remove(key);
+        }
         (Some(entry), _) => space.place(entry.clone()),
         (None, Some(SpaceEntry::State { key, .. })) => drop(space.states.remove(key)),
         _ => {}

@@ -460,7 +460,11 @@ fn overwrite(writer: &mut Writer<'_>, entry: EntryRef<'_>) -> Result<()> {
     match entry {
         EntryRef::State { key, version, value } => {
             let (seen, had) = writer.see(key)?;
-            writer.set_state(key, seen, had, version, value)
+            match value.is_none() && writer.declared.info.is_sealed(version) {
+                // A sealed version needs no tombstone: everything older is stale by the frontier.
+                true => writer.clear_state(key),
+                false => writer.set_state(key, seen, had, version, value),
+            }
         }
         EntryRef::Waiting { key, version, value } => writer.wait_anew(key, value, version),
         EntryRef::Item { key, id, item } => writer.append_anew(key, id, item),
