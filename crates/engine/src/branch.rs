@@ -2,7 +2,7 @@
 
 use crate::apply::keyed::space::Declaration;
 use crate::apply::keyed::{places, told};
-use crate::apply::outbox::transfer::{Content, MergedRuns, Transfer};
+use crate::apply::outbox::transfer::{Content, Transfer};
 use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
 use crate::compare::{Comparison, Item, Triple};
@@ -456,13 +456,9 @@ fn outgoing(
     let (mut differences, side) = (Vec::new(), transfer.from[0].0);
     let differs = |one: &&Difference| one.kind == kind || one.kind == DifferenceKind::Both;
     let of_runs = found.iter().filter(|one| one.contract == Contract::Runs).filter(differs);
-    let brought = of_runs.map(|one| one.key.clone()).collect();
-    let runs = MergedRuns { brought, ..MergedRuns::default() };
-    for one in transfer.missing(usize::MAX, &runs.brought)? {
+    let changed = of_runs.map(|one| one.key.clone()).collect();
+    for one in transfer.missing(usize::MAX, &changed)? {
         let Some(content) = transfer.content(&one)? else { continue };
-        if !transfer.comes(&one, &runs, None)? {
-            continue;
-        }
         let key = one.key(&core.state.catalog.read(), side, &content);
         let contract = match content {
             Content::Message { .. } => Contract::Outbox,

@@ -29,7 +29,7 @@ macro_rules! every_run_case {
                 deleting_is_of_one_branch, forks_of_forks, forking_writes_nothing_per_event,
                 past_goes_through_the_fork, difference_names_the_run, same_events_are_no_difference,
                 deleted_branch_is_gone, from_an_event_of_a_batch_on, rewound_is_another_life,
-                rewinding_is_refused,
+                rewinding_is_refused, a_run_that_is_being_restored_is_not_merged,
             }
             runs::conflicts {
                 read_then_appended, absent_then_made, read_then_deleted, others_do_not_conflict,

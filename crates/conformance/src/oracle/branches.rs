@@ -165,13 +165,11 @@ impl Oracle {
             let [from, into] = [from, into].map(|id| &self.lines[&id].state);
             let runs = Runs {
                 brought: &brought,
-                kept: &BTreeSet::new(),
                 source: &|run, key| event_in(&from.logs, run, key, now),
                 target: &|run, key| event_in(&into.logs, run, key, now),
             };
             let missing = from.outbox.missing_in(&into.outbox, &runs);
-            let shown = missing.into_iter().filter(|one| one.comes(&runs));
-            let shown = shown.map(|one| self.message_change(&from.outbox, &one.letter, on));
+            let shown = missing.iter().map(|one| self.message_change(&from.outbox, one, on));
             shown.collect::<Vec<_>>()
         });
         let messages: Vec<Change> = messages.collect();
@@ -220,7 +218,7 @@ impl Oracle {
             record_outcome(key, strategy)
         }));
         let logs = sides.each_ref().map(|side| &side.logs);
-        let (clashing, brought, left) = bring_runs(&mut merged.logs, &logs, now, writer, strategy);
+        let (clashing, brought) = bring_runs(&mut merged.logs, &logs, now, writer, strategy);
         clashes.extend(clashing);
         let spaces = sides.each_ref().map(|side| &side.spaces);
         let since = self.shared(source, target).map_or(0, |(revision, _)| revision);
@@ -232,7 +230,6 @@ impl Oracle {
         }
         let runs = Runs {
             brought: &brought,
-            kept: &left,
             source: &|run, key| event_in(&sides[1].logs, run, key, now),
             target: &|run, key| event_in(&sides[2].logs, run, key, now),
         };
@@ -362,21 +359,20 @@ fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
     }
 }
 
-/// Whether a run lives, and has an event of a key.
-fn event_in(logs: &Logs, run: &str, key: &str, now: Moment) -> Option<bool> {
-    logs.value(run, now).map(|log| log.of_key(key).is_some())
+/// Whether a run has an event of a key.
+fn event_in(logs: &Logs, run: &str, key: &str, now: Moment) -> bool {
+    logs.value(run, now).is_some_and(|log| log.of_key(key).is_some())
 }
 
-/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash, those that are brought, and
-/// those that `ours` leaves as they are.
+/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash and those that are brought.
 fn bring_runs(
     target: &mut Logs,
     states: &[&Logs; 3],
     now: Moment,
     writer: Writer,
     strategy: MergeStrategy,
-) -> (Vec<String>, BTreeSet<String>, BTreeSet<String>) {
-    let (mut clashes, mut brought, mut left) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+) -> (Vec<String>, BTreeSet<String>) {
+    let (mut clashes, mut brought) = (Vec::new(), BTreeSet::new());
     for run in every_name(states) {
         let sides = states.map(|state| run_side(state, run, now));
         let Some(on) = compare_runs(&sides).filter(|on| *on != ChangedOn::B) else { continue };
@@ -388,13 +384,11 @@ fn bring_runs(
                     target.write(writer, run, log, None);
                 }
             }
-            RunOutcome::Refused if strategy == MergeStrategy::Ours => {
-                left.insert(run.clone());
-            }
+            RunOutcome::Refused if strategy == MergeStrategy::Ours => {}
             RunOutcome::Refused => clashes.push(run.clone()),
         }
     }
-    (clashes, brought, left)
+    (clashes, brought)
 }
 
 /// The outcome for a run that the source changed.

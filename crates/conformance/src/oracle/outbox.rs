@@ -19,16 +19,22 @@ pub struct Outbox {
     letters: BTreeMap<u64, Letter>,
     /// Those that other branches than `main` had when this one was forked from them.
     inherited: Vec<Letter>,
-    /// Every message that it has or had, by where it was written first, and since when.
-    known: BTreeMap<Written, Revision>,
-    /// Since when messages are left behind by merges, and since when they are not.
-    left: BTreeMap<Written, Vec<(Revision, bool)>>,
+    /// The messages that it has, had or learnt of, by where they were written first, and since when.
+    known: BTreeMap<Written, Known>,
     /// When each message was last touched.
     touched: BTreeMap<u64, Revision>,
 }
 
 /// A branch, and the number of a message there.
 type Written = (u32, u64);
+
+/// How a branch knows a message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Known {
+    since: Revision,
+    /// Whether it was appended with an event: then other branches do not learn of it.
+    is_of_event: bool,
+}
 
 /// A message and how it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,142 +55,56 @@ pub(super) struct Letter {
     event: Option<String>,
 }
 
-/// How a message stands to the event that it was appended with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Link {
-    None,
-    InSource,
-    InTarget,
-    Lost,
-    RunGone,
-}
-
-/// A message that the target of a merge lacks.
-pub(super) struct Missing {
-    pub letter: Letter,
-    link: Link,
-    is_late: bool,
-    /// Whether a later message of its branch was appended with the same event, which was rewound in between.
-    is_superseded: bool,
-    /// Whether messages of its run and branch wait for a merge that brings the run.
-    is_blocked: bool,
-}
-
-/// The runs of a merge: those it brings, those it keeps as they are, and the logs of source and target before it.
+/// The runs of a merge: those that it brings, and whether source and target have an event of a key before it.
 pub(super) struct Runs<'r> {
     pub brought: &'r BTreeSet<String>,
-    pub kept: &'r BTreeSet<String>,
-    pub source: Looks<'r>,
-    pub target: Looks<'r>,
+    pub source: HasEvent<'r>,
+    pub target: HasEvent<'r>,
 }
 
-/// Whether a run lives, and has an event of a key.
-pub(super) type Looks<'l> = &'l dyn Fn(&str, &str) -> Option<bool>;
-
-impl Missing {
-    /// Whether a merge brings it that does this with runs.
-    pub fn comes(&self, runs: &Runs<'_>) -> bool {
-        let Some(run) = &self.letter.message.run else { return true };
-        let (is_brought, is_kept) = (runs.brought.contains(run), runs.kept.contains(run));
-        match self.link {
-            Link::InTarget | Link::Lost => false,
-            Link::InSource => is_brought,
-            Link::RunGone => !self.is_late && !is_kept,
-            Link::None if self.is_late => is_brought,
-            Link::None => !is_kept && (is_brought || !self.is_blocked),
-        }
-    }
-}
+/// Whether a run has an event of a key.
+pub(super) type HasEvent<'l> = &'l dyn Fn(&str, &str) -> bool;
 
 impl Outbox {
     /// The outbox of a branch that is forked from this one at a revision.
     pub(super) fn forked(&self, at: Revision) -> Outbox {
         let mut known = self.known.clone();
-        known.retain(|_, since| *since <= at);
-        let mut left = self.left.clone();
-        left.values_mut().for_each(|versions| versions.retain(|(since, _)| *since <= at));
+        known.retain(|_, known| known.since <= at);
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
         let inherited = self.inherited.iter().chain(own).filter(|letter| letter.revision <= at);
-        Outbox { inherited: inherited.cloned().collect(), known, left, ..Outbox::default() }
+        Outbox { inherited: inherited.cloned().collect(), known, ..Outbox::default() }
     }
 
-    /// Whether a merge into this one left a message behind, and none has brought it since.
-    fn is_left(&self, origin: &Written) -> bool {
-        let last = self.left.get(origin).and_then(|versions| versions.last());
-        last.is_some_and(|(_, is_left)| *is_left)
-    }
-
-    /// The messages that another branch has not yet, in the order in which they were written.
-    pub(super) fn missing_in(&self, other: &Outbox, runs: &Runs<'_>) -> Vec<Missing> {
+    /// The messages that a merge brings to another branch, in the order in which they were written: those of the events that it
+    /// brings, and all others that the target does not know.
+    pub(super) fn missing_in(&self, other: &Outbox, runs: &Runs<'_>) -> Vec<Letter> {
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
-        let all: Vec<&Letter> = self.inherited.iter().chain(own).collect();
-        let unknown = |letter: &&&Letter| !other.known.contains_key(&letter.origin);
-        let mut letters: Vec<&Letter> = all.iter().filter(unknown).copied().collect();
-        letters.sort_by_key(|letter| (letter.revision, letter.message.id));
-        let waits = |letter: &Letter| {
-            other.is_left(&letter.origin)
-                && matches!(letter.link(runs), Link::None | Link::InSource)
-        };
-        let is_blocked = |letter: &Letter| {
-            let beside = |one: &&&Letter| {
-                one.lies_on == letter.lies_on && one.message.run == letter.message.run
-            };
-            all.iter().filter(beside).any(|one| waits(one))
-        };
-        let missing = |letter: &Letter| Missing {
-            letter: letter.clone(),
-            link: letter.link(runs),
-            is_late: other.is_left(&letter.origin),
-            is_superseded: false,
-            is_blocked: is_blocked(letter),
-        };
-        let mut missing: Vec<Missing> = letters.into_iter().map(missing).collect();
-        // Of an event that was rewound and appended again, the last message counts.
-        let mut last = BTreeMap::new();
-        for one in missing.iter_mut().rev() {
-            if !matches!(one.link, Link::InSource | Link::RunGone) {
-                continue;
-            }
-            let event = (one.letter.message.run.clone(), one.letter.event.clone());
-            match last.get(&event) {
-                Some(lies_on) => {
-                    one.link = Link::Lost;
-                    one.is_superseded = *lies_on == one.letter.lies_on;
+        let is_missing = |letter: &&Letter| {
+            let comes = match (&letter.message.run, &letter.event) {
+                (Some(run), Some(key)) => {
+                    let travels = (runs.source)(run, key) && !(runs.target)(run, key);
+                    travels && runs.brought.contains(run)
                 }
-                None => drop(last.insert(event, one.letter.lies_on)),
-            }
-        }
+                _ => true,
+            };
+            comes && !other.known.contains_key(&letter.origin)
+        };
+        let missing = self.inherited.iter().chain(own).filter(is_missing);
+        let mut missing: Vec<Letter> = missing.cloned().collect();
+        missing.sort_by_key(|letter| (letter.revision, letter.message.id));
         missing
     }
 
     /// Takes the messages that it lacks from another outbox, in a merge.
     pub(super) fn take_from(&mut self, other: &Outbox, runs: &Runs<'_>, writer: Writer) {
         let before = self.clone();
-        let now = writer.revision;
-        for one in other.missing_in(&before, runs) {
-            let (origin, comes) = (one.letter.origin, one.comes(runs));
-            if comes {
-                self.put(one.letter, writer);
-            }
-            if one.is_superseded {
-                if one.is_late {
-                    self.left.entry(origin).or_default().push((now, false));
-                }
-            } else if comes == one.is_late {
-                self.left.entry(origin).or_default().push((now, !comes));
-            }
+        for letter in other.missing_in(&before, runs) {
+            self.put(letter, writer);
         }
-        for origin in other.left.keys().filter(|origin| other.is_left(origin)) {
-            if !self.known.contains_key(origin) && !self.is_left(origin) {
-                self.left.entry(*origin).or_default().push((now, true));
-            }
+        for (origin, known) in other.known.iter().filter(|(_, known)| !known.is_of_event) {
+            self.known.entry(*origin).or_insert(Known { since: writer.revision, ..*known });
         }
-        for origin in other.known.keys() {
-            if !self.is_left(origin) {
-                self.known.entry(*origin).or_insert(now);
-            }
-        }
-        self.touch(&before, now);
+        self.touch(&before, writer.revision);
     }
 
     /// Whether it is this outbox itself that has a message.
@@ -201,10 +121,10 @@ impl Outbox {
         let message = Message { id, subject, payload, run, tries: 0, written, failure: None };
         let Writer { home: lies_on, revision, .. } = writer;
         let (due, is_dead, token) = (written, false, 0);
+        self.known.insert(origin, Known { since: revision, is_of_event: event.is_some() });
         let letter =
             Letter { message, lies_on, origin, revision, due, is_dead, holds_up, token, event };
         self.letters.insert(id, letter);
-        self.known.insert(origin, revision);
         id
     }
 
@@ -291,27 +211,16 @@ impl Outbox {
     }
 }
 
-impl Letter {
-    fn link(&self, runs: &Runs<'_>) -> Link {
-        let Some((run, key)) = self.message.run.as_ref().zip(self.event.as_ref()) else {
-            return Link::None;
-        };
-        match ((runs.target)(run, key), (runs.source)(run, key)) {
-            (Some(true), _) => Link::InTarget,
-            (_, Some(true)) => Link::InSource,
-            (_, Some(false)) => Link::Lost,
-            (_, None) => Link::RunGone,
-        }
-    }
-}
-
 impl Run<'_> {
     /// Writes the message of an event of this key.
     pub(super) fn put_with_event(&mut self, command: &OutboxCommand, key: String) -> Result<()> {
         self.outbox(command)?;
         let outbox = &mut self.state.outbox;
-        let letter = outbox.letters.get_mut(&outbox.last_id);
-        letter.into_iter().for_each(|letter| letter.event = Some(key.clone()));
+        if let Some(letter) = outbox.letters.get_mut(&outbox.last_id) {
+            letter.event = Some(key);
+            let known = outbox.known.get_mut(&letter.origin);
+            known.into_iter().for_each(|known| known.is_of_event = true);
+        }
         Ok(())
     }
 

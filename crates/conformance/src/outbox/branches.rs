@@ -195,13 +195,22 @@ pub fn what_a_fork_inherits_travels_with_it(w: &mut World) {
     assert_eq!(pending(w, "deep"), 2, "what was there at the fork is not brought");
     merge(w, "deep", "main", Strict);
     merge(w, "dev", "main", Strict);
-    let mut seen = Vec::new();
-    while let [message] = claim(w).as_slice() {
-        seen.push(message.subject.clone());
-        w.db().outbox().ack(&[message.id]).unwrap();
-    }
-    assert_eq!(seen, ["1", "3", "2"]);
+    assert_eq!(sent(w), ["1", "3", "2"]);
     assert_eq!(pending(w, "main"), 0);
+}
+
+/// Claims and acknowledges messages until there are none; gives their subjects.
+fn sent(w: &World) -> Vec<String> {
+    let mut seen = Vec::new();
+    loop {
+        let messages = claim(w);
+        if messages.is_empty() {
+            return seen;
+        }
+        let ids: Vec<u64> = messages.iter().map(|message| message.id).collect();
+        w.db().outbox().ack(&ids).unwrap();
+        seen.extend(super::subjects(&messages));
+    }
 }
 
 /// From a revision of before a message was put on, a fork does not have it.
@@ -239,25 +248,19 @@ pub fn an_event_and_its_message_travel_together(w: &mut World) {
     assert_eq!(claimed(w), ["started"]);
 }
 
-/// Where `ours` leaves a run as it is, its messages stay behind with its events.
-pub fn ours_leaves_the_messages_of_runs_that_it_leaves(w: &mut World) {
+/// A message without an event comes by itself, also where `ours` leaves its run as it is.
+pub fn ours_brings_messages_without_an_event(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     fork(w, "dev", "main");
     w.runs_on("dev").append(super::noted("r", 2)).unwrap();
-    put(w, "dev", "of 2", Some("r"));
-    put(w, "dev", "of another", Some("s"));
+    put(w, "dev", "of r", Some("r"));
     put(w, "dev", "of none", None);
     w.runs().append(super::noted("r", 3)).unwrap();
     merge(w, "dev", "main", Ours);
-    assert_eq!(claimed(w), ["of another", "of none"]);
+    assert_eq!(claimed(w), ["of r", "of none"]);
     assert_eq!(differences(w, "dev", "main"), []);
-    put(w, "dev", "of 4", Some("r"));
     merge(w, "dev", "main", Theirs);
-    assert_eq!(claimed(w), [""; 0], "it does not overtake those that were left");
-    w.runs_on("dev").append(super::noted("r", 5)).unwrap();
-    merge(w, "dev", "main", Theirs);
-    assert_eq!(claimed(w), ["of 2"]);
-    assert_eq!(pending(w, "main"), 4);
+    assert_eq!(pending(w, "main"), 2);
 }
 
 /// An event that both sides have, each with its message, is one event with one message after the merge.
@@ -289,28 +292,25 @@ pub fn messages_that_were_left_come_with_their_events(w: &mut World) {
     put(w, "dev", "of none", None);
     w.runs().append(super::noted("r", 3)).unwrap();
     merge(w, "dev", "main", Ours);
-    assert_eq!(claimed(w), ["of none"]);
+    assert_eq!(claimed(w), ["of r", "of none"]);
     assert_eq!(differences(w, "dev", "main"), []);
     merge(w, "dev", "main", Theirs);
     assert_eq!(claimed(w), [""; 0], "the run has not changed since");
     w.runs_on("dev").append(super::noted("r", 4).message("of 4", "4")).unwrap();
-    let shown = ["1", "2", "4"].map(|id| (id.to_owned(), DifferenceKind::OnlyA));
+    let shown = ["1", "4"].map(|id| (id.to_owned(), DifferenceKind::OnlyA));
     assert_eq!(differences(w, "dev", "main"), shown);
     fork(w, "mid", "main");
     merge(w, "dev", "mid", Theirs);
-    assert_eq!(pending(w, "mid"), 3, "a fork of `main` lacks what `main` left");
+    assert_eq!(pending(w, "mid"), 2, "a fork of `main` lacks what `main` left");
     for (from, strategy) in [("mid", Strict), ("dev", Theirs), ("mid", Theirs)] {
         merge(w, from, "main", strategy);
     }
     let keys = w.runs().fetch("r", 0, 9).unwrap().into_iter().map(|event| event.idempotency_key);
     assert_eq!(keys.collect::<Vec<_>>(), ["note-1", "note-3", "note-2", "note-4"]);
-    let mut seen = Vec::new();
-    while let [message] = claim(w).as_slice() {
-        seen.push(message.subject.clone());
-        w.db().outbox().ack(&[message.id]).unwrap();
-    }
-    assert_eq!(seen, ["of 2", "of r", "of 4"]);
-    assert_eq!(pending(w, "main"), 1, "the one of none, which is claimed");
+    let ids: Vec<u64> = (1..=w.db().outbox().state().unwrap().last_id).collect();
+    assert_eq!(ids.len(), 4);
+    w.db().outbox().ack(&ids).unwrap();
+    assert_eq!(sent(w), ["of 2", "of 4"]);
 }
 
 /// That a branch has an event already is no reason to withhold its message from others that have it not.
@@ -351,49 +351,91 @@ pub fn a_message_that_was_left_comes_by_any_way(w: &mut World) {
     assert_eq!(w.db().outbox().state().unwrap().last_id, 1, "and once");
 }
 
-/// One that came to a branch from another one holds up later ones of its run there, too.
-pub fn no_message_overtakes_one_that_was_left(w: &mut World) {
-    for name in ["c", "s"] {
-        fork(w, name, "main");
-    }
-    w.runs_on("c").append(super::noted("r", 1)).unwrap();
-    put(w, "c", "first", Some("r"));
-    w.runs().append(super::noted("r", 9)).unwrap();
-    merge(w, "c", "main", Ours);
-    merge(w, "c", "s", Strict);
-    put(w, "s", "second", Some("r"));
-    merge(w, "s", "main", Strict);
-    assert_eq!(claimed(w), [""; 0]);
-    assert_eq!(differences(w, "s", "main"), []);
+fn rewind(w: &World, branch: &str) {
+    w.db().branch(branch).unwrap().runs().rewind("r", 1).unwrap();
 }
 
-/// Of the messages of an event that was appended twice the last one counts, also after the run is gone.
+/// Appends event 2 of run r with a message.
+fn second(w: &World, branch: &str, subject: &str) {
+    w.runs_on(branch).append(super::noted("r", 2).message(subject, "")).unwrap();
+}
+
+fn third(w: &World, branch: &str) {
+    w.runs_on(branch).append(super::noted("r", 3)).unwrap();
+}
+
+/// Of the messages of an event that was appended twice the last one counts, on each branch its own.
 pub fn a_message_that_was_replaced_never_comes(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
     for name in ["dev", "other"] {
         fork(w, name, "main");
     }
-    let again = |branch: &str, subject: &str| {
-        w.runs_on(branch).append(super::noted("r", 2).message(subject, "")).unwrap();
-    };
-    w.runs_on("dev").append(super::noted("r", 1)).unwrap();
-    again("dev", "first");
-    w.db().branch("dev").unwrap().runs().rewind("r", 1).unwrap();
-    again("dev", "second");
+    second(w, "dev", "old");
+    fork(w, "deep", "dev");
+    rewind(w, "deep");
+    second(w, "deep", "new");
+    merge(w, "deep", "other", Strict);
+    rewind(w, "other");
+    third(w, "deep");
+    merge(w, "deep", "other", Theirs);
+    assert_eq!(pending(w, "other"), 1, "it came before");
+    merge(w, "other", "main", Strict);
+    assert_eq!(sent(w), ["new"]);
+}
+
+/// That a branch replaced the message of an event is no reason to withhold it from those that get the event from elsewhere.
+pub fn a_message_that_was_replaced_elsewhere_comes(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    for name in ["dev", "other"] {
+        fork(w, name, "main");
+    }
+    second(w, "dev", "of dev");
     merge(w, "dev", "other", Strict);
-    w.db().branch("other").unwrap().runs().rewind("r", 1).unwrap();
-    w.runs_on("dev").append(super::noted("r", 3)).unwrap();
+    rewind(w, "other");
+    second(w, "other", "of other");
+    w.runs().append(super::noted("r", 9)).unwrap();
+    merge(w, "other", "main", Ours);
+    third(w, "dev");
+    merge(w, "dev", "main", Theirs);
+    assert_eq!(sent(w), ["of dev"]);
+}
+
+/// An event that is appended again without a message has none, whether it is appended or brought.
+pub fn an_event_that_comes_again_without_a_message_has_none(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    for name in ["dev", "other", "third"] {
+        fork(w, name, "main");
+    }
+    second(w, "dev", "of dev");
+    rewind(w, "dev");
+    w.runs_on("dev").append(super::noted("r", 2)).unwrap();
+    second(w, "other", "of other");
+    rewind(w, "other");
+    w.runs_on("third").append(super::noted("r", 2)).unwrap();
+    merge(w, "third", "other", Strict);
+    for from in ["dev", "other"] {
+        merge(w, from, "main", Theirs);
+    }
+    assert_eq!(w.runs().fetch("r", 0, 9).unwrap().len(), 2);
+    assert_eq!(sent(w), [""; 0]);
+}
+
+/// The messages of a run's events come in the order of the events, also where they came to the branch in another one.
+pub fn messages_come_in_the_order_of_their_events(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    for name in ["dev", "other"] {
+        fork(w, name, "main");
+    }
+    second(w, "dev", "of 2");
+    merge(w, "dev", "other", Strict);
+    rewind(w, "other");
+    w.runs_on("other").append(super::noted("r", 3).message("of 3", "")).unwrap();
+    w.runs_on("dev").append(super::noted("r", 4)).unwrap();
     merge(w, "dev", "other", Theirs);
     merge(w, "other", "main", Strict);
-    assert_eq!(claimed(w), ["second"]);
-    fork(w, "gone", "main");
-    let noted = |subject: &str| super::noted("s", 2).message(subject, "");
-    w.runs_on("gone").append(super::noted("s", 1)).unwrap();
-    w.runs_on("gone").append(noted("old")).unwrap();
-    w.db().branch("gone").unwrap().runs().rewind("s", 1).unwrap();
-    w.runs_on("gone").append(noted("new")).unwrap();
-    w.runs_on("gone").delete("s").unwrap();
-    merge(w, "gone", "main", Strict);
-    assert_eq!(claimed(w), ["new"]);
+    let keys = w.runs().fetch("r", 0, 9).unwrap().into_iter().map(|event| event.idempotency_key);
+    assert_eq!(keys.collect::<Vec<_>>(), ["note-1", "note-3", "note-2", "note-4"]);
+    assert_eq!(sent(w), ["of 3", "of 2"]);
 }
 
 /// An event that was rewound takes its message along; appended again, it has the message that it was appended with last.
@@ -407,29 +449,23 @@ pub fn a_rewound_event_takes_its_message_along(w: &mut World) {
     w.db().branch("dev").unwrap().runs().rewind("r", 1).unwrap();
     w.runs_on("dev").append(super::noted("r", 2).message("second of 2", "")).unwrap();
     merge(w, "dev", "main", Strict);
-    let mut seen = Vec::new();
-    while let [message] = claim(w).as_slice() {
-        seen.push(message.subject.clone());
-        w.db().outbox().ack(&[message.id]).unwrap();
-    }
-    assert_eq!(seen, ["of 1", "second of 2"]);
+    assert_eq!(sent(w), ["of 1", "second of 2"]);
 }
 
-/// The message of an event whose run was deleted on the branch is not lost.
-pub fn a_message_outlives_its_run(w: &mut World) {
+/// A run that was deleted on its branch takes the messages of its events along: both come, or neither. Those of `main` are on
+/// their way.
+pub fn a_deleted_run_takes_its_messages_along(w: &mut World) {
+    w.runs().append(super::noted("r", 1).message("of main", "")).unwrap();
     fork(w, "dev", "main");
-    w.runs_on("dev").append(super::noted("r", 1).message("of 1", "1")).unwrap();
+    second(w, "dev", "of dev");
+    put(w, "dev", "of no event", Some("r"));
     w.runs_on("dev").delete("r").unwrap();
-    merge(w, "dev", "main", Strict);
-    merge(w, "dev", "main", Theirs);
-    assert_eq!(claimed(w), ["of 1"]);
-    // Unless the target has the event itself.
-    fork(w, "late", "main");
-    w.runs_on("late").append(super::noted("s", 1).message("of late", "")).unwrap();
-    w.runs_on("late").delete("s").unwrap();
-    w.runs().append(super::noted("s", 1).message("of main", "")).unwrap();
-    merge(w, "late", "main", Theirs);
-    assert_eq!(claimed(w), ["of main"]);
+    assert_eq!(differences(w, "dev", "main"), [("2".to_owned(), DifferenceKind::OnlyA)]);
+    for _ in 0..2 {
+        merge(w, "dev", "main", Strict);
+    }
+    assert!(w.runs().get("r").unwrap().is_none());
+    assert_eq!(sent(w), ["of main", "of no event"]);
 }
 
 /// An import knows which message came with which event.

@@ -3,7 +3,7 @@
 use super::{all, is_whole, keys_of_run, note, of_run, tell};
 use crate::World;
 use crate::check::*;
-use mainstay::{At, Code, Contract, DifferenceKind, RunFilter, RunStatus};
+use mainstay::{At, Code, Contract, DifferenceKind, MergeStrategy, RunFilter, RunStatus};
 
 fn forked(w: &World) {
     w.runs().bootstrap("r", "about", vec![of_run("r", "RunStarted"), note("r", 1)]).unwrap();
@@ -190,6 +190,29 @@ pub fn rewound_is_another_life(w: &mut World) {
     is_whole(&dev, "r");
     assert_eq!(keys_of_run(&dev, "r"), keys_of_run(&w.runs(), "r"));
     assert!(w.runs().kept("r", "mine", 1).unwrap().is_some());
+}
+
+/// A run that is being restored on a branch is not deleted there: no merge deletes the target's.
+pub fn a_run_that_is_being_restored_is_not_merged(w: &mut World) {
+    forked(w);
+    let dev = w.runs_on("dev");
+    let before = w.db().revision();
+    assert_eq!(dev.rewind("r", 1).unwrap(), 1);
+    assert_eq!(w.db().revision(), before + 1, "a short run is rewound at once");
+    let events = dev.fetch("r", 0, 9).unwrap();
+    dev.delete("r").unwrap();
+    let mut restoring = dev.restoring("r", None, None).unwrap();
+    restoring.add(events).unwrap();
+    for strategy in [MergeStrategy::Strict, MergeStrategy::Theirs] {
+        let merge = || w.db().merge("dev", "main", strategy);
+        let error = writes_nothing(w.db(), merge).unwrap_err();
+        assert_eq!((error.code(), error.keys()), (Code::MergeConflict, &["r".to_owned()][..]));
+    }
+    w.db().merge("dev", "main", MergeStrategy::Ours).unwrap();
+    assert_eq!(w.runs().fetch("r", 0, 9).unwrap().len(), 2);
+    restoring.finish(Vec::new()).unwrap();
+    w.db().merge("dev", "main", MergeStrategy::Theirs).unwrap();
+    is_whole(&w.runs(), "r");
 }
 
 /// `main` is not rewound, nor is a run behind its end, nor one that is not there; a fork that cannot be is none.

@@ -2,8 +2,8 @@
 
 use crate::apply::branches::Context;
 use crate::apply::keyed::merge::KeyedMerge;
-use crate::apply::outbox::transfer::{Bringing, MergedRuns, Transfer};
-use crate::apply::runs::{self, merge::Merged};
+use crate::apply::outbox::transfer::Transfer;
+use crate::apply::runs;
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
 use crate::entry::{DELETED, LAPSED};
@@ -59,7 +59,7 @@ fn try_merge(
     let changed = changed.map(|(_, run)| String::from_utf8_lossy(run).into_owned()).collect();
     let missing = transfer.missing(TRANSACTION_LIMIT_COMMANDS - names.len(), &changed)?;
     check_size(names.len() + missing.len())?;
-    let (mut conflicts, mut runs) = (Vec::new(), MergedRuns::default());
+    let mut conflicts = Vec::new();
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         if matches!(name.0, SPACES | KEYED) {
@@ -73,17 +73,9 @@ fn try_merge(
         if triple.space == RUNS {
             let branches = (source, target);
             let run = String::from_utf8_lossy(&triple.name).into_owned();
-            match runs::merge::merge(
-                context,
-                overlay,
-                branches,
-                comparison.base,
-                &triple,
-                strategy,
-            )? {
-                Merged::Brought => drop(runs.brought.insert(run)),
-                Merged::Left => drop(runs.kept.insert(run)),
-                Merged::Conflict => conflicts.push(run),
+            let base = comparison.base;
+            if !runs::merge::merge(context, overlay, branches, base, &triple, strategy)? {
+                conflicts.push(run);
             }
             continue;
         }
@@ -112,8 +104,7 @@ fn try_merge(
         };
         return Err(Error::new(Code::MergeConflict, message).with_keys(conflicts));
     }
-    let bringing = Bringing { desk: context.desk, runs: &runs };
-    context.dropped.add(transfer.bring(overlay, &missing, &bringing)?);
+    context.dropped.add(transfer.bring(overlay, &missing, context.desk)?);
     record(context, overlay, source, target)?;
     Ok(Answer::Revision(context.revision))
 }

@@ -7,7 +7,7 @@
 //!                 q | due u64 BE | id  -> nothing                                who may be claimed when
 //!                 r | run              -> the run's last message
 //!                 d | id u64 BE        -> nothing                                the dead ones
-//!                 c, n, o, i, k, x     what is on its way from branch to branch: see `transfer`
+//!                 c, n, e, o, i, k     what is on its way from branch to branch: see `transfer`
 //! ```
 //!
 //! Of a run only the first message stands in the queue; when it goes, the next one enters. So a claim takes from the
@@ -223,6 +223,7 @@ impl Outbox<'_> {
             self.set(&of_run(run), 0, &id.to_be_bytes())?;
         }
         self.set_counts(counts)?;
+        self.link(of, id)?;
         Ok(id)
     }
 

@@ -56,9 +56,9 @@ impl Sparing<'_> {
             versions += 1;
             sorter.push(entry::revision_of(entry), &[&[space], name].concat(), entry)
         })?;
-        transfer::each(&snapshot.view(), |one, content| {
+        transfer::each(&snapshot.view(), |revision, place, content| {
             versions += 1;
-            sorter.push(one.revision, &[&[OUTBOX], &one.place()[..]].concat(), &content.encode())
+            sorter.push(revision, &[&[OUTBOX], &place[..]].concat(), &content.encode())
         })?;
         let spaces = keyed::each(&snapshot, |revision, name, version| {
             versions += 1;

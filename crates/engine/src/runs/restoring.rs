@@ -4,7 +4,7 @@ use super::Runs;
 use crate::cells::unexpected;
 use crate::records::count;
 use mainstay_model::{
-    CanonicalEvent, Name, Result, Revision, RunCommand, Stamp, Transaction, Value,
+    CanonicalEvent, Contract, Guard, Name, Result, Revision, RunCommand, Stamp, Transaction, Value,
 };
 
 /// A run that is being restored; [`Restoring::finish`] shows it. One that is dropped before, or that a crash
@@ -31,6 +31,8 @@ pub struct Restoring {
     created: Option<Stamp>,
     /// The transaction that began.
     begun: Option<Revision>,
+    /// The first piece takes the place of the run as it was then; nothing: there is no such run.
+    replaces: Option<Revision>,
 }
 
 impl Runs {
@@ -44,11 +46,16 @@ impl Runs {
         created: Option<Stamp>,
     ) -> Result<Restoring> {
         let (runs, run) = (self.clone(), Name::new(run)?);
-        Ok(Restoring { runs, run, metadata, created, begun: None })
+        Ok(Restoring { runs, run, metadata, created, begun: None, replaces: None })
     }
 }
 
 impl Restoring {
+    /// Lets the first piece delete the run, as it was at a revision.
+    pub(super) fn replacing(self, since: Revision) -> Restoring {
+        Restoring { replaces: Some(since), ..self }
+    }
+
     /// Writes further events; gives how many there were. Those of one piece have to fit into a transaction. The
     /// error `Fenced` says that somebody else has begun to restore the run.
     pub fn add(&mut self, events: Vec<CanonicalEvent>) -> Result<u64> {
@@ -64,9 +71,16 @@ impl Restoring {
     pub(super) fn piece(&mut self, events: Vec<CanonicalEvent>, ends: bool) -> Result<u64> {
         let (run, created, begun) = (self.run.clone(), self.created, self.begun);
         let metadata = self.metadata.clone().filter(|_| begun.is_none());
+        let mut transaction = Transaction::on(&self.runs.branch);
+        if let Some(since) = self.replaces.filter(|_| begun.is_none()) {
+            let (contract, name, expires) = (Contract::Runs, run.clone(), None);
+            let unchanged = Guard::Unchanged { contract, name, since, expires };
+            transaction =
+                transaction.guard(unchanged).step(RunCommand::Delete { run: run.clone() });
+        }
         let command = RunCommand::RestoreHidden { run, metadata, created, events, begun, ends };
-        let receipt = self.runs.receive(Transaction::on(&self.runs.branch).step(command))?;
+        let receipt = self.runs.receive(transaction.step(command))?;
         self.begun.get_or_insert(receipt.revision);
-        count(receipt.answers.into_iter().next().ok_or_else(unexpected)?)
+        count(receipt.answers.into_iter().next_back().ok_or_else(unexpected)?)
     }
 }

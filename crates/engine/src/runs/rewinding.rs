@@ -6,20 +6,19 @@
 //!   rewound  1 2 3 4 | 5         another life of the run, with the events up to 5
 //! ```
 //!
-//! It is a deletion and a restoring, both on the branch: what others read is not touched.
+//! It is a deletion and a restoring, both on the branch: what others read is not touched. They begin in one transaction, so that
+//! a merge can tell a run that is being rewound from one that was deleted.
 
 use super::Runs;
 use crate::cells::unexpected;
 use mainstay_model::limits::PAGE_DEFAULT;
-use mainstay_model::{
-    At, Code, Contract, Error, Guard, MAIN, Name, PageSize, Result, RunCommand, RunInfo,
-    Transaction,
-};
+use mainstay_model::{At, Code, Error, MAIN, PageSize, Result, RunInfo};
 
 impl Runs {
     /// Makes a run of a branch end with one of its events, so that what is appended next follows that one; gives how
-    /// many events the branch has no more. Other branches, and the past of this one, keep them. Until it is done there
-    /// is no such run on the branch; should it be broken off, delete the branch and fork again. `main` is not rewound.
+    /// many events the branch has no more. Other branches, and the past of this one, keep them. What fits into one transaction is
+    /// done in one; until it is done there is no such run on the branch, and the branch is not merged, but with `Ours`. Should it be
+    /// broken off, delete the branch and fork again. `main` is not rewound.
     ///
     /// ```
     /// use mainstay::{At, Database, NewEvent};
@@ -44,8 +43,8 @@ impl Runs {
         if seq == info.last_event_seq {
             return Ok(0);
         }
-        self.end_life(run, before.revision())?;
-        let mut restoring = self.restoring(run, info.metadata, Some(info.created))?;
+        let restoring = self.restoring(run, info.metadata, Some(info.created))?;
+        let mut restoring = restoring.replacing(before.revision());
         let (mut after, mut size) = (0, PageSize::upto(PAGE_DEFAULT));
         while after < seq {
             let left = usize::try_from(seq - after).unwrap_or(usize::MAX);
@@ -61,14 +60,6 @@ impl Runs {
             })?;
         }
         Ok(info.last_event_seq - seq)
-    }
-
-    /// Deletes the run as it was read.
-    fn end_life(&self, run: &str, since: u64) -> Result<()> {
-        let (contract, run) = (Contract::Runs, Name::new(run)?);
-        let unchanged = Guard::Unchanged { contract, name: run.clone(), since, expires: None };
-        let delete = Transaction::on(&self.branch).guard(unchanged);
-        self.receive(delete.step(RunCommand::Delete { run })).map(drop)
     }
 }
 

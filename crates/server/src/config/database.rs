@@ -58,8 +58,8 @@ settings! {
         pub keep_modes: bool = false;
         /// How many entries a transaction may look at, all its commands together.
         pub transaction_entries: u64 = 10_000_000, 1_000..=1 << 40;
-        /// How many entries its lists, counts and searches may pass while it holds the writer, so that all others wait; it may
-        /// look up four times as many by their keys.
+        /// How many entries its lists, counts, searches and merges may pass while it holds the writer, so that all others wait; it
+        /// may look up four times as many by their keys.
         pub transaction_writer_entries: u64 = 250_000, 1_000..=1 << 40;
         /// How many commands a transaction may have that writes; while they are executed, all others wait.
         pub transaction_commands: usize = 100_000, 1_000..=100_000;

@@ -17,7 +17,7 @@ use super::repeats::Expected;
 use crate::fair_queue::FairQueue;
 use crate::memory::Account;
 use crate::process;
-use crate::security::{Outcome, User, recorded};
+use crate::security::{TransactionAudit, User};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -173,16 +173,13 @@ impl Http {
         transaction: Transaction,
     ) -> Answered<Receipt> {
         let audit = self.security().audit();
-        let entries = recorded(audit, &asking.user, &asking.peer, &transaction);
-        let (outcome, done) = match asking.user.allow(&transaction) {
-            Err(denied) => (Outcome::Denied, Err(Refusal::from(denied))),
-            Ok(()) => match self.submit_as(&asking.user, transaction).await {
-                Ok(receipt) if receipt.held => (Outcome::Done, Ok(receipt)),
-                Ok(receipt) => (Outcome::Failed, Ok(receipt)),
-                Err(refusal) => (Outcome::Failed, Err(refusal)),
-            },
-        };
-        entries.iter().for_each(|entry| audit.record(entry, outcome));
+        let entries = TransactionAudit::new(audit, &asking.user, &asking.peer, &transaction);
+        if let Err(denied) = asking.user.allow(&transaction) {
+            entries.record_denied(audit);
+            return Err(Refusal::from(denied));
+        }
+        let done = self.submit_as(&asking.user, transaction).await;
+        entries.record(audit, done.as_ref().ok());
         done
     }
 

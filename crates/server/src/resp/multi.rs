@@ -9,11 +9,11 @@ use super::reply::{Protocol, Reply};
 use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Asker, Run, Spec};
 use crate::jobs::Order;
-use crate::security::{Denied, Outcome, User, administrative, recorded};
+use crate::security::{Denied, TransactionAudit, User};
 use mainstay::limits::{
     ANSWERS_LIMIT_BYTES, LONG_COMMANDS, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS,
 };
-use mainstay::{Answer, Code, Error, Guard, Receipt, Step, Transaction};
+use mainstay::{Code, Error, Guard, Receipt, Transaction};
 
 /// It is kept.
 const QUEUED: Reply = Reply::Status("QUEUED");
@@ -242,24 +242,15 @@ pub fn exec(call: &mut Call<'_>) -> Handled {
 pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
     let audit = session.shared.security.audit();
     let user = session.user.as_deref();
-    let entries = user.map(|user| recorded(audit, user, &session.peer, &transaction));
+    let entries = user.map(|user| TransactionAudit::new(audit, user, &session.peer, &transaction));
     let entries = entries.unwrap_or_default();
     if !transaction.is_long() && entries.is_empty() {
         return Handled::Run(Box::new(transaction), owed);
     }
-    let is_recorded = |step: &Step| administrative(&step.command).is_some();
-    let positions = transaction.steps.iter().enumerate().filter(|(_, step)| is_recorded(step));
-    let positions: Vec<usize> = positions.map(|(position, _)| position).collect();
     let (security, db) = (session.shared.security.clone(), session.shared.db.clone());
     Handled::Slow(Box::new(move || {
         let receipt = db.execute(transaction);
-        for (entry, position) in entries.iter().zip(&positions) {
-            let answer = receipt.as_ref().ok().and_then(|receipt| receipt.answers.get(*position));
-            // Without an answer nothing was done: what was watched has changed, or all of it failed.
-            let is_done = answer.is_some_and(|answer| !matches!(answer, Answer::Failed(_)));
-            let outcome = if is_done { Outcome::Done } else { Outcome::Failed };
-            security.audit().record(entry, outcome);
-        }
+        entries.record(security.audit(), receipt.as_ref().ok());
         owed.reply(receipt)
     }))
 }

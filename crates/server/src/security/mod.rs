@@ -42,7 +42,7 @@ pub use settings::{Settings, UserSettings};
 pub use shares::{Resource, Share, ShareExhausted};
 pub use user::{Denied, User};
 pub use verifiers::Verdict;
-pub use waist::{administrative, recorded, recorded_commands};
+pub use waist::{TransactionAudit, recorded_commands};
 
 use account::Accounts;
 use login_backoff::LoginBackoff;

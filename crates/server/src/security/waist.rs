@@ -9,13 +9,13 @@
 //! Every face comes through here, so none can forget a kind of command; what is not known here needs
 //! all rights there are.
 
-use super::audit::{Audit, Entry};
+use super::audit::{Audit, Entry, Outcome};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
 use mainstay::{
-    BranchCommand, CellCommand, Command, Contract, ExpireOnly, Guard, HashCommand, IndexCommand,
-    KeyCommand, Name, OutboxCommand, RecordCommand, Request, RunCommand, SessionCommand,
-    StateCommand, StringCommand, SystemCommand, Transaction,
+    Answer, BranchCommand, CellCommand, Command, Contract, ExpireOnly, Guard, HashCommand,
+    IndexCommand, KeyCommand, Name, OutboxCommand, Receipt, RecordCommand, Request, RunCommand,
+    SessionCommand, StateCommand, StringCommand, SystemCommand, Transaction,
 };
 
 const READ: Right = Right::read(Area::Cells);
@@ -377,10 +377,59 @@ pub const fn has_keys(contract: Contract) -> bool {
     )
 }
 
-/// What is to be recorded of a transaction.
-pub fn recorded(audit: &Audit, user: &User, peer: &str, transaction: &Transaction) -> Vec<Entry> {
-    let steps = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
-    recorded_commands(audit, user, peer, steps.map(|step| &step.command))
+/// The audit entries of a transaction: one per administrative command.
+#[derive(Default)]
+pub struct TransactionAudit(Vec<CommandEntry>);
+
+struct CommandEntry {
+    entry: Entry,
+    /// Whether the command is one of `steps`, not of `otherwise`.
+    is_step: bool,
+    /// Where its answer is, if that side of the transaction ran.
+    position: usize,
+}
+
+impl TransactionAudit {
+    /// The entries of a transaction that a user sent.
+    pub fn new(audit: &Audit, user: &User, peer: &str, transaction: &Transaction) -> Self {
+        if !audit.is_on() {
+            return TransactionAudit::default();
+        }
+        let steps = transaction.steps.iter().enumerate().map(|found| (true, found));
+        let otherwise = transaction.otherwise.iter().flatten().enumerate();
+        let all = steps.chain(otherwise.map(|found| (false, found)));
+        let entries = all.filter_map(|(is_step, (position, step))| {
+            let (name, about) = administrative(&step.command)?;
+            let entry = Entry::new(Some(user.name()), peer, name, about);
+            Some(CommandEntry { entry, is_step, position })
+        });
+        TransactionAudit(entries.collect())
+    }
+
+    /// Whether none of its commands is an administrative one.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Records that the user may not.
+    pub fn record_denied(&self, audit: &Audit) {
+        self.0.iter().for_each(|it| audit.record(&it.entry, Outcome::Denied));
+    }
+
+    /// Records how each command ended. Without a receipt the transaction failed. A step that did not run, because a
+    /// guard did not hold, failed as well; an alternative that was not needed is not recorded.
+    pub fn record(&self, audit: &Audit, receipt: Option<&Receipt>) {
+        for CommandEntry { entry, is_step, position } in &self.0 {
+            let ran = receipt.filter(|receipt| receipt.held == *is_step);
+            let outcome = match ran.and_then(|receipt| receipt.answers.get(*position)) {
+                Some(Answer::Failed(_)) => Outcome::Failed,
+                Some(_) => Outcome::Done,
+                None if *is_step || receipt.is_none() => Outcome::Failed,
+                None => continue,
+            };
+            audit.record(entry, outcome);
+        }
+    }
 }
 
 /// The entries of the record for the administrative ones of some commands.

@@ -1,7 +1,7 @@
 //! What is recorded, and what never is.
 
 use crate::world::{PASSWORD, World, basic};
-use mainstay::{CellCommand, Name, Transaction};
+use mainstay::{CellCommand, Demand, Guard, KeyCommand, Name, Step, Transaction, wire};
 use serde_json::Value;
 
 /// User, command, names and outcome of each line.
@@ -127,6 +127,53 @@ fn a_command_that_fails_inside_exec_is_recorded_as_failed() {
     }
     let wanted = ["default auth  done", "default flushdb  failed", "default flushdb  failed"];
     assert_eq!(lines(&world), wanted, "so many keys are not deleted at once");
+}
+
+#[test]
+fn each_command_of_a_transaction_is_recorded_as_it_ended() {
+    let world = World::new();
+    world.db.cells().set("a", 1).unwrap();
+    let mut client = world.client("default");
+    let name = || Name::new("a").unwrap();
+    let mut wired = |counter, steps: Vec<Step>, otherwise| {
+        let guard = Guard::Counter { name: name(), is: Some(counter) };
+        let transaction = Transaction::new().guard(guard).otherwise(otherwise);
+        let wired = wire::encode(&Transaction { steps: steps.into(), ..transaction }).unwrap();
+        client.call(&[b"WIRE.EXECUTE".to_vec(), wired]);
+    };
+    let get = || vec![CellCommand::Get { name: name() }.into()];
+    let flush = |limit| {
+        let clear = KeyCommand::Clear { limit, hidden: Vec::new() };
+        vec![Step { command: clear.into(), demand: Demand::Nothing }]
+    };
+    // The guard holds for counter 1.
+    wired(1, get(), flush(9));
+    wired(2, flush(9), get());
+    wired(1, flush(0), get());
+    let root = basic("default", PASSWORD);
+    for sides in [
+        r#""commands":[{"sweep":{"limit":1}}],"otherwise":[]"#,
+        r#""otherwise":[{"sweep":{"limit":1}}]"#,
+    ] {
+        for is in [1, 2] {
+            let body = format!(r#"{{"guards":[{{"counter":{{"name":"a","is":{is}}}}}],{sides}}}"#);
+            let answer =
+                world.ask_as(Some(&root), "POST", "/v1/transactions", &[], body.as_bytes());
+            assert_eq!(answer.0, 200, "{body}");
+        }
+    }
+    wired(2, get(), flush(9));
+    let wanted = [
+        "default auth  done",
+        "default flushdb  failed",
+        "default flushdb  failed",
+        "default auth  done",
+        "default sweep  done",
+        "default sweep  failed",
+        "default sweep  done",
+        "default flushdb  done",
+    ];
+    assert_eq!(lines(&world), wanted);
 }
 
 #[test]

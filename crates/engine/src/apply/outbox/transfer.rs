@@ -6,23 +6,23 @@
 //!     c | id  requests to clients                                               and on `main` into mailboxes
 //!     n       the last number of those
 //!
+//!     e | run 00 | key of an event       -> branch, number: the message of that event; empty: it has none
 //!     o | m or c | id                    -> branch, number: where it was written first
+//!     i | branch | number                -> branch, number: where a message lies that was written first there
 //!     k | m or c | branch                -> up to which number of that branch it knows all
-//!     i | branch | number                -> its number here: the way back from where it was written first
-//!     x | run 00 | branch | number       -> nothing: a message that was written first there and that a merge left behind
 //! ```
 //!
-//! Numbers of a branch rise, and a merge covers everything that its source knows. So one number says how much a branch knows of
-//! another: everything up to it but for the messages left behind, and nothing after it. A fork knows by its layers everything
-//! that it inherits. Messages on `main` are on their way already, and are brought nowhere.
+//! A message that was appended with an event is part of that event: a merge brings it where it appends the event, and nowhere
+//! else. So messages of events need no memory of merges, but for branches whose runs were rewound: they have `i`.
 //!
-//! A message that was appended with an event comes with that event: a merge that does not bring the event leaves the message
-//! behind, and the merge that brings it brings both. A message whose run was deleted on its branch comes by its number. So
-//! do messages of a run that have no event, unless the run stays as it is on the target: then they are left behind, with all later
-//! ones, until a merge brings the run.
+//! Everything else goes by number. Numbers of a branch rise, and a merge covers everything that its source knows: one number says
+//! how much a branch knows of another, everything up to it and nothing after it. A fork knows by its layers everything that it
+//! inherits.
+//!
+//! Messages on `main` are on their way already, and are brought nowhere. So `main` has no `e`, `i` and `o`.
 
 use super::{Counts, Letter, Of, Outbox, State, place, take_state};
-use crate::apply::runs::{has_event, last_seq_of};
+use crate::apply::runs::seq_of;
 use crate::apply::sessions::Desk;
 use crate::catalog::{Catalog, Layers};
 use crate::index::{Index, NEWEST};
@@ -79,32 +79,18 @@ pub(crate) struct Outgoing {
     /// Its number there.
     pub id: u64,
     origin: Written,
-    /// The run that a message is of.
-    run: Option<Name>,
-    /// The key of the event that it was appended with.
-    event: Option<String>,
-    link: Link,
-    /// Whether an earlier merge left it behind.
-    is_left: bool,
-    /// Whether messages of its run wait in its layer for a merge that brings the run.
-    is_blocked: bool,
-    /// Whether a later message of its layer was appended with the same event, which was rewound in between.
-    is_superseded: bool,
+    /// The event that a message was appended with.
+    event: Option<Event>,
+    /// Where the message lies that came to the target before its event was rewound there.
+    lies: Option<Written>,
 }
 
-/// How a message stands to the event that it was appended with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// It was appended with none.
-    None,
-    /// The source has it, and the target does not.
-    InSource,
-    /// The target has it.
-    InTarget,
-    /// The run goes on without it in the source: it was rewound.
-    Lost,
-    /// The run is gone from the source.
-    RunGone,
+#[derive(Clone, Debug)]
+struct Event {
+    run: Name,
+    key: String,
+    /// Its sequence in the source.
+    seq: u64,
 }
 
 /// The content of a message or a request.
@@ -131,40 +117,25 @@ pub(crate) struct Transfer<'t> {
     pub budget: Budget<'t>,
 }
 
-/// The merge that a transfer is part of.
-pub(crate) struct Bringing<'b> {
-    pub desk: &'b Desk<'b>,
-    pub runs: &'b MergedRuns,
-}
-
-/// The runs that the source of a merge changed.
-#[derive(Default)]
-pub(crate) struct MergedRuns {
-    /// Those that the target gets.
-    pub brought: BTreeSet<String>,
-    /// Those that stay as they are on the target.
-    pub kept: BTreeSet<String>,
-}
-
 impl Transfer<'_> {
-    /// Everything that the target lacks, in the order in which it was written, and of the messages that merges left behind those of
-    /// the runs that the source changed. Where that is more than `limit`, some more than that.
+    /// Everything that the target lacks, in the order in which it was written: messages of events, if their runs are among those
+    /// that the source changed, and everything else. Where that is more than `limit`, some more than that.
     pub fn missing(&self, limit: usize, changed_runs: &BTreeSet<String>) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
             // Nothing is looked for where no outbox ever was.
             return Ok(found);
         }
-        self.each_left(changed_runs, |one| {
+        let mut visit = |one| {
             found.push(one);
             found.len() <= limit
-        })?;
+        };
+        for run in changed_runs {
+            self.each_of_events(&Name::new(run)?, &mut visit)?;
+        }
         for layer in off_main(self.from) {
             for sort in Sort::ALL {
-                self.each_behind(layer, sort, |one| {
-                    found.push(one);
-                    found.len() <= limit
-                })?;
+                self.each_behind(layer, sort, &mut visit)?;
             }
         }
         if found.len() > limit {
@@ -173,73 +144,52 @@ impl Transfer<'_> {
         found.sort_by_key(|one| (one.revision, one.sort, one.id));
         let mut seen = BTreeSet::new();
         found.retain(|one| seen.insert((one.sort, one.origin)));
-        supersede(&mut found);
-        self.block(&mut found)?;
+        order_by_events(&mut found);
         Ok(found)
     }
 
-    /// Visits the messages of these runs that merges left behind and that may come, until `visit` says that it is enough.
-    fn each_left(
-        &self,
-        runs: &BTreeSet<String>,
-        mut visit: impl FnMut(Outgoing) -> bool,
-    ) -> Result<()> {
-        if self.left(self.into, b"x", 1)?.is_empty() {
-            return Ok(());
-        }
-        for run in runs {
-            for (_, origin) in self.left(self.into, &left_run(run), usize::MAX)? {
-                for layer in off_main(self.from) {
-                    if let Some(one) = self.waiting(layer, origin)?
-                        && !visit(one)
-                    {
-                        return Ok(());
-                    }
-                }
+    /// Visits the messages of the events of a run that the target lacks, until `visit` says that it is enough.
+    fn each_of_events(&self, run: &Name, visit: &mut impl FnMut(Outgoing) -> bool) -> Result<()> {
+        let (from, into) = (self.view(self.from), self.view(self.into));
+        let (nothing, prefix) = (Overlay::default(), event_prefix(run.as_str()));
+        let mut walk = from.walk(&nothing, OUTBOX, &prefix, None);
+        while let Some(step) = walk.next()? {
+            let Some(lies) = message_of(step.payload())? else { continue };
+            let key = step.name().get(prefix.len()..).and_then(|key| std::str::from_utf8(key).ok());
+            let key = key.ok_or_else(super::damaged)?;
+            if seq_of(&into, &nothing, run, key)?.is_some() {
+                continue;
+            }
+            let Some(seq) = seq_of(&from, &nothing, run, key)? else { continue };
+            let event = Event { run: run.clone(), key: key.to_owned(), seq };
+            if let Some(one) = self.of_event(lies, event)?
+                && !visit(one)
+            {
+                return Ok(());
             }
         }
         Ok(())
     }
 
-    /// A message that a merge left behind, by where it was written first, if it lies in a layer and waits for its run.
-    fn waiting(&self, layer: (u32, Revision), origin: Written) -> Result<Option<Outgoing>> {
-        let alone: Layers = smallvec![layer];
-        let id = match layer.0 == origin.0 {
-            true => Some(origin.1),
-            false => self.read(&alone, &own_place(origin), |bytes, _| number(bytes))?,
+    /// The message of an event, unless it is gone.
+    fn of_event(&self, (branch, id): Written, event: Event) -> Result<Option<Outgoing>> {
+        let Some(layer) = self.from.iter().copied().find(|layer| layer.0 == branch) else {
+            return Err(super::damaged());
         };
-        let Some(id) = id else { return Ok(None) };
-        let written = self.read(&alone, &place(b'm', id), |_, revision| Some(revision))?;
+        let (alone, sort): (Layers, _) = (smallvec![layer], Sort::Message);
+        let written = self.read(&alone, &place(sort.kind(), id), |_, revision| Some(revision))?;
         let Some(revision) = written else { return Ok(None) };
-        let one = self.outgoing(&alone, Sort::Message, id, revision)?;
-        Ok(one.filter(|one| one.is_left && matches!(one.link, Link::None | Link::InSource)))
+        let origin = self.origin(&alone, sort, id)?.unwrap_or((branch, id));
+        let (event, lies) = (Some(event), self.lies(origin)?);
+        Ok(Some(Outgoing { sort, revision, layer, id, origin, event, lies }))
     }
 
-    /// Finds the messages without an event that have to wait behind others of their run.
-    fn block(&self, found: &mut [Outgoing]) -> Result<()> {
-        let mut known: BTreeMap<(u32, String), bool> = BTreeMap::new();
-        for one in found.iter_mut().filter(|one| one.link == Link::None && !one.is_left) {
-            let Some(run) = &one.run else { continue };
-            let key = (one.layer.0, run.as_str().to_owned());
-            one.is_blocked = match known.get(&key) {
-                Some(is_blocked) => *is_blocked,
-                None => {
-                    let is_blocked = self.has_waiting(one.layer, run)?;
-                    known.insert(key, is_blocked);
-                    is_blocked
-                }
-            };
-        }
-        Ok(())
-    }
-
-    /// Visits everything in a layer behind the number that the target knows of it, if the target lacks it, until `visit` says that
-    /// it is enough.
+    /// Visits everything in a layer that goes by number, if the target lacks it, until `visit` says that it is enough.
     fn each_behind(
         &self,
         layer: (u32, Revision),
         sort: Sort,
-        mut visit: impl FnMut(Outgoing) -> bool,
+        visit: &mut impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
         let after = place(sort.kind(), self.known(sort, layer.0)?);
         let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
@@ -247,96 +197,25 @@ impl Transfer<'_> {
         let mut walk = view.walk(&nothing, OUTBOX, &[sort.kind()], Some(&after));
         while let Some(step) = walk.next()? {
             let Some(id) = number_of(&step) else { continue };
-            if !self.outgoing(&alone, sort, id, step.head.revision)?.is_none_or(&mut visit) {
+            if sort == Sort::Message && self.key_of_event(&alone, id)?.is_some() {
+                continue;
+            }
+            let origin = self.origin(&alone, sort, id)?.unwrap_or((layer.0, id));
+            if origin.1 <= self.known(sort, origin.0)? {
+                continue;
+            }
+            let (revision, event, lies) = (step.head.revision, None, None);
+            if !visit(Outgoing { sort, revision, layer, id, origin, event, lies }) {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// One that lies in a layer, if the target lacks it.
-    fn outgoing(
-        &self,
-        alone: &Layers,
-        sort: Sort,
-        id: u64,
-        revision: Revision,
-    ) -> Result<Option<Outgoing>> {
-        let layer = alone[0];
-        let origin = self.origin(alone, sort, id)?.unwrap_or((layer.0, id));
-        let (run, event) = match sort {
-            Sort::Message => self.run_and_event(alone, id)?,
-            Sort::Request => (None, None),
-        };
-        let is_left = run.as_ref().map_or(Ok(false), |run| self.is_left(run, origin))?;
-        if !is_left && origin.1 <= self.known(sort, origin.0)? {
-            return Ok(None);
-        }
-        let link = self.link(run.as_ref(), event.as_deref())?;
-        Ok(Some(Outgoing {
-            sort,
-            revision,
-            layer,
-            id,
-            origin,
-            run,
-            event,
-            link,
-            is_left,
-            is_blocked: false,
-            is_superseded: false,
-        }))
-    }
-
-    /// The run of a message and the key of the event that it was appended with.
-    fn run_and_event(&self, alone: &Layers, id: u64) -> Result<(Option<Name>, Option<String>)> {
+    /// The key of the event that a message was appended with.
+    fn key_of_event(&self, alone: &Layers, id: u64) -> Result<Option<String>> {
         let state = self.read(alone, &place(b's', id), |mut rest, _| take_state(&mut rest))?;
-        let run = self.read(alone, &place(Sort::Message.kind(), id), |mut rest, _| {
-            take_text(&mut rest)?;
-            take_text(&mut rest)
-        })?;
-        let run = run.filter(|run| !run.is_empty()).map(|run| Name::new(&run)).transpose()?;
-        Ok((run, state.and_then(|state| state.event)))
-    }
-
-    fn link(&self, run: Option<&Name>, event: Option<&str>) -> Result<Link> {
-        let Some((run, key)) = run.zip(event) else { return Ok(Link::None) };
-        let (from, into) = (self.view(self.from), self.view(self.into));
-        let nothing = Overlay::default();
-        Ok(match () {
-            () if has_event(&into, &nothing, run, key)? => Link::InTarget,
-            () if has_event(&from, &nothing, run, key)? => Link::InSource,
-            () if last_seq_of(&from, &nothing, run)?.is_some() => Link::Lost,
-            () => Link::RunGone,
-        })
-    }
-
-    /// The messages that merges into a branch left behind, at places with this prefix, at most so many: their runs, and
-    /// where they were written first.
-    fn left(&self, layers: &Layers, prefix: &[u8], limit: usize) -> Result<Vec<(String, Written)>> {
-        let (view, nothing, mut found) = (self.view(layers), Overlay::default(), Vec::new());
-        let mut walk = view.walk(&nothing, OUTBOX, prefix, None);
-        while let Some(step) = walk.next()?.filter(|_| found.len() < limit) {
-            if !step.head.is_deleted() {
-                found.push(split_left(step.name()).ok_or_else(super::damaged)?);
-            }
-        }
-        Ok(found)
-    }
-
-    fn is_left(&self, run: &Name, origin: Written) -> Result<bool> {
-        let place = left_place(run.as_str(), origin);
-        Ok(self.read(self.into, &place, |_, _| Some(()))?.is_some())
-    }
-
-    /// Whether messages of a run in a layer wait for a merge that brings the run.
-    fn has_waiting(&self, layer: (u32, Revision), run: &Name) -> Result<bool> {
-        for (_, origin) in self.left(self.into, &left_run(run.as_str()), usize::MAX)? {
-            if self.waiting(layer, origin)?.is_some() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        Ok(state.and_then(|state| state.event))
     }
 
     /// Up to which number the target knows all of a branch.
@@ -363,10 +242,11 @@ impl Transfer<'_> {
         self.read(layers, &origin_place(sort, id), |bytes, _| written_of(bytes))
     }
 
-    /// The content of one; nothing where it is gone.
+    /// The content of one; nothing where it is gone, or the target has it.
     pub fn content(&self, one: &Outgoing) -> Result<Option<Content>> {
         let alone: Layers = smallvec![one.layer];
         match one.sort {
+            _ if one.lies.is_some() => Ok(None),
             Sort::Message => {
                 let (view, mut nothing) = (self.view(&alone), Overlay::default());
                 let outbox = Outbox { view: &view, overlay: &mut nothing };
@@ -381,63 +261,42 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes everything that is missing to the target; gives how many requests were dropped since their session is gone.
+    /// Writes what is missing to the target, of events those that the merge appended; gives how many requests were dropped
+    /// since their session is gone.
     pub fn bring(
         &self,
         overlay: &mut Overlay,
         missing: &[Outgoing],
-        bringing: &Bringing<'_>,
+        desk: &Desk<'_>,
     ) -> Result<u64> {
         let mut dropped = 0;
         for one in missing {
-            if one.is_superseded {
-                self.forget_left(overlay, one)?;
-            } else if !self.comes(one, bringing.runs, Some(overlay))? {
-                self.leave(overlay, one)?;
-            } else if let Some(content) = self.content(one)? {
-                dropped += u64::from(!self.write(overlay, one, content, bringing.desk)?);
-                self.forget_left(overlay, one)?;
+            if let Some(Event { run, key, .. }) = &one.event {
+                if seq_of(&self.view(self.into), overlay, run, key)?.is_none() {
+                    continue;
+                }
+                if let Some(lies) = one.lies {
+                    let place = event_place(run.as_str(), key);
+                    self.target(overlay, |outbox| outbox.set(&place, 0, &written(lies)))?;
+                    continue;
+                }
+            }
+            if let Some(content) = self.content(one)? {
+                dropped += u64::from(!self.write(overlay, one, content, desk)?);
             }
         }
         self.learn(overlay)?;
         Ok(dropped)
     }
 
-    /// Whether a merge brings this; `merged` has the runs that it has brought. A difference asks before there is a merge.
-    pub fn comes(
-        &self,
-        one: &Outgoing,
-        runs: &MergedRuns,
-        merged: Option<&Overlay>,
-    ) -> Result<bool> {
-        let Some(run) = &one.run else { return Ok(true) };
-        let (is_brought, is_kept) =
-            (runs.brought.contains(run.as_str()), runs.kept.contains(run.as_str()));
-        Ok(match (one.link, merged) {
-            (Link::InTarget | Link::Lost, _) => false,
-            (Link::InSource, Some(merged)) => {
-                let key = one.event.as_deref().unwrap_or_default();
-                has_event(&self.view(self.into), merged, run, key)?
-            }
-            (Link::InSource, None) => is_brought,
-            (Link::RunGone, _) => !one.is_left && !is_kept,
-            (Link::None, _) if one.is_left => is_brought,
-            (Link::None, _) => !is_kept && (is_brought || !one.is_blocked),
-        })
-    }
-
-    /// Remembers a message that stays behind.
-    fn leave(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
-        let Some(run) = one.run.as_ref().filter(|_| !one.is_left) else { return Ok(()) };
-        let place = left_place(run.as_str(), one.origin);
-        self.target(overlay, |outbox| outbox.set(&place, 0, b""))
-    }
-
-    /// A message that was left behind is left no longer.
-    fn forget_left(&self, overlay: &mut Overlay, one: &Outgoing) -> Result<()> {
-        let Some(run) = one.run.as_ref().filter(|_| one.is_left) else { return Ok(()) };
-        let place = left_place(run.as_str(), one.origin);
-        self.target(overlay, |outbox| outbox.remove(&place))
+    /// Where a message lies that was written first elsewhere, if the target has or had it.
+    fn lies(&self, origin: Written) -> Result<Option<Written>> {
+        if let Some(layer) = self.into.iter().find(|layer| layer.0 == origin.0)
+            && origin.1 <= self.last(Sort::Message, *layer)?
+        {
+            return Ok(Some(origin));
+        }
+        self.read(self.into, &lies_place(origin), |bytes, _| written_of(bytes))
     }
 
     /// Writes one to the target; says whether it went anywhere.
@@ -448,23 +307,20 @@ impl Transfer<'_> {
         content: Content,
         desk: &Desk<'_>,
     ) -> Result<bool> {
-        let into_main = self.into[0].0 == MAIN_ID;
-        if let (Content::Request { session, payload }, true) = (&content, into_main) {
+        let target = self.into[0].0;
+        if let (Content::Request { session, payload }, MAIN_ID) = (&content, target) {
             return desk.deliver(overlay, session, payload);
         }
         self.target(overlay, |outbox| {
             let id = outbox.restore(&content)?;
-            match into_main {
-                // Nothing is brought from there: nobody asks.
-                true => Ok(()),
-                false => {
-                    outbox.set(&origin_place(one.sort, id), 0, &written(one.origin))?;
-                    match one.sort {
-                        Sort::Message => outbox.set(&own_place(one.origin), 0, &id.to_be_bytes()),
-                        Sort::Request => Ok(()),
-                    }
-                }
+            if target == MAIN_ID {
+                return Ok(());
             }
+            if one.event.is_some() {
+                let lies = written((target, id));
+                outbox.set(&lies_place(one.origin), 0, &lies)?;
+            }
+            outbox.set(&origin_place(one.sort, id), 0, &written(one.origin))
         })?;
         Ok(true)
     }
@@ -474,43 +330,37 @@ impl Transfer<'_> {
         if !self.index.has_runs() {
             return Ok(());
         }
-        let mut knows: Vec<(Sort, u32, u64)> = Vec::new();
-        for layer in off_main(self.from) {
-            for sort in Sort::ALL {
-                knows.push((sort, layer.0, self.last(sort, layer)?));
-            }
-        }
-        let (view, nothing) = (self.view(self.from), Overlay::default());
-        let mut walk = view.walk(&nothing, OUTBOX, b"k", None);
-        while let Some(step) = walk.next()? {
-            let (sort, branch) = split_known(step.name()).ok_or_else(super::damaged)?;
-            knows.push((sort, branch, number(step.payload()).ok_or_else(super::damaged)?));
-        }
-        let mut raised = BTreeMap::new();
-        for (sort, branch, upto) in knows {
-            let known = self.known(sort, branch)?;
-            // Its own numbers it knows by itself.
-            if branch == self.into[0].0 || upto <= known {
+        let mut knows: BTreeMap<(Sort, u32), u64> = BTreeMap::new();
+        for &layer in self.from {
+            let shared = self.into.iter().find(|(branch, _)| *branch == layer.0);
+            let shared = shared.map_or(0, |(_, upto)| *upto);
+            if shared >= layer.1 {
                 continue;
             }
-            let place = known_place(sort, branch);
-            self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
-            if sort == Sort::Message {
-                raised.insert(branch, known);
+            for sort in Sort::ALL.into_iter().filter(|_| layer.0 != MAIN_ID) {
+                let last = self.last(sort, layer)?;
+                let upto = knows.entry((sort, layer.0)).or_default();
+                *upto = last.max(*upto);
+            }
+            let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+            let view = self.view(&alone);
+            let mut walk = view.walk(&nothing, OUTBOX, b"k", None);
+            while let Some(step) = walk.next()? {
+                // What both inherit, both know.
+                if step.head.revision <= shared {
+                    continue;
+                }
+                let learnt = split_known(step.name()).ok_or_else(super::damaged)?;
+                let number = number(step.payload()).ok_or_else(super::damaged)?;
+                let upto = knows.entry(learnt).or_default();
+                *upto = number.max(*upto);
             }
         }
-        self.learn_left(overlay, &raised)
-    }
-
-    /// Messages behind the numbers that the target knew before, by branch, are left behind there if the source left them.
-    fn learn_left(&self, overlay: &mut Overlay, raised: &BTreeMap<u32, u64>) -> Result<()> {
-        if raised.is_empty() {
-            return Ok(());
-        }
-        for (run, origin) in self.left(self.from, b"x", usize::MAX)? {
-            if raised.get(&origin.0).is_some_and(|known| origin.1 > *known) {
-                let place = left_place(&run, origin);
-                self.target(overlay, |outbox| outbox.set(&place, 0, b""))?;
+        for ((sort, branch), upto) in knows {
+            // Its own numbers it knows by itself.
+            if branch != self.into[0].0 && upto > self.known(sort, branch)? {
+                let place = known_place(sort, branch);
+                self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
             }
         }
         Ok(())
@@ -547,48 +397,99 @@ impl Transfer<'_> {
     }
 }
 
-/// An event that was rewound and appended again has the message that it was appended with last.
-fn supersede(found: &mut [Outgoing]) {
-    let mut last: BTreeMap<(Option<Name>, Option<String>), u32> = BTreeMap::new();
-    for one in found.iter_mut().rev() {
-        if !matches!(one.link, Link::InSource | Link::RunGone) {
-            continue;
+/// Puts the messages of a run's events into the order of the events, which is another one than that of the messages where the
+/// run was rewound.
+fn order_by_events(found: &mut [Outgoing]) {
+    let mut of_runs: BTreeMap<Name, Vec<usize>> = BTreeMap::new();
+    for (position, one) in found.iter().enumerate() {
+        if let Some(event) = &one.event {
+            of_runs.entry(event.run.clone()).or_default().push(position);
         }
-        let event = (one.run.clone(), one.event.clone());
-        match last.get(&event) {
-            Some(layer) => {
-                one.link = Link::Lost;
-                // Elsewhere it may still be the last one.
-                one.is_superseded = *layer == one.layer.0;
-            }
-            None => drop(last.insert(event, one.layer.0)),
-        }
+    }
+    let seq = |one: &Outgoing| one.event.as_ref().map_or(0, |event| event.seq);
+    for positions in of_runs.into_values() {
+        let mut messages: Vec<Outgoing> = positions.iter().map(|at| found[*at].clone()).collect();
+        messages.sort_by_key(seq);
+        positions.into_iter().zip(messages).for_each(|(at, message)| found[at] = message);
     }
 }
 
-/// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`.
+/// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`. A message
+/// whose event the branch has no more is gone with it, unless it is on its way, on `main`.
 pub(crate) fn each(
     view: &View<'_>,
-    mut visit: impl FnMut(&Outgoing, Content) -> Result<()>,
+    mut visit: impl FnMut(Revision, Place, Content) -> Result<()>,
 ) -> Result<()> {
     let nobody: Layers = smallvec![(NOBODY, 0)];
     let View { index, now, budget, .. } = *view;
     let transfer = Transfer { index, from: view.layers, into: &nobody, now, budget };
-    let mut found = transfer.missing(usize::MAX, &BTreeSet::new())?;
-    if view.branch() == MAIN_ID {
+    let is_main = view.branch() == MAIN_ID;
+    for &layer in view.layers.iter().filter(|layer| is_main || layer.0 != MAIN_ID) {
+        let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+        let layer_view = transfer.view(&alone);
         for sort in Sort::ALL {
-            transfer.each_behind(view.layers[0], sort, |one| {
-                found.push(one);
-                true
-            })?;
-        }
-    }
-    for one in &found {
-        if let Some(content) = transfer.content(one)? {
-            visit(one, content)?;
+            let mut walk = layer_view.walk(&nothing, OUTBOX, &[sort.kind()], None);
+            while let Some(step) = walk.next()? {
+                let Some(id) = number_of(&step) else { continue };
+                let (revision, place) = (step.head.revision, place(sort.kind(), id));
+                let (origin, event, lies) = ((layer.0, id), None, None);
+                let one = Outgoing { sort, revision, layer, id, origin, event, lies };
+                let Some(mut content) = transfer.content(&one)? else { continue };
+                if let Content::Message { run: Some(run), event, .. } = &mut content
+                    && let Some(key) = event.as_deref()
+                    && !is_of_event(view, run, key, (layer.0, id))?
+                {
+                    match is_main {
+                        true => *event = None,
+                        false => continue,
+                    }
+                }
+                visit(revision, place, content)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Whether a branch has an event, and this is its message.
+fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<bool> {
+    let nothing = Overlay::default();
+    if seq_of(view, &nothing, &Name::new(run)?, key)?.is_none() {
+        return Ok(false);
+    }
+    let message = message_at(view, &nothing, &event_place(run, key))?;
+    Ok(view.branch() == MAIN_ID || message == Some(lies))
+}
+
+/// An event that is appended on a branch has no message. The one of an earlier event of its key, which was rewound, is not its.
+pub(crate) fn no_message(
+    view: &View<'_>,
+    overlay: &mut Overlay,
+    run: &str,
+    key: &str,
+) -> Result<()> {
+    if view.branch() == MAIN_ID {
+        return Ok(());
+    }
+    let place = event_place(run, key);
+    match message_at(view, overlay, &place)? {
+        None => Ok(()),
+        Some(_) => Outbox { view, overlay }.set(&place, 0, b""),
+    }
+}
+
+/// Where the message of an event lies.
+fn message_at(view: &View<'_>, overlay: &Overlay, place: &[u8]) -> Result<Option<Written>> {
+    let (key, hash) = view.key(OUTBOX, place);
+    let found = view.find(overlay, &key, hash, |_, payload| message_of(payload))?;
+    Ok(found.and_then(|(found, _)| found))
+}
+
+fn message_of(payload: &[u8]) -> Result<Option<Written>> {
+    match payload {
+        [] => Ok(None),
+        lies => written_of(lies).map(Some).ok_or_else(super::damaged),
+    }
 }
 
 /// The layers that have something to send which is not on its way.
@@ -597,11 +498,6 @@ fn off_main(layers: &Layers) -> impl Iterator<Item = (u32, Revision)> {
 }
 
 impl Outgoing {
-    /// Its place in the outbox that it lies in.
-    pub fn place(&self) -> Place {
-        place(self.sort.kind(), self.id)
-    }
-
     /// The key that a difference shows it under: its number, behind the branch where another one has it.
     pub fn key(&self, catalog: &Catalog, side: u32, content: &Content) -> String {
         let id = self.id;
@@ -709,7 +605,19 @@ impl Outbox<'_> {
         self.set_state(id, &State { due, is_dead: true, failure, event, ..State::default() })?;
         self.set(&place(b'd', id), 0, b"")?;
         self.set_counts(counts)?;
+        self.link(of, id)?;
         Ok(id)
+    }
+
+    /// Notes on a branch that a message is of an event.
+    pub(super) fn link(&mut self, of: Of<'_>, id: u64) -> Result<()> {
+        let branch = self.view.branch();
+        match of.run.zip(of.event) {
+            Some((run, key)) if branch != MAIN_ID => {
+                self.set(&event_place(run, key), 0, &written((branch, id)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Keeps a request to a client until the branch is merged; gives its number.
@@ -793,29 +701,23 @@ fn split_known(name: &[u8]) -> Option<(Sort, u32)> {
     Some((Sort::of(head[1])?, u32::from_be_bytes(branch.try_into().ok()?)))
 }
 
-fn own_place(origin: Written) -> Place {
+fn lies_place(origin: Written) -> Place {
     let mut place: Place = smallvec![b'i'];
     place.extend_from_slice(&written(origin));
     place
 }
 
-fn left_run(run: &str) -> Place {
-    let mut place: Place = smallvec![b'x'];
+fn event_prefix(run: &str) -> Place {
+    let mut place: Place = smallvec![b'e'];
     place.extend_from_slice(run.as_bytes());
     place.push(0);
     place
 }
 
-fn left_place(run: &str, origin: Written) -> Place {
-    let mut place = left_run(run);
-    place.extend_from_slice(&written(origin));
+fn event_place(run: &str, key: &str) -> Place {
+    let mut place = event_prefix(run);
+    place.extend_from_slice(key.as_bytes());
     place
-}
-
-fn split_left(name: &[u8]) -> Option<(String, Written)> {
-    let (run, origin) = name.get(1..)?.split_last_chunk::<12>()?;
-    let run = std::str::from_utf8(run.strip_suffix(&[0])?).ok()?.to_owned();
-    Some((run, written_of(origin)?))
 }
 
 /// Refuses whoever would deliver from a branch that is not served.

@@ -7,7 +7,7 @@
 //!   head { last n } --> event n + 1, its key, the head { last n + 1 }     three writes, whatever n is
 //! ```
 
-use super::super::outbox;
+use super::super::outbox::{self, transfer};
 use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
 use super::read::Log;
@@ -114,9 +114,12 @@ impl Writer<'_> {
             beside,
         };
         let run_seq = self.enter(met, head, entering)?;
-        if let Some(message) = &event.message {
+        match &event.message {
             // Its room was looked at before the event was written: they come together or not at all.
-            outbox::put_with_event(self.view, self.overlay, message, run.as_str(), &key)?;
+            Some(message) => {
+                outbox::put_with_event(self.view, self.overlay, message, run.as_str(), &key)?;
+            }
+            None => transfer::no_message(self.view, self.overlay, run.as_str(), &key)?,
         }
         Ok(Appended {
             run_seq,
@@ -262,7 +265,9 @@ impl Writer<'_> {
         let beside = 0;
         let entering =
             Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
-        self.enter(met, head, entering).map(drop)
+        self.enter(met, head, entering)?;
+        // If it has one, the merge brings it.
+        transfer::no_message(self.view, self.overlay, run.as_str(), &event.idempotency_key)
     }
 
     /// Writes the head of a new run and what it is made with.

@@ -21,30 +21,14 @@ use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::spaces::EVENT_KEYS;
 use crate::view::View;
-use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
+use mainstay_model::{
+    CanonicalEvent, Code, Error, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce,
+};
 
 /// How many events are read before they are written.
 const PAGE_EVENTS: u64 = 256;
 /// How many bytes of them, about.
 const PAGE_BYTES: usize = 8 << 20;
-
-/// The outcome of a merge for one run.
-pub(crate) enum Merged {
-    Brought,
-    /// The target's stays as it is.
-    Left,
-    Conflict,
-}
-
-impl Merged {
-    /// The outcome for a run that cannot be brought.
-    fn refused(strategy: MergeStrategy) -> Merged {
-        match strategy {
-            MergeStrategy::Ours => Merged::Left,
-            _ => Merged::Conflict,
-        }
-    }
-}
 
 /// Whether two sides of a run mean the same: the same events, or that it was deleted.
 pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
@@ -61,7 +45,8 @@ fn is_deleted(side: &Side) -> bool {
     side.payload.is_none() && side.counter > 0
 }
 
-/// Brings a run that the source changed into the target, if it can.
+/// Brings a run that the source changed into the target, or leaves the target's as it is with `ours`; says `false` where it
+/// can do neither: that is a conflict.
 pub(crate) fn merge(
     context: &Context<'_>,
     overlay: &mut Overlay,
@@ -69,9 +54,10 @@ pub(crate) fn merge(
     base: Point,
     triple: &Triple,
     strategy: MergeStrategy,
-) -> Result<Merged> {
+) -> Result<bool> {
+    let is_left = strategy == MergeStrategy::Ours;
     if triple.b_changed() && strategy != MergeStrategy::Theirs {
-        return Ok(Merged::refused(strategy));
+        return Ok(is_left);
     }
     let run = Name::new(&String::from_utf8_lossy(&triple.name))?;
     let layers = |branch| context.catalog.layers(branch, NEWEST);
@@ -79,11 +65,14 @@ pub(crate) fn merge(
     let (from, into) = (view(context, &from), view(context, &into));
     let head = |side: &Side| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
+        if hidden::find(&from, &Overlay::default(), &run)?.is_some() {
+            return if is_left { Ok(true) } else { Err(unfinished(&run)) };
+        }
         super::delete::bury(&into, overlay, &run, context.revision)?;
-        return Ok(Merged::Brought);
+        return Ok(true);
     };
     if is_deleted(&triple.b) {
-        return Ok(Merged::refused(strategy));
+        return Ok(is_left);
     }
     let before = context.catalog.layers(base.0, base.1);
     let before = view(context, &before);
@@ -96,10 +85,10 @@ pub(crate) fn merge(
     if let Some(b) = head(&triple.b)?.filter(is_judged)
         && !travel.can_follow(&a, &b, common)?
     {
-        return Ok(Merged::refused(strategy));
+        return Ok(is_left);
     }
     travel.go(overlay, &a, common, triple.b.payload.is_some())?;
-    Ok(Merged::Brought)
+    Ok(true)
 }
 
 fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
@@ -212,4 +201,13 @@ impl Travel<'_> {
         })?;
         Ok(events)
     }
+}
+
+#[cold]
+fn unfinished(run: &Name) -> Error {
+    let message = format!(
+        "run `{run}` is being restored or rewound on the source: merge when that is done, or, if it was broken off, with ours, \
+         which leaves the target's run as it is"
+    );
+    Error::new(Code::MergeConflict, message).with_keys(vec![run.to_string()])
 }

@@ -32,9 +32,7 @@ pub(crate) use head::{last_seq, shown_seq};
 pub(crate) use left::check_left;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
-pub(crate) use read::{
-    each_event, fetch_within, has_event, last_seq_of, made_of, revision_of, seq_of,
-};
+pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_of, seq_of};
 
 /// Runs a command on runs, in the transaction that gets this revision.
 pub(crate) fn run(

@@ -254,11 +254,6 @@ pub(crate) fn last_seq_of(view: &View<'_>, overlay: &Overlay, run: &Name) -> Res
     Ok(head::find(view, overlay, run)?.map(|(head, _)| head.last_seq))
 }
 
-/// Whether a run that lives has an event of this idempotency key.
-pub(crate) fn has_event(view: &View<'_>, overlay: &Overlay, run: &Name, key: &str) -> Result<bool> {
-    Ok(seq_of(view, overlay, run, key)?.is_some())
-}
-
 /// The event that has an idempotency key.
 pub(crate) fn seq_of(
     view: &View<'_>,

@@ -15,7 +15,7 @@ use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
 use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
 use crate::resp::table::{self, Group, Run, Spec};
-use crate::security::{Entry, Outcome, Wanted, recorded, recorded_question};
+use crate::security::{Entry, Outcome, TransactionAudit, Wanted, recorded_question};
 use mainstay::wire::{
     self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
 };
@@ -187,9 +187,13 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         Ok(transaction) => transaction,
         Err(error) => return refused(error),
     };
-    let entries = entries(call.session, &transaction);
+    let (shared, session) = (call.shared().clone(), &call.session);
+    let entries = session.user.as_deref().map(|user| {
+        TransactionAudit::new(shared.security.audit(), user, &session.peer, &transaction)
+    });
+    let entries = entries.unwrap_or_default();
     if let Err(reply) = permit(call, &Wanted::Execute(&transaction)) {
-        record(call.shared(), &entries, Outcome::Denied);
+        entries.record_denied(shared.security.audit());
         return Handled::Reply(reply);
     }
     if let Some(user) = &call.session.user {
@@ -205,23 +209,13 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
     match (takes_a_while || !entries.is_empty(), pending) {
         (_, Pending::Full) => Handled::NotYet,
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
-        (true, Pending::Nothing) => {
-            let shared = call.shared().clone();
-            Handled::Slow(Box::new(move || {
-                let receipt = shared.db.execute(transaction);
-                let outcome = if receipt.is_ok() { Outcome::Done } else { Outcome::Failed };
-                record(&shared, &entries, outcome);
-                Receipts::Executed.reply(receipt)
-            }))
-        }
+        (true, Pending::Nothing) => Handled::Slow(Box::new(move || {
+            let receipt = shared.db.execute(transaction);
+            entries.record(shared.security.audit(), receipt.as_ref().ok());
+            Receipts::Executed.reply(receipt)
+        })),
         (true, _) => Handled::NotYet,
     }
-}
-
-/// What is to be recorded of a transaction.
-fn entries(session: &Session, transaction: &Transaction) -> Vec<Entry> {
-    let Some(user) = &session.user else { return Vec::new() };
-    recorded(session.shared.security.audit(), user, &session.peer, transaction)
 }
 
 fn record(shared: &Shared, entries: &[Entry], outcome: Outcome) {
