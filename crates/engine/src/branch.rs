@@ -2,7 +2,7 @@
 
 use crate::apply::keyed::space::Declaration;
 use crate::apply::keyed::{places, told};
-use crate::apply::outbox::transfer::{Content, Transfer};
+use crate::apply::outbox::transfer::{Content, Transfer, in_order};
 use crate::apply::runs;
 use crate::cells::{Cells, unexpected};
 use crate::compare::{Comparison, Item, Triple};
@@ -456,8 +456,11 @@ fn outgoing(
     let (mut differences, side) = (Vec::new(), transfer.from[0].0);
     let differs = |one: &&Difference| one.kind == kind || one.kind == DifferenceKind::Both;
     let of_runs = found.iter().filter(|one| one.contract == Contract::Runs).filter(differs);
-    let changed = of_runs.map(|one| one.key.clone()).collect();
-    for one in transfer.missing(usize::MAX, &changed)? {
+    let mut missing = transfer.by_number(usize::MAX)?;
+    for run in of_runs {
+        missing.append(&mut transfer.of_run(&Name::new(&run.key)?)?);
+    }
+    for one in in_order(missing) {
         let Some(content) = transfer.content(&one)? else { continue };
         let key = one.key(&core.state.catalog.read(), side, &content);
         let contract = match content {

@@ -19,8 +19,8 @@ pub struct Outbox {
     letters: BTreeMap<u64, Letter>,
     /// Those that other branches than `main` had when this one was forked from them.
     inherited: Vec<Letter>,
-    /// The messages that it has, had or learnt of, by where they were written first, and since when.
-    known: BTreeMap<Written, Known>,
+    /// Up to which number it knows the messages of branches that have no event: its own, and what merges taught it.
+    known: BTreeMap<u32, Vec<Known>>,
     /// When each message was last touched.
     touched: BTreeMap<u64, Revision>,
 }
@@ -28,12 +28,13 @@ pub struct Outbox {
 /// A branch, and the number of a message there.
 type Written = (u32, u64);
 
-/// How a branch knows a message.
+/// A number up to which the messages of a branch are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Known {
+    upto: u64,
     since: Revision,
-    /// Whether it was appended with an event: then other branches do not learn of it.
-    is_of_event: bool,
+    /// The branch that learnt it.
+    by: u32,
 }
 
 /// A message and how it stands.
@@ -69,7 +70,7 @@ impl Outbox {
     /// The outbox of a branch that is forked from this one at a revision.
     pub(super) fn forked(&self, at: Revision) -> Outbox {
         let mut known = self.known.clone();
-        known.retain(|_, known| known.since <= at);
+        known.values_mut().for_each(|known| known.retain(|known| known.since <= at));
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
         let inherited = self.inherited.iter().chain(own).filter(|letter| letter.revision <= at);
         Outbox { inherited: inherited.cloned().collect(), known, ..Outbox::default() }
@@ -79,20 +80,25 @@ impl Outbox {
     /// brings, and all others that the target does not know.
     pub(super) fn missing_in(&self, other: &Outbox, runs: &Runs<'_>) -> Vec<Letter> {
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
-        let is_missing = |letter: &&Letter| {
-            let comes = match (&letter.message.run, &letter.event) {
-                (Some(run), Some(key)) => {
-                    let travels = (runs.source)(run, key) && !(runs.target)(run, key);
-                    travels && runs.brought.contains(run)
-                }
-                _ => true,
-            };
-            comes && !other.known.contains_key(&letter.origin)
+        let is_missing = |letter: &&Letter| match (&letter.message.run, &letter.event) {
+            (Some(run), Some(key)) => {
+                let travels = (runs.source)(run, key) && !(runs.target)(run, key);
+                travels && runs.brought.contains(run)
+            }
+            _ => letter.origin.1 > other.knows(letter.origin.0),
         };
         let missing = self.inherited.iter().chain(own).filter(is_missing);
         let mut missing: Vec<Letter> = missing.cloned().collect();
         missing.sort_by_key(|letter| (letter.revision, letter.message.id));
+        let mut seen = BTreeSet::new();
+        missing.retain(|letter| seen.insert(letter.origin));
         missing
+    }
+
+    /// Up to which number it knows the messages of a branch.
+    fn knows(&self, branch: u32) -> u64 {
+        let known = self.known.get(&branch).into_iter().flatten();
+        known.map(|known| known.upto).max().unwrap_or(0)
     }
 
     /// Takes the messages that it lacks from another outbox, in a merge.
@@ -101,8 +107,13 @@ impl Outbox {
         for letter in other.missing_in(&before, runs) {
             self.put(letter, writer);
         }
-        for (origin, known) in other.known.iter().filter(|(_, known)| !known.is_of_event) {
-            self.known.entry(*origin).or_insert(Known { since: writer.revision, ..*known });
+        for (branch, known) in &other.known {
+            // What `main` learnt it keeps to itself.
+            let learnt = known.iter().filter(|known| known.by != MAIN_ID).map(|known| known.upto);
+            if let Some(upto) = learnt.max().filter(|upto| *upto > self.knows(*branch)) {
+                let Writer { home: by, revision: since, .. } = writer;
+                self.known.entry(*branch).or_default().push(Known { upto, since, by });
+            }
         }
         self.touch(&before, writer.revision);
     }
@@ -121,7 +132,8 @@ impl Outbox {
         let message = Message { id, subject, payload, run, tries: 0, written, failure: None };
         let Writer { home: lies_on, revision, .. } = writer;
         let (due, is_dead, token) = (written, false, 0);
-        self.known.insert(origin, Known { since: revision, is_of_event: event.is_some() });
+        let known = Known { upto: id, since: revision, by: lies_on };
+        self.known.entry(lies_on).or_default().push(known);
         let letter =
             Letter { message, lies_on, origin, revision, due, is_dead, holds_up, token, event };
         self.letters.insert(id, letter);
@@ -216,11 +228,8 @@ impl Run<'_> {
     pub(super) fn put_with_event(&mut self, command: &OutboxCommand, key: String) -> Result<()> {
         self.outbox(command)?;
         let outbox = &mut self.state.outbox;
-        if let Some(letter) = outbox.letters.get_mut(&outbox.last_id) {
-            letter.event = Some(key);
-            let known = outbox.known.get_mut(&letter.origin);
-            known.into_iter().for_each(|known| known.is_of_event = true);
-        }
+        let letter = outbox.letters.get_mut(&outbox.last_id);
+        letter.into_iter().for_each(|letter| letter.event = Some(key.clone()));
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use crate::apply::branches::Context;
 use crate::apply::keyed::merge::KeyedMerge;
 use crate::apply::outbox::transfer::Transfer;
-use crate::apply::runs;
+use crate::apply::runs::{self, merge::Merged};
 use crate::catalog::MergeRecord;
 use crate::compare::{Comparison, Item, Triple};
 use crate::entry::{DELETED, LAPSED};
@@ -55,11 +55,10 @@ fn try_merge(
     let Context { index, now, budget, .. } = *context;
     let transfer = Transfer { index, from: from_layers, into: into_layers, now, budget };
     check_size(names.len())?;
-    let changed = names.iter().filter(|(space, _)| *space == RUNS);
-    let changed = changed.map(|(_, run)| String::from_utf8_lossy(run).into_owned()).collect();
-    let missing = transfer.missing(TRANSACTION_LIMIT_COMMANDS - names.len(), &changed)?;
-    check_size(names.len() + missing.len())?;
-    let mut conflicts = Vec::new();
+    let count = names.len();
+    let mut missing = transfer.by_number(TRANSACTION_LIMIT_COMMANDS - count)?;
+    check_size(count + missing.len())?;
+    let (mut conflicts, mut is_unfinished) = (Vec::new(), false);
     let mut states = KeyedMerge::new(context, &comparison, target, strategy);
     for name in names {
         if matches!(name.0, SPACES | KEYED) {
@@ -74,8 +73,18 @@ fn try_merge(
             let branches = (source, target);
             let run = String::from_utf8_lossy(&triple.name).into_owned();
             let base = comparison.base;
-            if !runs::merge::merge(context, overlay, branches, base, &triple, strategy)? {
-                conflicts.push(run);
+            match runs::merge::merge(context, overlay, branches, base, &triple, strategy)? {
+                Merged::Done(events) => {
+                    for event in events {
+                        missing.extend(transfer.of_event(event)?);
+                    }
+                    check_size(count + missing.len())?;
+                }
+                Merged::Conflict => conflicts.push(run),
+                Merged::Unfinished => {
+                    conflicts.push(run);
+                    is_unfinished = true;
+                }
             }
             continue;
         }
@@ -92,6 +101,11 @@ fn try_merge(
     conflicts.extend(states.finish(overlay)?);
     if !conflicts.is_empty() {
         let message = match strategy {
+            _ if is_unfinished => format!(
+                "{} keys of `{from}` cannot be merged into `{into}`, among them a run that is being restored or rewound: merge when \
+                 that is done, or, if it was broken off, with ours, which leaves the run as it is",
+                conflicts.len()
+            ),
             MergeStrategy::Strict => format!(
                 "`{from}` and `{into}` both changed {} keys: merge with theirs or ours",
                 conflicts.len()
@@ -104,7 +118,7 @@ fn try_merge(
         };
         return Err(Error::new(Code::MergeConflict, message).with_keys(conflicts));
     }
-    context.dropped.add(transfer.bring(overlay, &missing, context.desk)?);
+    context.dropped.add(transfer.bring(overlay, missing, context.desk)?);
     record(context, overlay, source, target)?;
     Ok(Answer::Revision(context.revision))
 }

@@ -39,6 +39,9 @@ pub(crate) use check::check;
 
 pub(crate) type Place = SmallVec<[u8; 32]>;
 
+/// What the message of an event takes at most beside its own bytes: the state of the run's message before it is written again.
+pub(crate) const MESSAGE_BESIDE_BYTES: usize = FAILURE_LIMIT_BYTES + (4 << 10);
+
 /// A claim ends when it has taken so much.
 const CLAIM_LIMIT_BYTES: usize = 32 << 20;
 
@@ -238,7 +241,8 @@ impl Outbox<'_> {
         put_text(subject, &mut letter);
         put_text(of.run.unwrap_or_default(), &mut letter);
         letter.extend_from_slice(payload);
-        self.overlay.check_room(letter.len() + of.event.map_or(0, str::len) + 512)?;
+        let beside = of.event.map_or(0, |key| 2 * key.len() + MESSAGE_BESIDE_BYTES);
+        self.overlay.check_room(letter.len() + beside + 512)?;
         self.set(&place(b'm', id), 0, &letter)
     }
 
@@ -342,6 +346,7 @@ impl Outbox<'_> {
                 false => counts.pending = counts.pending.saturating_sub(1),
             }
             self.leave(id, &state)?;
+            self.unlink(id, state.event.as_deref())?;
             self.remove(&place(b's', id))?;
             self.remove(&place(b'm', id))?;
             gone += 1;

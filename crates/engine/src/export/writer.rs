@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 use crate::sorter::Sorter;
 use crate::spaces::{CELLS, EVENTS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
 use crate::spare::Sparing;
-use mainstay_model::{At, Name, Result, Revision};
+use mainstay_model::{At, Code, Error, Name, Result, Revision};
 use std::collections::VecDeque;
 use std::path::Path;
 
@@ -85,6 +85,10 @@ fn each_event(
         if step.head.is_deleted() {
             // A name that is taken while its run is restored was no run's.
             if step.head.flags & QUIET == 0 {
+                let run = Name::new(&String::from_utf8_lossy(step.name()))?;
+                if runs::is_being_rewound(&view, &run, step.head.revision)? {
+                    return Err(rewound(&run));
+                }
                 let mut entry = Vec::new();
                 step.head.write(b"", &mut entry);
                 visit(RUNS, step.name(), &entry)?;
@@ -169,4 +173,12 @@ impl ExportFile {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn rewound(run: &Name) -> Error {
+    let message = format!(
+        "run `{run}` is being rewound: export the branch when that is done; if it was broken off, delete the branch"
+    );
+    Error::new(Code::Conflict, message)
 }

@@ -175,6 +175,8 @@ struct Loop {
     deadlines: Deadlines,
     /// Connections with something to do. Users take turns, however many connections each has.
     ready: FairQueue<usize, (usize, u64)>,
+    /// The connections that this turn served.
+    served: Vec<usize>,
     batch: Vec<Transaction>,
     /// The connections that wait for the batch, and since when it is gathered.
     owed: BatchWaiters,
@@ -221,6 +223,7 @@ impl Loop {
             connections: Slab::new(),
             deadlines: Deadlines::default(),
             ready: FairQueue::default(),
+            served: Vec::new(),
             batch: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             workers,
@@ -526,9 +529,26 @@ impl Loop {
             }
         }
         self.tally.known_took(self.seen_us.saturating_sub(self.began_us));
-        if !self.batch.is_empty() && self.under_way.is_none() {
-            self.execute();
+        self.end_turn();
+    }
+
+    /// Sends what was answered, before the batch is waited for. All at once: a client that is woken by each reply would take the
+    /// processor in between.
+    fn end_turn(&mut self) {
+        let mut served = std::mem::take(&mut self.served);
+        served.retain(|&place| {
+            let owes = self.connections.get(place).is_some_and(Connection::owes);
+            if !owes {
+                self.finish(place);
+            }
+            owes
+        });
+        let is_paid = !self.batch.is_empty() && self.under_way.is_none() && self.execute();
+        if !is_paid {
+            served.iter().for_each(|&place| self.finish(place));
         }
+        served.clear();
+        self.served = served;
     }
 
     /// Takes the requests of one connection, for about so long.
@@ -564,26 +584,26 @@ impl Loop {
         if let Some(wish) = wish {
             self.grant(place, wish);
         }
-        // Replies wait neither for the requests of others nor for the sync.
-        self.finish(place);
+        self.served.push(place);
     }
 
-    /// Does the batch. Those who waited for it go on in the next turn: one that waits again and again
-    /// holds up nobody else.
-    fn execute(&mut self) {
+    /// Does the batch, or has it done where others could ask meanwhile; says whether it is done, and who waited for it is
+    /// paid. They go on in the next turn: one that waits again and again holds up nobody else.
+    fn execute(&mut self) -> bool {
         let (mut batch, owed) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.owed));
         self.tally.batch(batch.len());
         if self.others_may_read(&batch, &owed) {
             match self.executor.take(batch) {
                 Ok(()) => {
                     self.under_way = Some(owed);
-                    return;
+                    return false;
                 }
                 Err(back) => batch = back,
             }
         }
         let receipts = spans::batch(batch.len()).in_scope(|| self.shared.db.execute_all(batch));
         self.pay(owed, receipts);
+        true
     }
 
     /// Whether somebody could ask for something while the batch waits for the disk or for other writers.

@@ -167,7 +167,6 @@ fn each_command_of_a_transaction_is_recorded_as_it_ended() {
         "default auth  done",
         "default flushdb  failed",
         "default flushdb  failed",
-        "default auth  done",
         "default sweep  done",
         "default sweep  failed",
         "default sweep  done",

@@ -19,7 +19,8 @@
 //! how much a branch knows of another, everything up to it and nothing after it. A fork knows by its layers everything that it
 //! inherits.
 //!
-//! Messages on `main` are on their way already, and are brought nowhere. So `main` has no `e`, `i` and `o`.
+//! Messages on `main` are on their way already, and are brought nowhere. So `main` has no `e`, `i` and `o`: an event is appended
+//! there once, and where its run was deleted and restored without it, it is new again, as it is when it is told again.
 
 use super::{Counts, Letter, Of, Outbox, State, place, take_state};
 use crate::apply::runs::seq_of;
@@ -85,12 +86,23 @@ pub(crate) struct Outgoing {
     lies: Option<Written>,
 }
 
+/// An event that has a message.
 #[derive(Clone, Debug)]
-struct Event {
+pub(crate) struct Event {
     run: Name,
     key: String,
     /// Its sequence in the source.
     seq: u64,
+    /// Where its message lies.
+    lies: Written,
+}
+
+impl Event {
+    /// An event of a branch, if it has a message there that is not on its way.
+    pub fn of(view: &View<'_>, run: &Name, key: &str, seq: u64) -> Result<Option<Event>> {
+        let lies = message_at(view, &Overlay::default(), &event_place(run.as_str(), key))?;
+        Ok(lies.map(|lies| Event { run: run.clone(), key: key.to_owned(), seq, lies }))
+    }
 }
 
 /// The content of a message or a request.
@@ -118,61 +130,50 @@ pub(crate) struct Transfer<'t> {
 }
 
 impl Transfer<'_> {
-    /// Everything that the target lacks, in the order in which it was written: messages of events, if their runs are among those
-    /// that the source changed, and everything else. Where that is more than `limit`, some more than that.
-    pub fn missing(&self, limit: usize, changed_runs: &BTreeSet<String>) -> Result<Vec<Outgoing>> {
+    /// Everything that goes by number and that the target lacks. Where that is more than `limit`, some more than that.
+    pub fn by_number(&self, limit: usize) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
             // Nothing is looked for where no outbox ever was.
             return Ok(found);
         }
-        let mut visit = |one| {
-            found.push(one);
-            found.len() <= limit
-        };
-        for run in changed_runs {
-            self.each_of_events(&Name::new(run)?, &mut visit)?;
-        }
         for layer in off_main(self.from) {
             for sort in Sort::ALL {
-                self.each_behind(layer, sort, &mut visit)?;
+                self.each_behind(layer, sort, |one| {
+                    found.push(one);
+                    found.len() <= limit
+                })?;
             }
         }
-        if found.len() > limit {
-            return Ok(found);
-        }
-        found.sort_by_key(|one| (one.revision, one.sort, one.id));
-        let mut seen = BTreeSet::new();
-        found.retain(|one| seen.insert((one.sort, one.origin)));
-        order_by_events(&mut found);
         Ok(found)
     }
 
-    /// Visits the messages of the events of a run that the target lacks, until `visit` says that it is enough.
-    fn each_of_events(&self, run: &Name, visit: &mut impl FnMut(Outgoing) -> bool) -> Result<()> {
-        let (from, into) = (self.view(self.from), self.view(self.into));
+    /// The messages of the events of a run that the target lacks, for a difference.
+    pub fn of_run(&self, run: &Name) -> Result<Vec<Outgoing>> {
+        let notes: Layers = off_main(self.from).collect();
+        let mut found = Vec::new();
+        if notes.is_empty() {
+            return Ok(found);
+        }
+        let (from, into, notes) = (self.view(self.from), self.view(self.into), self.view(&notes));
         let (nothing, prefix) = (Overlay::default(), event_prefix(run.as_str()));
-        let mut walk = from.walk(&nothing, OUTBOX, &prefix, None);
+        let mut walk = notes.walk(&nothing, OUTBOX, &prefix, None);
         while let Some(step) = walk.next()? {
             let Some(lies) = message_of(step.payload())? else { continue };
             let key = step.name().get(prefix.len()..).and_then(|key| std::str::from_utf8(key).ok());
-            let key = key.ok_or_else(super::damaged)?;
-            if seq_of(&into, &nothing, run, key)?.is_some() {
-                continue;
-            }
-            let Some(seq) = seq_of(&from, &nothing, run, key)? else { continue };
-            let event = Event { run: run.clone(), key: key.to_owned(), seq };
-            if let Some(one) = self.of_event(lies, event)?
-                && !visit(one)
+            let key = key.ok_or_else(super::damaged)?.to_owned();
+            if seq_of(&into, &nothing, run, &key)?.is_none()
+                && let Some(seq) = seq_of(&from, &nothing, run, &key)?
             {
-                return Ok(());
+                found.extend(self.of_event(Event { run: run.clone(), key, seq, lies })?);
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     /// The message of an event, unless it is gone.
-    fn of_event(&self, (branch, id): Written, event: Event) -> Result<Option<Outgoing>> {
+    pub fn of_event(&self, event: Event) -> Result<Option<Outgoing>> {
+        let (branch, id) = event.lies;
         let Some(layer) = self.from.iter().copied().find(|layer| layer.0 == branch) else {
             return Err(super::damaged());
         };
@@ -189,7 +190,7 @@ impl Transfer<'_> {
         &self,
         layer: (u32, Revision),
         sort: Sort,
-        visit: &mut impl FnMut(Outgoing) -> bool,
+        mut visit: impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
         let after = place(sort.kind(), self.known(sort, layer.0)?);
         let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
@@ -261,27 +262,19 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes what is missing to the target, of events those that the merge appended; gives how many requests were dropped
-    /// since their session is gone.
+    /// Writes to the target what it lacks; gives how many requests were dropped since their session is gone.
     pub fn bring(
         &self,
         overlay: &mut Overlay,
-        missing: &[Outgoing],
+        missing: Vec<Outgoing>,
         desk: &Desk<'_>,
     ) -> Result<u64> {
         let mut dropped = 0;
-        for one in missing {
-            if let Some(Event { run, key, .. }) = &one.event {
-                if seq_of(&self.view(self.into), overlay, run, key)?.is_none() {
-                    continue;
-                }
-                if let Some(lies) = one.lies {
-                    let place = event_place(run.as_str(), key);
-                    self.target(overlay, |outbox| outbox.set(&place, 0, &written(lies)))?;
-                    continue;
-                }
-            }
-            if let Some(content) = self.content(one)? {
+        for one in &in_order(missing) {
+            if let (Some(event), Some(lies)) = (&one.event, one.lies) {
+                let place = event_place(event.run.as_str(), &event.key);
+                self.target(overlay, |outbox| outbox.set(&place, 0, &written(lies)))?;
+            } else if let Some(content) = self.content(one)? {
                 dropped += u64::from(!self.write(overlay, one, content, desk)?);
             }
         }
@@ -331,29 +324,25 @@ impl Transfer<'_> {
             return Ok(());
         }
         let mut knows: BTreeMap<(Sort, u32), u64> = BTreeMap::new();
-        for &layer in self.from {
-            let shared = self.into.iter().find(|(branch, _)| *branch == layer.0);
-            let shared = shared.map_or(0, |(_, upto)| *upto);
-            if shared >= layer.1 {
+        let mut learn = |learnt, number: u64| {
+            let upto = knows.entry(learnt).or_default();
+            *upto = number.max(*upto);
+        };
+        // What `main` knows need not be learnt: whatever comes to others once more does not come to `main` again. So no
+        // merge walks over what all branches left there.
+        for layer in off_main(self.from) {
+            if self.into.iter().any(|(branch, upto)| *branch == layer.0 && *upto >= layer.1) {
                 continue;
             }
-            for sort in Sort::ALL.into_iter().filter(|_| layer.0 != MAIN_ID) {
-                let last = self.last(sort, layer)?;
-                let upto = knows.entry((sort, layer.0)).or_default();
-                *upto = last.max(*upto);
+            for sort in Sort::ALL {
+                learn((sort, layer.0), self.last(sort, layer)?);
             }
             let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
             let view = self.view(&alone);
             let mut walk = view.walk(&nothing, OUTBOX, b"k", None);
             while let Some(step) = walk.next()? {
-                // What both inherit, both know.
-                if step.head.revision <= shared {
-                    continue;
-                }
                 let learnt = split_known(step.name()).ok_or_else(super::damaged)?;
-                let number = number(step.payload()).ok_or_else(super::damaged)?;
-                let upto = knows.entry(learnt).or_default();
-                *upto = number.max(*upto);
+                learn(learnt, number(step.payload()).ok_or_else(super::damaged)?);
             }
         }
         for ((sort, branch), upto) in knows {
@@ -397,9 +386,12 @@ impl Transfer<'_> {
     }
 }
 
-/// Puts the messages of a run's events into the order of the events, which is another one than that of the messages where the
-/// run was rewound.
-fn order_by_events(found: &mut [Outgoing]) {
+/// Everything in the order in which it was written, each once; the messages of a run's events in the order of those, which is
+/// another one where the run was rewound.
+pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
+    found.sort_by_key(|one| (one.revision, one.sort, one.id));
+    let mut seen = BTreeSet::new();
+    found.retain(|one| seen.insert((one.sort, one.origin)));
     let mut of_runs: BTreeMap<Name, Vec<usize>> = BTreeMap::new();
     for (position, one) in found.iter().enumerate() {
         if let Some(event) = &one.event {
@@ -412,6 +404,7 @@ fn order_by_events(found: &mut [Outgoing]) {
         messages.sort_by_key(seq);
         positions.into_iter().zip(messages).for_each(|(at, message)| found[at] = message);
     }
+    found
 }
 
 /// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`. A message
@@ -618,6 +611,22 @@ impl Outbox<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Forgets on a branch what a message that goes was noted with.
+    pub(super) fn unlink(&mut self, id: u64, event: Option<&str>) -> Result<()> {
+        let branch = self.view.branch();
+        if branch == MAIN_ID {
+            return Ok(());
+        }
+        let run = self.letter(id)?.and_then(|letter| letter.run);
+        if let Some((run, key)) = run.zip(event) {
+            let place = event_place(&run, key);
+            if message_at(self.view, self.overlay, &place)? == Some((branch, id)) {
+                self.set(&place, 0, b"")?;
+            }
+        }
+        self.remove(&origin_place(Sort::Message, id))
     }
 
     /// Keeps a request to a client until the branch is merged; gives its number.

@@ -249,13 +249,13 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// Appends what another branch has appended, if its key is not here.
-    pub fn take_over(&mut self, run: &Name, event: &CanonicalEvent) -> Result<()> {
+    /// Appends what another branch has appended, if its key is not here; says whether it was not.
+    pub fn take_over(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
         let met = head::meet(self.view, self.overlay, run)?;
         let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
         let place = self.place(run, &head, &event.idempotency_key);
         if self.first(run, &head, &place)?.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         let now = Instant::of_us(self.view.now);
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
@@ -267,7 +267,8 @@ impl Writer<'_> {
             Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering)?;
         // If it has one, the merge brings it.
-        transfer::no_message(self.view, self.overlay, run.as_str(), &event.idempotency_key)
+        transfer::no_message(self.view, self.overlay, run.as_str(), &event.idempotency_key)?;
+        Ok(true)
     }
 
     /// Writes the head of a new run and what it is made with.
@@ -400,7 +401,8 @@ fn check_event(run: &str, bytes: usize) -> Result<()> {
 /// The room that the message of an event takes at most.
 fn message_bytes(event: &NewEvent) -> usize {
     let Some(message) = &event.message else { return 0 };
-    let names = 4 * event.run_id.len() + event.idempotency_key.as_ref().map_or(0, String::len);
+    let key = event.idempotency_key.as_ref().map_or(BESIDE_BYTES, String::len);
+    let names = 4 * event.run_id.len() + 2 * key + outbox::MESSAGE_BESIDE_BYTES;
     message.subject.len() + message.payload.len() + names + BESIDE_BYTES
 }
 

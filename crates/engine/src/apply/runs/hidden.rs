@@ -114,6 +114,12 @@ pub(super) fn find(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Opt
     Ok(meet(view, overlay, run)?.head)
 }
 
+/// Whether the transaction that deleted a run began to restore it: it is being rewound.
+pub(crate) fn is_being_rewound(view: &View<'_>, run: &Name, deleted: Revision) -> Result<bool> {
+    let hidden = find(view, &Overlay::default(), run)?;
+    Ok(hidden.is_some_and(|head| head.generation == deleted))
+}
+
 /// The life of a run that nobody sees yet.
 fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
     let place = places::hidden(run.as_str());

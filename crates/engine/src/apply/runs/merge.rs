@@ -15,20 +15,38 @@ use super::head::{self, RunHead};
 use super::read::{self, Log};
 use super::{hidden, places};
 use crate::apply::branches::Context;
+use crate::apply::outbox::transfer::Event;
 use crate::catalog::Layers;
 use crate::compare::{Point, Side, Triple};
 use crate::index::NEWEST;
 use crate::overlay::Overlay;
 use crate::spaces::EVENT_KEYS;
 use crate::view::View;
-use mainstay_model::{
-    CanonicalEvent, Code, Error, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce,
-};
+use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
 
 /// How many events are read before they are written.
 const PAGE_EVENTS: u64 = 256;
 /// How many bytes of them, about.
 const PAGE_BYTES: usize = 8 << 20;
+
+/// The outcome of a merge for one run.
+pub(crate) enum Merged {
+    /// The target has it, or it stays as it is with `ours`. Of the events that were appended there, those that have messages.
+    Done(Vec<Event>),
+    Conflict,
+    /// It is being restored or rewound on the source.
+    Unfinished,
+}
+
+impl Merged {
+    /// The outcome for a run that cannot be brought.
+    fn refused(strategy: MergeStrategy) -> Merged {
+        match strategy {
+            MergeStrategy::Ours => Merged::Done(Vec::new()),
+            _ => Merged::Conflict,
+        }
+    }
+}
 
 /// Whether two sides of a run mean the same: the same events, or that it was deleted.
 pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
@@ -45,8 +63,7 @@ fn is_deleted(side: &Side) -> bool {
     side.payload.is_none() && side.counter > 0
 }
 
-/// Brings a run that the source changed into the target, or leaves the target's as it is with `ours`; says `false` where it
-/// can do neither: that is a conflict.
+/// Brings a run that the source changed into the target, or leaves the target's as it is with `ours`.
 pub(crate) fn merge(
     context: &Context<'_>,
     overlay: &mut Overlay,
@@ -54,10 +71,9 @@ pub(crate) fn merge(
     base: Point,
     triple: &Triple,
     strategy: MergeStrategy,
-) -> Result<bool> {
-    let is_left = strategy == MergeStrategy::Ours;
+) -> Result<Merged> {
     if triple.b_changed() && strategy != MergeStrategy::Theirs {
-        return Ok(is_left);
+        return Ok(Merged::refused(strategy));
     }
     let run = Name::new(&String::from_utf8_lossy(&triple.name))?;
     let layers = |branch| context.catalog.layers(branch, NEWEST);
@@ -66,13 +82,16 @@ pub(crate) fn merge(
     let head = |side: &Side| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
         if hidden::find(&from, &Overlay::default(), &run)?.is_some() {
-            return if is_left { Ok(true) } else { Err(unfinished(&run)) };
+            return Ok(match strategy {
+                MergeStrategy::Ours => Merged::refused(strategy),
+                _ => Merged::Unfinished,
+            });
         }
         super::delete::bury(&into, overlay, &run, context.revision)?;
-        return Ok(true);
+        return Ok(Merged::Done(Vec::new()));
     };
     if is_deleted(&triple.b) {
-        return Ok(is_left);
+        return Ok(Merged::refused(strategy));
     }
     let before = context.catalog.layers(base.0, base.1);
     let before = view(context, &before);
@@ -85,10 +104,9 @@ pub(crate) fn merge(
     if let Some(b) = head(&triple.b)?.filter(is_judged)
         && !travel.can_follow(&a, &b, common)?
     {
-        return Ok(is_left);
+        return Ok(Merged::refused(strategy));
     }
-    travel.go(overlay, &a, common, triple.b.payload.is_some())?;
-    Ok(true)
+    travel.go(overlay, &a, common, triple.b.payload.is_some()).map(Merged::Done)
 }
 
 fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
@@ -158,9 +176,15 @@ impl Travel<'_> {
         Ok(self.into.find(&Overlay::default(), &key, hash, |_, _| Ok(()))?.is_some())
     }
 
-    /// Appends the events behind one of them to the target, those that it lacks.
-    fn go(&self, overlay: &mut Overlay, a: &RunHead, after: u64, is_there: bool) -> Result<()> {
-        let mut folds = Folds::default();
+    /// Appends the events behind one of them to the target, those that it lacks; gives those that have messages.
+    fn go(
+        &self,
+        overlay: &mut Overlay,
+        a: &RunHead,
+        after: u64,
+        is_there: bool,
+    ) -> Result<Vec<Event>> {
+        let (mut folds, mut with_messages) = (Folds::default(), Vec::new());
         // Where the target has no such run all of it travels.
         let mut after = if is_there { after } else { 0 };
         if !is_there {
@@ -168,11 +192,14 @@ impl Travel<'_> {
         }
         while after < a.last_seq {
             for event in self.events(a, after)? {
-                self.writer(overlay, &mut folds).take_over(self.run, &event)?;
                 after = event.run_seq;
+                if self.writer(overlay, &mut folds).take_over(self.run, &event)? {
+                    let key = &event.idempotency_key;
+                    with_messages.extend(Event::of(self.from, self.run, key, after)?);
+                }
             }
         }
-        Ok(())
+        Ok(with_messages)
     }
 
     fn writer<'w>(&'w self, overlay: &'w mut Overlay, folds: &'w mut Folds) -> Writer<'w> {
@@ -201,13 +228,4 @@ impl Travel<'_> {
         })?;
         Ok(events)
     }
-}
-
-#[cold]
-fn unfinished(run: &Name) -> Error {
-    let message = format!(
-        "run `{run}` is being restored or rewound on the source: merge when that is done, or, if it was broken off, with ours, \
-         which leaves the target's run as it is"
-    );
-    Error::new(Code::MergeConflict, message).with_keys(vec![run.to_string()])
 }

@@ -29,6 +29,7 @@ pub(crate) use fold::{FoldCounts, Folds};
 #[cfg(any(test, fuzzing))]
 pub(crate) use head::RunHead;
 pub(crate) use head::{last_seq, shown_seq};
+pub(crate) use hidden::is_being_rewound;
 pub(crate) use left::check_left;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
