@@ -74,7 +74,7 @@ pub(crate) struct Submitted {
     /// The range guards, where they were checked before.
     pub checked: Option<Box<CheckedRanges>>,
     /// The names that the source of a merge may have changed, or the error that stopped the search for them.
-    pub candidates: Option<Result<Box<Candidates>>>,
+    pub candidates: Option<Box<Result<Candidates>>>,
     /// Long reads that were made before.
     pub prefetched: Option<Box<Prefetched>>,
 }
@@ -92,8 +92,7 @@ impl Inner {
         let checked = self.checked(&transaction).map(Box::new);
         let merge = merge_of(&transaction);
         let candidates = merge.and_then(|(from, into)| self.find(from, into).transpose());
-        let candidates = candidates.map(|found| found.map(Box::new));
-        Submitted { transaction, checked, candidates, prefetched: None }
+        Submitted { transaction, checked, candidates: candidates.map(Box::new), prefetched: None }
     }
 
     /// Checks guards on ranges; nothing where there are none, or the writer has to look for itself.
@@ -260,7 +259,7 @@ mod tests {
             db.here("a test").unwrap().prepare(merge("side", "main", MergeStrategy::Strict));
         side.set("a", 1).unwrap();
         side.set("b", 2).unwrap();
-        let found = submitted.candidates.as_ref().unwrap().as_ref().unwrap();
+        let found = submitted.candidates.as_deref().unwrap().as_ref().unwrap();
         let names = |source| found.all(source, found.base, &db.here("a test").unwrap().state.trail);
         let expected = [b"a", b"b"].map(|name| (spaces::CELLS, name.to_vec()));
         assert_eq!(names(found.source).unwrap(), expected);

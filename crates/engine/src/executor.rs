@@ -343,7 +343,7 @@ impl Executor {
                     revision: self.next,
                     trail: &self.state.trail,
                     budget: view.budget,
-                    candidates: submitted.candidates.as_ref(),
+                    candidates: submitted.candidates.as_deref(),
                     desk: &self.desk(view.now),
                     dropped: &self.state.figures.sessions.dropped,
                 };

@@ -203,11 +203,12 @@ impl Transaction {
         if self.has_range_guards() {
             return true;
         }
-        let steps = self.steps.iter().chain(self.otherwise.iter().flatten());
         let (mut looks, mut passes) = (0usize, false);
-        for step in steps {
-            looks = looks.saturating_add(step.command.looks_at());
-            passes |= step.command.passes_deleted();
+        for steps in [self.steps.as_slice(), self.otherwise.as_deref().unwrap_or_default()] {
+            for step in steps {
+                looks = looks.saturating_add(step.command.looks_at());
+                passes |= step.command.passes_deleted();
+            }
         }
         passes || looks > PAGE_DEFAULT
     }

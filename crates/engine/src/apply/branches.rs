@@ -25,7 +25,7 @@ pub(crate) struct Context<'a> {
     /// That of the transaction.
     pub budget: Budget<'a>,
     /// The names that the source of a merge may have changed, or the error that stopped the search for them.
-    pub candidates: Option<&'a Result<Box<Candidates>>>,
+    pub candidates: Option<&'a Result<Candidates>>,
     /// Where requests to clients go that a merge brings to `main`.
     pub desk: &'a Desk<'a>,
     /// Those of them whose session is gone are counted.
