@@ -19,7 +19,7 @@ pub struct Outbox {
     letters: BTreeMap<u64, Letter>,
     /// Those that other branches than `main` had when this one was forked from them.
     inherited: Vec<Letter>,
-    /// Up to which number it knows the messages of branches that have no event: its own, and what merges taught it.
+    /// Up to which number it knows the messages of branches that have no event: its own, and those that merges taught it.
     known: BTreeMap<u32, Vec<Known>>,
     /// When each message was last touched.
     touched: BTreeMap<u64, Revision>,

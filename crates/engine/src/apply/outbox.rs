@@ -7,7 +7,7 @@
 //!                 q | due u64 BE | id  -> nothing                                who may be claimed when
 //!                 r | run              -> the run's last message
 //!                 d | id u64 BE        -> nothing                                the dead ones
-//!                 c, n, e, o, i, k     what is on its way from branch to branch: see `transfer`
+//!                 c, n, e, o, i, k     transfer between branches: see `transfer`
 //! ```
 //!
 //! Of a run only the first message stands in the queue; when it goes, the next one enters. So a claim takes from the

@@ -6,7 +6,7 @@
 //!   rewound  1 2 3 4 | 5         another life of the run, with the events up to 5
 //! ```
 //!
-//! It is a deletion and a restoring, both on the branch: what others read is not touched. They begin in one transaction, so that
+//! It is a deletion and a restoring, both on the branch: other branches are not touched. They begin in one transaction, so that
 //! a merge can tell a run that is being rewound from one that was deleted.
 
 use super::Runs;

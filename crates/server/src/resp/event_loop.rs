@@ -532,7 +532,7 @@ impl Loop {
         self.end_turn();
     }
 
-    /// Sends what was answered, before the batch is waited for. All at once: a client that is woken by each reply would take the
+    /// Sends the replies of the turn before it waits for the batch. All at once: a client that is woken by each reply would take the
     /// processor in between.
     fn end_turn(&mut self) {
         let mut served = std::mem::take(&mut self.served);

@@ -262,7 +262,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes to the target what it lacks; gives how many requests were dropped since their session is gone.
+    /// Writes messages and requests to the target; gives how many requests were dropped since their session is gone.
     pub fn bring(
         &self,
         overlay: &mut Overlay,
@@ -613,7 +613,7 @@ impl Outbox<'_> {
         }
     }
 
-    /// Forgets on a branch what a message that goes was noted with.
+    /// Removes the entries that tie an acknowledged message of a branch to its event and its origin.
     pub(super) fn unlink(&mut self, id: u64, event: Option<&str>) -> Result<()> {
         let branch = self.view.branch();
         if branch == MAIN_ID {

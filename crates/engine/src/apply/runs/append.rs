@@ -249,7 +249,7 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// Appends what another branch has appended, if its key is not here; says whether it was not.
+    /// Appends an event of another branch, unless the run has its key; says whether it was appended.
     pub fn take_over(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
         let met = head::meet(self.view, self.overlay, run)?;
         let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
