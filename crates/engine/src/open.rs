@@ -186,8 +186,15 @@ impl Open {
         if !idle && !old {
             return None;
         }
-        let what = if idle { "idle" } else { "open" };
-        let message = format!("the transaction was {what} for too long: begin again");
+        let (what, setting) = if idle {
+            ("idle", "transaction_idle_limit_ms")
+        } else {
+            ("open", "transaction_limit_ms")
+        };
+        let message = format!(
+            "the transaction was {what} for too long: begin again; the option `transaction_limits`, of a server \
+             `database.{setting}`, is the limit"
+        );
         Some(Error::new(Code::TransactionExpired, message))
     }
 

@@ -152,6 +152,12 @@ impl Overlay {
         self.spare_bytes += self.payloads.len() - start + keys_bytes;
     }
 
+    /// Makes room for what an import writes beside what the exported transaction wrote: events with their own times, and
+    /// notes of which message is of which event.
+    pub fn make_import_room(&mut self) {
+        self.spare_bytes += TRANSACTION_LIMIT_BYTES;
+    }
+
     /// Writes an entry of an index. The engine adds it, not the user: such entries have a limit of their own.
     pub fn write_entry(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         self.entry_bytes += key.len();
@@ -262,7 +268,7 @@ fn too_many_entries() -> Error {
 
 #[cold]
 fn too_often() -> Error {
-    let message = "the transaction writes the same keys over and over, more than 1 GiB in all: make it several";
+    let message = "the transaction writes the same keys over and over, more than 256 MiB in all: make it several";
     Error::new(Code::TransactionTooLarge, message)
 }
 

@@ -291,3 +291,20 @@ fn expiries_go_when_somebody_sweeps() {
     assert_eq!(db.sweep().unwrap(), 1);
     assert_eq!(db.revision(), before + 1);
 }
+
+/// Files of others are closed to them when a database is opened, unless it is told to leave modes alone.
+#[test]
+fn modes_are_kept_where_they_are_wanted() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let file = path.join("DATABASE");
+    drop(Options::new().open(&path).unwrap());
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    for (keep, expected) in [(true, [0o750, 0o640]), (false, [0o700, 0o600])] {
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o750)).unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        drop(Options::new().keep_modes(keep).open(&path).unwrap());
+        assert_eq!([mode(&path), mode(&file)], expected, "{keep}");
+    }
+}

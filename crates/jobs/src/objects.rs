@@ -159,7 +159,8 @@ impl Objects {
     fn store(&self, what: &str) -> Result<&Arc<dyn ObjectStore>> {
         self.store.as_ref().ok_or_else(|| {
             let message = format!(
-                "`{what}` has more than {} bytes and there is no object store for it: open the jobs with one",
+                "`{what}` has more than {} bytes and there is no object store for it: open the jobs with one, or raise \
+                 `inline_limit_bytes` (of a server `jobs.objects_directory` and `jobs.inline_limit_bytes`)",
                 self.inline_limit_bytes
             );
             Error::new(Code::ValueTooLarge, message)

@@ -113,6 +113,23 @@ impl KeyCommand {
     }
 }
 
+impl Command {
+    /// Whether the writer alone can answer it, so that it stands in no open transaction: others may send and acknowledge
+    /// meanwhile.
+    pub fn is_of_writer_alone(&self) -> bool {
+        match self {
+            Command::Outbox(command) => matches!(
+                command,
+                OutboxCommand::Claim { .. } | OutboxCommand::Dead { .. } | OutboxCommand::Look
+            ),
+            Command::Session(command) => {
+                !matches!(command, SessionCommand::Send { .. } | SessionCommand::Acknowledge { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
 impl From<KeyCommand> for Command {
     fn from(command: KeyCommand) -> Command {
         Command::Key(command)

@@ -9,7 +9,7 @@ pub const VALUE_LIMIT_DEPTH: usize = 128;
 /// The most bytes of effects one transaction may write.
 pub const TRANSACTION_LIMIT_BYTES: usize = 64 << 20;
 /// The most bytes that one transaction may write in all, also where one write replaces another.
-pub const TRANSACTION_LIMIT_WRITTEN_BYTES: usize = 1 << 30;
+pub const TRANSACTION_LIMIT_WRITTEN_BYTES: usize = 256 << 20;
 /// The most bytes of entries in indexes that one transaction may write beside. The records that one sweep deletes
 /// fit, however many indexes there are and however long their keys.
 pub const ENTRIES_LIMIT_BYTES: usize = 128 << 20;

@@ -361,3 +361,25 @@ fn nobody_waits_longer_than_the_limit() {
     client.call(&["JOB.CLAIM", "t", "WORKER", "w", "WAIT", "3600000"]);
     assert_eq!(client.call(&["PING"]), r"+PONG\r\n", "all of them came back");
 }
+
+/// A pattern was compiled for each field, and one that was too long matched nothing.
+#[test]
+fn patterns_of_scans_of_fields_are_compiled_once_and_bounded() {
+    let server = Ours::start();
+    let mut client = server.client();
+    for block in 0..20 {
+        let fields: Vec<String> = (0..1_000).map(|n| format!("f{block}-{n} v")).collect();
+        client.line(&format!("HSET h {}", fields.join(" ")));
+    }
+    let dear = format!("*{}", "?".repeat(1_023));
+    // Each of 20,000 fields took 150 us: it is the time that this test takes that shows it.
+    let found = client.line(&format!("HSCAN h 0 COUNT 100000 MATCH {dear}"));
+    assert_eq!(found, r"*2\r\n$1\r\n0\r\n*0\r\n");
+    let long = format!("[f{}]*", "a".repeat(2_000));
+    for line in [format!("HSCAN h 0 MATCH {long}"), format!("CONFIG GET {long}")] {
+        assert!(client.line(&line).starts_with("-TOOLARGE"), "{line}");
+    }
+    let many = "x".repeat(600);
+    assert!(client.line(&format!("CONFIG GET {many} {many}")).starts_with("-TOOLARGE"));
+    assert!(client.line("CONFIG GET maxm* SAVE").contains("maxmemory"));
+}

@@ -255,6 +255,9 @@ fn numbers_beyond_64_bits_are_refused_or_kept_as_they_are() {
     for number in ["9223372036854775808", "18446744073709551616", "-18446744073709551616"] {
         let reply = client.line(&format!("CELL.SET c {number} JSON"));
         assert!(reply.starts_with("-INVALID") && reply.contains(number), "{reply}");
+        client.line("CELL.SET n 9223372036854775807 JSON");
+        let reply = client.line(&format!("CELL.INCR n {number}"));
+        assert!(reply.starts_with("-INVALID") && reply.contains(number), "{reply}");
     }
     client.line("RUN.APPEND r Noted 18446744073709551616 PLAN 1");
     let again = client.line("RUN.APPEND r Noted 18446744073709551617 PLAN 1");

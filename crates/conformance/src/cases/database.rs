@@ -43,7 +43,7 @@ macro_rules! every_case {
             cells::incr {
                 absent_starts_from_zero, adds_and_counts, by_zero_is_a_write,
                 after_deletion_starts_from_zero, float_on_either_side_makes_a_float,
-                overflow_is_refused, bounds_can_be_reached, float_overflow_is_refused,
+                overflow_is_refused, bounds_can_be_reached, float_overflow_is_refused, no_integer_is_rounded,
                 infinity_stays, other_types_are_refused, plain_integers_as_text_count, keeps_the_time_to_live,
             }
             cells::init {

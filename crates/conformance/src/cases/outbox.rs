@@ -15,7 +15,7 @@ macro_rules! every_outbox_case {
                 a_message_that_was_left_comes_by_any_way, a_message_that_was_replaced_never_comes,
                 a_message_that_was_replaced_elsewhere_comes, an_event_that_comes_again_without_a_message_has_none,
                 messages_come_in_the_order_of_their_events, a_deleted_run_takes_its_messages_along,
-                an_import_keeps_events_and_messages_together,
+                an_import_keeps_events_and_messages_together, an_import_keeps_messages_of_events_that_came_again,
                 a_difference_shows_messages, messages_go_with_their_branch, messages_are_exported_with_their_branch,
                 an_export_of_main_has_its_messages, requests_to_clients_wait_for_the_merge,
             }

@@ -59,6 +59,20 @@ pub fn bounds_can_be_reached(w: &mut World) {
     assert_eq!(w.cells().incr("low", i64::MIN).unwrap().0, Value::Int(i64::MIN));
 }
 
+/// An integer that no float holds is added to no float: the sum would be that of another number.
+pub fn no_integer_is_rounded(w: &mut World) {
+    let odd = (1_i64 << 53) + 1;
+    w.cells().set("whole", odd).unwrap();
+    w.cells().set("float", 0.5).unwrap();
+    refused(writes_nothing(w.db(), || w.cells().incr("whole", 0.0)), Code::Overflow);
+    refused(writes_nothing(w.db(), || w.cells().incr("float", odd)), Code::Overflow);
+    assert_eq!(w.cells().get("whole").unwrap(), Some(odd.into()));
+    assert_eq!(
+        w.cells().incr("float", 1_i64 << 53).unwrap().0,
+        Value::Float((1_u64 << 53) as f64 + 0.5)
+    );
+}
+
 /// Finite floats never become infinite.
 pub fn float_overflow_is_refused(w: &mut World) {
     w.cells().set("k", f64::MAX).unwrap();

@@ -135,6 +135,12 @@ fn number(value: Value) -> Value {
     whole.map_or(value, Value::Int)
 }
 
+/// The float that is this integer; others are not rounded.
+fn exact(n: i64) -> Result<f64> {
+    let lossless = n.unsigned_abs().checked_shr(n.trailing_zeros()).unwrap_or(0) < 1 << 53;
+    if lossless { Ok(n as f64) } else { Err(Error::new(Code::Overflow, "the integer is no float")) }
+}
+
 /// Integers add within `i64`; as soon as one side is a float, both are.
 fn add(old: &Value, by: Number) -> Result<Value> {
     let overflow = || Error::new(Code::Overflow, "the sum leaves its type");
@@ -142,8 +148,8 @@ fn add(old: &Value, by: Number) -> Result<Value> {
         (Value::Int(a), Number::Int(b)) => {
             return a.checked_add(b).map(Value::Int).ok_or_else(overflow);
         }
-        (Value::Int(a), Number::Float(b)) => (*a as f64, b),
-        (Value::Float(a), Number::Int(b)) => (*a, b as f64),
+        (Value::Int(a), Number::Float(b)) => (exact(*a)?, b),
+        (Value::Float(a), Number::Int(b)) => (*a, exact(b)?),
         (Value::Float(a), Number::Float(b)) => (*a, b),
         _ => return Err(Error::new(Code::NotANumber, format!("{old:?} is no number"))),
     };

@@ -481,6 +481,25 @@ pub fn an_import_keeps_events_and_messages_together(w: &mut World) {
     assert_eq!(pending(w, "main"), 2, "the first one was there");
 }
 
+/// Of `main` all messages are on their way, also those of an event that went with its run and was appended again: an import keeps
+/// them all.
+pub fn an_import_keeps_messages_of_events_that_came_again(w: &mut World) {
+    w.runs().append(super::noted("r", 1)).unwrap();
+    let first = w.runs().fetch("r", 0, 1).unwrap();
+    second(w, "main", "first of 2");
+    w.runs().delete("r").unwrap();
+    w.runs().restore("r", None, None, first).unwrap();
+    second(w, "main", "second of 2");
+    assert_eq!(pending(w, "main"), 2);
+    let path = w.file("main.export");
+    w.beside().export("main", &path, &mut |_| {}).unwrap();
+    let other = if w.is_on_disk() { World::disk() } else { World::memory() };
+    other.beside().import(&path, "copy", &mut |_| {}).unwrap();
+    assert_eq!(pending(&other, "copy"), 2);
+    merge(&other, "copy", "main", Strict);
+    assert_eq!(sent(&other), ["first of 2", "second of 2"]);
+}
+
 /// A difference shows the messages that a merge would bring.
 pub fn a_difference_shows_messages(w: &mut World) {
     send(w, "of main", None);

@@ -28,6 +28,9 @@ pub fn events_keep_their_text(w: &mut World) {
     }
     let kept = all(&w.runs(), "r").into_iter().map(|event| event.event_data.to_json());
     assert_eq!(kept.collect::<Vec<_>>(), texts);
+    let written = "[1.50,1E2,1e23,-0]";
+    w.runs().append(event(100, written)).unwrap();
+    assert_eq!(all(&w.runs(), "r").pop().unwrap().event_data.to_json(), written);
     let shown = all(&w.runs(), "r").remove(1).to_json();
     assert!(shown.contains(r#""eventData":18446744073709551616,"#), "{shown}");
     is_whole(&w.runs(), "r");

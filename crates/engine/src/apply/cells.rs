@@ -132,20 +132,31 @@ fn sum(value: Value, by: Number, name: &Name) -> Result<Value> {
         let message = format!("adding to `{name}` leaves the range of its number");
         Error::new(Code::Overflow, message)
     };
+    // The integer has to be a float as well, or another number would be added.
+    let exact = |n: i64| {
+        let float = n as f64;
+        if float as i128 == i128::from(n) { Ok(float) } else { Err(rounded(n, name)) }
+    };
     let float = |a: f64, b: f64| match a + b {
         sum if !sum.is_finite() && a.is_finite() && b.is_finite() => Err(overflow()),
         sum => Ok(Value::Float(sum)),
     };
     match (value, by) {
         (Value::Int(a), Number::Int(b)) => a.checked_add(b).map(Value::Int).ok_or_else(overflow),
-        (Value::Int(a), Number::Float(b)) => float(a as f64, b),
-        (Value::Float(a), Number::Int(b)) => float(a, b as f64),
+        (Value::Int(a), Number::Float(b)) => float(exact(a)?, b),
+        (Value::Float(a), Number::Int(b)) => float(a, exact(b)?),
         (Value::Float(a), Number::Float(b)) => float(a, b),
         (other, _) => {
             let message = format!("`{name}` holds {}, not a number", other.type_name());
             Err(Error::new(Code::NotANumber, message))
         }
     }
+}
+
+#[cold]
+fn rounded(n: i64, name: &Name) -> Error {
+    let message = format!("adding to `{name}` would round {n}, which is no 64-bit float");
+    Error::new(Code::Overflow, message)
 }
 
 fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {

@@ -87,6 +87,9 @@ pub(crate) fn run(
         OutboxCommand::Look => answer(OutboxAnswer::State(outbox.look(fronts)?)),
         OutboxCommand::Restore { subject, payload, run, dead, event } => {
             let run = run.as_ref().map(|run| run.as_str().to_owned());
+            if let Some((run, key)) = run.as_deref().zip(event.as_deref()) {
+                outbox.detach(run, key)?;
+            }
             let (subject, payload) = (subject.clone(), payload.clone());
             let (dead, event) = (dead.clone(), event.clone());
             let content = transfer::Content::Message { subject, run, payload, dead, event };

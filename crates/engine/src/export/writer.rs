@@ -56,10 +56,14 @@ impl Sparing<'_> {
             versions += 1;
             sorter.push(entry::revision_of(entry), &[&[space], name].concat(), entry)
         })?;
-        transfer::each(&snapshot.view(), |revision, place, content| {
-            versions += 1;
-            sorter.push(revision, &[&[OUTBOX], &place[..]].concat(), &content.encode())
-        })?;
+        transfer::each(
+            &snapshot.view(),
+            core.state.serves_branches,
+            |revision, place, content| {
+                versions += 1;
+                sorter.push(revision, &[&[OUTBOX], &place[..]].concat(), &content.encode())
+            },
+        )?;
         let spaces = keyed::each(&snapshot, |revision, name, version| {
             versions += 1;
             sorter.push(revision, name, version)

@@ -11,7 +11,7 @@
 //! Lengths and counts are LEB128 varints in their shortest form. Zero is no tag, so zeroed
 //! storage never reads as a value.
 
-use super::number::is_number;
+use super::number::{self, is_number};
 use super::{Value, beyond, too_deep, too_large};
 use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use crate::{Code, Error, Result};
@@ -197,7 +197,10 @@ fn put_value<const EXACT: bool>(
             out.push(NUMBER);
             put_run(text.as_bytes(), out, end)?;
         }
-        Value::Number(text) => return Err(beyond(text)),
+        Value::Number(text) => {
+            let plain = number::plain(text).ok_or_else(|| beyond(text))?;
+            put_value::<EXACT>(&plain, out, end, levels)?;
+        }
     }
     check_end(out, end)
 }

@@ -49,11 +49,11 @@ impl Value {
         unwrapped(value)
     }
 
-    /// The value that a JSON text stands for, numbers that are no `i64` and no `f64` being kept as they are written.
+    /// The value that a JSON text stands for, numbers that an `i64` or an `f64` is not printed as being kept as they are written.
     ///
     /// ```
     /// use mainstay_model::Value;
-    /// let text = "[18446744073709551616,1e400,1]";
+    /// let text = "[18446744073709551616,1e400,1,1.50]";
     /// assert_eq!(Value::from_json_exact(text)?.to_json(), text);
     /// assert!(Value::from_json(text).is_err());
     /// # Ok::<(), mainstay_model::Error>(())

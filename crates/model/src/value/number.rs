@@ -99,15 +99,34 @@ fn halves(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether an `i64`, or else an `f64` in its shortest form, is this number and no other.
+/// Whether an `i64` or an `f64` is printed as this text.
 fn survives(token: &str) -> bool {
-    if is_whole(token) {
+    if is_whole(token) && token != "-0" {
         return token.len() < 19 || token.parse::<i64>().is_ok();
     }
-    match token.parse::<f64>() {
-        Ok(float) if float.is_finite() => decimal(token) == decimal(&format!("{float:e}")),
+    let float = token.parse().ok().filter(|float: &f64| float.is_finite());
+    let printed = float.and_then(|float| serde_json::to_string(&float).ok());
+    printed.is_some_and(|printed| printed == token)
+}
+
+/// Whether an `i64`, or else an `f64` in its shortest form, is this number and no other.
+fn is_exact(number: &str) -> bool {
+    if is_whole(number) {
+        return number.parse::<i64>().is_ok();
+    }
+    match number.parse::<f64>() {
+        Ok(float) if float.is_finite() => decimal(number) == decimal(&format!("{float:e}")),
         _ => false,
     }
+}
+
+/// The integer or double that a number is, whatever its text.
+pub(super) fn plain(number: &str) -> Option<Value> {
+    if !is_exact(number) {
+        return None;
+    }
+    let whole = number.parse().ok().filter(|_| number != "-0").map(Value::Int);
+    whole.or_else(|| number.parse().ok().map(Value::Float))
 }
 
 /// A number by its digits, without zeros at either end.
@@ -156,9 +175,9 @@ impl Value {
                 a.len() == b.len() && a.iter().zip(b).all(same)
             }
             (a, b) if a == b => true,
+            // Both are beyond doubles, and are not written alike.
+            (Value::Number(a), Value::Number(b)) if !is_exact(a) && !is_exact(b) => false,
             (a, b) => match (number_text(a), number_text(b)) {
-                // Both are beyond doubles, and are not written alike.
-                _ if matches!((a, b), (Value::Number(_), Value::Number(_))) => false,
                 (Some(a), Some(b)) => decimal(&a).is_some_and(|a| Some(a) == decimal(&b)),
                 _ => false,
             },
@@ -204,12 +223,27 @@ mod tests {
             }
         }
         for number in
-            ["0", "-0", "-7", "9223372036854775807", "-9223372036854775808", "1.50", "1e5", "0.1"]
+            ["0", "-7", "9223372036854775807", "-9223372036854775808", "0.1", "-0.0", "1e300"]
         {
             let value = Value::from_json_exact(number).unwrap();
             assert!(matches!(value, Value::Int(_) | Value::Float(_)), "{number}");
             assert_eq!(value, Value::from_json(number).unwrap());
         }
+    }
+
+    #[test]
+    fn numbers_are_shown_as_they_were_written() {
+        for text in ["1.50", "1E2", "1e+2", "1e23", "-0", "[0.10,100.0,1e2]"] {
+            let value = Value::from_json_exact(text).unwrap();
+            assert_eq!(value.to_json(), text);
+            let plain = Value::from_json(text).unwrap();
+            assert!(value.says_the_same(&plain) && plain.says_the_same(&value), "{text}");
+        }
+        assert_eq!(from_value::<f64>(Value::from_json_exact("1.50").unwrap()).unwrap(), 1.5);
+        // Where numbers have no text of their own, their value is kept.
+        let mut bytes = Vec::new();
+        codec::encode(&Value::from_json_exact("[1.50,-0,1E2]").unwrap(), &mut bytes).unwrap();
+        assert_eq!(codec::decode(&bytes).unwrap(), Value::from_json("[1.5,-0.0,100.0]").unwrap());
     }
 
     #[test]
@@ -246,6 +280,7 @@ mod tests {
         for (a, b) in [
             ("1", "1.0"),
             ("1.50", "1.5"),
+            ("1.50", "15e-1"),
             ("1e2", "100"),
             ("[1,{\"a\":2}]", "[1.0,{\"a\":2.0}]"),
             ("10000000000000000000", "1e19"),

@@ -16,6 +16,7 @@ use super::extract::{Asked, Named};
 use super::origin;
 use super::refusal::{Answered, Refusal};
 use super::shares::{ConnectionShare, as_user};
+use super::work::to_the_end;
 use crate::security::{Denied, Entry, Outcome, Right, Secret, User, Verdict};
 use axum::RequestPartsExt;
 use axum::extract::{FromRequestParts, Request, State};
@@ -149,13 +150,17 @@ pub(crate) async fn enter(
     let account = answers::account(&app).of_user(Some(asking.user.name()));
     let (method, user) = (parts.method.clone(), asking.user.clone());
     let answering = as_user(user, next.run(Request::from_parts(parts, body)));
-    let response = answers::on(account.clone(), answering).await;
-    if let Some(parts) = &mut again {
-        let done = response.status().is_success();
-        let outcome = if done { Outcome::Done } else { Outcome::Failed };
-        record(&app, parts, door, &asking, outcome).await;
-    }
-    Ok(answers::held(&account, &method, response))
+    let is_recorded = again.is_some();
+    let answer = async move {
+        let response = answers::on(account.clone(), answering).await;
+        if let Some(parts) = &mut again {
+            let done = response.status().is_success();
+            let outcome = if done { Outcome::Done } else { Outcome::Failed };
+            record(&app, parts, door, &asking, outcome).await;
+        }
+        Ok(answers::held(&account, &method, response))
+    };
+    if is_recorded { to_the_end(answer).await } else { answer.await }
 }
 
 /// The prefix in a query; what else is there is the handler's business.

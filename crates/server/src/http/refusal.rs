@@ -129,6 +129,13 @@ impl Refusal {
         Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
     }
 
+    /// The file did not arrive in time.
+    pub fn too_slow_file() -> Refusal {
+        let message = "the file did not arrive in time: http.import_limit_ms is the limit";
+        let status = StatusCode::REQUEST_TIMEOUT;
+        Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
+    }
+
     /// Nobody knows who asks.
     pub fn unauthenticated() -> Refusal {
         let message = "say who you are by Basic authentication, with the name and the password of a \

@@ -167,7 +167,7 @@ pub(crate) async fn import(
     let path = scratch.path().join("import");
     let received = receive(body, &path, limit_bytes, app.settings().spare());
     let received = tokio::time::timeout(app.settings().import_limit(), received).await;
-    received.map_err(|_| Refusal::too_slow())??;
+    received.map_err(|_| Refusal::too_slow_file())??;
     let db = app.db().clone();
     let imported = app.transfer(move || {
         let report = db.import(&path, &name, &mut |_| {});
@@ -179,7 +179,9 @@ pub(crate) async fn import(
 }
 
 pub(super) fn crowded() -> Refusal {
-    Refusal::unavailable("Busy", "as many files are being received as there may be: try later")
+    let message =
+        "as many files are being received as there may be: try later, or raise http.imports";
+    Refusal::unavailable("Busy", message)
 }
 
 fn imported(name: String, report: ImportReport) -> Imported {
@@ -257,7 +259,7 @@ pub(super) fn no_room(error: Error) -> Refusal {
 fn no_place(code: Code, why: &str) -> Refusal {
     let message = format!(
         "the file on its way has no place: {why}; make room for scratch files, or name another disk \
-         with http.scratch"
+         with http.scratch; http.scratch_reserve_bytes stay free"
     );
     Error::new(code, message).into()
 }

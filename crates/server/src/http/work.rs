@@ -178,9 +178,16 @@ impl Http {
             entries.record_denied(audit);
             return Err(Refusal::from(denied));
         }
-        let done = self.submit_as(&asking.user, transaction).await;
-        entries.record(audit, done.as_ref().ok());
-        done
+        if entries.is_empty() {
+            return self.submit_as(&asking.user, transaction).await;
+        }
+        let (app, user) = (self.clone(), asking.user.clone());
+        to_the_end(async move {
+            let done = app.submit_as(&user, transaction).await;
+            entries.record(app.security().audit(), done.as_ref().ok());
+            done
+        })
+        .await
     }
 
     /// As a request of this user, with what it holds counted as the user's.
@@ -262,6 +269,13 @@ impl Http {
     }
 }
 
+/// Awaits work that goes on when its client leaves, so that its end is recorded in the audit file.
+pub(crate) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Answered<T>> + Send + 'static,
+) -> Answered<T> {
+    tokio::spawn(work).await.map_err(|_| Refusal::lost())?
+}
+
 /// The work, made to end early when the server stops or when the second value is dropped.
 fn while_wanted<T>(
     work: impl FnOnce() -> Answered<T> + Send + 'static,
@@ -298,6 +312,7 @@ async fn bounded<T: Send + 'static>(
 mod tests {
     use super::*;
     use crate::http::Settings;
+    use mainstay::Code;
     use std::sync::mpsc::channel;
 
     #[test]
@@ -340,5 +355,27 @@ mod tests {
         });
         drop(let_go);
         assert!(was_read.recv().is_err(), "the piece was dropped and not begun");
+    }
+
+    #[test]
+    fn a_read_ends_when_its_client_leaves() {
+        let db = Database::memory().unwrap();
+        for n in 0..1000 {
+            db.cells().set(&format!("c{n:03}"), n).unwrap();
+        }
+        let app = Http::new(db.clone(), Settings::default()).unwrap();
+        let (ended, end) = channel();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let read = app.slowly(move || {
+                // Bounded, so that the test ends where nothing stops the read.
+                let failed = (0..100_000).find_map(|_| db.cells().list("", None, 1000).err());
+                ended.send(failed.map(|error| error.code())).unwrap();
+                Ok(())
+            });
+            let limit = std::time::Duration::from_millis(10);
+            assert!(tokio::time::timeout(limit, read).await.is_err(), "it takes longer");
+        });
+        assert_eq!(end.recv().unwrap(), Some(Code::Cancelled));
     }
 }

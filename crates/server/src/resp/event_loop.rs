@@ -50,6 +50,10 @@ const SLICES: usize = 4;
 const ACCEPTED_AT_ONCE: usize = 64;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A transaction of more steps is executed off the event loop, whatever it waits for.
+const SHORT_STEPS: usize = 16;
+/// After a batch that took longer, the next one is executed off the event loop as well.
+const SLOW_BATCH_US: u64 = 2_000;
 
 /// What a loop is told by others.
 enum Message {
@@ -182,6 +186,8 @@ struct Loop {
     owed: BatchWaiters,
     /// Those that wait for the batch under way, while there is one.
     under_way: Option<BatchWaiters>,
+    /// The last batch took long.
+    batch_was_slow: bool,
     executor: Executor,
     buffer: Vec<u8>,
     workers: Workers,
@@ -210,6 +216,7 @@ impl Loop {
         Ok(Loop {
             owed: BatchWaiters::default(),
             under_way: None,
+            batch_was_slow: false,
             executor: Executor::start(shared.db.clone(), done)?,
             tally: shared.figures.tally(),
             began_us: 0,
@@ -609,9 +616,12 @@ impl Loop {
     /// Whether somebody could ask for something while the batch waits for the disk or for other writers.
     fn others_may_read(&self, batch: &[Transaction], owed: &BatchWaiters) -> bool {
         let usual = self.shared.settings.durability;
-        let waits = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
+        // One of several commands may take long without a sync: each of them may write a large record anew.
+        let takes_time = |one: &Transaction| {
+            one.durability.unwrap_or(usual) == Durability::Sync || one.steps.len() > SHORT_STEPS
+        };
         self.connections.len() > owed.connections.len()
-            && (batch.iter().any(waits) || self.shared.db.is_busy())
+            && (batch.iter().any(takes_time) || self.batch_was_slow || self.shared.db.is_busy())
     }
 
     /// Pays those who waited for a batch, from its receipts, and sends it.
@@ -619,6 +629,7 @@ impl Loop {
         let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(owed.began_us);
+        self.batch_was_slow = took_us > SLOW_BATCH_US;
         self.tally.batch_took(took_us);
         let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
         for (place, id) in owed.connections {

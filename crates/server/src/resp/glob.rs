@@ -26,6 +26,17 @@ pub struct Glob {
 }
 
 impl Glob {
+    /// Patterns of one command: all together are as short as one has to be, because each takes time to compile.
+    pub fn all(patterns: &[&[u8]]) -> Result<Vec<Glob>, Reply> {
+        let bytes: usize = patterns.iter().map(|pattern| pattern.len()).sum();
+        if bytes > PATTERN_LIMIT_BYTES {
+            return Err(Reply::error(format!(
+                "TOOLARGE the patterns of one command have at most {PATTERN_LIMIT_BYTES} bytes together; these have {bytes}"
+            )));
+        }
+        Ok(patterns.iter().map(|pattern| Glob::compile(pattern)).collect())
+    }
+
     /// A pattern that is not too long.
     pub fn new(pattern: &[u8]) -> Result<Glob, Reply> {
         if pattern.len() > PATTERN_LIMIT_BYTES {
@@ -92,11 +103,6 @@ impl Glob {
     }
 }
 
-/// Whether a text matches a pattern; nothing matches one that is too long.
-pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    Glob::new(pattern).is_ok_and(|glob| glob.matches(text))
-}
-
 /// A set of bytes.
 type Bytes = [u64; 4];
 
@@ -158,6 +164,10 @@ pub fn fixed_prefix(pattern: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn matches(pattern: &[u8], text: &[u8]) -> bool {
+        Glob::new(pattern).unwrap().matches(text)
+    }
 
     #[test]
     fn patterns_match_as_in_redis() {

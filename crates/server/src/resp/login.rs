@@ -111,10 +111,12 @@ impl Session {
 
     fn wrong(&mut self) -> Handled {
         self.failures += 1;
-        let reply = Reply::error("WRONGPASS invalid username-password pair or user is disabled.");
-        match self.failures >= self.shared.security.settings().failures_per_connection {
-            true => Handled::Close(reply),
-            false => Handled::Reply(reply),
+        let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
+        if self.failures < self.shared.security.settings().failures_per_connection {
+            return Handled::Reply(Reply::error(wrong));
         }
+        let message =
+            format!("{wrong} The connection ends: security.failures_per_connection is the limit");
+        Handled::Close(Reply::error(message))
     }
 }

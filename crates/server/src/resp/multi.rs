@@ -13,7 +13,7 @@ use crate::security::{Denied, TransactionAudit, User};
 use mainstay::limits::{
     ANSWERS_LIMIT_BYTES, LONG_COMMANDS, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS,
 };
-use mainstay::{Code, Error, Guard, Receipt, Transaction};
+use mainstay::{Code, Command, Error, Guard, Receipt, Transaction};
 
 /// It is kept.
 const QUEUED: Reply = Reply::Status("QUEUED");
@@ -28,6 +28,10 @@ pub struct Multi {
     commands: usize,
     /// The memory of those, beside the queue's own.
     plan_bytes: usize,
+    /// There is something with jobs or locks.
+    has_orders: bool,
+    /// A command is answered by the writer alone.
+    asks_writer: bool,
     /// A command lists what was, which is read when the transaction is gathered.
     lists_the_past: bool,
     /// A command was not understood: nothing will be done.
@@ -116,7 +120,7 @@ impl Multi {
                 Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
                 Err(reply) => Queued::Wrong(reply),
             };
-            return Ok(self.keep(queued));
+            return Ok(self.keep(spec, queued));
         }
         let queued = match spec.run {
             Run::Order(read) => match read(words) {
@@ -139,12 +143,15 @@ impl Multi {
                 return Ok(not_inside_multi(spec));
             }
         };
-        self.queued.push(queued);
-        Ok(QUEUED)
+        Ok(self.keep(spec, queued))
     }
 
-    /// Keeps a plan, if all commands together are not too many: one of them may be a million names.
-    fn keep(&mut self, queued: Queued) -> Reply {
+    /// Keeps a command, if all together are not too many: one of them may be a million names.
+    fn keep(&mut self, spec: &Spec, queued: Queued) -> Reply {
+        if !self.stands_beside_others(&queued) {
+            self.spoilt = true;
+            return not_beside_orders(spec);
+        }
         if let Queued::Plan(plan) = &queued {
             self.lists_the_past |= plan.at.is_some() && plan.takes_a_while();
             self.commands += plan.commands.len();
@@ -156,6 +163,18 @@ impl Multi {
         }
         self.queued.push(queued);
         QUEUED
+    }
+
+    /// Orders run in an open transaction, and there is no place in one for a command that the writer alone answers.
+    fn stands_beside_others(&mut self, queued: &Queued) -> bool {
+        match queued {
+            Queued::Order(_) => self.has_orders = true,
+            Queued::Plan(plan) => {
+                self.asks_writer |= plan.commands.iter().any(Command::is_of_writer_alone);
+            }
+            _ => {}
+        }
+        !(self.has_orders && self.asks_writer)
     }
 
     /// The memory that what was kept takes, about.
@@ -183,6 +202,15 @@ impl Multi {
 fn not_inside_multi(spec: &Spec) -> Reply {
     let name = spec.name.to_uppercase();
     Reply::error(format!("ERR {name} is not for inside MULTI"))
+}
+
+/// The refusal of an order beside a command of the writer, or the other way round.
+fn not_beside_orders(spec: &Spec) -> Reply {
+    let name = spec.name.to_uppercase();
+    Reply::error(format!(
+        "ERR {name}: jobs and locks do not stand in one MULTI with OUTBOX.CLAIM, STATE and DEAD and SESSION.PENDING, INFO \
+         and LIST"
+    ))
 }
 
 /// The replies of an `EXEC`.

@@ -416,8 +416,9 @@ impl TransactionAudit {
         self.0.iter().for_each(|it| audit.record(&it.entry, Outcome::Denied));
     }
 
-    /// Records how each command ended. Without a receipt the transaction failed. A step that did not run, because a
-    /// guard did not hold, failed as well; an alternative that was not needed is not recorded.
+    /// Records how each command ended. Without a receipt the transaction failed, and which side of it ran is not known:
+    /// all its commands failed. A step that did not run, because a guard did not hold, failed as well; an alternative that
+    /// was not needed is not recorded.
     pub fn record(&self, audit: &Audit, receipt: Option<&Receipt>) {
         for CommandEntry { entry, is_step, position } in &self.0 {
             let ran = receipt.filter(|receipt| receipt.held == *is_step);

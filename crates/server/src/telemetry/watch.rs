@@ -107,14 +107,18 @@ impl Condition {
         }
         match (self.clock_jump_us, now.clock_jump_us) {
             (None, Some(ahead_us)) => {
-                tracing::warn!(ahead_us, "the wall clock jumped ahead and is not believed");
+                tracing::warn!(
+                    ahead_us,
+                    "the wall clock jumped ahead and is not believed: if it is right, confirm it with the remote \
+                     client's confirm_clock, or start once with database.clock_jump_limit_ms = \"none\""
+                );
             }
             (Some(_), None) => tracing::info!("the wall clock is believed again"),
             _ => {}
         }
         if now.is_apart && !self.is_apart && now.clock_jump_us.is_none() {
             tracing::warn!(
-                "stamps are ahead of the wall clock: it was ahead when they were given; see Clock in docs/reliability.md"
+                "stamps are ahead of the wall clock: it was ahead when they were given; see docs/design/2026-11-17-clock.md"
             );
         }
         let archive_error = now.archive_error.clone().or_else(|| self.archive_error.clone());

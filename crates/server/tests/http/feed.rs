@@ -212,3 +212,15 @@ fn a_page_waits_for_the_first_change() {
     assert_eq!((page["events"][0]["key"].as_str(), &page["next"]), (Some("a"), &json!(2)));
     assert_eq!(w.get("/v1/feed/page?wait_ms=1").ok()["events"], json!([]));
 }
+
+#[test]
+fn nobody_waits_longer_than_the_limit() {
+    let w = World::with(Settings { feed_wait_limit_ms: 20, ..Settings::default() });
+    let (answer, answered) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let page = w.get("/v1/feed/page?after=0&wait_ms=86400000").ok();
+        answer.send(page["events"].clone()).unwrap();
+    });
+    let limit = Duration::from_secs(60);
+    assert_eq!(answered.recv_timeout(limit).expect("it does not wait a day"), json!([]));
+}

@@ -259,3 +259,22 @@ fn reads_beside_orders_in_exec_tell_what_is_there_afterwards() {
         assert!(done.ends_with(&after), "{read}: {done} and then {after}");
     }
 }
+
+/// They failed at `EXEC`, and the order was executed all the same.
+#[test]
+fn what_the_writer_alone_answers_is_refused_beside_jobs() {
+    let ours = Ours::start();
+    let mut client = ours.client();
+    let order = "JOB.SUBMIT t a";
+    for alone in ["OUTBOX.STATE", "OUTBOX.CLAIM 1 LEASE 1000", "OUTBOX.DEAD", "SESSION.LIST"] {
+        for [first, second] in [[order, alone], [alone, order]] {
+            client.line("MULTI");
+            assert_eq!(client.line(first), r"+QUEUED\r\n", "{first}");
+            let name = second.split(' ').next().unwrap();
+            let refused = client.line(second);
+            assert!(refused.starts_with(&format!("-ERR {name}: jobs and locks")), "{refused}");
+            assert!(client.line("EXEC").starts_with("-EXECABORT"), "{first} {second}");
+        }
+    }
+    assert_eq!(client.line("JOB.GET t a"), r"$-1\r\n");
+}

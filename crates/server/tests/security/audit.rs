@@ -1,8 +1,10 @@
 //! What is recorded, and what never is.
 
 use crate::world::{PASSWORD, World, basic};
-use mainstay::{CellCommand, Demand, Guard, KeyCommand, Name, Step, Transaction, wire};
+use mainstay::{At, CellCommand, Demand, Guard, KeyCommand, Name, Step, Transaction, wire};
 use serde_json::Value;
+use std::io::Write;
+use std::net::TcpStream;
 
 /// User, command, names and outcome of each line.
 fn lines(world: &World) -> Vec<String> {
@@ -244,6 +246,42 @@ fn administrative_requests_over_http_are_recorded_alike() {
     for secret in ["hunter", "secret-value", PASSWORD] {
         assert!(!text(&world).contains(secret), "{secret}");
     }
+}
+
+#[test]
+fn requests_whose_client_leaves_are_recorded() {
+    let world = World::new();
+    // Its password is known from here on.
+    assert_eq!(world.ask(Some("default"), "GET", "/v1/branches", "").0, 200);
+    let names: Vec<String> = (0..20).map(|n| format!("trial-{n}")).collect();
+    for name in &names {
+        world.db.fork(name, "main", At::Latest).unwrap();
+    }
+    for name in &names {
+        let db = world.db.clone();
+        let set = |all: Transaction, n: usize| {
+            all.step(CellCommand::set(Name::new(&format!("c{n}")).unwrap(), 1))
+        };
+        // The request waits for this, while its client leaves.
+        let writer =
+            std::thread::spawn(move || db.execute((0..5_000).fold(Transaction::new(), set)));
+        let authorization = basic("default", PASSWORD);
+        let head = format!(
+            "DELETE /v1/branches/{name} HTTP/1.1\r\nhost: h\r\nauthorization: {authorization}\r\n\r\n"
+        );
+        TcpStream::connect(world.http).unwrap().write_all(head.as_bytes()).unwrap();
+        writer.join().unwrap().unwrap();
+    }
+    let gone = || names.iter().filter(|name| world.db.branch(name).is_err()).count();
+    let recorded = || lines(&world).iter().filter(|line| line.contains("branch.delete")).count();
+    // All were sent; those that nobody had begun when their client left may stay.
+    let (mut before, mut looks) = (usize::MAX, 0);
+    while looks < 200 && (gone() == 0 || before != gone() || recorded() != gone()) {
+        (before, looks) = (gone(), looks + 1);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(gone() > 0, "some were begun");
+    assert_eq!(recorded(), gone());
 }
 
 #[test]

@@ -53,6 +53,7 @@ pub const ATTACKS: &[Attack] = &[
     Attack { name: "cursors", threads: 4, go: cursors },
     Attack { name: "long-waits", threads: 64, go: long_wait },
     Attack { name: "large-transactions", threads: 4, go: large_transaction },
+    Attack { name: "large-records", threads: 4, go: large_record },
     Attack { name: "writes", threads: 4, go: writes },
 ];
 
@@ -165,6 +166,32 @@ fn patterns(target: &Target) -> Outcome<()> {
     resp.call(&request(&[b"SCAN", b"0", b"MATCH", class.as_bytes(), b"COUNT", b"1000"]))?;
     let stars = format!("greedy:{}q", "*r*e".repeat(200));
     resp.call(&request(&[b"KEYS", stars.as_bytes()]))?;
+    let any = format!("*{}", "?".repeat(1_023));
+    resp.call(&request(&[
+        b"HSCAN",
+        b"greedy:fields",
+        b"0",
+        b"COUNT",
+        b"100000",
+        b"MATCH",
+        any.as_bytes(),
+    ]))?;
+    Ok(())
+}
+
+/// A transaction that writes a record of megabytes over and over, and asks for no sync.
+fn large_record(target: &Target) -> Outcome<()> {
+    let mut resp = resp(target)?;
+    resp.call(&line("DURABILITY MEMORY"))?;
+    resp.send(&line("MULTI"))?;
+    // As many as one transaction may: 256 MiB.
+    for _ in 0..30 {
+        resp.send(&line("HINCRBY greedy:heavy count 1"))?;
+    }
+    resp.send(&line("EXEC"))?;
+    for _ in 0..32 {
+        resp.read()?;
+    }
     Ok(())
 }
 
@@ -225,9 +252,12 @@ fn unread_replies(target: &Target) -> Outcome<()> {
 }
 
 fn unread_http(target: &Target) -> Outcome<()> {
-    let mut http = http(target)?;
-    for _ in 0..100 {
-        http.send("GET", "/v1/cells?prefix=greedy:large:&limit=32", 0, b"")?;
+    // A connection holds one answer: those behind it are made when it has been read.
+    let mut unread = Vec::new();
+    for number in 0..8 {
+        let mut http = http(target)?;
+        http.send("GET", &format!("/v1/cells/greedy:large:{number}"), 0, b"")?;
+        unread.push(http);
     }
     thread::sleep(Duration::from_secs(60));
     Ok(())

@@ -23,6 +23,8 @@ const RECORDS: u64 = 20_000;
 const DEAD_NAMES: u64 = 100_000;
 /// A value that fills the buffers of those who do not read.
 const LARGE_VALUE_BYTES: usize = 1 << 20;
+/// Fields of the record that is searched with patterns.
+const FIELDS: u64 = 2_000;
 /// How many requests are sent before their replies are read.
 const PIPELINE: u64 = 1_000;
 
@@ -66,7 +68,13 @@ impl Server {
         batch(&mut resp, DEAD_NAMES, |n| line(&format!("SET greedy:dead:{n} x")))?;
         batch(&mut resp, DEAD_NAMES, |n| line(&format!("DEL greedy:dead:{n}")))?;
         let large = vec![b'x'; LARGE_VALUE_BYTES];
-        batch(&mut resp, 32, |n| request(&[b"SET", format!("greedy:large:{n}").as_bytes(), &large]))
+        batch(&mut resp, 32, |n| {
+            request(&[b"SET", format!("greedy:large:{n}").as_bytes(), &large])
+        })?;
+        batch(&mut resp, 8, |n| {
+            request(&[b"HSET", b"greedy:heavy", format!("field-{n}").as_bytes(), &large])
+        })?;
+        batch(&mut resp, FIELDS, |n| line(&format!("HSET greedy:fields field-{n} x")))
     }
 
     /// The peak of resident memory since the start.

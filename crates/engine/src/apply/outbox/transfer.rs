@@ -408,9 +408,10 @@ pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
 }
 
 /// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`. A message
-/// whose event the branch has no more is gone with it, unless it is on its way, on `main`.
+/// whose event the branch has no more is gone with it, unless it is on its way: on `main`, or where branches are served.
 pub(crate) fn each(
     view: &View<'_>,
+    serves_branches: bool,
     mut visit: impl FnMut(Revision, Place, Content) -> Result<()>,
 ) -> Result<()> {
     let nobody: Layers = smallvec![(NOBODY, 0)];
@@ -432,10 +433,10 @@ pub(crate) fn each(
                     && let Some(key) = event.as_deref()
                     && !is_of_event(view, run, key, (layer.0, id))?
                 {
-                    match is_main {
-                        true => *event = None,
-                        false => continue,
+                    if !is_main && !serves_branches {
+                        continue;
                     }
+                    *event = None;
                 }
                 visit(revision, place, content)?;
             }
@@ -610,6 +611,19 @@ impl Outbox<'_> {
                 self.set(&event_place(run, key), 0, &written((branch, id)))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Lets the message that an event has on this branch be one without an event. An export of `main` has several of one
+    /// key where a run was rewound: all are on their way, and the last is that of the event.
+    pub(super) fn detach(&mut self, run: &str, key: &str) -> Result<()> {
+        let found = message_at(self.view, self.overlay, &event_place(run, key))?;
+        let Some((_, id)) = found.filter(|(branch, _)| *branch == self.view.branch()) else {
+            return Ok(());
+        };
+        match self.state(id)? {
+            Some(state) => self.set_state(id, &State { event: None, ..state }),
+            None => Ok(()),
         }
     }
 

@@ -101,9 +101,16 @@ fn incr(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(CellCommand::Incr { name, by }, Shape::ours(sum)))
 }
 
-/// An integer where it is one, else a float.
+/// An integer where it is one, else a float. An integer beyond 64 bits is refused: as a float it would be another number.
 fn number(word: &[u8]) -> Result<Number, Reply> {
     let text = crate::resp::arguments::text(word)?;
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && text.parse::<i64>().is_err()
+    {
+        return Err(Reply::error(format!("INVALID `{text}` is not a 64-bit integer")));
+    }
     let float = || text.parse().ok().filter(|n: &f64| n.is_finite()).map(Number::Float);
     let number = text.parse().ok().map(Number::Int).or_else(float);
     number.ok_or_else(|| Reply::error(format!("INVALID `{text}` is not a number to add")))

@@ -5,7 +5,7 @@
 
 use super::cells::did;
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error, wrong_type};
-use crate::resp::glob::matches;
+use crate::resp::glob::Glob;
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::table::{Group, Run, Spec, wrong_arity};
@@ -327,7 +327,7 @@ impl Chance {
 
 /// What `HSCAN` is asked for.
 struct Scan {
-    pattern: Option<Vec<u8>>,
+    pattern: Option<Glob>,
     count: usize,
 }
 
@@ -337,7 +337,7 @@ impl Scan {
         let mut scan = Scan { pattern: None, count: SCAN_COUNT };
         while arguments.left() > 0 {
             if arguments.take("MATCH") {
-                scan.pattern = Some(arguments.word()?.to_vec());
+                scan.pattern = Some(Glob::new(arguments.word()?)?);
             } else if arguments.take("COUNT") {
                 let given = usize::try_from(arguments.whole()?).ok();
                 scan.count = given.filter(|n| *n > 0).ok_or_else(syntax_error)?;
@@ -349,8 +349,7 @@ impl Scan {
     }
 
     fn matches(&self, field: &Field) -> bool {
-        let fits = |pattern: &Vec<u8>| matches(pattern, field.as_bytes());
-        self.pattern.as_ref().is_none_or(fits)
+        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(field.as_bytes()))
     }
 }
 

@@ -16,7 +16,6 @@ use mainstay::{
 };
 use std::hash::{BuildHasher, RandomState};
 
-pub use crate::resp::glob::matches;
 use crate::resp::glob::{Glob, fixed_prefix};
 
 /// How many names are looked at in one go.

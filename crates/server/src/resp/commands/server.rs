@@ -2,6 +2,7 @@
 
 use super::records::how_many;
 use crate::resp::arguments::syntax_error;
+use crate::resp::glob::Glob;
 use crate::resp::plan::{Plan, Shape};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::rights::{self, Needs, Reach};
@@ -116,15 +117,17 @@ fn config(call: &mut Call<'_>) -> Reply {
             "ERR only CONFIG GET is known: settings are given when the server starts",
         );
     }
-    let patterns = arguments.rest();
+    let patterns: Vec<Vec<u8>> =
+        arguments.rest().iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
     if patterns.is_empty() {
         return table::wrong_arity("config|get");
     }
-    let wanted = |name: &str| {
-        patterns
-            .iter()
-            .any(|pattern| super::keys::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
+    let patterns: Vec<&[u8]> = patterns.iter().map(Vec::as_slice).collect();
+    let globs = match Glob::all(&patterns) {
+        Ok(globs) => globs,
+        Err(refusal) => return refusal,
     };
+    let wanted = |name: &str| globs.iter().any(|glob| glob.matches(name.as_bytes()));
     let settings = call.shared().settings_for_redis();
     let pairs = settings.into_iter().filter(|(name, _)| wanted(name));
     Reply::Map(pairs.map(|(name, value)| (Reply::text(name), Reply::text(value))).collect())
