@@ -369,7 +369,7 @@ mod tests {
         runtime.block_on(async {
             let read = app.slowly(move || {
                 // Bounded, so that the test ends where nothing stops the read.
-                let failed = (0..100_000).find_map(|_| db.cells().list("", None, 1000).err());
+                let failed = (0..10_000).find_map(|_| db.cells().list("", None, 1000).err());
                 ended.send(failed.map(|error| error.code())).unwrap();
                 Ok(())
             });
