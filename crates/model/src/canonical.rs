@@ -80,7 +80,10 @@ impl Out<'_> {
     /// A value beyond the limits has no bytes; it cannot be written nor met, so it needs none.
     fn value(&mut self, value: &Value) {
         self.scratch.clear();
-        let _ = codec::encode_exact(value, &mut self.scratch);
+        // Numbers of which there is a value have one form, whatever their text.
+        if codec::encode(value, &mut self.scratch).is_err() {
+            let _ = codec::encode_exact(value, &mut self.scratch);
+        }
         (self.write)(&(self.scratch.len() as u64).to_le_bytes());
         (self.write)(&self.scratch);
     }

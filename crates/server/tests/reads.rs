@@ -331,6 +331,12 @@ fn time_stands_still_in_a_transaction() {
     assert_eq!(lines.map(|line| client.line(line)), first);
     client.line("TXN.ROLLBACK");
     assert_ne!(client.line("TIME"), first[3]);
+    client.line("MULTI");
+    (0..500).for_each(|_| drop(client.line("TIME")));
+    let done = client.line("EXEC");
+    let mut times = done.split("*2").skip(1);
+    let first = times.next().unwrap();
+    assert_eq!(times.filter(|time| *time == first).count(), 499);
 }
 
 #[test]

@@ -46,13 +46,13 @@ const USUAL: Bounds = Bounds { limit_bytes: VALUE_LIMIT_BYTES, limit_depth: VALU
 
 /// Appends the value's bytes. On an error `out` is as it was before.
 ///
-/// A number that is beyond 64 bits is refused.
+/// A number that no `i64` and no `f64` holds is refused.
 #[inline]
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<()> {
     encode_as::<false>(USUAL, value, out)
 }
 
-/// [`encode`] for what events hold: numbers beyond 64 bits are kept.
+/// [`encode`] for what events hold: numbers keep their text.
 #[inline]
 pub fn encode_exact(value: &Value, out: &mut Vec<u8>) -> Result<()> {
     encode_as::<true>(USUAL, value, out)

@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, unexpected};
 use super::key::KeyReader;
+use super::visit::VALUE;
 use super::{Value, number, too_deep};
 use crate::Result;
 use crate::limits::VALUE_LIMIT_DEPTH;
@@ -28,6 +29,9 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
 
 /// Hands one value to a visitor.
 struct Reader(Value);
+
+/// The same for a [`Value`], which takes numbers by their text.
+struct ExactReader(Value);
 
 /// The float that is exactly this integer. Comparing as i128 keeps `i64::MAX` from matching
 /// the float one above it.
@@ -78,10 +82,10 @@ impl<'de> Deserializer<'de> for Reader {
             Value::Bytes(bytes) => visitor.visit_byte_buf(bytes),
             Value::Array(items) => read_items(items, visitor),
             Value::Object(fields) => read_fields(fields, visitor),
-            Value::Number(text) => {
-                let text = Value::String(text.into());
-                read_fields(BTreeMap::from([(number::RAW.to_owned(), text)]), visitor)
-            }
+            Value::Number(text) => match number::plain(&text) {
+                Some(plain) => Reader(plain).deserialize_any(visitor),
+                None => ExactReader(Value::Number(text)).deserialize_any(visitor),
+            },
         }
     }
 
@@ -135,9 +139,12 @@ impl<'de> Deserializer<'de> for Reader {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> StdResult<V::Value, Failure> {
+        if name == VALUE {
+            return visitor.visit_newtype_struct(ExactReader(self.0));
+        }
         visitor.visit_newtype_struct(self)
     }
 
@@ -161,6 +168,25 @@ impl<'de> Deserializer<'de> for Reader {
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u128 char str string bytes byte_buf unit
         unit_struct tuple_struct map struct identifier
+    }
+}
+
+impl<'de> Deserializer<'de> for ExactReader {
+    type Error = Failure;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> StdResult<V::Value, Failure> {
+        match self.0 {
+            Value::Number(text) => {
+                let text = Value::String(text.into());
+                read_fields(BTreeMap::from([(number::RAW.to_owned(), text)]), visitor)
+            }
+            plain => Reader(plain).deserialize_any(visitor),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 

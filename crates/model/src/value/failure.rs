@@ -124,7 +124,7 @@ pub(super) fn unexpected(value: &Value) -> Unexpected<'_> {
         Value::Bool(b) => Unexpected::Bool(*b),
         Value::Int(n) => Unexpected::Signed(*n),
         Value::Float(n) => Unexpected::Float(*n),
-        Value::Number(_) => Unexpected::Other("number beyond 64 bits"),
+        Value::Number(_) => Unexpected::Other("number by its text"),
         Value::String(text) => Unexpected::Str(text),
         Value::Bytes(bytes) => Unexpected::Bytes(bytes),
         Value::Array(_) => Unexpected::Seq,

@@ -9,7 +9,7 @@
 //! | everything else | itself; an integer has no point, a float always has one or an exponent |
 //!
 //! A whole number beyond an `i64` is refused rather than rounded. The data of events keeps it, and every other number that
-//! no double is, by its text ([`Value::from_json_exact`]).
+//! would be printed otherwise, by its text ([`Value::from_json_exact`]).
 
 use super::{Value, beyond, number};
 use crate::limits::VALUE_LIMIT_DEPTH;

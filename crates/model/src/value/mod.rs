@@ -57,8 +57,8 @@ pub enum Value {
     Array(Vec<Value>),
     /// Values by name, in byte order of the names.
     Object(BTreeMap<String, Value>),
-    /// A number of JSON that neither an `i64` nor an `f64` is, by its text. Events keep such; cells, records and keyed
-    /// state refuse them.
+    /// A number of JSON by its text, where an `i64` or an `f64` would be printed otherwise. The data of events keeps such;
+    /// cells, records and keyed state keep its value, and refuse it where that would be rounded.
     Number(Box<str>),
 }
 
@@ -93,6 +93,10 @@ impl Value {
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Value::Float(n) => Some(*n),
+            Value::Number(text) => match number::plain(text) {
+                Some(Value::Float(n)) => Some(n),
+                _ => None,
+            },
             _ => None,
         }
     }

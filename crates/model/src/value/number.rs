@@ -99,14 +99,14 @@ fn halves(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether an `i64` or an `f64` is printed as this text. Printers differ in how they write exponents: those are kept as they are.
+/// Whether an `i64` or an `f64` is printed as this text.
 fn survives(token: &str) -> bool {
     if is_whole(token) && token != "-0" {
         return token.len() < 19 || token.parse::<i64>().is_ok();
     }
     let float = token.parse().ok().filter(|float: &f64| float.is_finite());
     let printed = float.and_then(|float| serde_json::to_string(&float).ok());
-    printed.is_some_and(|printed| printed == token && !printed.contains('e'))
+    printed.is_some_and(|printed| printed == token)
 }
 
 /// Whether an `i64`, or else an `f64` in its shortest form, is this number and no other.
@@ -240,6 +240,19 @@ mod tests {
             assert!(value.says_the_same(&plain) && plain.says_the_same(&value), "{text}");
         }
         assert_eq!(from_value::<f64>(Value::from_json_exact("1.50").unwrap()).unwrap(), 1.5);
+        assert_eq!(Value::from_json_exact("12.50").unwrap().as_f64(), Some(12.5));
+        // Types that look at the kind of a number first see an ordinary one.
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        #[serde(untagged)]
+        enum Amount {
+            Float(f64),
+            Kept(Vec<Value>),
+        }
+        let amount = |text| from_value::<Amount>(Value::from_json_exact(text).unwrap()).unwrap();
+        assert_eq!(amount("12.50"), Amount::Float(12.5));
+        assert_eq!(amount("[1e400]"), Amount::Kept(vec![Value::Number("1e400".into())]));
+        let all = Value::from_json_exact(r#"{"a":[1.50,{"b":1E2}]}"#).unwrap();
+        assert_eq!(from_value::<Value>(all.clone()).unwrap(), all, "a value keeps the text");
         // Where numbers have no text of their own, their value is kept.
         let mut bytes = Vec::new();
         codec::encode(&Value::from_json_exact("[1.50,-0,1E2]").unwrap(), &mut bytes).unwrap();

@@ -51,25 +51,30 @@ impl Serialize for Bounded<'_> {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-        Builder { levels: VALUE_LIMIT_DEPTH }.deserialize(deserializer)
+        Builder { levels: VALUE_LIMIT_DEPTH, asks: false }.deserialize(deserializer)
     }
 }
 
 /// Builds a value of at most so many levels.
 pub(super) fn build<'de, D: Deserializer<'de>>(from: D, levels: usize) -> Result<Value, D::Error> {
-    Builder { levels }.deserialize(from)
+    Builder { levels, asks: false }.deserialize(from)
 }
+
+/// The name under which a [`Value`] asks to be read.
+pub(super) const VALUE: &str = "$mainstay::Value";
 
 /// Builds a value of at most this many levels from whatever a format gives.
 #[derive(Clone, Copy)]
 struct Builder {
     levels: usize,
+    /// Whether the format is asked for a value of ours: a wrapper that comes then is none of the value's.
+    asks: bool,
 }
 
 impl Builder {
     fn inner<E: de::Error>(self) -> Result<Builder, E> {
         match self.levels.checked_sub(1) {
-            Some(levels) => Ok(Builder { levels }),
+            Some(levels) => Ok(Builder { levels, asks: false }),
             None => Err(E::custom(TOO_DEEP)),
         }
     }
@@ -79,7 +84,8 @@ impl<'de> DeserializeSeed<'de> for Builder {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        deserializer.deserialize_any(self)
+        // Formats of others pass this by; the reader of values gives the text of numbers for it.
+        deserializer.deserialize_newtype_struct(VALUE, Builder { asks: true, ..self })
     }
 }
 
@@ -125,6 +131,9 @@ impl<'de> Visitor<'de> for Builder {
         self,
         deserializer: D,
     ) -> Result<Value, D::Error> {
+        if self.asks {
+            return deserializer.deserialize_any(Builder { asks: false, ..self });
+        }
         self.inner()?.deserialize(deserializer)
     }
 

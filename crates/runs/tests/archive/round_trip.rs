@@ -14,7 +14,11 @@ fn a_run_comes_back_as_it_was() {
     odd.engine_run_ref = Some(difficult());
     let started = NewEvent::new("tenant/é 7", "RunStarted").plan("1");
     let illegal = NewEvent::new("tenant/é 7", "RunResumed").plan("1");
-    world.runs().bootstrap("tenant/é 7", difficult(), vec![started, odd, illegal]).unwrap();
+    let numbers = "[1.50,1E2,-0,1e-7,1e+300,18446744073709551616]";
+    let written = NewEvent::new("tenant/é 7", "Written").plan("1").data(numbers);
+    let measured = NewEvent::new("tenant/é 7", "Measured").plan("1").value(1e-7);
+    let events = vec![started, odd, illegal, written, measured];
+    world.runs().bootstrap("tenant/é 7", difficult(), events).unwrap();
     world.runs().bootstrap("without events", Value::Null, vec![]).unwrap();
     for run in ["tenant/é 7", "without events"] {
         let before = world.whole(run).unwrap();

@@ -59,6 +59,8 @@ struct Recorded {
     name: &'static str,
     /// Whether what becomes of it is recorded here; what writes a transaction is recorded there.
     whole: bool,
+    /// Whether it goes on when its client leaves.
+    goes_on: bool,
 }
 
 impl Door {
@@ -93,12 +95,17 @@ impl Door {
 
     /// Who is not let in is recorded under this name.
     pub const fn recorded(self, name: &'static str) -> Door {
-        Door { recorded: Some(Recorded { name, whole: false }), ..self }
+        Door { recorded: Some(Recorded { name, whole: false, goes_on: false }), ..self }
+    }
+
+    /// The same, and it goes on when its client leaves.
+    pub const fn recorded_to_the_end(self, name: &'static str) -> Door {
+        Door { recorded: Some(Recorded { name, whole: true, goes_on: true }), ..self }
     }
 
     /// Who comes is recorded under this name, and how it ended.
     pub const fn recorded_whole(self, name: &'static str) -> Door {
-        Door { recorded: Some(Recorded { name, whole: true }), ..self }
+        Door { recorded: Some(Recorded { name, whole: true, goes_on: false }), ..self }
     }
 }
 
@@ -145,22 +152,39 @@ pub(crate) async fn enter(
         return Err(no_request());
     }
     parts.extensions.insert(asking.clone());
-    let whole = door.recorded.filter(|recorded| recorded.whole);
-    let mut again = whole.map(|_| Parts::clone(&parts));
+    let mut recording = match door.recorded.filter(|recorded| recorded.whole) {
+        Some(Recorded { name, .. }) => {
+            let entry = entry(&app, &mut parts.clone(), name, &asking).await;
+            Some(Recording { app: app.clone(), entry, outcome: Outcome::Failed })
+        }
+        None => None,
+    };
     let account = answers::account(&app).of_user(Some(asking.user.name()));
     let (method, user) = (parts.method.clone(), asking.user.clone());
     let answering = as_user(user, next.run(Request::from_parts(parts, body)));
-    let is_recorded = again.is_some();
     let answer = async move {
         let response = answers::on(account.clone(), answering).await;
-        if let Some(parts) = &mut again {
-            let done = response.status().is_success();
-            let outcome = if done { Outcome::Done } else { Outcome::Failed };
-            record(&app, parts, door, &asking, outcome).await;
+        if let Some(recording) = recording.as_mut().filter(|_| response.status().is_success()) {
+            recording.outcome = Outcome::Done;
         }
         Ok(answers::held(&account, &method, response))
     };
-    if is_recorded { to_the_end(answer).await } else { answer.await }
+    // What writes may be done although its client has left, and is recorded as it ended.
+    let goes_on = door.recorded.is_some_and(|recorded| recorded.goes_on);
+    if goes_on { to_the_end(answer).await } else { answer.await }
+}
+
+/// Records how a request ended when it is dropped: as failed, unless it says otherwise.
+struct Recording {
+    app: Http,
+    entry: Entry,
+    outcome: Outcome,
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.app.security().audit().record(&self.entry, self.outcome);
+    }
 }
 
 /// The prefix in a query; what else is there is the handler's business.
@@ -197,10 +221,14 @@ async fn allow(
 
 async fn record(app: &Http, parts: &mut Parts, door: Door, asking: &Asking, outcome: Outcome) {
     let Some(Recorded { name, .. }) = door.recorded else { return };
+    let entry = entry(app, parts, name, asking).await;
+    app.security().audit().record(&entry, outcome);
+}
+
+async fn entry(app: &Http, parts: &mut Parts, name: &'static str, asking: &Asking) -> Entry {
     let about: Answered<Named> = parts.extract_with_state(app).await;
     let about = about.ok().map(|Named(name)| name);
-    let entry = Entry::new(Some(asking.user.name()), &asking.peer, name, about);
-    app.security().audit().record(&entry, outcome);
+    Entry::new(Some(asking.user.name()), &asking.peer, name, about)
 }
 
 /// The user whose name and password the headers have.

@@ -240,6 +240,10 @@ impl Http {
         &self.shared.settings
     }
 
+    fn shared_security(&self) -> Arc<Security> {
+        self.shared.security.clone()
+    }
+
     fn security(&self) -> &Security {
         &self.shared.security
     }

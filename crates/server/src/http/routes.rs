@@ -183,7 +183,7 @@ fn data() -> Vec<Route> {
             "POST",
             "/v1/import/{*name}",
             post(transfer::import),
-            GIVE.recorded_whole("import").apart(),
+            GIVE.recorded_to_the_end("import").apart(),
         ),
         ("POST", "/v1/backup", post(transfer::backup), TAKE.recorded_whole("backup").apart()),
         ("GET", "/v1/feed", get(feed::stream), FEED),

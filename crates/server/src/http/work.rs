@@ -17,7 +17,7 @@ use super::repeats::Expected;
 use crate::fair_queue::FairQueue;
 use crate::memory::Account;
 use crate::process;
-use crate::security::{TransactionAudit, User};
+use crate::security::{Security, TransactionAudit, User};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -31,6 +31,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 struct Write {
     transaction: Transaction,
     answer: oneshot::Sender<Result<Receipt>>,
+    audited: Audited,
+}
+
+/// The audit entries of a write. They are recorded where it ends: its client may have left by then.
+struct Audited {
+    security: Arc<Security>,
+    entries: TransactionAudit,
+}
+
+impl Audited {
+    fn record(&self, receipt: Option<&Receipt>) {
+        self.entries.record(self.security.audit(), receipt);
+    }
 }
 
 /// The thread that submits; it ends with this.
@@ -76,8 +89,11 @@ impl Drop for Writer {
 
 /// A client that went away is told nothing.
 fn submit(db: &Database, write: Write) {
-    let answer = write.answer;
-    db.submit_with(write.transaction, move |receipt| drop(answer.send(receipt)));
+    let Write { transaction, answer, audited } = write;
+    db.submit_with(transaction, move |receipt| {
+        audited.record(receipt.as_ref().ok());
+        drop(answer.send(receipt));
+    });
 }
 
 /// A part of the log that somebody has to read.
@@ -172,39 +188,40 @@ impl Http {
         asking: &Asking,
         transaction: Transaction,
     ) -> Answered<Receipt> {
-        let audit = self.security().audit();
-        let entries = TransactionAudit::new(audit, &asking.user, &asking.peer, &transaction);
+        let security = self.shared_security();
+        let entries =
+            TransactionAudit::new(security.audit(), &asking.user, &asking.peer, &transaction);
         if let Err(denied) = asking.user.allow(&transaction) {
-            entries.record_denied(audit);
+            entries.record_denied(security.audit());
             return Err(Refusal::from(denied));
         }
-        if entries.is_empty() {
-            return self.submit_as(&asking.user, transaction).await;
+        let audited = Audited { security, entries };
+        if let Err(refusal) = self.admit(&asking.user, &transaction) {
+            audited.record(None);
+            return Err(refusal);
         }
-        let (app, user) = (self.clone(), asking.user.clone());
-        to_the_end(async move {
-            let done = app.submit_as(&user, transaction).await;
-            entries.record(app.security().audit(), done.as_ref().ok());
-            done
-        })
-        .await
+        self.pace(&asking.user, &transaction).await;
+        self.submit(asking.user.own_request(transaction), audited).await
     }
 
-    /// As a request of this user, with what it holds counted as the user's.
-    async fn submit_as(&self, user: &User, transaction: Transaction) -> Answered<Receipt> {
+    /// Counts what the transaction holds as the user's.
+    fn admit(&self, user: &User, transaction: &Transaction) -> Answered<()> {
         let commands = transaction.steps.iter().map(|step| &step.command);
-        self.security().admit_sessions(user, self.db(), commands)?;
+        Ok(self.security().admit_sessions(user, self.db(), commands)?)
+    }
+
+    /// Waits while the user writes faster than flushes can follow.
+    async fn pace(&self, user: &User, transaction: &Transaction) {
         if let Some(wait) = user.pace.wait(self.db().flush_backlog()) {
             tokio::time::sleep(wait).await;
         }
         user.pace.take(transaction.weight_bytes(), self.db().flush_backlog());
-        self.submit(user.own_request(transaction)).await
     }
 
-    async fn submit(&self, transaction: Transaction) -> Answered<Receipt> {
+    async fn submit(&self, transaction: Transaction, audited: Audited) -> Answered<Receipt> {
         let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
-        let write = Write { transaction, answer };
+        let write = Write { transaction, answer, audited };
         if write.transaction.is_long() {
             let db = self.db().clone();
             let submit = move || {
@@ -269,7 +286,7 @@ impl Http {
     }
 }
 
-/// Awaits work that goes on when its client leaves, so that its end is recorded in the audit file.
+/// Awaits work that goes on when its client leaves.
 pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Answered<T>> + Send + 'static,
 ) -> Answered<T> {

@@ -188,6 +188,8 @@ struct Loop {
     under_way: Option<BatchWaiters>,
     /// The last batch took long.
     batch_was_slow: bool,
+    /// When the last batch was begun.
+    executed_us: u64,
     executor: Executor,
     buffer: Vec<u8>,
     workers: Workers,
@@ -217,6 +219,7 @@ impl Loop {
             owed: BatchWaiters::default(),
             under_way: None,
             batch_was_slow: false,
+            executed_us: 0,
             executor: Executor::start(shared.db.clone(), done)?,
             tally: shared.figures.tally(),
             began_us: 0,
@@ -599,6 +602,7 @@ impl Loop {
     fn execute(&mut self) -> bool {
         let (mut batch, owed) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.owed));
         self.tally.batch(batch.len());
+        self.executed_us = self.shared.ticks_us();
         if self.others_may_read(&batch, &owed) {
             match self.executor.take(batch) {
                 Ok(()) => {
@@ -629,7 +633,7 @@ impl Loop {
         let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(owed.began_us);
-        self.batch_was_slow = took_us > SLOW_BATCH_US;
+        self.batch_was_slow = self.seen_us.saturating_sub(self.executed_us) > SLOW_BATCH_US;
         self.tally.batch_took(took_us);
         let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
         for (place, id) in owed.connections {

@@ -25,6 +25,27 @@ pub struct Glob {
     stays: Vec<u64>,
 }
 
+/// A pattern that is not too long, and not compiled: a command that waits for `EXEC` keeps its bytes alone.
+pub struct Pattern(Vec<u8>);
+
+impl Pattern {
+    /// A pattern that is not too long.
+    pub fn new(pattern: &[u8]) -> Result<Pattern, Reply> {
+        if pattern.len() > PATTERN_LIMIT_BYTES {
+            return Err(Reply::error(format!(
+                "TOOLARGE a pattern has at most {PATTERN_LIMIT_BYTES} bytes, as names do; this one has {}",
+                pattern.len()
+            )));
+        }
+        Ok(Pattern(pattern.to_vec()))
+    }
+
+    /// What texts are compared with.
+    pub fn compile(&self) -> Glob {
+        Glob::compile(&self.0)
+    }
+}
+
 impl Glob {
     /// Patterns of one command: all together are as short as one has to be, because each takes time to compile.
     pub fn all(patterns: &[&[u8]]) -> Result<Vec<Glob>, Reply> {
@@ -39,13 +60,7 @@ impl Glob {
 
     /// A pattern that is not too long.
     pub fn new(pattern: &[u8]) -> Result<Glob, Reply> {
-        if pattern.len() > PATTERN_LIMIT_BYTES {
-            return Err(Reply::error(format!(
-                "TOOLARGE a pattern has at most {PATTERN_LIMIT_BYTES} bytes, as names do; this one has {}",
-                pattern.len()
-            )));
-        }
-        Ok(Glob::compile(pattern))
+        Pattern::new(pattern).map(|pattern| pattern.compile())
     }
 
     fn compile(pattern: &[u8]) -> Glob {

@@ -252,7 +252,12 @@ impl Exec {
 
 /// Does what was queued, as one transaction.
 pub fn exec(call: &mut Call<'_>) -> Handled {
-    let session = &mut *call.session;
+    let handled = executed(call.session);
+    call.session.exec_us = None;
+    handled
+}
+
+fn executed(session: &mut Session) -> Handled {
     let (queued, watched) = match end(session, "EXEC") {
         Ok(ended) => ended,
         Err(reply) => return Handled::Reply(reply),
@@ -285,7 +290,9 @@ pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled 
 
 /// Does what was queued as one transaction, and once, however often it is queued and sent.
 pub fn exec_once(call: &mut Call<'_>) -> Handled {
-    executed_once(call).unwrap_or_else(Handled::Reply)
+    let handled = executed_once(call).unwrap_or_else(Handled::Reply);
+    call.session.exec_us = None;
+    handled
 }
 
 fn executed_once(call: &mut Call<'_>) -> Result<Handled, Reply> {
@@ -314,7 +321,10 @@ fn end(session: &mut Session, name: &str) -> Result<(Vec<Queued>, Vec<Guard>), R
         None if multi.spoilt => {
             Err(Reply::error("EXECABORT Transaction discarded because of previous errors."))
         }
-        None => Ok((multi.queued, watched)),
+        None => {
+            session.exec_us = Some(session.shared.now());
+            Ok((multi.queued, watched))
+        }
     }
 }
 

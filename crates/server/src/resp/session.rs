@@ -88,6 +88,8 @@ pub struct Session {
     pub multi: Option<Multi>,
     /// What it watches.
     pub watched: Vec<Guard>,
+    /// The time at which `EXEC` began, while it does what was queued: time stands still in it.
+    pub exec_us: Option<u64>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
     /// The same while long work is done in it elsewhere.
@@ -235,6 +237,7 @@ impl Session {
             durability: None,
             multi: None,
             watched: Vec::new(),
+            exec_us: None,
             open: None,
             lent: None,
             away: None,

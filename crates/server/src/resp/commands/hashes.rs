@@ -5,7 +5,7 @@
 
 use super::cells::did;
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error, wrong_type};
-use crate::resp::glob::Glob;
+use crate::resp::glob::Pattern;
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
 use crate::resp::reply::{OK, Reply};
 use crate::resp::table::{Group, Run, Spec, wrong_arity};
@@ -327,7 +327,7 @@ impl Chance {
 
 /// What `HSCAN` is asked for.
 struct Scan {
-    pattern: Option<Glob>,
+    pattern: Option<Pattern>,
     count: usize,
 }
 
@@ -337,7 +337,7 @@ impl Scan {
         let mut scan = Scan { pattern: None, count: SCAN_COUNT };
         while arguments.left() > 0 {
             if arguments.take("MATCH") {
-                scan.pattern = Some(Glob::new(arguments.word()?)?);
+                scan.pattern = Some(Pattern::new(arguments.word()?)?);
             } else if arguments.take("COUNT") {
                 let given = usize::try_from(arguments.whole()?).ok();
                 scan.count = given.filter(|n| *n > 0).ok_or_else(syntax_error)?;
@@ -346,10 +346,6 @@ impl Scan {
             }
         }
         Ok(scan)
-    }
-
-    fn matches(&self, field: &Field) -> bool {
-        self.pattern.as_ref().is_none_or(|pattern| pattern.matches(field.as_bytes()))
     }
 }
 
@@ -373,7 +369,9 @@ fn page(fields: Fields, cursor: u64, scan: &Scan) -> Reply {
     let behind = placed.get(scan.count - 1).map_or(u64::MAX, |(last, ..)| last + 1);
     let next = placed.iter().map(|(place, ..)| *place).find(|place| *place >= behind);
     let given = placed.into_iter().take_while(|(place, ..)| *place < behind);
-    let fitting = given.filter(|(_, field, _)| scan.matches(field));
+    let glob = scan.pattern.as_ref().map(Pattern::compile);
+    let fits = |field: &Field| glob.as_ref().is_none_or(|glob| glob.matches(field.as_bytes()));
+    let fitting = given.filter(|(_, field, _)| fits(field));
     piece(next.unwrap_or(0), fitting.map(|(_, field, value)| (field, value)).collect())
 }
 

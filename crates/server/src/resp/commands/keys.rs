@@ -16,7 +16,7 @@ use mainstay::{
 };
 use std::hash::{BuildHasher, RandomState};
 
-use crate::resp::glob::{Glob, fixed_prefix};
+use crate::resp::glob::{Glob, Pattern, fixed_prefix};
 
 /// How many names are looked at in one go.
 const PAGE: usize = 10_000;
@@ -291,10 +291,11 @@ fn both() -> Vec<Contract> {
 
 /// `KEYS` in a transaction, which looks at no more names than a page has.
 fn matching(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
-    let (glob, prefix) = (Glob::new(words[1])?, fixed_prefix(words[1]));
+    let (pattern, prefix) = (Pattern::new(words[1])?, fixed_prefix(words[1]));
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(Page { next: Some(_), .. })) => too_many_names(),
         Some(Answer::Names(page)) => {
+            let glob = pattern.compile();
             let fits = |name: &String| glob.matches(name.as_bytes());
             Reply::texts(page.names.into_iter().filter(fits))
         }
@@ -319,12 +320,13 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let after = shared.cursors.after(user, scan.cursor).ok_or_else(invalid_cursor)?;
     let kinds: Vec<Contract> = both().into_iter().filter(|kind| scan.wants(*kind)).collect();
     let (prefix, limit) = (scan.prefix(), scan.count.min(PAGE));
-    let (cursors, glob) = (shared.cursors.clone(), scan.pattern.map(Glob::new).transpose()?);
+    let cursors = shared.cursors.clone();
+    let pattern = scan.pattern.map(Pattern::new).transpose()?;
     let user = user.to_owned();
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(page)) => {
             let next = page.next.map_or(0, |name| cursors.keep(&user, name));
-            scanned(next, page.names, glob.as_ref())
+            scanned(next, page.names, pattern.as_ref().map(Pattern::compile).as_ref())
         }
         _ => unexpected(),
     };

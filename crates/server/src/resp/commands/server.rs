@@ -136,7 +136,8 @@ fn config(call: &mut Call<'_>) -> Reply {
 fn time(call: &mut Call<'_>) -> Reply {
     // Time stands still in a transaction.
     let open = call.session.open.as_ref();
-    let now_us = open.and_then(|open| open.now()).unwrap_or_else(|| call.shared().now());
+    let begun_us = open.and_then(|open| open.now()).or(call.session.exec_us);
+    let now_us = begun_us.unwrap_or_else(|| call.shared().now());
     Reply::texts([(now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string()])
 }
 
