@@ -52,6 +52,8 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(50);
 /// A transaction of more steps is executed off the event loop, whatever it waits for.
 const SHORT_STEPS: usize = 16;
+/// After so many batches without a read, nobody is expected to read while the next one waits for the disk.
+const UNREAD_BATCHES: u32 = 64;
 /// After a batch that took longer, the next one is executed off the event loop as well.
 const SLOW_BATCH_US: u64 = 2_000;
 
@@ -188,6 +190,8 @@ struct Loop {
     under_way: Option<BatchWaiters>,
     /// The last batch took long.
     batch_was_slow: bool,
+    /// Batches since a connection last asked for something that needs none.
+    batches_since_read: u32,
     /// When the last batch was begun.
     executed_us: u64,
     executor: Executor,
@@ -219,6 +223,7 @@ impl Loop {
             owed: BatchWaiters::default(),
             under_way: None,
             batch_was_slow: false,
+            batches_since_read: 0,
             executed_us: 0,
             executor: Executor::start(shared.db.clone(), done)?,
             tally: shared.figures.tally(),
@@ -586,6 +591,8 @@ impl Loop {
                 self.owed.began_us = self.began_us;
             }
             self.owed.connections.push((place, connection.session.id));
+        } else {
+            self.batches_since_read = 0;
         }
         // Whoever said RESET is a stranger again, and counts as nobody's connection.
         if was_known && connection.session.user.is_none() {
@@ -603,6 +610,7 @@ impl Loop {
         let (mut batch, owed) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.owed));
         self.tally.batch(batch.len());
         self.executed_us = self.shared.ticks_us();
+        self.batches_since_read = self.batches_since_read.saturating_add(1);
         if self.others_may_read(&batch, &owed) {
             match self.executor.take(batch) {
                 Ok(()) => {
@@ -620,12 +628,16 @@ impl Loop {
     /// Whether somebody could ask for something while the batch waits for the disk or for other writers.
     fn others_may_read(&self, batch: &[Transaction], owed: &BatchWaiters) -> bool {
         let usual = self.shared.settings.durability;
+        let syncs = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
+        // The way to another thread and back costs a fifth of a write, which is saved while all clients only write.
+        let somebody_reads = self.batches_since_read <= UNREAD_BATCHES;
         // One of several commands may take long without a sync: each of them may write a large record anew.
-        let takes_time = |one: &Transaction| {
-            one.durability.unwrap_or(usual) == Durability::Sync || one.steps.len() > SHORT_STEPS
-        };
+        let is_long = |one: &Transaction| one.steps.len() > SHORT_STEPS;
         self.connections.len() > owed.connections.len()
-            && (batch.iter().any(takes_time) || self.batch_was_slow || self.shared.db.is_busy())
+            && (somebody_reads && batch.iter().any(syncs)
+                || batch.iter().any(is_long)
+                || self.batch_was_slow
+                || self.shared.db.is_busy())
     }
 
     /// Pays those who waited for a batch, from its receipts, and sends it.
