@@ -152,7 +152,7 @@ impl Overlay {
         self.spare_bytes += self.payloads.len() - start + keys_bytes;
     }
 
-    /// Makes room for what an import writes beside what the exported transaction wrote: events with their own times, and
+    /// Makes room for the bytes that an import adds to those of the exported transaction: events with their own times, and
     /// notes of which message is of which event.
     pub fn make_import_room(&mut self) {
         self.spare_bytes += TRANSACTION_LIMIT_BYTES;

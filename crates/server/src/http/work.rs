@@ -204,7 +204,7 @@ impl Http {
         self.submit(asking.user.own_request(transaction), audited).await
     }
 
-    /// Counts what the transaction holds as the user's.
+    /// Counts the sessions that the transaction opens as the user's.
     fn admit(&self, user: &User, transaction: &Transaction) -> Answered<()> {
         let commands = transaction.steps.iter().map(|step| &step.command);
         Ok(self.security().admit_sessions(user, self.db(), commands)?)

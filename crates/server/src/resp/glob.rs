@@ -40,7 +40,7 @@ impl Pattern {
         Ok(Pattern(pattern.to_vec()))
     }
 
-    /// What texts are compared with.
+    /// The pattern in the form that texts are compared with.
     pub fn compile(&self) -> Glob {
         Glob::compile(&self.0)
     }

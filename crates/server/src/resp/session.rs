@@ -88,7 +88,7 @@ pub struct Session {
     pub multi: Option<Multi>,
     /// What it watches.
     pub watched: Vec<Guard>,
-    /// The time at which `EXEC` began, while it does what was queued: time stands still in it.
+    /// The time at which `EXEC` began, while it executes the queued commands: time stands still in it.
     pub exec_us: Option<u64>,
     /// The transaction it has open.
     pub open: Option<Box<Interactive>>,
