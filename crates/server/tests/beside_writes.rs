@@ -49,6 +49,27 @@ fn a_read_is_answered_while_another_write_waits_for_the_disk() {
     assert_eq!(reader.line("GET a"), r"$3\r\nnew\r\n");
 }
 
+/// While nobody reads, the event loop executes batches itself. After a read it hands them over again.
+#[test]
+fn a_read_after_many_writes_alone_keeps_later_reads_from_waiting() {
+    let (_ours, held, [mut writer, mut reader, mut other]) = waiting_for_the_disk();
+    held.0.syncs.let_go();
+    assert_eq!((writer.receive(), writer.receive()), (r"+OK\r\n".into(), r"$3\r\nnew\r\n".into()));
+    for _ in 0..100 {
+        assert_eq!(other.line("SET a again"), r"+OK\r\n");
+    }
+    assert_eq!(reader.line("GET a"), r"$5\r\nagain\r\n");
+    let before = held.0.syncs.came();
+    held.0.syncs.hold();
+    writer.send_bytes(&encode(&["SET", "a", "last"]));
+    held.0.syncs.wait_for_more_than(before);
+    for _ in 0..100 {
+        assert_eq!(reader.line("GET a"), r"$5\r\nagain\r\n");
+    }
+    drop(held);
+    assert_eq!(writer.receive(), r"+OK\r\n");
+}
+
 #[test]
 fn writes_that_come_meanwhile_are_the_next_batch() {
     let (_ours, held, [mut writer, mut second, mut reader]) = waiting_for_the_disk();

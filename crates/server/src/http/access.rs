@@ -98,7 +98,7 @@ impl Door {
         Door { recorded: Some(Recorded { name, whole: false, goes_on: false }), ..self }
     }
 
-    /// The same, and it goes on when its client leaves.
+    /// Who comes is recorded under this name, and how it ended; it goes on when its client leaves.
     pub const fn recorded_to_the_end(self, name: &'static str) -> Door {
         Door { recorded: Some(Recorded { name, whole: true, goes_on: true }), ..self }
     }

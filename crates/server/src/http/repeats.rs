@@ -34,13 +34,18 @@ impl Expected {
 
     /// The receipt, if it can be this request's.
     pub fn met_by(&self, receipt: Receipt) -> Answered<Receipt> {
-        let expected = if receipt.held { &self.steps } else { &self.otherwise };
-        let fits = |(about, answer): (&About, &Answer)| is_about(answer, *about);
-        let as_many = expected.len() == receipt.answers.len();
-        match !receipt.repeated || as_many && expected.iter().zip(&receipt.answers).all(fits) {
+        match self.is_met_by(&receipt) {
             true => Ok(receipt),
             false => Err(self.another()),
         }
+    }
+
+    /// Whether the receipt can be this request's.
+    pub fn is_met_by(&self, receipt: &Receipt) -> bool {
+        let expected = if receipt.held { &self.steps } else { &self.otherwise };
+        let fits = |(about, answer): (&About, &Answer)| is_about(answer, *about);
+        let as_many = expected.len() == receipt.answers.len();
+        !receipt.repeated || as_many && expected.iter().zip(&receipt.answers).all(fits)
     }
 
     #[cold]

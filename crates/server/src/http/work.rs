@@ -34,15 +34,32 @@ struct Write {
     audited: Audited,
 }
 
-/// The audit entries of a write. They are recorded where it ends: its client may have left by then.
+/// The audit entries of a write. They are recorded where it ends, because its client may have left by then; as failed where it
+/// is never begun.
 struct Audited {
     security: Arc<Security>,
-    entries: TransactionAudit,
+    entries: Option<TransactionAudit>,
+    /// What a session's request expects: a receipt of another request means that this one was not executed.
+    expected: Option<Arc<Expected>>,
 }
 
 impl Audited {
-    fn record(&self, receipt: Option<&Receipt>) {
-        self.entries.record(self.security.audit(), receipt);
+    fn record(mut self, receipt: Option<&Receipt>) {
+        let is_expected = |receipt: &&Receipt| {
+            self.expected.as_ref().is_none_or(|expected| expected.is_met_by(receipt))
+        };
+        let receipt = receipt.filter(is_expected);
+        if let Some(entries) = self.entries.take() {
+            entries.record(self.security.audit(), receipt);
+        }
+    }
+}
+
+impl Drop for Audited {
+    fn drop(&mut self) {
+        if let Some(entries) = self.entries.take() {
+            entries.record(self.security.audit(), None);
+        }
     }
 }
 
@@ -195,11 +212,9 @@ impl Http {
             entries.record_denied(security.audit());
             return Err(Refusal::from(denied));
         }
-        let audited = Audited { security, entries };
-        if let Err(refusal) = self.admit(&asking.user, &transaction) {
-            audited.record(None);
-            return Err(refusal);
-        }
+        let expected = Expected::of(&transaction).map(Arc::new);
+        let audited = Audited { security, entries: Some(entries), expected };
+        self.admit(&asking.user, &transaction)?;
         self.pace(&asking.user, &transaction).await;
         self.submit(asking.user.own_request(transaction), audited).await
     }
@@ -219,7 +234,7 @@ impl Http {
     }
 
     async fn submit(&self, transaction: Transaction, audited: Audited) -> Answered<Receipt> {
-        let expected = Expected::of(&transaction);
+        let expected = audited.expected.clone();
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer, audited };
         if write.transaction.is_long() {

@@ -1,4 +1,4 @@
-//! Batches that another thread executes, so that reads do not wait for the disk.
+//! Batches that another thread executes where somebody may read meanwhile, so that reads do not wait for the disk.
 //!
 //! ```text
 //!   loop --transactions--> thread: execute_all, one sync --receipts--> loop: pays what is owed

@@ -7,8 +7,8 @@
 //!     +---- send <---- pay what is owed <---- execute_all: one sync for all
 //! ```
 //!
-//! The loop's thread drives the log itself while all its connections wait for it: no task and no wake-up per command. Where others
-//! may read meanwhile, a thread beside it executes the batch. Several loops share the connections.
+//! The loop's thread executes the batch and drives the log itself where nobody is expected to read meanwhile: no task and no wake-up
+//! per command. Else a thread beside it does. Several loops share the connections.
 
 use super::Shared;
 use super::batches::{Executor, Receipts};
@@ -52,6 +52,8 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const PAUSE: Duration = Duration::from_millis(50);
 /// A transaction of more steps is executed off the event loop, whatever it waits for.
 const SHORT_STEPS: usize = 16;
+/// A batch of more transactions goes to the writer in parts, and waits for room before each.
+const SHORT_BATCH: usize = 1_024;
 /// After so many batches without a read, nobody is expected to read while the next one waits for the disk.
 const UNREAD_BATCHES: u32 = 64;
 /// After a batch that took longer, the next one is executed off the event loop as well.
@@ -190,7 +192,7 @@ struct Loop {
     under_way: Option<BatchWaiters>,
     /// The last batch took long.
     batch_was_slow: bool,
-    /// Batches since a connection last asked for something that needs none.
+    /// Batches since a connection was served that waits for none: it read, or is about to.
     batches_since_read: u32,
     /// When the last batch was begun.
     executed_us: u64,
@@ -629,12 +631,14 @@ impl Loop {
     fn others_may_read(&self, batch: &[Transaction], owed: &BatchWaiters) -> bool {
         let usual = self.shared.settings.durability;
         let syncs = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
-        // The way to another thread and back costs a fifth of a write, which is saved while all clients only write.
-        let somebody_reads = self.batches_since_read <= UNREAD_BATCHES;
+        // The way to another thread and back costs a fifth of a write, which is saved while all clients only write. Whoever is
+        // ready and was not served in this turn may be about to read.
+        let somebody_reads = self.batches_since_read <= UNREAD_BATCHES || !self.ready.is_empty();
         // One of several commands may take long without a sync: each of them may write a large record anew.
         let is_long = |one: &Transaction| one.steps.len() > SHORT_STEPS;
         self.connections.len() > owed.connections.len()
             && (somebody_reads && batch.iter().any(syncs)
+                || batch.len() > SHORT_BATCH
                 || batch.iter().any(is_long)
                 || self.batch_was_slow
                 || self.shared.db.is_busy())

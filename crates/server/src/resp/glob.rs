@@ -19,8 +19,10 @@ pub struct Glob {
     length: usize,
     /// Words of a set of places, of which there is one more than bytes.
     words: usize,
-    /// For each byte the places that take it, one set behind the other.
-    takes: Vec<u64>,
+    /// The places that take more than half of all bytes.
+    usual: Vec<u64>,
+    /// For each byte the places that treat it otherwise, one set behind the other: `?` and `[^a]` change few of them.
+    flips: Vec<u64>,
     /// Places that a star follows: they stay, whatever comes.
     stays: Vec<u64>,
 }
@@ -38,6 +40,11 @@ impl Pattern {
             )));
         }
         Ok(Pattern(pattern.to_vec()))
+    }
+
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
     }
 
     /// The pattern in the form that texts are compared with.
@@ -65,8 +72,13 @@ impl Glob {
 
     fn compile(pattern: &[u8]) -> Glob {
         let words = (pattern.len() + 1).div_ceil(64);
-        let mut glob =
-            Glob { length: 0, words, takes: vec![0; 256 * words], stays: vec![0; words] };
+        let mut glob = Glob {
+            length: 0,
+            words,
+            usual: vec![0; words],
+            flips: vec![0; 256 * words],
+            stays: vec![0; words],
+        };
         let mut rest = pattern;
         while let Some((&first, behind)) = rest.split_first() {
             rest = match (first, behind) {
@@ -89,8 +101,17 @@ impl Glob {
     /// Adds a place that takes these bytes; gives back what comes behind it.
     fn place<'p>(&mut self, set: &Bytes, behind: &'p [u8]) -> &'p [u8] {
         let (word, bit) = (self.length / 64, 1 << (self.length % 64));
-        for byte in (0..=u8::MAX).filter(|byte| has(set, *byte)) {
-            self.takes[usize::from(byte) * self.words + word] |= bit;
+        let takes_most = set.iter().map(|part| part.count_ones()).sum::<u32>() > 128;
+        if takes_most {
+            self.usual[word] |= bit;
+        }
+        for (quarter, part) in set.iter().enumerate() {
+            let mut others = if takes_most { !part } else { *part };
+            while others != 0 {
+                let byte = quarter * 64 + others.trailing_zeros() as usize;
+                self.flips[byte * self.words + word] |= bit;
+                others &= others - 1;
+            }
         }
         self.length += 1;
         behind
@@ -101,7 +122,8 @@ impl Glob {
         let mut places = vec![0_u64; self.words];
         places[0] = 1;
         for &byte in text {
-            let takes = &self.takes[usize::from(byte) * self.words..][..self.words];
+            let flips = &self.flips[usize::from(byte) * self.words..][..self.words];
+            let takes = self.usual.iter().zip(flips).map(|(usual, flip)| usual ^ flip);
             let mut carried = 0;
             let mut any = 0;
             for ((place, takes), stays) in places.iter_mut().zip(takes).zip(&self.stays) {
@@ -120,10 +142,6 @@ impl Glob {
 
 /// A set of bytes.
 type Bytes = [u64; 4];
-
-fn has(set: &Bytes, byte: u8) -> bool {
-    set[usize::from(byte / 64)] >> (byte % 64) & 1 == 1
-}
 
 fn only(byte: u8) -> Bytes {
     let mut set = [0; 4];

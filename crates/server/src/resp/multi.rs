@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::commands::feed::no_waiting;
+use super::glob::PATTERN_LIMIT_BYTES;
 use super::once;
 use super::orders::{self, Turn};
 use super::plan::{Plan, Promise, too_many_commands, unexpected};
@@ -28,6 +29,8 @@ pub struct Multi {
     commands: usize,
     /// The memory of those, beside the queue's own.
     plan_bytes: usize,
+    /// The bytes of the patterns that their replies are made with.
+    pattern_bytes: usize,
     /// There is something with jobs or locks.
     has_orders: bool,
     /// A command is answered by the writer alone.
@@ -152,10 +155,18 @@ impl Multi {
             self.spoilt = true;
             return not_beside_orders(spec);
         }
-        if let Queued::Plan(plan) = &queued {
-            self.lists_the_past |= plan.at.is_some() && plan.takes_a_while();
-            self.commands += plan.commands.len();
-            self.plan_bytes += plan.weight_bytes();
+        match &queued {
+            Queued::Plan(plan) => {
+                self.lists_the_past |= plan.at.is_some() && plan.takes_a_while();
+                self.commands += plan.commands.len();
+                self.plan_bytes += plan.weight_bytes();
+                self.pattern_bytes += plan.pattern_bytes;
+            }
+            // `CONFIG GET` has nothing but patterns.
+            Queued::Session(.., words) => {
+                self.pattern_bytes += words.iter().map(Vec::len).sum::<usize>();
+            }
+            _ => {}
         }
         if self.commands > TRANSACTION_LIMIT_COMMANDS {
             self.give_up(String::new());
@@ -182,9 +193,12 @@ impl Multi {
         self.bytes + self.plan_bytes + self.queued.capacity() * size_of::<Queued>()
     }
 
-    /// Whether it takes long to be gathered, or reads the past at length before it begins.
+    /// Whether it takes long to be gathered or answered, or reads the past at length before it begins.
     pub fn is_long(&self) -> bool {
-        self.commands > LONG_COMMANDS || self.queued.len() > LONG_COMMANDS || self.lists_the_past
+        self.commands > LONG_COMMANDS
+            || self.queued.len() > LONG_COMMANDS
+            || self.pattern_bytes > PATTERN_LIMIT_BYTES
+            || self.lists_the_past
     }
 
     /// Lets go of all that was kept: nothing will be done, and `EXEC` says why.

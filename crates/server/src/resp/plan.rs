@@ -37,6 +37,8 @@ pub struct Plan {
     pub at: Option<At>,
     /// The reply is not the same each time it is made of the same answers, so no request of a session may hold it.
     pub once_only: bool,
+    /// The bytes of the pattern that its reply compiles and matches.
+    pub pattern_bytes: usize,
 }
 
 /// How answers become a reply.
@@ -124,7 +126,13 @@ fn own_words(error: Error) -> Reply {
 impl Plan {
     /// One command.
     pub fn one(command: impl Into<Command>, shape: Shape) -> Plan {
-        Plan { commands: SmallVec::from_iter([command.into()]), shape, at: None, once_only: false }
+        Plan {
+            commands: SmallVec::from_iter([command.into()]),
+            shape,
+            at: None,
+            once_only: false,
+            pattern_bytes: 0,
+        }
     }
 
     /// Several commands.
@@ -134,12 +142,19 @@ impl Plan {
             shape,
             at: None,
             once_only: false,
+            pattern_bytes: 0,
         }
     }
 
     /// With a reply that is another each time.
     pub fn once_only(mut self) -> Plan {
         self.once_only = true;
+        self
+    }
+
+    /// Its reply is made with a pattern of so many bytes.
+    pub fn matching(mut self, pattern_bytes: usize) -> Plan {
+        self.pattern_bytes = pattern_bytes;
         self
     }
 

@@ -413,23 +413,24 @@ impl TransactionAudit {
 
     /// Records that the user may not.
     pub fn record_denied(&self, audit: &Audit) {
-        self.0.iter().for_each(|it| audit.record(&it.entry, Outcome::Denied));
+        audit.record_all(self.0.iter().map(|it| (&it.entry, Outcome::Denied)));
     }
 
     /// Records how each command ended. Without a receipt the transaction failed, and which side of it ran is not known:
     /// all its commands failed. A step that did not run, because a guard did not hold, failed as well; an alternative that
     /// was not needed is not recorded.
     pub fn record(&self, audit: &Audit, receipt: Option<&Receipt>) {
-        for CommandEntry { entry, is_step, position } in &self.0 {
+        let entries = self.0.iter().filter_map(|CommandEntry { entry, is_step, position }| {
             let ran = receipt.filter(|receipt| receipt.held == *is_step);
             let outcome = match ran.and_then(|receipt| receipt.answers.get(*position)) {
                 Some(Answer::Failed(_)) => Outcome::Failed,
                 Some(_) => Outcome::Done,
                 None if *is_step || receipt.is_none() => Outcome::Failed,
-                None => continue,
+                None => return None,
             };
-            audit.record(entry, outcome);
-        }
+            Some((entry, outcome))
+        });
+        audit.record_all(entries);
     }
 }
 

@@ -273,8 +273,9 @@ fn requests_whose_client_leaves_are_recorded() {
         writer.join().unwrap().unwrap();
     }
     let gone = || names.iter().filter(|name| world.db.branch(name).is_err()).count();
-    let recorded = || lines(&world).iter().filter(|line| line.contains("branch.delete")).count();
-    // All were sent; those that nobody had begun when their client left may stay.
+    // All were sent; those that nobody had begun when their client left may stay, and are failures.
+    let is_done = |line: &&String| line.contains("branch.delete") && line.ends_with(" done");
+    let recorded = || lines(&world).iter().filter(is_done).count();
     let (mut before, mut looks) = (usize::MAX, 0);
     while looks < 200 && (gone() == 0 || before != gone() || recorded() != gone()) {
         (before, looks) = (gone(), looks + 1);
@@ -282,6 +283,24 @@ fn requests_whose_client_leaves_are_recorded() {
     }
     assert!(gone() > 0, "some were begun");
     assert_eq!(recorded(), gone());
+}
+
+/// A number of a session that was used for something else: the receipt is of that, and this command was not executed.
+#[test]
+fn a_request_under_a_used_number_is_recorded_as_failed() {
+    let world = World::new();
+    let ask = |method: &str, path: &str, body: &str| {
+        let headers = [("mainstay-session", "s"), ("idempotency-key", "1")];
+        let user = basic("default", PASSWORD);
+        world.ask_as(Some(&user), method, path, &headers, body.as_bytes()).0
+    };
+    let opened = world.ask(Some("default"), "POST", "/v1/sessions", r#"{"session":"s"}"#);
+    assert_eq!(opened.0, 201, "{}", opened.1);
+    assert_eq!(ask("POST", "/v1/cells/n/incr", r#"{"by":1}"#), 200);
+    world.db.fork("trial", "main", At::Latest).unwrap();
+    assert_eq!(ask("POST", "/v1/merges", r#"{"from":"trial","into":"main"}"#), 409);
+    let last = lines(&world).pop().unwrap();
+    assert_eq!(last, "default branch.merge trial,main failed");
 }
 
 #[test]

@@ -176,6 +176,23 @@ fn patterns(target: &Target) -> Outcome<()> {
         b"MATCH",
         any.as_bytes(),
     ]))?;
+    // In a transaction, where each of them is quick alone.
+    let classes = "[^a]".repeat(256);
+    let mut bytes = line("MULTI");
+    (0..900).for_each(|_| {
+        bytes.extend_from_slice(&request(&[
+            b"HSCAN",
+            b"greedy:few",
+            b"0",
+            b"MATCH",
+            classes.as_bytes(),
+        ]));
+    });
+    bytes.extend_from_slice(&line("EXEC"));
+    resp.send(&bytes)?;
+    for _ in 0..902 {
+        resp.read()?;
+    }
     Ok(())
 }
 

@@ -74,6 +74,7 @@ impl Server {
         batch(&mut resp, 8, |n| {
             request(&[b"HSET", b"greedy:heavy", format!("field-{n}").as_bytes(), &large])
         })?;
+        resp.call(&line("HSET greedy:few f x"))?;
         batch(&mut resp, FIELDS, |n| line(&format!("HSET greedy:fields field-{n} x")))
     }
 

@@ -354,11 +354,14 @@ fn hscan(words: &[&[u8]]) -> Result<Plan, Reply> {
     let cursor = arguments.count().map_err(|_| Reply::error("ERR invalid cursor"))?;
     // Redis looks at the key first: words that make no sense are no error where there is no key.
     let scan = Scan::read(&words[2..]);
-    whole(words, move |fields| match &scan {
+    let pattern = scan.as_ref().ok().and_then(|scan| scan.pattern.as_ref());
+    let pattern_bytes = pattern.map_or(0, Pattern::bytes);
+    let plan = whole(words, move |fields| match &scan {
+        _ if fields.is_empty() => piece(0, Vec::new()),
         Ok(scan) => page(fields, cursor, scan),
-        Err(_) if fields.is_empty() => piece(0, Vec::new()),
         Err(reply) => reply.clone(),
-    })
+    })?;
+    Ok(plan.matching(pattern_bytes))
 }
 
 /// The fields whose places come from the cursor on, so many and those at the place of the last.

@@ -303,7 +303,7 @@ fn matching(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     };
     let hidden = asker.shared.jobs.hidden_keys().to_vec();
     let names = KeyCommand::Names { kinds: both(), prefix, after: None, limit: PAGE_LIMIT, hidden };
-    Ok(Plan::one(names, Shape::asked(reply, Reply::from)))
+    Ok(Plan::one(names, Shape::asked(reply, Reply::from)).matching(words[1].len()))
 }
 
 fn too_many_names() -> Reply {
@@ -322,6 +322,7 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let (prefix, limit) = (scan.prefix(), scan.count.min(PAGE));
     let cursors = shared.cursors.clone();
     let pattern = scan.pattern.map(Pattern::new).transpose()?;
+    let pattern_bytes = pattern.as_ref().map_or(0, Pattern::bytes);
     let user = user.to_owned();
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
         Some(Answer::Names(page)) => {
@@ -332,7 +333,7 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     };
     let hidden = shared.jobs.hidden_keys().to_vec();
     let names = KeyCommand::Names { kinds, prefix, after, limit, hidden };
-    Ok(Plan::one(names, Shape::asked(reply, Reply::from)).once_only())
+    Ok(Plan::one(names, Shape::asked(reply, Reply::from)).once_only().matching(pattern_bytes))
 }
 
 /// A page of a scan: its cursor, and the names that match.
