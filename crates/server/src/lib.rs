@@ -14,6 +14,7 @@ pub mod jobs;
 pub mod memory;
 pub mod outbox;
 mod process;
+mod repeats;
 pub mod resp;
 pub mod security;
 pub mod serve;

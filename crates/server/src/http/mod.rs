@@ -37,7 +37,6 @@ mod patience;
 mod record_history;
 mod records;
 mod refusal;
-mod repeats;
 mod room;
 mod routes;
 mod runs;

@@ -13,10 +13,10 @@ use super::Http;
 use super::access::Asking;
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
-use super::repeats::Expected;
 use crate::fair_queue::FairQueue;
 use crate::memory::Account;
 use crate::process;
+use crate::repeats::Expected;
 use crate::security::{Security, TransactionAudit, User};
 use axum::http::HeaderMap;
 use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
@@ -39,16 +39,10 @@ struct Write {
 struct Audited {
     security: Arc<Security>,
     entries: Option<TransactionAudit>,
-    /// What a session's request expects: a receipt of another request means that this one was not executed.
-    expected: Option<Arc<Expected>>,
 }
 
 impl Audited {
     fn record(mut self, receipt: Option<&Receipt>) {
-        let is_expected = |receipt: &&Receipt| {
-            self.expected.as_ref().is_none_or(|expected| expected.is_met_by(receipt))
-        };
-        let receipt = receipt.filter(is_expected);
         if let Some(entries) = self.entries.take() {
             entries.record(self.security.audit(), receipt);
         }
@@ -212,8 +206,7 @@ impl Http {
             entries.record_denied(security.audit());
             return Err(Refusal::from(denied));
         }
-        let expected = Expected::of(&transaction).map(Arc::new);
-        let audited = Audited { security, entries: Some(entries), expected };
+        let audited = Audited { security, entries: Some(entries) };
         self.admit(&asking.user, &transaction)?;
         self.pace(&asking.user, &transaction).await;
         self.submit(asking.user.own_request(transaction), audited).await
@@ -234,7 +227,7 @@ impl Http {
     }
 
     async fn submit(&self, transaction: Transaction, audited: Audited) -> Answered<Receipt> {
-        let expected = audited.expected.clone();
+        let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer, audited };
         if write.transaction.is_long() {
@@ -249,7 +242,7 @@ impl Http {
         }
         let receipt = receipt.await.map_err(|_| Refusal::lost())?.map_err(Refusal::from)?;
         match expected {
-            Some(expected) => expected.met_by(receipt),
+            Some(expected) => Ok(expected.met_by(receipt)?),
             None => Ok(receipt),
         }
     }

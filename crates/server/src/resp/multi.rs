@@ -237,15 +237,6 @@ enum Share {
 }
 
 impl Exec {
-    /// How many answers they are made of.
-    pub fn count(&self) -> usize {
-        let count = |share: &Share| match share {
-            Share::Promise(promise) => promise.count(),
-            Share::Reply(_) | Share::Revision => 0,
-        };
-        self.0.iter().map(count).sum()
-    }
-
     /// The replies of all commands, or nothing if what was watched has changed.
     pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
         let receipt = match receipt {

@@ -15,21 +15,32 @@ use super::plan::{Plan, Promise, unexpected};
 use super::reply::Reply;
 use super::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user, not_inside};
 use super::table::{self, Asker, Group, Run, Spec};
+use crate::repeats::Expected;
 use mainstay::{ErrorKind, Receipt, Result, SessionRequest, Transaction};
 
 /// A reply to a request of a session.
 pub struct Once {
     request: SessionRequest,
+    expected: Option<Expected>,
     owed: Owed,
 }
 
 impl Once {
+    /// A transaction as a request, and how it is replied to.
+    fn of(transaction: Transaction, request: SessionRequest, owed: Owed) -> (Transaction, Once) {
+        let transaction = transaction.in_session(request.clone());
+        let expected = Expected::of(&transaction);
+        (transaction, Once { request, expected, owed })
+    }
+
     /// The reply, of its own receipt or of the one that was kept.
     pub fn reply(self, receipt: Result<Receipt>) -> Reply {
-        let Once { request, owed } = self;
+        let Once { request, expected, owed } = self;
         let repeated = matches!(&receipt, Ok(receipt) if receipt.repeated);
         match &receipt {
-            Ok(receipt) if repeated && !fits(&owed, receipt) => return another(&request),
+            Ok(receipt) if !expected.is_none_or(|expected| expected.is_met_by(receipt)) => {
+                return another(&request);
+            }
             // These are no failures of the command.
             Err(error) if is_of_the_session(error.kind()) => return error.clone().into(),
             _ => {}
@@ -43,15 +54,6 @@ impl Once {
 
 fn is_of_the_session(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::SessionExpired | ErrorKind::ResponseEvicted)
-}
-
-/// Whether a kept receipt has as many answers as this request would have.
-fn fits(owed: &Owed, receipt: &Receipt) -> bool {
-    match owed {
-        Owed::Plan(promise) => receipt.answers.len() == promise.count(),
-        Owed::Exec(exec) => !receipt.held || receipt.answers.len() == exec.count(),
-        _ => false,
-    }
 }
 
 /// Whether answers were of other kinds than those that the commands give.
@@ -172,8 +174,8 @@ pub fn requested(
     request: SessionRequest,
     owed: Owed,
 ) -> (Transaction, Owed) {
-    let once = Once { request: request.clone(), owed };
-    (transaction.in_session(request), Owed::Once(Box::new(once)))
+    let (transaction, once) = Once::of(transaction, request, owed);
+    (transaction, Owed::Once(Box::new(once)))
 }
 
 /// The same off the event loop.
@@ -183,9 +185,8 @@ fn elsewhere(
     request: SessionRequest,
     promise: Promise,
 ) -> Handled {
-    let (db, owed) = (session.shared.db.clone(), Owed::Plan(promise.once()));
-    let once = Once { request: request.clone(), owed };
-    let transaction = transaction.in_session(request);
+    let db = session.shared.db.clone();
+    let (transaction, once) = Once::of(transaction, request, Owed::Plan(promise.once()));
     Handled::Slow(Box::new(move || once.reply(db.execute(transaction))))
 }
 

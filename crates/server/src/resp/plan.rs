@@ -276,11 +276,6 @@ impl Promise {
         Promise { once: true, ..self }
     }
 
-    /// How many answers it is made of.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
         match self.once {
             true => self.shape.make_once(answers),

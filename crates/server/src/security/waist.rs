@@ -12,6 +12,7 @@
 use super::audit::{Audit, Entry, Outcome};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
+use crate::repeats::Expected;
 use mainstay::{
     Answer, BranchCommand, CellCommand, Command, Contract, ExpireOnly, Guard, HashCommand,
     IndexCommand, KeyCommand, Name, OutboxCommand, Receipt, RecordCommand, Request, RunCommand,
@@ -379,7 +380,11 @@ pub const fn has_keys(contract: Contract) -> bool {
 
 /// The audit entries of a transaction: one per administrative command.
 #[derive(Default)]
-pub struct TransactionAudit(Vec<CommandEntry>);
+pub struct TransactionAudit {
+    entries: Vec<CommandEntry>,
+    /// What a session's request expects: a receipt of another request means that this one was not executed.
+    expected: Option<Expected>,
+}
 
 struct CommandEntry {
     entry: Entry,
@@ -403,33 +408,38 @@ impl TransactionAudit {
             let entry = Entry::new(Some(user.name()), peer, name, about);
             Some(CommandEntry { entry, is_step, position })
         });
-        TransactionAudit(entries.collect())
+        TransactionAudit { entries: entries.collect(), expected: Expected::of(transaction) }
     }
 
     /// Whether none of its commands is an administrative one.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.entries.is_empty()
     }
 
     /// Records that the user may not.
     pub fn record_denied(&self, audit: &Audit) {
-        audit.record_all(self.0.iter().map(|it| (&it.entry, Outcome::Denied)));
+        audit.record_all(self.entries.iter().map(|it| (&it.entry, Outcome::Denied)));
     }
 
     /// Records how each command ended. Without a receipt the transaction failed, and which side of it ran is not known:
     /// all its commands failed. A step that did not run, because a guard did not hold, failed as well; an alternative that
     /// was not needed is not recorded.
     pub fn record(&self, audit: &Audit, receipt: Option<&Receipt>) {
-        let entries = self.0.iter().filter_map(|CommandEntry { entry, is_step, position }| {
-            let ran = receipt.filter(|receipt| receipt.held == *is_step);
-            let outcome = match ran.and_then(|receipt| receipt.answers.get(*position)) {
-                Some(Answer::Failed(_)) => Outcome::Failed,
-                Some(_) => Outcome::Done,
-                None if *is_step || receipt.is_none() => Outcome::Failed,
-                None => return None,
-            };
-            Some((entry, outcome))
-        });
+        let is_expected = |receipt: &&Receipt| {
+            self.expected.as_ref().is_none_or(|expected| expected.is_met_by(receipt))
+        };
+        let receipt = receipt.filter(is_expected);
+        let entries =
+            self.entries.iter().filter_map(|CommandEntry { entry, is_step, position }| {
+                let ran = receipt.filter(|receipt| receipt.held == *is_step);
+                let outcome = match ran.and_then(|receipt| receipt.answers.get(*position)) {
+                    Some(Answer::Failed(_)) => Outcome::Failed,
+                    Some(_) => Outcome::Done,
+                    None if *is_step || receipt.is_none() => Outcome::Failed,
+                    None => return None,
+                };
+                Some((entry, outcome))
+            });
         audit.record_all(entries);
     }
 }

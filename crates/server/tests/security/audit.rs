@@ -295,12 +295,16 @@ fn a_request_under_a_used_number_is_recorded_as_failed() {
         world.ask_as(Some(&user), method, path, &headers, body.as_bytes()).0
     };
     let opened = world.ask(Some("default"), "POST", "/v1/sessions", r#"{"session":"s"}"#);
-    assert_eq!(opened.0, 201, "{}", opened.1);
-    assert_eq!(ask("POST", "/v1/cells/n/incr", r#"{"by":1}"#), 200);
+    assert_eq!(opened.0, 200, "{}", opened.1);
+    assert_eq!(ask("POST", "/v1/incr/n", r#"{"by":1}"#), 200);
     world.db.fork("trial", "main", At::Latest).unwrap();
-    assert_eq!(ask("POST", "/v1/merges", r#"{"from":"trial","into":"main"}"#), 409);
+    assert_eq!(ask("POST", "/v1/merges", r#"{"from":"trial","into":"main"}"#), 422);
     let last = lines(&world).pop().unwrap();
     assert_eq!(last, "default branch.merge trial,main failed");
+    let mut client = world.client("default");
+    let replies = ["MULTI", "FLUSHDB", "SESSION.EXEC s 1 LOWEST 1"].map(|line| client.line(line));
+    assert!(replies[2].contains("was another command"), "{replies:?}");
+    assert_eq!(lines(&world).pop().unwrap(), "default flushdb  failed");
 }
 
 #[test]

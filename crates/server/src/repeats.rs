@@ -1,7 +1,6 @@
 //! Requests of sessions that were sent before: whether what was answered then is an answer to this.
 
-use super::refusal::{Answered, Refusal};
-use mainstay::{Answer, Code, Command, Error, Receipt, SessionRequest, Step, Transaction};
+use mainstay::{Answer, Code, Command, Error, Receipt, Result, SessionRequest, Step, Transaction};
 
 /// What the answers to a request of a session are about. Its number says which request it is, whatever it asks for: one
 /// that was used for something else before is answered with what that was, which no route could show.
@@ -33,7 +32,7 @@ impl Expected {
     }
 
     /// The receipt, if it can be this request's.
-    pub fn met_by(&self, receipt: Receipt) -> Answered<Receipt> {
+    pub fn met_by(&self, receipt: Receipt) -> Result<Receipt> {
         match self.is_met_by(&receipt) {
             true => Ok(receipt),
             false => Err(self.another()),
@@ -49,13 +48,13 @@ impl Expected {
     }
 
     #[cold]
-    fn another(&self) -> Refusal {
+    fn another(&self) -> Error {
         let SessionRequest { session, request_id, .. } = &self.request;
         let message = format!(
             "request {request_id} of session `{session}` was another one, and this one was not executed: send it with a \
              number of its own"
         );
-        Error::new(Code::RequestReused, message).into()
+        Error::new(Code::RequestReused, message)
     }
 }
 
