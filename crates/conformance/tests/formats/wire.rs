@@ -1,0 +1,136 @@
+//! Frames between a client and a server, a line each: a name, and the bytes in hex.
+
+use mainstay::wire::{Act, Acted, Follow, Look, Question, Read, Seen, WhyAll, decode, encode};
+use mainstay::{
+    Answer, At, BranchCommand, CellCommand, Code, Command, Contract, Durability, Error, FieldValue,
+    Filter, Guard, MergeStrategy, Name, NewEvent, OutboxCommand, Receipt, RecordCommand,
+    RecordWrite, RequestId, Result, RunCommand, SessionCommand, SessionRequest, StateCommand,
+    StateWrite, Transaction, Ttl, Value, Versioned,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Encodes a value for the fixture, and checks one of the fixture against it.
+type Encode = Box<dyn Fn() -> Vec<u8>>;
+type Check = Box<dyn Fn(&[u8])>;
+
+struct Frame {
+    name: &'static str,
+    encode: Encode,
+    check: Check,
+}
+
+fn frame<T>(name: &'static str, value: T) -> Frame
+where
+    T: Serialize + DeserializeOwned + PartialEq + Debug + Clone + 'static,
+{
+    let same = value.clone();
+    Frame {
+        name,
+        encode: Box::new(move || encode(&value).unwrap()),
+        check: Box::new(move |bytes| {
+            assert_eq!(decode::<T>(bytes).unwrap(), same, "{name} is read");
+            assert_eq!(encode(&same).unwrap(), bytes, "{name} is written");
+        }),
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn commands() -> Vec<Command> {
+    let event = NewEvent::new("run", "Paid").with_key("k").data(r#"{"n":1.50}"#).message("s", "p");
+    vec![
+        CellCommand::Set { name: name("a"), value: Value::from("b"), ttl: Ttl::Until(9) }.into(),
+        RecordCommand::Write(Box::new(
+            RecordWrite::to("r")
+                .unwrap()
+                .set("f", FieldValue::Revision)
+                .unwrap()
+                .clear("g")
+                .unwrap(),
+        ))
+        .into(),
+        RunCommand::Append { event: Box::new(event), expected: Some(3) }.into(),
+        OutboxCommand::ack(vec![1, 2], Some(7)).into(),
+        StateCommand::Write {
+            space: name("s"),
+            writes: vec![StateWrite::put("k", "v", 8), StateWrite::advance("o", 9)],
+        }
+        .into(),
+        SessionCommand::Send { session: name("c"), payload: vec![0, 255] }.into(),
+        BranchCommand::Merge {
+            from: name("side"),
+            into: name("main"),
+            strategy: MergeStrategy::Theirs,
+        }
+        .into(),
+    ]
+}
+
+fn frames() -> Vec<Frame> {
+    let mut transaction = Transaction::on("side")
+        .guard(Guard::Counter { name: name("a"), is: Some(4) })
+        .request(RequestId::new("id").unwrap())
+        .durability(Durability::Sync);
+    for command in commands() {
+        transaction = transaction.must(command);
+    }
+    let session = SessionRequest::new(name("c"), 5, 4);
+    let versioned =
+        Versioned { value: Value::Float(0.5), counter: 2, stamp: 3, revision: 4, expires: Some(5) };
+    let receipt = Receipt {
+        revision: 12,
+        stamp: 13,
+        held: true,
+        repeated: false,
+        answers: vec![Answer::Cell(Some(versioned.clone())), Answer::Did(true)].into(),
+    };
+    let refused: Result<Receipt> = Err(Error::new(Code::GuardFailed, "a: counter is 5, not 4"));
+    let filter = Filter { prefix: Some("order:".into()), ..Filter::default() };
+    vec![
+        frame("transaction", transaction),
+        frame("transaction in a session", Transaction::new().in_session(session)),
+        frame("receipt", Result::<Receipt>::Ok(receipt.clone())),
+        frame("refusal", refused),
+        frame(
+            "read",
+            Look { branch: "main".into(), at: At::Stamp(9), read: Read::Get { name: name("a") } },
+        ),
+        frame(
+            "read record history",
+            Read::RecordHistory { key: name("r"), limit: 3, before: Some(2) },
+        ),
+        frame("answer of a read", Result::<Seen>::Ok(Seen::Cell(Some(versioned)))),
+        frame("begin", Act::Begin { branch: "main".into() }),
+        frame("commit", Act::Commit { durability: Some(Durability::Memory) }),
+        frame("committed", Result::<Acted>::Ok(Acted::Committed(receipt))),
+        frame("follow", Follow { after: 7, filter, limit: 100, wait_ms: 500 }),
+        frame("question", Question::WaitFor { revision: 3, wait_ms: 4 }),
+        frame("question about differences", Question::Diff("a".into(), "b".into())),
+        frame("why all", WhyAll::TooMuch),
+        frame("contract", Contract::Sessions),
+    ]
+}
+
+/// The frames as lines of the fixture.
+pub fn lines() -> String {
+    let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    frames().iter().map(|frame| format!("{}: {}\n", frame.name, hex((frame.encode)()))).collect()
+}
+
+/// Each line is read as the value it was made of, and that is written as the same bytes.
+pub fn verify(text: &str) {
+    let lines: Vec<_> = text.lines().collect();
+    let frames = frames();
+    assert_eq!(lines.len(), frames.len());
+    for (line, frame) in lines.into_iter().zip(&frames) {
+        let (name, hex) = line.split_once(": ").unwrap();
+        assert_eq!(name, frame.name);
+        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+        (frame.check)(&bytes);
+    }
+}
