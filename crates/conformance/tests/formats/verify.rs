@@ -1,4 +1,4 @@
-//! What the fixtures have to give back, said by hand.
+//! Verifies the state of the fixtures; all expectations are written by hand.
 
 use super::world;
 use mainstay::{
@@ -158,7 +158,7 @@ fn runs(branch: &Branch) {
     assert_eq!(runs.append(late).unwrap_err().code(), Code::RunNotFound);
 }
 
-/// What the archive has of the run that it took.
+/// The run that the archive took, after its import.
 pub fn archived_run(db: &Database) {
     let runs = db.runs();
     assert_eq!(runs.get("archived").unwrap().unwrap().status, RunStatus::Completed);

@@ -172,7 +172,7 @@ pub fn after_the_tag(db: &Database, clock: &ManualClock) {
     clock.advance(MINUTE);
 }
 
-/// What came after the archive took the run: exports and increments have to carry that it was deleted.
+/// A write after the archive took the run: exports and increments have to carry that it was deleted.
 pub fn after_the_archive(db: &Database) {
     db.cells().set("last", "written").unwrap();
 }
