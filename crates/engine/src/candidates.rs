@@ -88,11 +88,12 @@ impl From<Transaction> for Submitted {
 impl Inner {
     /// Looks for a merge's candidates, and whether guards on ranges hold so far; any other
     /// transaction goes on as it is.
-    pub fn look_ahead(&self, transaction: Transaction) -> Submitted {
-        let checked = self.checked(&transaction).map(Box::new);
-        let merge = merge_of(&transaction);
+    pub fn look_ahead(&self, submitted: &mut Submitted) {
+        let transaction = &submitted.transaction;
+        submitted.checked = self.checked(transaction).map(Box::new);
+        let merge = merge_of(transaction);
         let candidates = merge.and_then(|(from, into)| self.find(from, into).transpose());
-        Submitted { transaction, checked, candidates: candidates.map(Box::new), prefetched: None }
+        submitted.candidates = candidates.map(Box::new);
     }
 
     /// Checks guards on ranges; nothing where there are none, or the writer has to look for itself.

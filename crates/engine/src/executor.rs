@@ -280,7 +280,7 @@ impl Executor {
         overlay.revision = self.next;
         let mut reuse = Reuse::of(submitted, held, &self.state.trail, view.branch())?;
         let answers = run_all(steps, |command| {
-            if let Some(answer) = reuse.next(overlay, stamp) {
+            if let Some(answer) = reuse.as_mut().and_then(|reuse| reuse.next(overlay, stamp)) {
                 return Ok(answer);
             }
             self.step(&view, overlay, submitted, command)
@@ -573,7 +573,10 @@ impl Executor {
         if self.state.time_offset_us.load(Ordering::Relaxed) != offset {
             self.state.time_offset_us.store(offset, Ordering::Relaxed);
         }
-        self.state.index.wall_offset_us.store(self.stamper.wall_offset_us(), Ordering::Relaxed);
+        let wall_offset_us = self.stamper.wall_offset_us();
+        if self.state.index.wall_offset_us.load(Ordering::Relaxed) != wall_offset_us {
+            self.state.index.wall_offset_us.store(wall_offset_us, Ordering::Relaxed);
+        }
         now
     }
 

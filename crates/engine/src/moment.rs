@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub struct Moment {
     snapshot: Snapshot,
     /// Records whose keys begin with one of these are in no list of names.
-    hidden: Arc<[String]>,
+    hidden: Option<Arc<[String]>>,
     _pin: Option<PinGuard>,
 }
 
@@ -94,7 +94,7 @@ impl Database {
 impl Moment {
     /// That of a snapshot, which nothing keeps from being trimmed.
     pub(crate) fn of(snapshot: Snapshot) -> Moment {
-        Moment { snapshot, hidden: Arc::default(), _pin: None }
+        Moment { snapshot, hidden: None, _pin: None }
     }
 
     fn pinned(core: &Arc<Core>, branch: &str, at: At) -> Result<Moment> {
@@ -103,13 +103,13 @@ impl Moment {
         // Pinned first, checked second: what is readable now stays so.
         let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
         core.index().check_any_reach(snapshot.revision)?;
-        Ok(Moment { snapshot, hidden: Arc::default(), _pin: Some(pin) })
+        Ok(Moment { snapshot, hidden: None, _pin: Some(pin) })
     }
 
     /// The same, but its lists of names and its choice of a name leave out records whose keys begin with one of these.
     #[must_use]
     pub fn hiding(self, prefixes: Arc<[String]>) -> Moment {
-        Moment { hidden: prefixes, ..self }
+        Moment { hidden: Some(prefixes), ..self }
     }
 
     /// The revision it shows.
@@ -225,8 +225,9 @@ impl Moment {
         (limit, looks): (usize, usize),
     ) -> Result<Names> {
         let (mut all, mut next, mut looked) = (BTreeSet::new(), None::<Vec<u8>>, 0);
+        let hidden = self.hidden.as_deref().unwrap_or_default();
         for kind in kinds {
-            let of = (spaces::of(*kind)?, hidden_of(*kind, &self.hidden));
+            let of = (spaces::of(*kind)?, hidden_of(*kind, hidden));
             let found = self.snapshot.names_within(of, range, (limit, looks))?;
             next = [next, found.next].into_iter().flatten().min();
             looked += found.looked;

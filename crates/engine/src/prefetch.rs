@@ -88,8 +88,10 @@ impl Core {
 
     /// Makes long reads, and those of a merge, before the writer is asked.
     pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> Submitted {
-        let prefetched = self.prefetch(&transaction).map(Box::new);
-        Submitted { prefetched, ..self.look_ahead(transaction) }
+        let mut submitted = Submitted::from(transaction);
+        submitted.prefetched = self.prefetch(&submitted.transaction).map(Box::new);
+        self.look_ahead(&mut submitted);
+        submitted
     }
 
     /// Answers a long transaction that reads and does nothing else; nothing for all others.
@@ -371,9 +373,8 @@ fn stretch_of(bounds: &[Vec<u8>], key: &[u8]) -> usize {
 }
 
 /// Prefetched reads as the writer uses them, step by step.
-#[derive(Default)]
 pub(crate) struct Reuse<'p> {
-    prefetched: Option<&'p Prefetched>,
+    prefetched: &'p Prefetched,
     /// Stretches that were written since, by others or by the transaction itself.
     written: BTreeSet<usize>,
     /// How many of its own writes are among them.
@@ -383,28 +384,27 @@ pub(crate) struct Reuse<'p> {
 }
 
 impl<'p> Reuse<'p> {
-    /// The reads of a transaction whose steps are executed on this branch; the error says that they ask for too much.
+    /// The reads of a transaction whose steps are executed on this branch, if there are any; the error says that they ask for too
+    /// much.
     pub fn of(
         submitted: &'p Submitted,
         held: bool,
         trail: &Trail,
         branch: u32,
-    ) -> Result<Reuse<'p>> {
+    ) -> Result<Option<Reuse<'p>>> {
         let prefetched = submitted.prefetched.as_deref();
         let prefetched = prefetched.filter(|prefetched| held && prefetched.branch == branch);
-        let Some(prefetched) = prefetched else { return Ok(Reuse::default()) };
+        let Some(prefetched) = prefetched else { return Ok(None) };
         if let Some(failed) = &prefetched.failed {
             return Err(failed.clone());
         }
-        Ok(match prefetched.written(trail, Revision::MAX) {
-            Some(written) => Reuse { prefetched: Some(prefetched), written, ..Reuse::default() },
-            None => Reuse::default(),
-        })
+        let written = prefetched.written(trail, Revision::MAX);
+        Ok(written.map(|written| Reuse { prefetched, written, passed: 0, position: 0 }))
     }
 
     /// The answer to the next step, if it is still the right one.
     pub fn next(&mut self, overlay: &Overlay, now: Stamp) -> Option<Answer> {
-        let prefetched = self.prefetched?;
+        let prefetched = self.prefetched;
         let position = self.position;
         self.position += 1;
         let read = prefetched.reads.get(&position)?;

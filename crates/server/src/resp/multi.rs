@@ -120,7 +120,10 @@ impl Multi {
                 return Ok(no_waiting());
             }
             let queued = match plan {
-                Ok(plan) => Queued::Plan(spec.permit(user, plan)?),
+                Ok(mut plan) => {
+                    spec.permit(user, &mut plan)?;
+                    Queued::Plan(plan)
+                }
                 Err(reply) => Queued::Wrong(reply),
             };
             return Ok(self.keep(spec, queued));

@@ -164,15 +164,14 @@ impl Plan {
         self
     }
 
-    /// Itself, if this user may do all of it.
-    pub fn allowed(self, user: &User) -> Result<Plan, Denied> {
-        self.commands.iter().try_for_each(|command| user.allow_command(command))?;
-        Ok(self)
+    /// Refuses a user who may not do all of it.
+    pub fn allowed(&self, user: &User) -> Result<(), Denied> {
+        self.commands.iter().try_for_each(|command| user.allow_command(command))
     }
 
-    /// Itself without the kinds of state that this user may not touch, if one is left: a command on names,
+    /// Takes out the kinds of state that this user may not touch, and refuses where none is left: a command on names,
     /// whatever they hold, does as much as the user may.
-    pub fn narrowed(mut self, user: &User) -> Result<Plan, Denied> {
+    pub fn narrowed(&mut self, user: &User) -> Result<(), Denied> {
         for command in &mut self.commands {
             if let Command::Key(KeyCommand::Names { kinds, .. } | KeyCommand::Count { kinds, .. }) =
                 command
@@ -191,7 +190,7 @@ impl Plan {
         }
         match denied {
             Some(denied) if self.commands.is_empty() => Err(denied),
-            _ => Ok(self),
+            _ => Ok(()),
         }
     }
 

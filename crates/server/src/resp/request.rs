@@ -30,11 +30,13 @@ settings! {
 
 /// So many words are read at once: a request of a million does not hold up others.
 const WORDS_AT_ONCE: usize = 256;
+/// A request of so many words is read in one pass where all of it has come. Where it has not, they are read again.
+const FEW_WORDS: usize = 8;
 /// Room for so many words is kept between requests.
 const KEPT_WORDS: usize = 64;
 
 /// The words of a request.
-pub type Words<'a> = SmallVec<[&'a [u8]; 8]>;
+pub type Words<'a> = SmallVec<[&'a [u8]; FEW_WORDS]>;
 
 /// What the parser found.
 #[derive(Debug, PartialEq)]
@@ -102,8 +104,14 @@ impl Parser {
                 let Some((count, end)) = number(input, 1, "multibulk")? else {
                     return Ok(Parsed::Incomplete);
                 };
+                let count = checked_count(count, limits)?;
+                if count <= FEW_WORDS
+                    && let Some(request) = few_words(input, end, count, limits)?
+                {
+                    return Ok(request);
+                }
                 self.at = end;
-                *self.left.insert(checked_count(count, limits)?)
+                *self.left.insert(count)
             }
         };
         let until = self.words.len() + WORDS_AT_ONCE;
@@ -112,7 +120,7 @@ impl Parser {
                 self.left = Some(left);
                 return Ok(Parsed::Unfinished);
             }
-            let Some((start, end)) = self.word(input, limits)? else {
+            let Some((start, end)) = word(input, self.at, limits)? else {
                 self.left = Some(left);
                 return Ok(Parsed::Incomplete);
             };
@@ -128,35 +136,52 @@ impl Parser {
         *self = Parser { words: kept, ..Parser::default() };
         Ok(Parsed::Request(words, bytes))
     }
+}
 
-    /// Where the next word lies, if all of it has come.
-    fn word(&self, input: &[u8], limits: &Limits) -> Result<Option<(usize, usize)>, Malformed> {
-        match input.get(self.at) {
-            None => return Ok(None),
-            Some(b'$') => {}
-            Some(other) => return malformed(format!("expected '$', got '{}'", printable(*other))),
-        }
-        let Some((length, start)) = number(input, self.at + 1, "bulk")? else { return Ok(None) };
-        let Ok(length) = usize::try_from(length) else { return malformed("invalid bulk length") };
-        if length > limits.word_bytes {
-            return malformed(
-                "invalid bulk length: resp.request.word_bytes is the limit, before a login \
-                 security.stranger_request_bytes",
-            );
-        }
-        if start + length > limits.request_bytes {
-            let limit_bytes = limits.request_bytes;
-            return malformed(format!(
-                "a request has at most {limit_bytes} bytes: resp.request.request_bytes is the limit, before a login \
-                 security.stranger_request_bytes"
-            ));
-        }
-        let end = start + length;
-        match input.get(end..end + 2) {
-            None => Ok(None),
-            Some(b"\r\n") => Ok(Some((start, end))),
-            Some(_) => malformed("a word does not end where its length says"),
-        }
+/// The request of so many words that begin at a place, if all of them have come.
+fn few_words<'a>(
+    input: &'a [u8],
+    mut at: usize,
+    count: usize,
+    limits: &Limits,
+) -> Result<Option<Parsed<'a>>, Malformed> {
+    let mut words = Words::new();
+    for _ in 0..count {
+        let Some((start, end)) = word(input, at, limits)? else { return Ok(None) };
+        words.push(&input[start..end]);
+        at = end + 2;
+    }
+    Ok(Some(Parsed::Request(words, at)))
+}
+
+/// Where the word that begins at a place lies, if all of it has come.
+#[inline]
+fn word(input: &[u8], at: usize, limits: &Limits) -> Result<Option<(usize, usize)>, Malformed> {
+    match input.get(at) {
+        None => return Ok(None),
+        Some(b'$') => {}
+        Some(other) => return malformed(format!("expected '$', got '{}'", printable(*other))),
+    }
+    let Some((length, start)) = number(input, at + 1, "bulk")? else { return Ok(None) };
+    let Ok(length) = usize::try_from(length) else { return malformed("invalid bulk length") };
+    if length > limits.word_bytes {
+        return malformed(
+            "invalid bulk length: resp.request.word_bytes is the limit, before a login \
+             security.stranger_request_bytes",
+        );
+    }
+    if start + length > limits.request_bytes {
+        let limit_bytes = limits.request_bytes;
+        return malformed(format!(
+            "a request has at most {limit_bytes} bytes: resp.request.request_bytes is the limit, before a login \
+             security.stranger_request_bytes"
+        ));
+    }
+    let end = start + length;
+    match input.get(end..end + 2) {
+        None => Ok(None),
+        Some(b"\r\n") => Ok(Some((start, end))),
+        Some(_) => malformed("a word does not end where its length says"),
     }
 }
 
@@ -207,13 +232,24 @@ fn number(input: &[u8], at: usize, what: &str) -> Result<Option<(i64, usize)>, M
 
 /// A whole number, written as Redis wants it: no plus, no space, no leading zero.
 pub fn whole(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let canonical = match digits {
-        [b'0'] => digits.len() == text.len(),
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        digits => (false, digits),
     };
-    canonical.then(|| std::str::from_utf8(text).ok()?.parse().ok()).flatten()
+    match digits {
+        [b'0'] if !is_negative => return Some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    // Below zero there is one number more than above.
+    let negated = digits.iter().try_fold(0i64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number.checked_mul(10)?.checked_sub(digit.into())
+    })?;
+    if is_negative { Some(negated) } else { negated.checked_neg() }
 }
 
 const TOO_BIG_LINE: &str = "too big inline request: resp.request.line_bytes is the limit, before a \
@@ -335,8 +371,9 @@ mod tests {
 
     #[test]
     fn whole_numbers_have_one_form() {
-        let cases: [(&str, Option<i64>); 9] = [
+        let cases: [(&str, Option<i64>); 15] = [
             ("0", Some(0)),
+            ("100", Some(100)),
             ("-1", Some(-1)),
             ("9223372036854775807", Some(i64::MAX)),
             ("+1", None),
@@ -345,6 +382,11 @@ mod tests {
             ("", None),
             (" 1", None),
             ("9223372036854775808", None),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("-9223372036854775809", None),
+            ("10000000000000000000000000", None),
+            ("1a", None),
+            ("-", None),
         ];
         for (text, expected) in cases {
             assert_eq!(whole(text.as_bytes()), expected, "{text:?}");

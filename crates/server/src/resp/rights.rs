@@ -74,7 +74,7 @@ impl Spec {
 
     /// Its plan, as far as a user may do it: what is on names, whatever they hold, is left to those kinds
     /// of state that the user may touch.
-    pub fn permit(&self, user: &User, plan: Plan) -> Result<Plan, Denied> {
+    pub fn permit(&self, user: &User, plan: &mut Plan) -> Result<(), Denied> {
         match self.group {
             // Of the server only `DBSIZE` has a plan, which is on names, too.
             Group::Keys | Group::Server => plan.narrowed(user),

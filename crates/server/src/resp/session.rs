@@ -433,18 +433,22 @@ impl Session {
     }
 
     /// A plan, if the user may do all of it.
-    pub fn allowed(&self, spec: &Spec, plan: Plan) -> Result<Plan, Reply> {
+    #[inline]
+    pub fn allowed(&self, spec: &Spec, mut plan: Plan) -> Result<Plan, Reply> {
+        self.allow(spec, &mut plan)?;
+        Ok(plan)
+    }
+
+    fn allow(&self, spec: &Spec, plan: &mut Plan) -> Result<(), Reply> {
         plan.check_size()?;
         let user = self.user.as_ref().ok_or_else(no_user)?;
-        let permit = |plan| spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied));
-        if spec.group != Group::Sessions {
-            return permit(plan);
+        spec.permit(user, plan).map_err(|denied| no_permission(spec, &denied))?;
+        if spec.group == Group::Sessions {
+            let Shared { security, db, .. } = &*self.shared;
+            let admitted = security.admit_sessions(user, db, plan.commands.iter());
+            admitted.map_err(|error| Reply::error(format!("UNAVAILABLE {error}")))?;
         }
-        let plan = permit(plan)?;
-        let Shared { security, db, .. } = &*self.shared;
-        let admitted = security.admit_sessions(user, db, plan.commands.iter());
-        admitted.map_err(|error| Reply::error(format!("UNAVAILABLE {error}")))?;
-        Ok(plan)
+        Ok(())
     }
 
     /// An order, if the user may give it.
@@ -666,11 +670,17 @@ impl Session {
     }
 
     /// Whether a request, which has so many bytes, takes so long to be understood or to be gathered that a worker does it.
+    #[inline]
     pub fn is_long(&self, words: &[&[u8]], bytes: usize) -> bool {
+        let is_long = words.len() > LONG_COMMANDS || bytes > LONG_BYTES;
+        let is_alone = self.multi.is_none() && self.open.is_none();
+        (is_long || !is_alone) && self.goes_to_workers(words, bytes, is_long)
+    }
+
+    fn goes_to_workers(&self, words: &[&[u8]], bytes: usize, is_long: bool) -> bool {
         // A transaction copies what it holds now and then.
         let is_large = |open: &Interactive| bytes + open.held_bytes() > LARGE_BYTES;
         let multi = self.multi.as_ref();
-        let is_long = words.len() > LONG_COMMANDS || bytes > LONG_BYTES;
         let is_candidate = is_long
             || self.open.as_deref().is_some_and(is_large)
             || multi.is_some_and(Multi::is_long);
