@@ -23,11 +23,11 @@ pub use sessions::sessions;
 pub use stored::stored;
 pub use values::values;
 
-use crate::backup;
-use crate::export;
-use crate::hashed::mend_hash;
-use crate::keyed;
+use crate::fs::hashed::mend_hash;
+use crate::handle::keyed;
 use crate::log::{self, DatabaseId, Follower, Transactions};
+use crate::tools::backup;
+use crate::tools::export;
 use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, StateSince, decode, encode};
 use crate::{BranchInfo, Difference, Filter, Options, Pin, Stats, TagInfo};
 use mainstay_model::{

@@ -47,120 +47,59 @@
 //! callback for those who must not block. ARCHITECTURE.md in the repository has the map.
 
 mod apply;
-mod backup;
-mod bell;
-mod branch;
-mod candidates;
-mod catalog;
-mod cells;
-mod classes;
-mod clock;
-mod compare;
-mod connection;
-mod core;
-mod current;
-mod db;
-mod dead_names;
-mod declared;
-/// Looks at a database that may be damaged, and saves what can be saved.
-pub mod doctor;
-mod entry;
-mod event;
-mod executor;
-mod export;
+mod base;
+mod commit;
 mod feed;
-mod figures;
+mod fs;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-mod graves;
-mod hashed;
-mod identity;
-mod index;
-mod interactive;
-mod keyed;
-mod known;
+mod handle;
+mod key;
+mod lifecycle;
 mod log;
-mod maintenance;
-mod mark;
-mod memtable;
-mod migrate;
-mod moment;
-mod open;
-mod opening;
-mod options;
-mod outbox;
-mod overlay;
-mod part;
-mod pinned;
-mod pins;
-mod place;
-mod places;
-#[cfg(not(feature = "planted"))]
-mod planted;
+mod mvcc;
+mod read;
+pub mod remote;
+mod storage;
+mod tools;
+pub mod wire;
+
+pub use crate::lifecycle::core::OpenReport;
+pub use base::clock::{Clock, ManualClock, SystemClock};
+pub use base::figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigures};
 #[cfg(feature = "planted")]
 #[doc(hidden)]
-pub mod planted;
-mod pour;
-mod prefetch;
-mod priority;
-mod purge;
-mod receipts;
-mod records;
-pub mod remote;
-mod runs;
-mod scan;
-mod sequencer;
-mod session_slots;
-mod session_table;
-mod sessions;
-mod snapshot;
-mod sorter;
-mod spaces;
-mod spare;
-mod stats;
-mod store;
-mod sync;
-mod ticket;
-mod times;
-mod told;
-mod trail;
-mod version;
-mod view;
-mod way;
-pub mod wire;
-mod work;
-mod written;
-pub use crate::core::OpenReport;
-pub use backup::{
+pub use base::planted;
+pub use base::work::until_stopped;
+pub use commit::ticket::Ticket;
+pub use feed::event::{ChangeKind, Event};
+pub use feed::{Feed, Filter, Glance};
+pub use fs::part::PartFile;
+pub use fs::spare::{Spare, Sparing};
+pub use fs::way::make_directory;
+pub use handle::branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
+pub use handle::cells::{Cells, CellsAt};
+pub use handle::connection::Connection;
+pub use handle::db::{Database, Reached};
+pub use handle::interactive::Interactive;
+pub use handle::keyed::{Keyed, KeyedAt};
+pub use handle::outbox::Outbox;
+pub use handle::records::{Records, RecordsAt};
+pub use handle::runs::{Restoring, RunTail, Runs, RunsAt};
+pub use handle::sessions::{Session, SessionOptions, Sessions};
+pub use handle::stats::{
+    KeyedFigures, OutboxFigures, RecordFigures, RunFigures, SessionFigures, Stats, WroteFigures,
+};
+pub use lifecycle::options::Options;
+pub use log::{DatabaseId, File, Files, MemoryFiles};
+pub use mainstay_model::*;
+pub use mvcc::pins::{Pin, PinSummary};
+pub use read::moment::Moment;
+pub use tools::backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,
     verify_chain,
 };
-pub use branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
-pub use cells::{Cells, CellsAt};
-pub use clock::{Clock, ManualClock, SystemClock};
-pub use connection::Connection;
-pub use db::{Database, Reached};
-pub use event::{ChangeKind, Event};
-pub use export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};
-pub use feed::{Feed, Filter, Glance};
-pub use figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigures};
-pub use interactive::Interactive;
-pub use keyed::{Keyed, KeyedAt};
-pub use log::{DatabaseId, File, Files, MemoryFiles};
-pub use mainstay_model::*;
-pub use moment::Moment;
-pub use options::Options;
-pub use outbox::Outbox;
-pub use part::PartFile;
-pub use pins::{Pin, PinSummary};
-pub use records::{Records, RecordsAt};
-pub use runs::{Restoring, RunTail, Runs, RunsAt};
-pub use sessions::{Session, SessionOptions, Sessions};
-pub use spare::{Spare, Sparing};
-pub use stats::{
-    KeyedFigures, OutboxFigures, RecordFigures, RunFigures, SessionFigures, Stats, WroteFigures,
-};
-pub use ticket::Ticket;
-pub use way::make_directory;
-pub use work::until_stopped;
+/// Looks at a database that may be damaged, and saves what can be saved.
+pub use tools::doctor;
+pub use tools::export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};

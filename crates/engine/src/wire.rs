@@ -12,8 +12,8 @@
 //! Each goes in a frame ([`encode`], [`decode`]); an answer is a frame of a `Result`. A further
 //! contract is further commands of the waist, and further reads here: those pass by the writer.
 
-use crate::event::Event;
 use crate::feed::Filter;
+use crate::feed::event::Event;
 use mainstay_model::{
     Answer, At, Command, Durability, EntryBlock, HistoryEntry, Name, OutboxAnswer, OutboxCommand,
     Page, Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer,

@@ -2,15 +2,15 @@
 
 use crate::apply::merge;
 use crate::apply::sessions::Desk;
-use crate::candidates::Candidates;
-use crate::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
-use crate::entry::DELETED;
-use crate::figures::Count;
-use crate::index::{Index, NEWEST};
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, MAIN_ID};
-use crate::trail::Trail;
-use crate::work::Budget;
+use crate::base::figures::Count;
+use crate::base::work::Budget;
+use crate::commit::candidates::Candidates;
+use crate::key::entry::DELETED;
+use crate::key::spaces::{Key, MAIN_ID};
+use crate::mvcc::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::trail::Trail;
+use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
 use std::collections::BTreeSet;
 

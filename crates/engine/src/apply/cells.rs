@@ -9,11 +9,11 @@
 
 use super::keys::{self, Seen, checked_expiry, expiry, lapse, remove, see, see_with, set_expiry};
 use super::strings::whole;
-use crate::entry::Head;
-use crate::overlay::{Overlay, Payload};
-use crate::planted::{self, Bug};
-use crate::spaces::CELLS;
-use crate::view::View;
+use crate::base::planted::{self, Bug};
+use crate::key::entry::Head;
+use crate::key::spaces::CELLS;
+use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::view::View;
 use mainstay_model::{
     Answer, CellCommand, Code, Error, HistoryEntry, Name, Number, Page, Result, Scales, Stamp, Ttl,
     Value, Versioned, codec,

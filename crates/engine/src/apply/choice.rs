@@ -10,8 +10,8 @@
 
 use super::entries::Span;
 use super::ordered;
-use crate::declared::{AllDeclared, Declared};
-use crate::spaces;
+use crate::key::spaces;
+use crate::storage::declared::{AllDeclared, Declared};
 use mainstay_model::{Field, Test, Where};
 use std::cmp::Ordering;
 use std::ops::Bound;

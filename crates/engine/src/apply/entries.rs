@@ -1,10 +1,10 @@
 //! The live entries of an index in one layer, in order: what is dead is passed over, and remembered where
 //! it is much.
 
-use crate::entry;
-use crate::graves::{GRAVE_ENTRIES, Grave, Graves};
-use crate::spaces::{self, ENTRIES};
-use crate::view::View;
+use crate::key::entry;
+use crate::key::spaces::{self, ENTRIES};
+use crate::mvcc::view::View;
+use crate::storage::graves::{GRAVE_ENTRIES, Grave, Graves};
 use mainstay_model::{Result, Revision};
 use std::ops::Bound;
 

@@ -2,13 +2,13 @@
 //! deletions.
 
 use crate::apply::keys;
-use crate::catalog::{BranchRecord, Catalog, Layers};
-use crate::entry::DELETED;
-use crate::index::{Index, NEWEST};
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, Key};
-use crate::view::View;
-use crate::work::Budget;
+use crate::base::work::Budget;
+use crate::key::entry::DELETED;
+use crate::key::spaces::{self, Key};
+use crate::mvcc::catalog::{BranchRecord, Catalog, Layers};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
+use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Result, Stamp};
 use smallvec::smallvec;
 use std::ops::Bound;
@@ -58,7 +58,7 @@ fn due(
         let row = row?;
         let key = row.key().get(spaces::PREFIX_BYTES + 8..).and_then(spaces::split);
         let lives = key.is_none_or(|(_, branch, _)| lives(branch));
-        if lives && !crate::entry::parse(row.entry())?.0.is_deleted() {
+        if lives && !crate::key::entry::parse(row.entry())?.0.is_deleted() {
             due.push(Key::from_slice(row.key()));
         }
     }
@@ -74,7 +74,7 @@ pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
 
 /// Adds the markers that a transaction's writes need, and removes those they end.
 pub(crate) fn follow(index: &Index, overlay: &mut Overlay) -> Result<Option<Stamp>> {
-    let moved = |effect: &&crate::overlay::Effect| {
+    let moved = |effect: &&crate::mvcc::overlay::Effect| {
         let live = effect.flags & DELETED == 0;
         effect.prior != effect.expires.filter(|_| live)
     };

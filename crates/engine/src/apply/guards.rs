@@ -1,12 +1,12 @@
 //! Guards: what must hold for a transaction's steps to run.
 
 use super::{keyed, outbox, runs};
-use crate::entry::{self, Head};
-use crate::overlay::Overlay;
-use crate::planted::{self, Bug};
-use crate::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
-use crate::trail::Trail;
-use crate::view::{Origin, View};
+use crate::base::planted::{self, Bug};
+use crate::key::entry::{self, Head};
+use crate::key::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::trail::Trail;
+use crate::mvcc::view::{Origin, View};
 use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 use std::collections::BTreeMap;
 

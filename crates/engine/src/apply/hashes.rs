@@ -3,9 +3,9 @@
 use super::decimal::{self, Failure};
 use super::keys;
 use super::records::{self, Changes, find, find_all, in_order, put, put_staged, see_fields, sum};
-use crate::overlay::Overlay;
-use crate::spaces::CELLS;
-use crate::view::View;
+use crate::key::spaces::CELLS;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::{Answer, Code, Error, Field, Fields, HashCommand, Name, Result};
 
 /// Runs a command on a record as a hash.

@@ -9,15 +9,15 @@
 
 use super::branches::Context;
 use super::ordered;
-use crate::catalog::Layers;
-use crate::declared::Declared;
-use crate::entry::{self, DELETED, Head};
-use crate::index::{Index, NEWEST};
-use crate::maintenance::SWEEP_LIMIT;
-use crate::overlay::{Effect, Overlay, Payload, Write};
-use crate::spaces::{self, ENTRIES, Key, RECORDS};
-use crate::view::{Origin, View};
-use crate::work::Budget;
+use crate::base::work::Budget;
+use crate::key::entry::{self, DELETED, Head};
+use crate::key::spaces::{self, ENTRIES, Key, RECORDS};
+use crate::lifecycle::maintenance::SWEEP_LIMIT;
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::{Effect, Overlay, Payload, Write};
+use crate::mvcc::view::{Origin, View};
+use crate::storage::declared::Declared;
+use crate::storage::index::{Index, NEWEST};
 use mainstay_model::limits::{ENTRIES_LIMIT_BYTES, INDEX_LIMIT, INDEX_LIMIT_FIELDS};
 use mainstay_model::{
     Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision, SmallVec,

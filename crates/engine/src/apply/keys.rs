@@ -4,12 +4,12 @@
 //!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
 //! ```
 
-use crate::dead_names::DeadWalk;
-use crate::entry::{self, DELETED, EXPIRED, Head, LAPSED, QUIET};
-use crate::overlay::{Overlay, Payload, Write};
-use crate::planted::{self, Bug};
-use crate::spaces::{self, Key};
-use crate::view::{Origin, View};
+use crate::base::planted::{self, Bug};
+use crate::key::entry::{self, DELETED, EXPIRED, Head, LAPSED, QUIET};
+use crate::key::spaces::{self, Key};
+use crate::mvcc::dead_names::DeadWalk;
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::{Origin, View};
 use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
 use std::sync::atomic::Ordering;

@@ -1,15 +1,15 @@
 //! Merging one branch into another, in one transaction.
 
 use crate::apply::branches::Context;
+use crate::apply::compare::{Comparison, Item, Triple};
 use crate::apply::keyed::merge::KeyedMerge;
 use crate::apply::outbox::transfer::Transfer;
 use crate::apply::runs::{self, merge::Merged};
-use crate::catalog::MergeRecord;
-use crate::compare::{Comparison, Item, Triple};
-use crate::entry::{DELETED, LAPSED};
-use crate::index::NEWEST;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, KEYED, RECORDS, RUNS, SPACES};
+use crate::key::entry::{DELETED, LAPSED};
+use crate::key::spaces::{self, KEYED, RECORDS, RUNS, SPACES};
+use crate::mvcc::catalog::MergeRecord;
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
 use std::collections::BTreeSet;

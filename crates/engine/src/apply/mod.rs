@@ -13,6 +13,7 @@
 pub(crate) mod branches;
 pub(crate) mod cells;
 mod choice;
+pub(crate) mod compare;
 mod decimal;
 mod entries;
 pub(crate) mod expire;
@@ -29,5 +30,7 @@ pub(crate) mod reap;
 pub(crate) mod records;
 pub(crate) mod runs;
 mod search;
+pub(crate) mod session_slots;
+pub(crate) mod session_table;
 pub(crate) mod sessions;
 pub(crate) mod strings;

@@ -1,9 +1,9 @@
 //! Names, be they those of cells or of records: to clients of Redis a name is one thing.
 
 use super::{cells, keys, records};
-use crate::overlay::Overlay;
-use crate::spaces;
-use crate::view::View;
+use crate::key::spaces;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::limits::PAGE_LIMIT;
 use mainstay_model::{
     Answer, CellCommand, Code, Contract, Error, KeyCommand, Name, Page, RecordCommand, Result,

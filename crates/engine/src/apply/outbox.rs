@@ -20,12 +20,12 @@
 mod check;
 pub(crate) mod transfer;
 
-use crate::catalog::Layers;
-use crate::entry::DELETED;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
-use crate::view::View;
-use crate::work::Exempt;
+use crate::base::work::Exempt;
+use crate::key::entry::DELETED;
+use crate::key::spaces::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{

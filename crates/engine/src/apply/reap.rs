@@ -9,10 +9,10 @@
 //! No name begins with a NUL, so nobody takes a space for a run.
 
 use super::{keyed, runs};
-use crate::entry::{self, DELETED, QUIET};
-use crate::index::{Index, NEWEST};
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
+use crate::key::entry::{self, DELETED, QUIET};
+use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, Result};
 use std::ops::Bound;
 

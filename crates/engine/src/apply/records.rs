@@ -11,11 +11,11 @@ use super::keys::{
     self, Seen, checked_expiry, expiry, lapse, may_expire, remove, see, see_with, set_expiry,
 };
 use super::search::{Search, record, text};
-use crate::catalog::Layers;
-use crate::entry::Head;
-use crate::overlay::{Overlay, Payload};
-use crate::spaces::RECORDS;
-use crate::view::View;
+use crate::key::entry::Head;
+use crate::key::spaces::RECORDS;
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::view::View;
 use mainstay_model::limits::check_conditions;
 use mainstay_model::{
     Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Found,

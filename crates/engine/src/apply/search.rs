@@ -15,11 +15,11 @@
 
 use super::choice::{self, Choice};
 use super::{entries, ordered};
-use crate::entry::{self, Head};
-use crate::figures::Way;
-use crate::overlay::Overlay;
-use crate::spaces::{self, ENTRIES, RECORDS};
-use crate::view::{Origin, View};
+use crate::base::figures::Way;
+use crate::key::entry::{self, Head};
+use crate::key::spaces::{self, ENTRIES, RECORDS};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::{Origin, View};
 use mainstay_model::limits::check_filters;
 use mainstay_model::{
     Code, Error, Field, Fields, Record, Result, Revision, SmallVec, Stamp, Where,

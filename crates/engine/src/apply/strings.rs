@@ -13,9 +13,9 @@ use super::cells::put;
 use super::decimal::{self, Failure};
 use super::keys::{self, Seen, expiry, lapse, may_expire, remove, set_expiry};
 use super::records;
-use crate::overlay::{Overlay, Payload};
-use crate::spaces::CELLS;
-use crate::view::View;
+use crate::key::spaces::CELLS;
+use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::view::View;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
     Answer, Code, Error, ExpireOnly, Name, Only, Result, Stamp, StringCommand, Ttl, Value, codec,

@@ -1,9 +1,9 @@
 //! The small files around log and index: what makes a directory a database, the mark, heads of segments, lists of tables.
 
-use crate::identity;
+use crate::lifecycle::identity;
 use crate::log::{mend_header, read_header, segment_name};
-use crate::mark::Mark;
-use crate::store::{current_of, tables_of};
+use crate::storage::lsm::{current_of, tables_of};
+use crate::storage::mark::Mark;
 use std::path::Path;
 
 /// `DATABASE`, `MARK`, the header of a segment, `current` and the list of tables, as they are and with their checksums made

@@ -1,13 +1,16 @@
 //! Seeds out of a database with something of everything, and out of texts: run with `--ignored` when a format changes.
 
 use super::feeding::seeds;
+use crate::commit::receipts;
+use crate::key::entry;
+use crate::key::spaces;
+use crate::lifecycle::identity;
 use crate::log::{DatabaseId, Follower};
-use crate::mark::Mark;
+use crate::storage::mark::Mark;
 use crate::wire::{Question, encode};
 use crate::{
     At, CellCommand, Database, MergeStrategy, Name, NewEvent, OutboxCommand, RequestId,
-    SessionOptions, SpaceOptions, StateWrite, Transaction, VersionKind, entry, identity, receipts,
-    spaces,
+    SessionOptions, SpaceOptions, StateWrite, Transaction, VersionKind,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,7 +89,7 @@ fn write_seeds_of_everything() {
     );
     receipts::encode(7, &receipt.unwrap(), &mut kept).unwrap();
     write("stored", "receipt", kept);
-    write("stored", "times", crate::times::block(&[(1, 1_000), (300, 5_000_000)], 400));
+    write("stored", "times", crate::storage::times::block(&[(1, 1_000), (300, 5_000_000)], 400));
     fs::remove_file(&path).unwrap();
     db.export("main", &path, &mut |_| {}).unwrap();
     write("export", "everything", fs::read(&path).unwrap());

@@ -2,8 +2,8 @@
 
 use crate::apply::sessions::bytes::Standing;
 use crate::apply::sessions::{response, slot};
-use crate::entry::Head;
-use crate::keyed;
+use crate::handle::keyed;
+use crate::key::entry::Head;
 use mainstay_model::Result;
 use mainstay_model::machine::{
     Context, Outcome, SessionMachine, StateView, Table, UserStateMachine,

@@ -4,10 +4,13 @@ use crate::apply::keyed::space::Declaration;
 use crate::apply::runs::RunHead;
 use crate::apply::sessions::bytes::split_part;
 use crate::apply::{keyed, outbox, runs};
-use crate::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
-use crate::declared::Declared;
-use crate::entry;
-use crate::{event, receipts, spaces, times};
+use crate::commit::receipts;
+use crate::feed::event;
+use crate::key::entry;
+use crate::key::spaces;
+use crate::mvcc::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
+use crate::storage::declared::Declared;
+use crate::storage::times;
 use mainstay_model::codec;
 use std::fmt::Debug;
 

@@ -25,7 +25,7 @@
 //!
 //! Varints are LEB128 of at most 64 bits. The first frame of a log continues from chain 0.
 
-use crate::planted::{self, Bug};
+use crate::base::planted::{self, Bug};
 use mainstay_model::{Revision, Stamp};
 
 use super::DatabaseId;

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use crate::planted::{self, Bug};
+use crate::base::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 
 use super::failure::{damage, io_failure, sync_failure};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::planted::{self, Bug};
+use crate::base::planted::{self, Bug};
 use mainstay_model::{Code, Result, Revision};
 
 use super::failure::{io_failure, sync_failure};

@@ -24,7 +24,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::planted::{self, Bug};
+use crate::base::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::Mutex;
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::planted::{self, Bug};
+use crate::base::planted::{self, Bug};
 use mainstay_model::{Code, Error, Result, Revision};
 
 use super::failure::{foreign_segment, io_failure, left_behind, sync_failure};

@@ -16,8 +16,8 @@ use super::room::Room;
 use super::seat::Seat;
 use super::slot::{Slot, wait, wait_within};
 use super::socket::{Socket, Writing};
-use crate::cells::unexpected;
-use crate::clock::{Clock, SystemClock};
+use crate::base::clock::{Clock, SystemClock};
+use crate::handle::cells::unexpected;
 use crate::wire::{self, Act, Acted, Look, Question, Read, Seen};
 use mainstay_model::{
     Answer, At, Code, Command, Error, Receipt, Result, Revision, SessionCommand, Step, Transaction,

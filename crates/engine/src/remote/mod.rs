@@ -57,7 +57,7 @@ pub(crate) use link::{Link, Submitted};
 pub(crate) use slot::Slot;
 pub use slot::wait;
 
-use crate::db::Database;
+use crate::handle::db::Database;
 use mainstay_model::Result;
 
 /// Connects to the server at this address, `HOST:PORT`, with the default settings.

@@ -1,6 +1,6 @@
 //! Slots: a place for one answer to come, for a thread or a task that waits.
 
-use crate::clock::{Clock, SystemClock};
+use crate::base::clock::{Clock, SystemClock};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::pin;

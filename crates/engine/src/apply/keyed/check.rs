@@ -9,10 +9,10 @@
 
 use super::places;
 use super::space::{self, Declaration};
-use crate::doctor::Faults;
-use crate::overlay::Overlay;
-use crate::spaces::{self, KEYED, SPACES};
-use crate::view::View;
+use crate::key::spaces::{self, KEYED, SPACES};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
+use crate::tools::doctor::Faults;
 use mainstay_model::{Code, EntryKind, EntryRef, Name, Result, Version, take_state};
 use std::collections::BTreeSet;
 use std::ops::Bound;

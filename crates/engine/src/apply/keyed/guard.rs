@@ -2,10 +2,10 @@
 
 use super::{places, space};
 use crate::apply::guards::Ranges;
-use crate::index::Index;
-use crate::overlay::Overlay;
-use crate::spaces::{self, KEYED, SPACES};
-use crate::view::{Origin, View};
+use crate::key::spaces::{self, KEYED, SPACES};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::{Origin, View};
+use crate::storage::index::Index;
 use mainstay_model::{
     Answer, EntryKind, Name, Result, Revision, SpaceInfo, StateAnswer, StateCommand, StatePlace,
     StateWrite, Version,

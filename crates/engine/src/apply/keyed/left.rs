@@ -2,14 +2,14 @@
 
 use super::{places, space};
 use crate::apply::reap;
-use crate::catalog::Catalog;
-use crate::doctor::Faults;
-use crate::entry;
-use crate::index::Index;
-use crate::overlay::Overlay;
-use crate::spaces::{self, KEYED};
-use crate::view::View;
-use crate::work::Budget;
+use crate::base::work::Budget;
+use crate::key::entry;
+use crate::key::spaces::{self, KEYED};
+use crate::mvcc::catalog::Catalog;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
+use crate::storage::index::Index;
+use crate::tools::doctor::Faults;
 use mainstay_model::{Name, Result, Revision};
 use std::ops::Bound;
 

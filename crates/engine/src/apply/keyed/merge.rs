@@ -17,14 +17,14 @@ use super::space::{self, Declaration};
 use super::write::Writer;
 use super::{places, restore};
 use crate::apply::branches::Context;
+use crate::apply::compare::{Comparison, Item, Sides, Triple};
 use crate::apply::reap;
-use crate::catalog::Layers;
-use crate::compare::{Comparison, Item, Sides, Triple};
-use crate::entry::{self, QUIET};
-use crate::index::NEWEST;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, KEYED, SPACES};
-use crate::view::View;
+use crate::key::entry::{self, QUIET};
+use crate::key::spaces::{self, KEYED, SPACES};
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
+use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
     Code, EntryKind, EntryRef, Error, MergeStrategy, Name, Result, Version, take_state,

@@ -24,9 +24,9 @@ pub(crate) mod space;
 pub(crate) mod told;
 mod write;
 
-use crate::overlay::Overlay;
-use crate::spaces::SPACES;
-use crate::view::View;
+use crate::key::spaces::SPACES;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 pub(crate) use check::check;
 pub(crate) use left::check_left;
 use mainstay_model::limits::check_page;

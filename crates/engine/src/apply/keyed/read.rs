@@ -3,9 +3,9 @@
 use super::places;
 use super::space::{self, Declaration};
 use super::write::{damaged, position_of};
-use crate::overlay::Overlay;
-use crate::spaces::KEYED;
-use crate::view::View;
+use crate::key::spaces::KEYED;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::{
     EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, STATE_KEY_LIMIT_BYTES, Scales,
     State, StateAnswer, StateKey, StatePage, Version, WaitingEntry, take_state,

@@ -10,8 +10,8 @@
 use super::restore::{self, Piece};
 use super::space::{self, Declaration, Met};
 use super::write::Writer;
-use crate::overlay::Overlay;
-use crate::view::View;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::{Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo};
 
 /// What is replayed.

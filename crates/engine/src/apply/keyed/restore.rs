@@ -12,10 +12,10 @@ use super::places;
 use super::space::{self, Declaration, Met};
 use super::write::{Writer, is_stale};
 use crate::apply::{keys, reap};
-use crate::entry::QUIET;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{self, KEYED, Key};
-use crate::view::View;
+use crate::key::entry::QUIET;
+use crate::key::spaces::{self, KEYED, Key};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
 use mainstay_model::{
     Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo, Version, Wrote,
 };

@@ -11,7 +11,7 @@
 
 use super::places;
 use super::write::{Writer, is_stale};
-use crate::spaces::KEYED;
+use crate::key::spaces::KEYED;
 use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
 
 /// A piece ends when it has so many bytes.

@@ -2,7 +2,7 @@
 
 use super::places;
 use super::write::Writer;
-use crate::spaces::KEYED;
+use crate::key::spaces::KEYED;
 use mainstay_model::{Code, EntryKind, Error, Result, StateWrite, Version};
 use std::collections::HashSet;
 

@@ -1,10 +1,10 @@
 //! What a space is declared as.
 
 use crate::apply::keys::{Seen, see_with};
-use crate::entry::QUIET;
-use crate::overlay::{Overlay, Payload};
-use crate::spaces::SPACES;
-use crate::view::View;
+use crate::key::entry::QUIET;
+use crate::key::spaces::SPACES;
+use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
     Code, Error, Name, Result, Revision, SpaceInfo, SpaceOptions, Version, VersionKind,

@@ -11,9 +11,9 @@
 use super::places;
 use super::space::Declaration;
 use super::write::{damaged, position_of};
-use crate::compare::Triple;
-use crate::event::ChangeKind;
-use crate::spaces::KEYED;
+use crate::apply::compare::Triple;
+use crate::feed::event::ChangeKind;
+use crate::key::spaces::KEYED;
 use mainstay_model::{
     EntryKind, EntryRef, Result, Revision, Value, Version, VersionKind, take_state,
 };

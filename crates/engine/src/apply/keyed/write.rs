@@ -9,9 +9,9 @@
 use super::places::{self, Place};
 use super::space::{self, Declaration, Met};
 use crate::apply::keys::{self, Seen, see_with};
-use crate::overlay::{Overlay, Payload};
-use crate::spaces::KEYED;
-use crate::view::View;
+use crate::key::spaces::KEYED;
+use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::view::View;
 use mainstay_model::{
     Code, EntryKind, Error, Name, Result, Revision, SpaceOptions, StateWrite, Version, Wrote,
     put_state, take_state,

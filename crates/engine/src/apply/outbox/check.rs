@@ -6,11 +6,11 @@
 //! ```
 
 use super::{Outbox, State, due_of, place, queued};
-use crate::catalog::Layers;
-use crate::doctor::Faults;
-use crate::overlay::Overlay;
-use crate::spaces::OUTBOX;
-use crate::view::{Step, View};
+use crate::key::spaces::OUTBOX;
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::{Step, View};
+use crate::tools::doctor::Faults;
 use mainstay_model::{Code, Result};
 use smallvec::smallvec;
 use std::collections::HashSet;

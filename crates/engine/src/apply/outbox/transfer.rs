@@ -25,12 +25,12 @@
 use super::{Counts, Letter, Of, Outbox, State, place, take_state};
 use crate::apply::runs::seq_of;
 use crate::apply::sessions::Desk;
-use crate::catalog::{Catalog, Layers};
-use crate::index::{Index, NEWEST};
-use crate::overlay::Overlay;
-use crate::spaces::{MAIN_ID, OUTBOX};
-use crate::view::{Step, View};
-use crate::work::Budget;
+use crate::base::work::Budget;
+use crate::key::spaces::{MAIN_ID, OUTBOX};
+use crate::mvcc::catalog::{Catalog, Layers};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::{Step, View};
+use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{
     Code, Command, Error, Name, OutboxCommand, Result, Revision, SessionCommand, Stamp, Value,
     put_text, take_text,

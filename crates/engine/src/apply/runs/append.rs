@@ -12,10 +12,10 @@ use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
 use super::read::Log;
 use super::{hidden, places};
-use crate::entry::QUIET;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
-use crate::view::View;
+use crate::key::entry::QUIET;
+use crate::key::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
 use mainstay_model::{

@@ -13,11 +13,11 @@ use super::fold::{KEEP_EVENTS, KEEP_LIMIT_BYTES};
 use super::head::RunHead;
 use super::places::{self, Place};
 use super::read::Log;
-use crate::doctor::Faults;
-use crate::entry;
-use crate::overlay::Overlay;
-use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
-use crate::view::{Step, View, Walk};
+use crate::key::entry;
+use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::{Step, View, Walk};
+use crate::tools::doctor::Faults;
 use mainstay_model::codec::{self, get_varint};
 use mainstay_model::{
     CanonicalEvent, Code, Instant, Judgement, Name, Result, RunSnapshot, reduce_parts, take_text,

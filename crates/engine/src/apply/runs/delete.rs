@@ -7,9 +7,9 @@
 use super::{head, hidden};
 use crate::apply::keys::remove;
 use crate::apply::reap;
-use crate::index::Index;
-use crate::overlay::Overlay;
-use crate::view::View;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
+use crate::storage::index::Index;
 use mainstay_model::{Code, Error, Name, Result, Revision};
 
 /// Deletes a run; says whether there was one.

@@ -10,10 +10,10 @@
 
 use super::head::RunHead;
 use super::places;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::spaces::{Key, STATES};
-use crate::view::View;
-use crate::work::Exempt;
+use crate::base::work::Exempt;
+use crate::key::spaces::{Key, STATES};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
 use hashbrown::HashMap;
 use mainstay_model::{Judgement, Name, Result, RunSnapshot, peek_event, reduce_parts};
 

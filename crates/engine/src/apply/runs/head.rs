@@ -7,9 +7,9 @@
 
 use super::super::keys::{Seen, see_with};
 use super::places;
-use crate::overlay::{Overlay, Payload};
-use crate::spaces::{self, RUNS};
-use crate::view::View;
+use crate::key::spaces::{self, RUNS};
+use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
     Code, Error, Name, Result, Revision, RunInfo, RunSnapshot, RunStatus, Stamp, Value,
@@ -98,7 +98,12 @@ impl RunHead {
     }
 
     /// What is known of the run, with the head's own entry.
-    pub fn info(&self, run: &str, entry: &crate::entry::Head, metadata: Option<Value>) -> RunInfo {
+    pub fn info(
+        &self,
+        run: &str,
+        entry: &crate::key::entry::Head,
+        metadata: Option<Value>,
+    ) -> RunInfo {
         RunInfo {
             run_id: run.to_owned(),
             status: self.status,
@@ -198,7 +203,7 @@ pub(super) fn find(
     view: &View<'_>,
     overlay: &Overlay,
     run: &Name,
-) -> Result<Option<(RunHead, crate::entry::Head)>> {
+) -> Result<Option<(RunHead, crate::key::entry::Head)>> {
     let (key, hash) = view.key(RUNS, run.as_bytes());
     let found = view.find(overlay, &key, hash, |entry, payload| {
         let head = entry.is_live(view.now).then(|| RunHead::decode(payload)).transpose()?;

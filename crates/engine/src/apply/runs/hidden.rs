@@ -12,9 +12,9 @@ use super::append::{Told, Writer, check_kept};
 use super::head::{self, Met, RunHead};
 use super::{delete, places};
 use crate::apply::keys::{remove, remove_quietly, see_with};
-use crate::overlay::Overlay;
-use crate::spaces::STATES;
-use crate::view::View;
+use crate::key::spaces::STATES;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::{CanonicalEvent, Code, Error, Name, Result, Revision, Stamp, Value};
 
 /// A piece of a run that is restored where nobody sees it.

@@ -7,14 +7,14 @@
 
 use super::{head, hidden, places};
 use crate::apply::reap::{self, LEFT_BY_RUNS};
-use crate::catalog::Catalog;
-use crate::doctor::Faults;
-use crate::entry;
-use crate::index::Index;
-use crate::overlay::Overlay;
-use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
-use crate::view::View;
-use crate::work::Budget;
+use crate::base::work::Budget;
+use crate::key::entry;
+use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
+use crate::mvcc::catalog::Catalog;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
+use crate::storage::index::Index;
+use crate::tools::doctor::Faults;
 use mainstay_model::{Name, Result, Revision};
 use std::ops::Bound;
 

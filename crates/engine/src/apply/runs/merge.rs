@@ -15,13 +15,13 @@ use super::head::{self, RunHead};
 use super::read::{self, Log};
 use super::{hidden, places};
 use crate::apply::branches::Context;
+use crate::apply::compare::{Point, Side, Triple};
 use crate::apply::outbox::transfer::Event;
-use crate::catalog::Layers;
-use crate::compare::{Point, Side, Triple};
-use crate::index::NEWEST;
-use crate::overlay::Overlay;
-use crate::spaces::EVENT_KEYS;
-use crate::view::View;
+use crate::key::spaces::EVENT_KEYS;
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
+use crate::storage::index::NEWEST;
 use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
 
 /// How many events are read before they are written.

@@ -20,9 +20,9 @@ pub(crate) mod past;
 pub(crate) mod places;
 mod read;
 
-use crate::overlay::Overlay;
-use crate::spaces::RUNS;
-use crate::view::View;
+use crate::key::spaces::RUNS;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use append::Writer;
 pub(crate) use check::check;
 pub(crate) use fold::{FoldCounts, Folds};

@@ -7,8 +7,8 @@
 use super::head::{self, RunHead};
 use super::read::Log;
 use super::{fold, read};
-use crate::overlay::Overlay;
-use crate::view::View;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::{Code, Error, Result, Revision, RunAnswer, RunCommand, RunInfo, RunStatus};
 
 /// Answers a command that only reads as of a revision, by what there is now.

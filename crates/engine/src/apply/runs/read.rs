@@ -2,10 +2,10 @@
 
 use super::head::{self, RunHead};
 use super::{fold, places};
-use crate::entry::{self, Head};
-use crate::overlay::Overlay;
-use crate::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
-use crate::view::View;
+use crate::key::entry::{self, Head};
+use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::check_page;
 use mainstay_model::{

@@ -7,7 +7,7 @@
 //!   letter    its bytes
 //! ```
 
-use crate::spaces::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
+use crate::key::spaces::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
 use mainstay_model::{Code, Error, Former, Name, Result, SESSION_LEASE_LIMIT_MS, Stamp, codec};
 
 const LIVE: u8 = 1;

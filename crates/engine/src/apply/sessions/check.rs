@@ -9,10 +9,10 @@
 
 use super::bytes::{Part, Profile, Standing, part_key, split_part};
 use super::{response, slot};
-use crate::doctor::Faults;
-use crate::entry::{self, Head};
-use crate::index::{Index, NEWEST};
-use crate::spaces::{self, MAIN_ID, PREFIX_BYTES, SESSION_DATA, SESSIONS};
+use crate::key::entry::{self, Head};
+use crate::key::spaces::{self, MAIN_ID, PREFIX_BYTES, SESSION_DATA, SESSIONS};
+use crate::storage::index::{Index, NEWEST};
+use crate::tools::doctor::Faults;
 use mainstay_model::{KEPT_LIMIT, KEPT_LIMIT_BYTES, Name, Result};
 use std::collections::BTreeMap;
 use std::ops::Bound;

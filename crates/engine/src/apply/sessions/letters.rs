@@ -3,9 +3,9 @@
 use super::bytes::{NUMBER_LIMIT, Part, Profile, damaged, part_key};
 use super::{Desk, answer, check_epoch, expired, write};
 use crate::apply::outbox::transfer;
-use crate::entry::DELETED;
-use crate::overlay::Overlay;
-use crate::view::View;
+use crate::key::entry::DELETED;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::view::View;
 use mainstay_model::{
     Answer, Code, Error, LETTERS_LIMIT, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result,
     SessionAnswer, Stamp,
@@ -133,7 +133,7 @@ impl Desk<'_> {
 
     fn letter(&self, overlay: &Overlay, session: &Name, number: u64) -> Result<Option<Vec<u8>>> {
         let key = part_key(session, Part::Letter(number));
-        let read = |head: crate::entry::Head, payload: &[u8]| {
+        let read = |head: crate::key::entry::Head, payload: &[u8]| {
             Ok((!head.is_deleted()).then(|| payload.to_vec()))
         };
         Ok(self.find(overlay, &key, read)?.flatten())

@@ -9,13 +9,13 @@ pub(crate) mod slot;
 pub(crate) use check::check;
 
 use crate::apply::outbox::transfer;
-use crate::entry::{DELETED, Head};
-use crate::index::Index;
-use crate::overlay::{Overlay, Payload, Write};
-use crate::session_slots::Slots;
-use crate::session_table::{Row, SessionTable};
-use crate::spaces::{Key, MAIN_ID};
-use crate::view::View;
+use crate::apply::session_slots::Slots;
+use crate::apply::session_table::{Row, SessionTable};
+use crate::key::entry::{DELETED, Head};
+use crate::key::spaces::{Key, MAIN_ID};
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::view::View;
+use crate::storage::index::Index;
 use bytes::{Part, Profile, Standing, part_key, session_key};
 use mainstay_model::{
     Answer, Code, Error, FORMER_KEPT_US, Former, Hold, Name, Result, Revision, SESSION_LEASE_MS,
@@ -152,7 +152,7 @@ impl Desk<'_> {
             return read(effect.head(0, self.now), overlay.payload(effect)).map(Some);
         }
         let mut parse = |entry: &[u8]| {
-            let (head, payload) = crate::entry::parse(entry)?;
+            let (head, payload) = crate::key::entry::parse(entry)?;
             read(head, payload)
         };
         self.index.entry(hash, key, self.at, false, &mut parse)?.transpose()

@@ -8,7 +8,7 @@
 //! one in front of it.
 
 use super::bytes::damaged;
-use crate::entry::Head;
+use crate::key::entry::Head;
 use mainstay_model::{REQUEST_LIMIT, Result, Revision, Stamp, codec};
 
 /// One response of a slot.

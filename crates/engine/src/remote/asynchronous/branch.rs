@@ -4,8 +4,8 @@ use super::{
     AsyncCells, AsyncDatabase, AsyncInteractive, AsyncKeyed, AsyncOutbox, AsyncRecords, AsyncRuns,
     retry,
 };
-use crate::branch::revision;
-use crate::cells::did;
+use crate::handle::branch::revision;
+use crate::handle::cells::did;
 use crate::remote::link::Link;
 use crate::wire::Question;
 use mainstay_model::{Answer, At, BranchCommand, MAIN, MergeStrategy, Name, Result, Revision};

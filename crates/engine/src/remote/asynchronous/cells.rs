@@ -3,7 +3,7 @@
 use super::held::Held;
 use super::keyed::{self, AsyncKeyedAt};
 use super::{AsyncRecordsAt, AsyncRunsAt};
-use crate::cells::{counter, did, maybe_counter, number, unexpected};
+use crate::handle::cells::{counter, did, maybe_counter, number, unexpected};
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{

@@ -1,9 +1,9 @@
 //! The feed of a served database: asked for in pages, each waiting for its first change.
 
 use super::millis;
-use crate::clock::{Clock, SystemClock};
-use crate::event::Event;
+use crate::base::clock::{Clock, SystemClock};
 use crate::feed::Filter;
+use crate::feed::event::Event;
 use crate::remote::call::{Nature, request};
 use crate::remote::link::{Link, decode};
 use crate::remote::seat::Seat;

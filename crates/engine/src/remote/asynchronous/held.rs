@@ -1,6 +1,6 @@
 //! Views of the past that a server holds.
 
-use crate::cells::unexpected;
+use crate::handle::cells::unexpected;
 use crate::remote::link::Link;
 use crate::remote::seat::Seat;
 use crate::wire::{Act, Acted, Read, Seen};

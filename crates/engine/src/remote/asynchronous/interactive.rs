@@ -1,12 +1,12 @@
 //! Interactive transactions on a served database: open on the server, on a connection of their own.
 
-use crate::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
-use crate::keyed::{self, Ask};
-use crate::outbox;
-use crate::records::{self, record, records};
+use crate::handle::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
+use crate::handle::keyed::{self, Ask};
+use crate::handle::outbox;
+use crate::handle::records::{self, record, records};
+use crate::handle::runs;
 use crate::remote::link::Link;
 use crate::remote::seat::Seat;
-use crate::runs;
 use crate::wire::{Act, Acted};
 use mainstay_model::{
     Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, ExpireOnly,

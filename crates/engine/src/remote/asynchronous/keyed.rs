@@ -1,8 +1,8 @@
 //! Keyed state of a served database.
 
 use super::held::Held;
-use crate::cells::{did, unexpected};
-use crate::keyed::{
+use crate::handle::cells::{did, unexpected};
+use crate::handle::keyed::{
     Ask, first, info, items, kept, only_read, positions, sealed, states, transaction, waiting,
     wrote,
 };

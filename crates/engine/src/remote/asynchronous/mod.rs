@@ -29,11 +29,11 @@ pub use runs::{AsyncRuns, AsyncRunsAt};
 pub use sessions::{AsyncSession, AsyncSessions};
 
 use super::link::Link;
-use crate::branch::{BranchInfo, Difference, TagInfo};
-use crate::db::RETRIES;
 use crate::feed::Filter;
-use crate::pins::Pin;
-use crate::stats::Stats;
+use crate::handle::branch::{BranchInfo, Difference, TagInfo};
+use crate::handle::db::RETRIES;
+use crate::handle::stats::Stats;
+use crate::mvcc::pins::Pin;
 use crate::wire::Question;
 use mainstay_model::{
     At, Code, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,

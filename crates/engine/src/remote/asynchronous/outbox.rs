@@ -1,8 +1,8 @@
 //! The outbox of a served database.
 
-use crate::cells::{did, unexpected};
-use crate::outbox::{claimed, failed, messages, ms, number, of_outbox, put, state};
-use crate::records::count;
+use crate::handle::cells::{did, unexpected};
+use crate::handle::outbox::{claimed, failed, messages, ms, number, of_outbox, put, state};
+use crate::handle::records::count;
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{

@@ -1,8 +1,8 @@
 //! Records of a served database.
 
 use super::held::Held;
-use crate::cells::{did, maybe_counter, unexpected};
-use crate::records::{always, field_names, filled, only_value};
+use crate::handle::cells::{did, maybe_counter, unexpected};
+use crate::handle::records::{always, field_names, filled, only_value};
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{

@@ -1,13 +1,13 @@
 //! Runs of a served database.
 
 use super::held::Held;
-use crate::cells::{did, unexpected};
-use crate::outbox::ms;
-use crate::records::count;
-use crate::remote::link::Link;
-use crate::runs::{
+use crate::handle::cells::{did, unexpected};
+use crate::handle::outbox::ms;
+use crate::handle::records::count;
+use crate::handle::runs::{
     append, appended, appended_all, batch, events, fetch, info, list, page, snapshot,
 };
+use crate::remote::link::Link;
 use crate::wire::{Question, Read, Seen};
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, CompactString, KeptState, Name, NewEvent, Result,

@@ -1,9 +1,9 @@
 //! The sessions of a served database.
 
-use crate::cells::did;
-use crate::records::count;
+use crate::handle::cells::did;
+use crate::handle::records::count;
+use crate::handle::sessions::{SessionOptions, info, opened, page, pending, retried, sent};
 use crate::remote::link::Link;
-use crate::sessions::{SessionOptions, info, opened, page, pending, retried, sent};
 use mainstay_model::{
     Answer, MAIN, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest,
     Stamp, Transaction,

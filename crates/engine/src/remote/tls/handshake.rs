@@ -1,6 +1,6 @@
 //! The handshake, within a time.
 
-use crate::clock::{Clock, SystemClock};
+use crate::base::clock::{Clock, SystemClock};
 use crate::remote::link::micros;
 use mainstay_model::{Code, Error, Result};
 use rustls::pki_types::ServerName;

@@ -1,0 +1,364 @@
+//! Work budgets: how much one transaction may look at, and the flag that stops long reads.
+//!
+//! ```text
+//!   View { budget } --find--> count_found, --walk, scan, versions--> Meter::pass, per entry
+//!      Transaction(&Work)   limits on entries and bytes; over them TooLarge
+//!      Reader               no limits, but it can be stopped
+//!      Unlimited            maintenance and the doctor
+//! ```
+//!
+//! Every read of stored entries goes through a [`View`](crate::mvcc::view::View), and a view cannot be made
+//! without a budget, so no command can forget to count.
+
+use crate::lifecycle::options::Options;
+use mainstay_model::{Code, Error, Result, Step};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// The stop flag is read once per this many entries: an event loop gives up long reads by it.
+const STOP_INTERVAL: u64 = 256;
+
+/// Passing by one of the transaction's own writes costs this small a part of reading an entry.
+const OWN_WRITES_PER_ENTRY: usize = 32;
+
+/// While the writer is held, an entry that a walk passes counts as so many that are looked up by their keys: those are as
+/// many as commands name, which have limits of their own.
+const FOUND_PER_WALKED: u64 = 4;
+
+/// Limits on the work of one transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WorkLimits {
+    /// Entries it may look at.
+    pub entries: u64,
+    /// Bytes of entries it may read.
+    pub bytes: u64,
+    /// Entries that its walks may pass while it holds the writer.
+    pub writer_entries: u64,
+    /// Commands that it may have if it writes.
+    pub commands: usize,
+}
+
+/// Reads that a write cannot do without, and that may be long: the first of each kind in a transaction is not counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Exempt {
+    /// The events behind the last snapshot of a run, for an append.
+    Fold = 1,
+    /// The queue of the outbox up to a message that is due, for a claim.
+    Claim = 2,
+}
+
+/// Entries and bytes that one transaction has looked at so far.
+///
+/// One thread counts at a time. The counters are atomics only so that snapshots can be shared between threads:
+/// they are loaded and stored, never added to atomically, which costs no more than a plain integer.
+pub(crate) struct Work {
+    entries: AtomicU64,
+    bytes: AtomicU64,
+    /// The count of entries at which the limit or the stop flag is checked next.
+    check_at: AtomicU64,
+    limits: WorkLimits,
+    in_writer: bool,
+    /// The kinds of reads of which one was left uncounted, as bits.
+    exempted: AtomicU8,
+}
+
+impl Work {
+    /// The work of a transaction that reads a snapshot.
+    pub fn outside(options: &Options) -> Work {
+        Work::new(options.work_limits, false)
+    }
+
+    /// The work of a transaction in the writer.
+    pub fn in_writer(options: &Options) -> Work {
+        Work::new(options.work_limits, true)
+    }
+
+    fn new(limits: WorkLimits, in_writer: bool) -> Work {
+        let (entries, bytes, check_at) = Default::default();
+        let exempted = AtomicU8::new(0);
+        let work = Work { entries, bytes, check_at, limits, in_writer, exempted };
+        work.begin();
+        work
+    }
+
+    /// Starts counting for the next transaction.
+    pub fn begin(&self) {
+        self.entries.store(0, Ordering::Relaxed);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.exempted.store(0, Ordering::Relaxed);
+        self.check_at.store(self.next_check(0), Ordering::Relaxed);
+    }
+
+    /// Whether a read may be left uncounted: the first of its kind may.
+    pub fn take_exemption(&self, exempt: Exempt) -> bool {
+        let exempted = self.exempted.load(Ordering::Relaxed);
+        self.exempted.store(exempted | exempt as u8, Ordering::Relaxed);
+        exempted & exempt as u8 == 0
+    }
+
+    /// Refuses steps that write for which the writer would be held too long.
+    pub fn check_steps(&self, steps: &[Step]) -> Result<()> {
+        let limit = self.limits.commands;
+        if steps.len() <= limit || steps.iter().all(|step| step.command.is_read()) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} commands: a transaction that writes has at most {limit}: make it several, or raise \
+             `database.transaction_commands`",
+            steps.len()
+        );
+        Err(Error::new(Code::TransactionTooLarge, message))
+    }
+
+    fn entries_limit(&self) -> u64 {
+        let WorkLimits { entries, writer_entries, .. } = self.limits;
+        match self.in_writer {
+            true => writer_entries.min(entries).saturating_mul(FOUND_PER_WALKED),
+            false => entries,
+        }
+    }
+
+    fn next_check(&self, entries: u64) -> u64 {
+        let over = self.entries_limit().saturating_add(1);
+        if self.in_writer { over } else { over.min(entries + STOP_INTERVAL) }
+    }
+
+    #[inline]
+    fn count(&self, entries: u64, bytes: u64) -> Result<()> {
+        let entries = self.entries.load(Ordering::Relaxed) + entries;
+        let bytes = self.bytes.load(Ordering::Relaxed) + bytes;
+        self.entries.store(entries, Ordering::Relaxed);
+        self.bytes.store(bytes, Ordering::Relaxed);
+        if entries >= self.check_at.load(Ordering::Relaxed) || bytes > self.limits.bytes {
+            return self.check(entries, bytes);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn count_walked(&self, entries: u64, bytes: u64) -> Result<()> {
+        self.count(if self.in_writer { entries * FOUND_PER_WALKED } else { entries }, bytes)
+    }
+
+    #[cold]
+    fn check(&self, entries: u64, bytes: u64) -> Result<()> {
+        if entries > self.entries_limit() {
+            return Err(self.too_many_entries());
+        }
+        if bytes > self.limits.bytes {
+            return Err(too_many_bytes(self.limits.bytes));
+        }
+        self.check_at.store(self.next_check(entries), Ordering::Relaxed);
+        // Whoever drives the writer runs transactions of others too: its own flag says nothing about them.
+        if self.in_writer { Ok(()) } else { check_stop() }
+    }
+
+    fn too_many_entries(&self) -> Error {
+        let WorkLimits { entries, writer_entries, .. } = self.limits;
+        let message = if self.in_writer && writer_entries < entries {
+            format!(
+                "the transaction passes more than {writer_entries} entries while it holds the writer, or looks up \
+                 {FOUND_PER_WALKED} times as many: make it several, or raise `database.transaction_writer_entries`"
+            )
+        } else {
+            format!(
+                "the transaction looks at more than {entries} entries: make it several, or raise \
+                 `database.transaction_entries`"
+            )
+        };
+        Error::new(Code::TransactionTooLarge, message)
+    }
+}
+
+#[cold]
+fn too_many_bytes(limit: u64) -> Error {
+    let message = format!(
+        "the transaction reads more than {limit} bytes: make it several, or raise \
+         `database.transaction_read_bytes`"
+    );
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+/// Which budget the reads of a view count towards.
+#[derive(Clone, Copy)]
+pub(crate) enum Budget<'a> {
+    /// Nothing is counted.
+    Unlimited,
+    /// A read outside of transactions: it is never too large, but it can be stopped.
+    Reader,
+    /// That of a transaction.
+    Transaction(&'a Work),
+    /// The same, where a walk reads as many entries as somebody else decides: each counts like one that is looked up.
+    Lookups(&'a Work),
+}
+
+impl Budget<'_> {
+    /// Counts an entry of so many bytes that was found by its key.
+    #[inline]
+    pub fn count_found(self, bytes: usize) -> Result<()> {
+        match self {
+            Budget::Transaction(work) | Budget::Lookups(work) => work.count(1, bytes as u64),
+            Budget::Reader | Budget::Unlimited => Ok(()),
+        }
+    }
+
+    /// Counts own writes that were passed by in search of some of them.
+    #[inline]
+    pub fn count_own(self, writes: usize) -> Result<()> {
+        self.count_walked((writes / OWN_WRITES_PER_ENTRY) as u64, 0)
+    }
+
+    #[inline]
+    fn count_walked(self, entries: u64, bytes: usize) -> Result<()> {
+        match self {
+            Budget::Transaction(work) => work.count_walked(entries, bytes as u64),
+            Budget::Lookups(work) => work.count(entries, bytes as u64),
+            Budget::Reader | Budget::Unlimited => Ok(()),
+        }
+    }
+
+    /// Whether walks have to look at the stop flag themselves.
+    pub fn is_reader(self) -> bool {
+        matches!(self, Budget::Reader)
+    }
+}
+
+/// Counts the rows of one walk and stops it in time.
+pub(crate) struct Meter<'a> {
+    budget: Budget<'a>,
+    /// Rows of a reader since it last looked at the stop flag.
+    unchecked: u64,
+}
+
+impl<'a> Meter<'a> {
+    pub fn new(budget: Budget<'a>) -> Meter<'a> {
+        Meter { budget, unchecked: 0 }
+    }
+
+    /// Counts a row of so many bytes.
+    #[inline]
+    pub fn pass(&mut self, bytes: usize) -> Result<()> {
+        if self.budget.is_reader() {
+            self.unchecked += 1;
+            if self.unchecked >= STOP_INTERVAL {
+                self.unchecked = 0;
+                return check_stop();
+            }
+            return Ok(());
+        }
+        self.budget.count_walked(1, bytes)
+    }
+}
+
+thread_local! {
+    static STOP: RefCell<Option<Rc<dyn Fn() -> bool>>> = const { RefCell::new(None) };
+}
+
+/// Runs work on this thread that ends early, with the error `Cancelled`, once `stop` says so: its reads ask every few
+/// hundred entries. A transaction that has reached the writer is not stopped any more.
+///
+/// ```
+/// use mainstay::{Code, Database};
+/// let db = Database::memory()?;
+/// db.transaction(|t| (0..5_000).try_for_each(|i| t.set(&format!("{i:04}"), i).map(drop)))?;
+/// let listed = mainstay::until_stopped(|| true, || db.cells().list("", None, 10_000));
+/// assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub fn until_stopped<T>(stop: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+    /// Puts the question of before back, also when the work panics.
+    struct Restore(Option<Rc<dyn Fn() -> bool>>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            let before = self.0.take();
+            STOP.with(|current| *current.borrow_mut() = before);
+        }
+    }
+    let before = STOP.with(|current| current.borrow_mut().replace(Rc::new(stop)));
+    let _restore = Restore(before);
+    work()
+}
+
+#[cold]
+fn check_stop() -> Result<()> {
+    let stop = STOP.with(|current| current.borrow().clone());
+    if stop.is_some_and(|stop| stop()) {
+        let message = "the read was stopped: its client is gone, or the server ends";
+        return Err(Error::new(Code::Cancelled, message));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CellCommand, Database, Name, Transaction};
+    use std::cell::Cell;
+
+    const CELLS: usize = 20_000;
+
+    fn filled() -> Database {
+        let db = Database::memory().unwrap();
+        let set = |all: Transaction, i: usize| {
+            all.step(CellCommand::set(Name::new(&format!("c{i:05}")).unwrap(), 1))
+        };
+        db.execute((0..CELLS).fold(Transaction::new(), set)).unwrap();
+        db
+    }
+
+    /// Says stop when it is asked for the third time, and counts how often that is.
+    fn third() -> (Rc<Cell<usize>>, impl Fn() -> bool + 'static) {
+        let asked = Rc::new(Cell::new(0));
+        let count = asked.clone();
+        let stop = move || {
+            count.set(count.get() + 1);
+            count.get() >= 3
+        };
+        (asked, stop)
+    }
+
+    #[test]
+    fn a_transaction_that_writes_has_so_many_commands_and_not_one_more() {
+        let db = crate::Options::new().transaction_commands(10).memory().unwrap();
+        let get = || CellCommand::Get { name: Name::new("x").unwrap() };
+        let set = || CellCommand::set(Name::new("x").unwrap(), 1);
+        let gets = |n: usize| (0..n).fold(Transaction::new(), |all, _| all.step(get()));
+        db.execute(gets(9).step(set())).unwrap();
+        db.execute(gets(20)).unwrap();
+        let error = db.execute(gets(10).step(set())).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+        assert!(error.to_string().contains("database.transaction_commands"), "{error}");
+        let mut open = db.begin().unwrap();
+        (0..11).try_for_each(|i| open.set("x", i).map(drop)).unwrap();
+        assert_eq!(open.commit().unwrap_err().code(), Code::TransactionTooLarge);
+    }
+
+    #[test]
+    fn reads_end_where_they_are_told_to() {
+        let db = filled();
+        let (asked, stop) = third();
+        let listed = until_stopped(stop, || db.cells().list("", None, CELLS));
+        assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
+        assert_eq!(asked.get(), 3, "it looked at three parts of five");
+        assert_eq!(db.cells().list("", None, CELLS).unwrap().names.len(), CELLS, "only there");
+        let (_, stop) = third();
+        let mut open = db.begin().unwrap();
+        let listed = until_stopped(stop, || open.list("", None, CELLS));
+        assert_eq!(listed.unwrap_err().code(), Code::Cancelled);
+    }
+
+    #[test]
+    fn transactions_are_stopped_before_the_writer_and_not_in_it() {
+        let db = filled();
+        let list = |limit| CellCommand::List { prefix: String::new(), after: None, limit };
+        let set = || CellCommand::set(Name::new("x").unwrap(), 1);
+        let (_, stop) = third();
+        let long = Transaction::new().step(set()).step(list(CELLS));
+        let stopped = until_stopped(stop, || db.execute(long));
+        assert_eq!(stopped.unwrap_err().code(), Code::Cancelled);
+        assert_eq!(db.cells().get("x").unwrap(), None, "nothing was written");
+        let short = (0..10).fold(Transaction::new().step(set()), |all, _| all.step(list(10)));
+        until_stopped(|| true, || db.execute(short)).unwrap();
+    }
+}

@@ -1,0 +1,718 @@
+//! The executor: runs transactions one after the other, before they are durable.
+//!
+//! ```text
+//!   transaction --guards, apply--> overlay --commit--> frame (for the log)
+//!                                                  \-> index: current, buffer, trail, catalog
+//! ```
+//!
+//! Effects enter the index as soon as they are executed, under a revision that readers do not look
+//! at yet, so the next transaction builds on them while the log is being written. If writing fails,
+//! [`Executor::undo`] takes them back.
+
+use crate::apply::branches::Context;
+use crate::apply::outbox::Fronts;
+use crate::apply::runs::{FoldCounts, Folds};
+use crate::apply::session_table::{SessionChange, SessionTable};
+use crate::apply::sessions::Desk;
+use crate::apply::{
+    branches, cells, expire, guards, hashes, indexes, keyed, names, outbox, reap, records, runs,
+    sessions, strings,
+};
+use crate::base::clock::Stamper;
+use crate::base::figures::Figures;
+use crate::base::planted::{self, Bug};
+use crate::base::sync::RwLock;
+use crate::base::work::Work;
+use crate::commit::candidates::Submitted;
+use crate::commit::prefetch::Reuse;
+use crate::commit::receipts;
+use crate::key::entry::{EXPIRED, Head, LAPSED};
+use crate::key::spaces::{self, MAIN_ID};
+use crate::key::version::Version;
+use crate::log::Payload;
+use crate::mvcc::catalog::{Catalog, Layers};
+use crate::mvcc::overlay::{self, Overlay, Write};
+use crate::mvcc::trail::Trail;
+use crate::mvcc::view::View;
+use crate::storage::current::TOUCH_LIMIT;
+use crate::storage::index::{Index, NEWEST};
+use crate::storage::memtable::Memtable;
+use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
+use mainstay_model::{
+    Answer, BranchCommand, Code, Command, Demand, Error, ErrorKind, MAIN, OutboxCommand,
+    OutboxState, Receipt, RequestId, Result, Revision, Scales, SmallVec, Stamp, Step,
+    SystemCommand, Transaction,
+};
+use parking_lot::Mutex;
+use smallvec::smallvec;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+pub(crate) mod branch;
+pub(crate) mod session;
+
+/// The answers of so few steps are never too much: each has a limit of its own.
+const FEW_STEPS: usize = 2;
+
+/// What the executor shares with readers.
+pub(crate) struct State {
+    pub index: Index,
+    pub catalog: RwLock<Catalog>,
+    pub trail: Trail,
+    /// The earliest moment at which something may expire.
+    pub next_expiry: AtomicU64,
+    /// Whether runs may have left something that is to go.
+    pub reaps: AtomicBool,
+    /// Up to where queues of outboxes hold nothing, to save time.
+    pub fronts: Mutex<Fronts>,
+    /// The sessions, as the writer has left them.
+    pub sessions: Mutex<SessionTable>,
+    /// What stamps say the time is, less the monotonic clock.
+    pub time_offset_us: AtomicU64,
+    /// Whether messages and requests to clients leave from other branches than `main`.
+    pub serves_branches: bool,
+    /// Sealed buffers that wait to be flushed.
+    pub sealed: AtomicUsize,
+    /// What is counted.
+    pub figures: Figures,
+}
+
+pub(crate) struct Executor {
+    state: Arc<State>,
+    pub stamper: Stamper,
+    active: Arc<Memtable>,
+    /// The revision that the next transaction gets.
+    next: Revision,
+    /// The earliest moment at which something may expire that was written since the last sweep.
+    due_since_sweep: Stamp,
+    /// The last revision that changed something of sessions, or that their table was read at.
+    sessions_changed: Revision,
+    /// Readers are at this revision or later.
+    pub seen: Revision,
+    work: Work,
+    overlay: Overlay,
+    scratch: Vec<u8>,
+    /// Room for the response of a request of a session.
+    response: Vec<u8>,
+    main: Layers,
+    /// What runs have come to, to save time.
+    folds: RefCell<Folds>,
+    /// The transactions of this round for the log, and the first one's revision.
+    payload: Payload,
+    first: Option<Revision>,
+}
+
+/// What a transaction has come to, to be told when the revision that it rests on is written.
+pub(crate) struct Told {
+    pub revision: Revision,
+    pub answer: Result<Receipt>,
+}
+
+impl From<Receipt> for Told {
+    fn from(receipt: Receipt) -> Told {
+        Told { revision: receipt.revision, answer: Ok(receipt) }
+    }
+}
+
+/// What a round of execution leaves for the log.
+pub(crate) struct Round<'a> {
+    pub payload: &'a Payload,
+    pub first: Revision,
+}
+
+impl Executor {
+    pub fn new(state: Arc<State>, stamper: Stamper, last: Revision, work: Work) -> Executor {
+        let active = state.index.tables().active.clone();
+        Executor {
+            state,
+            stamper,
+            active,
+            next: last + 1,
+            due_since_sweep: Stamp::MAX,
+            sessions_changed: 0,
+            seen: last,
+            work,
+            overlay: Overlay::default(),
+            scratch: Vec::new(),
+            response: Vec::new(),
+            main: smallvec![(MAIN_ID, NEWEST)],
+            folds: RefCell::default(),
+            payload: Payload::default(),
+            first: None,
+        }
+    }
+
+    /// The newest executed revision.
+    pub fn executed(&self) -> Revision {
+        self.next - 1
+    }
+
+    /// Brings close to the processor what the next transactions look at. Only a hint: those of
+    /// cells and records on `main` are all it knows.
+    pub fn touch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
+        let current = &self.state.index.current;
+        let hash = |step: &Step| {
+            let (space, name) = match &step.command {
+                Command::Cell(command) => (&spaces::CELLS_ON_MAIN, command.name()),
+                Command::String(command) => (&spaces::CELLS_ON_MAIN, command.name()),
+                Command::Record(command) => (&spaces::RECORDS_ON_MAIN, command.key()),
+                Command::Hash(command) => (&spaces::RECORDS_ON_MAIN, Some(command.key())),
+                Command::Run(command) => {
+                    return Some(
+                        current.hash_parts(&spaces::RUNS_ON_MAIN, command.run()?.as_bytes()),
+                    );
+                }
+                Command::State(command) => (&spaces::SPACES_ON_MAIN, command.space()),
+                _ => return None,
+            };
+            Some(current.hash_parts(space, name?.as_bytes()))
+        };
+        let steps = next.filter(|next| next.branch == MAIN).flat_map(|next| &next.steps);
+        let hashes: SmallVec<[u64; TOUCH_LIMIT]> =
+            steps.filter_map(hash).take(TOUCH_LIMIT).collect();
+        if hashes.len() > 1 {
+            current.touch(&hashes);
+        }
+    }
+
+    /// Runs one transaction at time `now`. An error is told at once: nothing of it is kept.
+    pub fn run(&mut self, submitted: &Submitted, now: Stamp) -> Result<Told> {
+        self.end_expired(&submitted.transaction, now)?;
+        let told = match submitted.transaction.session() {
+            Some(request) => self.run_in_session(submitted, request, now),
+            None => self.run_alone(submitted, now).map(Told::from),
+        };
+        match told {
+            // It rests on what was executed before, which may not be durable yet.
+            Err(error) if is_refusal(&error) => {
+                Ok(Told { revision: self.executed(), answer: Err(error) })
+            }
+            told => told,
+        }
+    }
+
+    fn run_alone(&mut self, submitted: &Submitted, now: Stamp) -> Result<Receipt> {
+        let transaction = &submitted.transaction;
+        check_limits(transaction)?;
+        let fingerprint = match transaction.named() {
+            Some(id) => {
+                let fingerprint = receipts::fingerprint(transaction);
+                if let Some(receipt) = self.kept(id, fingerprint, now)? {
+                    return Ok(receipt);
+                }
+                fingerprint
+            }
+            None => 0,
+        };
+        // The stamp is taken when it is certain that it is used.
+        let stamp = now.max(self.stamper.last() + 1);
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let done = self.apply(submitted, stamp, &mut overlay);
+        let done =
+            done.and_then(|receipt| self.finish(transaction, fingerprint, &mut overlay, receipt));
+        overlay.clear();
+        self.overlay = overlay;
+        if let Ok(receipt) = &done {
+            self.count_answers(transaction, receipt);
+        }
+        done
+    }
+
+    /// What answers tell and effects do not: what was there already, and what was handed out.
+    fn count_answers(&self, transaction: &Transaction, receipt: &Receipt) {
+        let steps = match receipt.held {
+            true => transaction.steps.iter(),
+            false => transaction.otherwise.as_deref().unwrap_or_default().iter(),
+        };
+        for (step, answer) in steps.zip(&receipt.answers) {
+            if matches!(
+                step.command,
+                Command::Run(_) | Command::Outbox(_) | Command::State(_) | Command::Session(_)
+            ) {
+                self.state.figures.count_answer(&step.command, answer);
+            }
+        }
+    }
+
+    fn kept(&self, id: &RequestId, fingerprint: u64, now: Stamp) -> Result<Option<Receipt>> {
+        let key = receipts::key(id);
+        let index = &self.state.index;
+        let read = |entry: &[u8]| {
+            let (head, payload) = crate::key::entry::parse(entry)?;
+            if !head.is_live(now) {
+                return Ok(None);
+            }
+            receipts::decode(payload, fingerprint).map(Some)
+        };
+        let found = index.entry(index.current.hash(&key), &key, NEWEST, false, read)?;
+        found.transpose().map(Option::flatten)
+    }
+
+    fn apply(
+        &mut self,
+        submitted: &Submitted,
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<Receipt> {
+        let Submitted { transaction, checked, .. } = submitted;
+        let forked;
+        let layers = if transaction.branch == MAIN && transaction.branch_id.is_none() {
+            &self.main
+        } else {
+            forked = self.layers(transaction)?;
+            &forked
+        };
+        let view = View::in_transaction(&self.state.index, layers, stamp, &self.work);
+        let held =
+            guards::all_hold(&view, &self.state.trail, checked.as_deref(), &transaction.guards)?;
+        let steps: &[Step] = match (&transaction.otherwise, held) {
+            (_, true) => &transaction.steps,
+            (Some(otherwise), false) => otherwise,
+            (None, false) => return Err(guard_failed()),
+        };
+        if self.is_import(transaction) {
+            // An import repeats transactions as they once were, however large.
+            overlay.make_import_room();
+        } else {
+            self.work.check_steps(steps)?;
+        }
+        overlay.revision = self.next;
+        let mut reuse = Reuse::of(submitted, held, &self.state.trail, view.branch())?;
+        let answers = run_all(steps, |command| {
+            if let Some(answer) = reuse.as_mut().and_then(|reuse| reuse.next(overlay, stamp)) {
+                return Ok(answer);
+            }
+            self.step(&view, overlay, submitted, command)
+                .map_err(|error| session::of_a_step(transaction, error))
+        })?;
+        Ok(Receipt { revision: self.executed(), stamp, held, repeated: false, answers })
+    }
+
+    /// Whether a transaction is part of an import that is under way.
+    fn is_import(&self, transaction: &Transaction) -> bool {
+        transaction
+            .branch_id
+            .is_some_and(|id| self.state.catalog.read().imports().any(|record| record.id == id))
+    }
+
+    fn layers(&self, transaction: &Transaction) -> Result<Layers> {
+        let catalog = self.state.catalog.read();
+        let branch = catalog.meant(&transaction.branch, transaction.branch_id)?;
+        if transaction.branch_id.is_some_and(|id| id != branch.id) {
+            let message =
+                format!("`{}` was deleted and made anew since: begin again", transaction.branch);
+            return Err(Error::new(Code::Conflict, message));
+        }
+        Ok(catalog.layers(branch.id, NEWEST))
+    }
+
+    fn step(
+        &self,
+        view: &View<'_>,
+        overlay: &mut Overlay,
+        submitted: &Submitted,
+        command: &Command,
+    ) -> Result<Answer> {
+        match command {
+            Command::Cell(command) => cells::run(view, overlay, command),
+            Command::String(command) => strings::run(view, overlay, command),
+            Command::Record(command) => records::run(view, overlay, command, self.next),
+            Command::Hash(command) => hashes::run(view, overlay, command),
+            Command::Key(command) => names::run(view, overlay, command),
+            Command::Run(command) => {
+                self.check_tombstone(view, command)?;
+                runs::run(view, overlay, &mut self.folds.borrow_mut(), command, self.next)
+            }
+            Command::Outbox(command) => {
+                self.check_outbox(view, command, &submitted.transaction.branch)?;
+                outbox::run(view, overlay, &mut self.state.fronts.lock(), command)
+            }
+            Command::State(command) => {
+                self.check_replay(view, command)?;
+                keyed::run(view, overlay, command, self.next)
+            }
+            Command::System(SystemCommand::Reap { limit }) => {
+                self.state.reaps.store(false, Ordering::Relaxed);
+                reap::reap(&self.state.index, overlay, *limit)
+            }
+            Command::Branch(_) | Command::Index(_) => {
+                check_alone(&submitted.transaction)?;
+                let catalog = self.state.catalog.read();
+                let context = Context {
+                    index: &self.state.index,
+                    catalog: &catalog,
+                    now: view.now,
+                    revision: self.next,
+                    trail: &self.state.trail,
+                    budget: view.budget,
+                    candidates: submitted.candidates.as_deref(),
+                    desk: &self.desk(view.now),
+                    dropped: &self.state.figures.sessions.dropped,
+                };
+                match command {
+                    Command::Branch(command) => branches::run(&context, overlay, command),
+                    Command::Index(command) => indexes::run(&context, overlay, command),
+                    _ => Err(Error::new(Code::Unsupported, "neither a branch nor an index")),
+                }
+            }
+            Command::Session(command) => {
+                if command.stands_alone() {
+                    check_alone(&submitted.transaction)?;
+                }
+                self.session(view, overlay, command)
+            }
+            Command::System(SystemCommand::Sweep { limit }) => {
+                let from = self.state.next_expiry.load(Ordering::Relaxed);
+                let catalog = self.state.catalog.read();
+                let index = &self.state.index;
+                let swept = expire::sweep(index, &catalog, overlay, from, view.now, *limit)?;
+                let rest = limit.saturating_sub(swept);
+                let expired = sessions::expire(&self.desk(view.now), overlay, rest)?;
+                Ok(Answer::Count((swept + expired) as u64))
+            }
+            _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
+        }
+    }
+
+    fn desk(&self, now: Stamp) -> Desk<'_> {
+        Desk { index: &self.state.index, table: &self.state.sessions, at: NEWEST, now }
+    }
+
+    fn finish(
+        &mut self,
+        transaction: &Transaction,
+        fingerprint: u64,
+        overlay: &mut Overlay,
+        mut receipt: Receipt,
+    ) -> Result<Receipt> {
+        let command = transaction.steps.first().map(|step| &step.command);
+        if matches!(command, Some(Command::System(SystemCommand::Sweep { .. }))) {
+            self.due_since_sweep = Stamp::MAX;
+        }
+        if overlay.is_empty() && transaction.request.is_none() {
+            return Ok(receipt);
+        }
+        receipt.revision = self.next;
+        if let Some(id) = transaction.named() {
+            self.keep(id, fingerprint, &receipt, overlay)?;
+        }
+        let due = self.follow(overlay)?;
+        let request = transaction.named().map_or(&b""[..], |id| id.as_bytes());
+        self.commit(overlay, receipt.stamp, request)?;
+        self.note_due(due_of(transaction, due));
+        Ok(receipt)
+    }
+
+    /// Adds what follows from the effects: entries of indexes, markers of expiries. Gives the earliest of these.
+    fn follow(&self, overlay: &mut Overlay) -> Result<Option<Stamp>> {
+        let layers = |branch| match branch {
+            MAIN_ID => self.main.clone(),
+            _ => self.state.catalog.read().layers(branch, NEWEST),
+        };
+        indexes::follow(&self.state.index, layers, overlay, self.next)?;
+        expire::follow(&self.state.index, overlay)
+    }
+
+    fn note_due(&mut self, due: Option<Stamp>) {
+        if let Some(due) = due {
+            self.due_since_sweep = self.due_since_sweep.min(due);
+            self.state.next_expiry.fetch_min(due, Ordering::Relaxed);
+        }
+    }
+
+    fn keep(
+        &self,
+        id: &RequestId,
+        fingerprint: u64,
+        receipt: &Receipt,
+        overlay: &mut Overlay,
+    ) -> Result<()> {
+        if planted::is(Bug::ReceiptForgotten) {
+            return Ok(());
+        }
+        let key = receipts::key(id);
+        let hash = self.state.index.current.hash(&key);
+        let (start, ()) = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
+        // The receipt's key, and that key again in the marker of its expiry.
+        overlay.make_room(start, key.len() + spaces::expiry_key(0, &key).len());
+        let payload = overlay::Payload::Staged(start);
+        let expires = Some(receipt.stamp + receipts::KEPT_US);
+        let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };
+        overlay.write(key, hash, write)
+    }
+
+    /// Gives the overlay its revision: into the frame and into the index.
+    fn commit(&mut self, overlay: &Overlay, stamp: Stamp, request: &[u8]) -> Result<()> {
+        let revision = self.next;
+        self.first.get_or_insert(revision);
+        let effects = overlay.effects();
+        self.payload.transaction(stamp, request, effects.len());
+        let index = &self.state.index;
+        for effect in effects {
+            let head = effect.head(revision, stamp);
+            self.scratch.clear();
+            Version::begin(&effect.key, &mut self.scratch);
+            head.write(overlay.payload(effect), &mut self.scratch);
+            let version = Version::from_bytes(&self.scratch);
+            self.payload.effect(version.key(), version.entry());
+            if effect.key[0] == spaces::REAPS {
+                self.state.reaps.store(true, Ordering::Relaxed);
+            }
+            if Catalog::concerns(effect.key[0]) {
+                let mut catalog = self.state.catalog.write();
+                catalog.forget(self.seen);
+                catalog.absorb(&effect.key, &head, overlay.payload(effect))?;
+                if effect.key[0] == spaces::INDEXES {
+                    index.declare(catalog.declared());
+                }
+            }
+            if SessionTable::concerns(effect.key[0]) {
+                self.sessions_changed = revision;
+                let mut table = self.state.sessions.lock();
+                let change = table.absorb(&effect.key, &head, overlay.payload(effect), stamp)?;
+                if change != SessionChange::None {
+                    self.state.figures.sessions.count_change(change);
+                    let next = table.next_due().unwrap_or(Stamp::MAX);
+                    self.state.next_expiry.fetch_min(next, Ordering::Relaxed);
+                }
+            }
+            self.count_effect(&head, &effect.key);
+            index.put(&self.active, effect.hash, version);
+        }
+        let news = effects.iter().filter(|effect| !effect.head(revision, stamp).is_sweep());
+        let keys = news.map(|effect| effect.key.as_slice());
+        self.state.trail.note(revision, keys.filter(|key| spaces::is_on_trail(key[0])));
+        self.active.note_time(revision, stamp);
+        index.graves.reach(revision);
+        let stamped = self.stamper.stamp(stamp);
+        debug_assert_eq!(stamped, stamp);
+        self.next += 1;
+        Ok(())
+    }
+
+    /// An expiry comes to light in a deletion of its own, or in the write that found the key gone.
+    fn count_effect(&self, head: &Head, key: &[u8]) {
+        let figures = &self.state.figures;
+        let expired = u64::from(head.flags & (EXPIRED | LAPSED) != 0);
+        let (there, gone) = (u64::from(!head.is_deleted()), u64::from(head.is_deleted()));
+        match key[0] {
+            spaces::CELLS if expired != 0 => figures.expired_cells.add(expired),
+            spaces::RECORDS if expired != 0 => figures.expired_records.add(expired),
+            spaces::EVENTS if runs::places::is_event(key) => figures.runs.appended.add(there),
+            spaces::ALERTS => figures.runs.alerts.add(there),
+            spaces::RUNS => figures.runs.deleted.add(gone),
+            spaces::REAPS if reap::is_of_a_space(key) => figures.keyed.reaped.add(gone),
+            spaces::REAPS => figures.runs.reaped.add(gone),
+            spaces::OUTBOX if outbox::is_grave(key) => figures.outbox.buried.add(there),
+            _ => {}
+        }
+    }
+
+    /// What was remembered of runs and what was not, and how many snapshots were kept.
+    pub fn folds(&self) -> FoldCounts {
+        self.folds.borrow().counts
+    }
+
+    #[cfg(test)]
+    pub fn with_folds<T>(&self, look: impl FnOnce(&Folds) -> T) -> T {
+        look(&self.folds.borrow())
+    }
+
+    /// How the outbox of `main` stands. What was claimed lately is not looked through again.
+    pub fn outbox(&self) -> Result<OutboxState> {
+        if !self.state.index.has_runs() {
+            // Nothing is looked up where there is nothing.
+            return Ok(OutboxState::default());
+        }
+        let now = self.stamper.last();
+        let view = View::unlimited(&self.state.index, &self.main, now);
+        let (mut nothing, mut fronts) = (Overlay::default(), self.state.fronts.lock());
+        match outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)? {
+            Answer::Outbox(answer) => crate::handle::outbox::state(*answer),
+            _ => Err(crate::handle::cells::unexpected()),
+        }
+    }
+
+    /// The bytes for the log in this round so far.
+    pub fn round_bytes(&self) -> usize {
+        self.payload.len_bytes()
+    }
+
+    /// Hands the round over, and seals the buffer when it is full.
+    pub fn end_round<T>(&mut self, hand_over: impl FnOnce(Option<Round<'_>>) -> T) -> (T, bool) {
+        let Some(first) = self.first.take() else { return (hand_over(None), false) };
+        let handed = hand_over(Some(Round { payload: &self.payload, first }));
+        self.payload.clear();
+        let sealed = self.state.index.wants_seal(&self.active);
+        if sealed {
+            self.seal();
+        }
+        (handed, sealed)
+    }
+
+    /// Looks when the next expiry is due, after all up to `now` were turned into deletions.
+    pub fn swept(&self, now: Stamp) -> Result<()> {
+        let next = expire::next_due(&self.state.index, now + 1)?.unwrap_or(Stamp::MAX);
+        let leases = self.state.sessions.lock().next_due().unwrap_or(Stamp::MAX);
+        let next = next.min(self.due_since_sweep).min(leases);
+        self.state.next_expiry.store(next, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Starts a new buffer.
+    pub fn seal(&mut self) {
+        self.state.sealed.fetch_add(1, Ordering::Relaxed);
+        self.active = self.state.index.seal(self.next - 1);
+    }
+
+    /// The time as stamps see it; readers judge expiry by the same clock.
+    pub fn now(&mut self) -> Stamp {
+        let (now, monotonic) = self.stamper.now();
+        let offset = now.wrapping_sub(monotonic);
+        if self.state.time_offset_us.load(Ordering::Relaxed) != offset {
+            self.state.time_offset_us.store(offset, Ordering::Relaxed);
+        }
+        let wall_offset_us = self.stamper.wall_offset_us();
+        if self.state.index.wall_offset_us.load(Ordering::Relaxed) != wall_offset_us {
+            self.state.index.wall_offset_us.store(wall_offset_us, Ordering::Relaxed);
+        }
+        now
+    }
+
+    /// Takes back everything after a revision that was written, with its stamp.
+    pub fn undo(&mut self, last: Revision, stamp: Stamp) -> Result<()> {
+        self.state.next_expiry.store(0, Ordering::Relaxed);
+        self.state.reaps.store(true, Ordering::Relaxed);
+        // What was taken out of a queue stands in it again.
+        self.state.fronts.lock().clear();
+        self.state.index.undo(last);
+        self.state.trail.undo(last);
+        self.next = last + 1;
+        self.stamper.rewind(stamp);
+        let catalog = load_catalog(&self.state.index)?;
+        *self.state.catalog.write() = catalog;
+        // Sessions that nothing was taken back of keep their leases.
+        match self.sessions_changed > last {
+            true => self.load_sessions(),
+            false => Ok(()),
+        }
+    }
+
+    /// Reads the sessions from their spaces; their leases begin now.
+    pub fn load_sessions(&mut self) -> Result<()> {
+        let now = self.now().max(self.stamper.last());
+        let table = SessionTable::load(&self.state.index, NEWEST, now)?;
+        self.state.next_expiry.fetch_min(table.next_due().unwrap_or(Stamp::MAX), Ordering::Relaxed);
+        *self.state.sessions.lock() = table;
+        self.sessions_changed = self.next - 1;
+        Ok(())
+    }
+}
+
+/// Reads the catalog from its spaces.
+pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
+    use std::ops::Bound::{Excluded, Included};
+    let mut catalog = Catalog::new();
+    for space in [spaces::INDEXES, spaces::BRANCHES, spaces::TAGS, spaces::MERGES] {
+        let (from, to) = (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
+        for row in index.scan(Included(&from), Excluded(&to), NEWEST) {
+            let row = row?;
+            let (head, payload) = crate::key::entry::parse(row.entry())?;
+            catalog.absorb(row.key(), &head, payload)?;
+        }
+    }
+    index.declare(catalog.declared());
+    Ok(catalog)
+}
+
+/// Runs commands one behind the other. Their answers have a limit, and each has what it demands.
+#[inline]
+pub(crate) fn run_all(
+    steps: &[Step],
+    mut run: impl FnMut(&Command) -> Result<Answer>,
+) -> Result<SmallVec<[Answer; 1]>> {
+    let mut answers: SmallVec<[Answer; 1]> = SmallVec::with_capacity(steps.len());
+    let mut scales = (steps.len() > FEW_STEPS).then(Scales::default);
+    for (position, step) in steps.iter().enumerate() {
+        let answer = run(&step.command)
+            .and_then(|answer| check_effect(step, answer))
+            .or_else(|error| tolerate(step, error))
+            .and_then(|answer| match &mut scales {
+                Some(scales) => scales.add(&answer).map(|()| answer),
+                None => Ok(answer),
+            })
+            .map_err(|error| error.at_position(position))?;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+pub(crate) fn check_limits(transaction: &Transaction) -> Result<()> {
+    let otherwise = transaction.otherwise.as_ref().map_or(0, Vec::len);
+    let commands = transaction.steps.len().max(otherwise);
+    if commands > TRANSACTION_LIMIT_COMMANDS {
+        let message = format!("{commands} commands: a transaction has at most 100,000");
+        return Err(Error::new(Code::TransactionTooLarge, message));
+    }
+    if transaction.guards.len() > GUARD_LIMIT {
+        let message = format!(
+            "the transaction has {} guards (it read that much): {GUARD_LIMIT} are the most",
+            transaction.guards.len()
+        );
+        return Err(Error::new(Code::TransactionTooLarge, message));
+    }
+    Ok(())
+}
+
+/// Makes the error of a command that may fail its answer. It has written nothing, as no command on
+/// data has that fails.
+fn tolerate(step: &Step, error: Error) -> Result<Answer> {
+    let on_data =
+        !matches!(step.command, Command::Branch(_) | Command::Index(_) | Command::System(_));
+    match step.demand {
+        Demand::Nothing if on_data && error.code().is_about_a_command() => {
+            Ok(Answer::Failed(error))
+        }
+        _ => Err(error),
+    }
+}
+
+fn check_effect(step: &Step, answer: Answer) -> Result<Answer> {
+    if step.demand != Demand::Effect || answer.took_effect() {
+        return Ok(answer);
+    }
+    let message = "a command that must take effect did not: nothing was written";
+    Err(Error::new(Code::MustFailed, message))
+}
+
+/// Whether an error says that a session, or a response of it, is gone.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::ResponseEvicted)
+}
+
+/// When the first of what a transaction wrote is due. Sweeps have passed an import by: what came due in it comes due now.
+fn due_of(transaction: &Transaction, due: Option<Stamp>) -> Option<Stamp> {
+    let command = transaction.steps.first().map(|step| &step.command);
+    let shown = matches!(command, Some(Command::Branch(BranchCommand::Finish { .. })));
+    if shown { Some(0) } else { due }
+}
+
+/// Forks and merges change what a branch is, and sessions are opened and closed by nobody's request: they stand alone in
+/// their transaction.
+fn check_alone(transaction: &Transaction) -> Result<()> {
+    let of_sessions =
+        matches!(transaction.steps.first(), Some(Step { command: Command::Session(_), .. }));
+    let requested = of_sessions && transaction.session().is_some();
+    if transaction.steps.len() == 1 && transaction.guards.is_empty() && !requested {
+        return Ok(());
+    }
+    let message = "commands on branches, tags and indexes, and those that open, keep or close sessions, stand alone in \
+                   their transaction, the last not in a request of a session";
+    Err(Error::new(Code::InvalidArgument, message))
+}
+
+#[cold]
+fn guard_failed() -> Error {
+    Error::new(Code::GuardFailed, "a guard of the transaction does not hold: read again and retry")
+}

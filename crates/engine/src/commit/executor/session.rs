@@ -1,0 +1,307 @@
+//! Requests of sessions: executed once, and their answers kept in the commit of what they wrote.
+//!
+//! ```text
+//!   judge -- Repeat ---> what was answered, to be told when it is durable
+//!     |  \-- Evicted, or no such session: told at once, nothing happens
+//!     v
+//!   apply --ok--> effects --follow--> response ---\
+//!        \--err-> no effects -------> response -----> commit
+//! ```
+
+use super::{Executor, Told, check_limits, due_of};
+use crate::apply::session_slots::Plan;
+use crate::apply::sessions::bytes::{Part, damaged, part_key};
+use crate::apply::sessions::response::{self, Kept};
+use crate::apply::sessions::slot::{self, Response};
+use crate::apply::sessions::{drop_slots, expired, taken};
+use crate::base::planted::{self, Bug};
+use crate::commit::candidates::Submitted;
+use crate::key::entry;
+use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::storage::index::{Index, NEWEST};
+use mainstay_model::{
+    Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
+    SessionRequest, Stamp, Step, Transaction, Verdict,
+};
+use std::iter::once;
+use std::sync::atomic::Ordering;
+
+/// What a request of a session has come to.
+type Done = std::result::Result<Receipt, Error>;
+
+impl Executor {
+    /// Runs a request of a session at time `now`.
+    pub(super) fn run_in_session(
+        &mut self,
+        submitted: &Submitted,
+        request: &SessionRequest,
+        now: Stamp,
+    ) -> Result<Told> {
+        request.check()?;
+        let stamp = now.max(self.stamper.last() + 1);
+        match self.judge(request, stamp) {
+            Ok(Verdict::Repeat) => return self.repeat(request),
+            Ok(_) => {}
+            Err(error) => {
+                self.end_if_expired(&request.session, now)?;
+                return Err(error);
+            }
+        }
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let done = self.attempt(submitted, stamp, &mut overlay);
+        let told = done.and_then(|done| self.answer(request, done, stamp, &mut overlay));
+        overlay.clear();
+        self.overlay = overlay;
+        if let Ok(Told { answer: Ok(receipt), .. }) = &told {
+            self.count_answers(&submitted.transaction, receipt);
+        }
+        told
+    }
+
+    /// Ends the sessions that commands of a transaction are about and whose leases are over, in a transaction of their own:
+    /// who is told that a session is gone must not find it alive after a restart, which begins all leases anew.
+    pub(super) fn end_expired(&mut self, transaction: &Transaction, now: Stamp) -> Result<()> {
+        let of = |step: &Step| match &step.command {
+            Command::Session(command) => command.session().cloned(),
+            _ => None,
+        };
+        let all = transaction.steps.iter().chain(transaction.otherwise.iter().flatten());
+        let mut named = all.filter_map(of);
+        named.try_for_each(|session| self.end_if_expired(&session, now))
+    }
+
+    fn end_if_expired(&mut self, session: &Name, now: Stamp) -> Result<()> {
+        let stamp = now.max(self.stamper.last() + 1);
+        if !self.state.sessions.lock().end(session.as_str(), stamp) {
+            return Ok(());
+        }
+        let mut overlay = std::mem::take(&mut self.overlay);
+        let removed = self.desk(stamp).remove(&mut overlay, session, true);
+        let due = removed.and_then(|_| self.follow(&mut overlay));
+        let done = due.and_then(|due| {
+            self.commit(&overlay, stamp, b"")?;
+            self.note_due(due);
+            Ok(())
+        });
+        overlay.clear();
+        self.overlay = overlay;
+        done
+    }
+
+    /// What becomes of the request; its client has spoken, whatever it is.
+    fn judge(&self, request: &SessionRequest, now: Stamp) -> Result<Verdict> {
+        let mut table = self.state.sessions.lock();
+        let row = table.live_mut(request.session.as_str(), now);
+        let row = row.ok_or_else(|| expired(&request.session))?;
+        if !row.is_in(request.epoch) {
+            return Err(taken(&request.session));
+        }
+        row.renew(now);
+        let verdict = row.slots.ledger.judge(request.request_id);
+        let mark = row.slots.ledger.mark();
+        let figures = &self.state.figures.sessions;
+        match verdict {
+            Verdict::Evicted => {
+                figures.evicted.add(1);
+                Err(evicted(request, mark))
+            }
+            Verdict::Repeat => {
+                figures.repeated.fetch_add(1, Ordering::Relaxed);
+                Ok(verdict)
+            }
+            Verdict::Execute => Ok(verdict),
+        }
+    }
+
+    /// What the request was answered.
+    fn repeat(&self, request: &SessionRequest) -> Result<Told> {
+        let slot = {
+            let table = self.state.sessions.lock();
+            let row = table.row(request.session.as_str());
+            row.and_then(|row| row.slots.ledger.response(request.request_id))
+                .map(|place| place.slot)
+        };
+        let SessionRequest { session, request_id, .. } = request;
+        let read = |slot| repeated(&self.state.index, session, *request_id, slot, NEWEST);
+        let told = slot.map(read).transpose()?;
+        told.flatten().ok_or_else(damaged)
+    }
+
+    /// Runs the transaction. What says nothing about it, but about the machine it runs on, is no answer.
+    fn attempt(
+        &mut self,
+        submitted: &Submitted,
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<Done> {
+        let transaction = &submitted.transaction;
+        let done = check_limits(transaction)
+            .and_then(|()| self.apply(submitted, stamp, overlay))
+            .and_then(|receipt| self.follow(overlay).map(|due| (receipt, due)));
+        match done {
+            Ok((receipt, due)) => {
+                self.note_due(due_of(transaction, due));
+                Ok(Ok(Receipt { revision: self.next, ..receipt }))
+            }
+            Err(error) if is_answer(&error) => Ok(Err(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Keeps the answer and commits it with what was written; an error alone.
+    fn answer(
+        &mut self,
+        request: &SessionRequest,
+        done: Done,
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<Told> {
+        let mut bytes = std::mem::take(&mut self.response);
+        let done = encode(done, &mut bytes)?;
+        if done.is_err() {
+            overlay.clear();
+        }
+        let kept = self.keep_response(request, &bytes, stamp, overlay);
+        self.response = bytes;
+        kept?;
+        let revision = self.next;
+        self.commit(overlay, stamp, b"")?;
+        self.state.figures.sessions.executed.add(1);
+        Ok(Told { revision, answer: done })
+    }
+
+    fn keep_response(
+        &self,
+        request: &SessionRequest,
+        bytes: &[u8],
+        stamp: Stamp,
+        overlay: &mut Overlay,
+    ) -> Result<()> {
+        if planted::is(Bug::ResponseForgotten) {
+            return Ok(());
+        }
+        let SessionRequest { session, request_id, lowest_pending, .. } = request;
+        let Plan { mark, slot, shared, drop } = {
+            let table = self.state.sessions.lock();
+            let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;
+            row.slots.plan(*request_id, *lowest_pending, bytes.len())
+        };
+        let index = &self.state.index;
+        let key = part_key(session, Part::Slot(slot));
+        let hash = index.current.hash(&key);
+        let newest = Response { request_id: *request_id, revision: self.next, stamp, bytes };
+        let (start, ()) = overlay.stage(|out| match shared {
+            false => slot::encode(mark, once(Ok(newest)), out),
+            true => {
+                let add = |entry: &[u8]| encode_beside(newest, mark, entry, out);
+                index.entry(hash, &key, NEWEST, false, add)?.unwrap_or_else(|| Err(damaged()))
+            }
+        })?;
+        overlay.make_room(start, (drop.len() + 1) * key.len());
+        let payload = Payload::Staged(start);
+        let write = Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload };
+        overlay.write(key, hash, write)?;
+        drop_slots(index, overlay, session, &drop)
+    }
+}
+
+/// What a request was answered, as a slot has it at a revision; nothing if it holds another one's response.
+pub(crate) fn repeated(
+    index: &Index,
+    session: &Name,
+    request_id: u64,
+    slot: u16,
+    at: Revision,
+) -> Result<Option<Told>> {
+    let key = part_key(session, Part::Slot(slot));
+    let read = |entry: &[u8]| told(entry, request_id).transpose();
+    index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?.flatten().transpose()
+}
+
+fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
+    let (head, payload) = entry::parse(entry)?;
+    if head.is_deleted() {
+        return Ok(None);
+    }
+    let (_, mut responses) = slot::split(&head, payload)?;
+    let is_it = |response: &Result<Response<'_>>| match response {
+        Ok(response) => response.request_id == request_id,
+        Err(_) => true,
+    };
+    let Some(found) = responses.find(is_it) else { return Ok(None) };
+    let Response { revision, stamp, bytes, .. } = found?;
+    let answer = match response::decode(bytes)? {
+        Ok(Kept { held, answers }) => {
+            Ok(Receipt { revision, stamp, held, repeated: true, answers })
+        }
+        Err(error) => Err(error),
+    };
+    Ok(Some(Told { revision, answer }))
+}
+
+/// Appends the slot of an entry with one response more; what the mark evicts goes.
+fn encode_beside(newest: Response<'_>, mark: u64, entry: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let (head, payload) = entry::parse(entry)?;
+    let (_, there) = slot::split(&head, payload)?;
+    let stays = |response: &Result<Response<'_>>| match response {
+        Ok(response) => response.request_id >= mark,
+        Err(_) => true,
+    };
+    slot::encode(mark, once(Ok(newest)).chain(there.filter(stays)), out)
+}
+
+/// Encodes the answer in place of what was there; one that is too large to be kept is an error in its place.
+fn encode(done: Done, bytes: &mut Vec<u8>) -> Result<Done> {
+    bytes.clear();
+    response::encode(&done, bytes)?;
+    if bytes.len() <= KEPT_LIMIT_BYTES {
+        return Ok(done);
+    }
+    let error = Err(too_large(bytes.len()));
+    *bytes = Vec::new();
+    response::encode(&error, bytes)?;
+    Ok(error)
+}
+
+/// Whether an error says something about the request, so that it is its answer for good.
+fn is_answer(error: &Error) -> bool {
+    !matches!(
+        error.kind(),
+        ErrorKind::Unavailable
+            | ErrorKind::UnknownOutcome
+            | ErrorKind::ReadOnly
+            | ErrorKind::Corrupt
+            | ErrorKind::Closed
+    )
+}
+
+/// What a command of a transaction failed of. Where it met no session while the one that asks lives, the client must not
+/// take it for its own.
+#[cold]
+pub(super) fn of_a_step(transaction: &Transaction, error: Error) -> Error {
+    match transaction.session() {
+        Some(_) if error.code() == Code::SessionExpired => {
+            Error::new(Code::SessionNotFound, error.message())
+        }
+        _ => error,
+    }
+}
+
+#[cold]
+fn too_large(bytes: usize) -> Error {
+    let message = format!(
+        "the answer has {bytes} bytes, and a session keeps {KEPT_LIMIT_BYTES} at most: nothing was written; ask \
+         for less, or outside of the session"
+    );
+    Error::new(Code::ValueTooLarge, message)
+}
+
+#[cold]
+fn evicted(request: &SessionRequest, mark: Revision) -> Error {
+    let SessionRequest { session, request_id, .. } = request;
+    let message = format!(
+        "the response of request {request_id} of session `{session}` is gone, as all below {mark} are: if it was \
+         executed, that was once, and it is not executed again"
+    );
+    Error::new(Code::ResponseEvicted, message)
+}

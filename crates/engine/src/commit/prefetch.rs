@@ -1,0 +1,790 @@
+//! Searches and lists of a transaction, made on a snapshot before the writer is asked.
+//!
+//! ```text
+//!   caller   snapshot at a published revision -> answer, and the range of keys that it rests on
+//!   writer   was the range written since, by others (trail) or by the transaction itself (overlay)?
+//!              no  -> the answer
+//!              yes -> it searches itself, within `Options::writer_entries`
+//! ```
+//!
+//! A transaction that writes nothing does not enter the writer at all: it is answered by the snapshot. So nobody waits
+//! for the long reads of somebody else, and no transaction becomes a conflict by it.
+
+use crate::apply::{cells, keyed, names, records};
+use crate::base::work::Work;
+use crate::commit::candidates::Submitted;
+use crate::commit::executor::{check_limits, run_all};
+use crate::key::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
+use crate::lifecycle::core::Core;
+use crate::mvcc::overlay::Overlay;
+use crate::mvcc::trail::Trail;
+use crate::read::moment::Moment;
+use crate::read::snapshot::Snapshot;
+use mainstay_model::{
+    Answer, At, CellCommand, Code, Command, Durability, Error, KeyCommand, Name, Receipt,
+    RecordCommand, Result, Revision, RunAnswer, RunCommand, Scales, SmallVec, Stamp, StateCommand,
+    StatePlace, Transaction,
+};
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Answers to some steps of a transaction, with the ranges of keys that they rest on.
+pub(crate) struct Prefetched {
+    branch: u32,
+    /// Up to here it is known which stretches were written.
+    revision: Revision,
+    /// Stretches that others wrote while it was read.
+    written: BTreeSet<usize>,
+    /// Where the ranges begin and end, in order: between two of them lies a stretch.
+    bounds: Vec<Vec<u8>>,
+    /// By the position of the step.
+    reads: HashMap<usize, Read>,
+    /// The transaction asked for too much before all was read.
+    failed: Option<Error>,
+}
+
+struct Read {
+    /// Taken by the writer: it may be large, and nobody wants it twice.
+    answer: Mutex<Option<Answer>>,
+    /// The stretches that it rests on.
+    stretches: SmallVec<[Range<usize>; 2]>,
+    /// When the first of what it found expires.
+    expires: Option<Stamp>,
+}
+
+/// Keys from the first one up to another, which is not among them.
+type Keys = (Vec<u8>, Option<Vec<u8>>);
+
+/// An answer and the keys that it rests on.
+struct Found {
+    answer: Answer,
+    keys: SmallVec<[Keys; 2]>,
+    /// When the first of them expires.
+    expires: Option<Stamp>,
+}
+
+impl Core {
+    /// Executes a transaction and waits.
+    pub fn execute(self: &Arc<Core>, transaction: Transaction) -> Result<Receipt> {
+        match self.answer(&transaction) {
+            Some(answered) => answered,
+            None => self.sequencer.execute(self.prepare(transaction)),
+        }
+    }
+
+    /// Executes a transaction; the callback gets its answer.
+    pub fn execute_with(
+        self: &Arc<Core>,
+        transaction: Transaction,
+        done: impl FnOnce(Result<Receipt>) + Send + 'static,
+    ) {
+        match self.answer(&transaction) {
+            Some(answered) => done(answered),
+            None => self.sequencer.submit_with(self.prepare(transaction), done),
+        }
+    }
+
+    /// Makes long reads, and those of a merge, before the writer is asked.
+    pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> Submitted {
+        let mut submitted = Submitted::from(transaction);
+        submitted.prefetched = self.prefetch(&submitted.transaction).map(Box::new);
+        self.look_ahead(&mut submitted);
+        submitted
+    }
+
+    /// Answers a long transaction that reads and does nothing else; nothing for all others.
+    fn answer(self: &Arc<Core>, transaction: &Transaction) -> Option<Result<Receipt>> {
+        let Transaction { request, guards, otherwise, branch_id, steps, .. } = transaction;
+        let is_plain =
+            request.is_none() && guards.is_empty() && otherwise.is_none() && branch_id.is_none();
+        let only_reads = is_plain
+            && transaction.is_long()
+            && steps.iter().all(|step| step.command.is_snapshot_read());
+        only_reads.then(|| self.answer_reads(transaction))
+    }
+
+    fn answer_reads(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
+        check_limits(transaction)?;
+        // What the caller submitted before may not be visible yet.
+        self.sequencer.settle_queued();
+        let receipt = loop {
+            match self.read_once(transaction) {
+                // What retention passed by meanwhile is read again.
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                read => break read?,
+            }
+        };
+        let durability = transaction.durability.unwrap_or(self.options.durability);
+        if durability == Durability::Sync && self.sequencer.durable() < receipt.revision {
+            self.sequencer.sync()?;
+        }
+        Ok(receipt)
+    }
+
+    fn read_once(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
+        let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest)?;
+        snapshot.work = Some(Work::outside(&self.options));
+        let revision = snapshot.revision;
+        let stamp = snapshot.now;
+        let moment = Moment::of(snapshot);
+        let answers = run_all(&transaction.steps, |command| moment.answer(command))?;
+        Ok(Receipt { revision, stamp, held: true, repeated: false, answers })
+    }
+
+    /// Makes the long reads of a transaction; nothing where it has none. What cannot be read here the writer reads, or says
+    /// why not.
+    fn prefetch(self: &Arc<Core>, transaction: &Transaction) -> Option<Prefetched> {
+        if !transaction.walks() {
+            return None;
+        }
+        let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest).ok()?;
+        snapshot.work = Some(Work::outside(&self.options));
+        let (mut found, mut failed, mut scales) = (Vec::new(), None, Scales::default());
+        for (position, step) in transaction.steps.iter().enumerate() {
+            let read = snapshot.prefetch(&step.command);
+            let weighed = read.and_then(|read| {
+                read.as_ref().map_or(Ok(()), |read| scales.add(&read.answer)).map(|()| read)
+            });
+            match weighed {
+                Ok(read) => found.extend(read.map(|read| (position, read))),
+                Err(error) if ends_all(&error) => {
+                    failed = Some(error.at_position(position));
+                    break;
+                }
+                // It is about this command: the writer says it again.
+                Err(_) => {}
+            }
+        }
+        if found.is_empty() && failed.is_none() {
+            return None;
+        }
+        let mut prefetched = Prefetched::new(&snapshot, found, failed);
+        prefetched.catch_up(&self.state.trail, self.sequencer.published());
+        Some(prefetched)
+    }
+}
+
+/// Whether the whole transaction fails by it.
+fn ends_all(error: &Error) -> bool {
+    matches!(error.code(), Code::TransactionTooLarge | Code::Cancelled)
+}
+
+impl Snapshot {
+    /// Answers a long read; nothing for other commands.
+    fn prefetch(&self, command: &Command) -> Result<Option<Found>> {
+        let (view, nothing) = (self.view(), Overlay::default());
+        let (space, prefix, after, upto, expires, answer) = match command {
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                let (page, expires) =
+                    cells::list_until(&view, &nothing, prefix, after.as_deref(), *limit)?;
+                let upto = page.next.clone();
+                (CELLS, prefix, after.as_deref(), upto, expires, Answer::Names(page))
+            }
+            Command::Cell(CellCommand::History { name, limit, before }) => {
+                let versions = self.history(name, *limit, *before)?;
+                // Expiry adds a version, which the trail does not tell of.
+                let expires = versions.first().and_then(|newest| newest.expires);
+                let found = self.found_at(CELLS, name, Answer::History(versions));
+                return Ok(Some(Found { expires, ..found }));
+            }
+            Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
+                let (page, expires) =
+                    records::scan(&view, &nothing, prefix, filters, after.as_deref(), *limit)?;
+                let upto = page.next.clone();
+                (RECORDS, prefix, after.as_deref(), upto, expires, Answer::Records(page))
+            }
+            Command::Record(RecordCommand::Count { prefix, filters }) => {
+                let (count, expires) = records::count(&view, &nothing, prefix, filters)?;
+                (RECORDS, prefix, None, None, expires, Answer::Count(count))
+            }
+            Command::Record(RecordCommand::History { key, limit, before }) => {
+                let versions = self.record_history(key, *limit, *before)?;
+                let expires = versions.first().and_then(|newest| newest.expires);
+                let found = self.found_at(RECORDS, key, Answer::RecordHistory(versions));
+                return Ok(Some(Found { expires, ..found }));
+            }
+            Command::Run(RunCommand::List { filter, after, .. }) => {
+                let Command::Run(command) = command else { return Ok(None) };
+                let answer = self.runs(command)?;
+                let upto = match &answer {
+                    RunAnswer::Runs(page) => page.next.clone(),
+                    _ => None,
+                };
+                let answer = Answer::Run(Box::new(answer));
+                (RUNS, &filter.prefix, after.as_deref(), upto, None, answer)
+            }
+            Command::Run(command) if command.is_read() => return self.prefetch_run(command),
+            Command::State(StateCommand::Spaces { prefix, after, .. }) => {
+                let Command::State(command) = command else { return Ok(None) };
+                let answer = self.state(command)?;
+                let upto = match &answer {
+                    Answer::Names(page) => page.next.clone(),
+                    _ => None,
+                };
+                (SPACES, prefix, after.as_deref(), upto, None, answer)
+            }
+            Command::State(state) if command.walks() => return self.prefetch_state(state),
+            Command::Key(command) => return self.prefetch_names(command),
+            _ => return Ok(None),
+        };
+        self.core.index().check_space_reach(space, self.revision)?;
+        let keys = SmallVec::from_iter([self.keys_in(space, prefix, after, upto.as_deref())]);
+        Ok(Some(Found { answer, keys, expires }))
+    }
+
+    /// Whatever is read of a run rests on its head, which changes whenever the run does.
+    fn prefetch_run(&self, command: &RunCommand) -> Result<Option<Found>> {
+        // A state that somebody kept is written without the head.
+        let run = command.run().filter(|_| !matches!(command, RunCommand::Kept { .. }));
+        let Some(run) = run else { return Ok(None) };
+        let answer = Answer::Run(Box::new(self.runs(command)?));
+        Ok(Some(self.found_at(RUNS, &Name::new(run)?, answer)))
+    }
+
+    /// A read of keyed state rests on entries of the space's generation, and on its declaration.
+    fn prefetch_state(&self, command: &StateCommand) -> Result<Option<Found>> {
+        let Some(space) = command.space() else { return Ok(None) };
+        let declared = keyed::space::find(&self.view(), &Overlay::default(), space)?;
+        let Some(declared) = declared else { return Ok(None) };
+        let answer = keyed::read(&self.view(), &Overlay::default(), command)?;
+        self.check_state_reach(command)?;
+        let places = keyed::guard::told(command, Some(&declared.info), Some(&answer));
+        let mut found = self.found_at(SPACES, space, answer);
+        let life = keyed::places::life(space.as_str(), declared.generation);
+        let key = |place: &[u8]| self.key(KEYED, &[&life[..], place].concat());
+        for place in places {
+            if let StatePlace::Range { prefix, after, upto } = place {
+                let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
+                found.keys.push(between(key(&prefix), after, upto));
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Names of cells and records. Whether there are too many is for the writer to say: own deletions come before.
+    fn prefetch_names(&self, command: &KeyCommand) -> Result<Option<Found>> {
+        let (kinds, hidden, prefix, after, limit) = match command {
+            KeyCommand::Names { kinds, prefix, after, limit, hidden } => {
+                (kinds, hidden, prefix.as_str(), after.as_deref(), *limit)
+            }
+            KeyCommand::Count { kinds, limit, hidden } => (kinds, hidden, "", None, *limit),
+            _ => return Ok(None),
+        };
+        let (view, nothing) = (self.view(), Overlay::default());
+        let (page, expiries) =
+            names::names(&view, &nothing, (kinds, hidden), (prefix, after), limit)?;
+        let mut keys = SmallVec::new();
+        for kind in kinds {
+            let space = spaces::of(*kind)?;
+            self.core.index().check_space_reach(space, self.revision)?;
+            keys.push(self.keys_in(space, prefix, after, page.next.as_deref()));
+        }
+        let answer = match command {
+            KeyCommand::Names { .. } => Answer::Names(page),
+            _ if page.next.is_some() => return Ok(None),
+            _ => Answer::Count(page.names.len() as u64),
+        };
+        let expires = expiries.into_iter().filter_map(|(_, expires)| expires).min();
+        Ok(Some(Found { answer, keys, expires }))
+    }
+
+    fn key(&self, space: u8, name: &[u8]) -> Vec<u8> {
+        spaces::key(space, self.branch, name).to_vec()
+    }
+
+    /// Keys whose names begin with `prefix`, behind `after` and up to `upto`.
+    fn keys_in(&self, space: u8, prefix: &str, after: Option<&str>, upto: Option<&str>) -> Keys {
+        let key = |name: &str| self.key(space, name.as_bytes());
+        between(key(prefix), after.map(key), upto.map(key))
+    }
+
+    /// An answer that rests on one key.
+    fn found_at(&self, space: u8, name: &Name, answer: Answer) -> Found {
+        let key = self.key(space, name.as_bytes());
+        let keys = SmallVec::from_iter([(key.clone(), Some(behind(key)))]);
+        Found { answer, keys, expires: None }
+    }
+}
+
+/// The keys that begin with a prefix, behind one key and up to another.
+fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> Keys {
+    let end = spaces::after_prefix(&prefix);
+    let to = [end, upto.map(behind)].into_iter().flatten().min();
+    (after.map(behind).unwrap_or_default().max(prefix), to)
+}
+
+/// The first key behind this one.
+fn behind(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
+}
+
+impl Prefetched {
+    fn new(snapshot: &Snapshot, found: Vec<(usize, Found)>, failed: Option<Error>) -> Prefetched {
+        let keys = found.iter().flat_map(|(_, found)| &found.keys);
+        let ends = keys.flat_map(|(from, to)| [Some(from), to.as_ref()]);
+        let bounds: BTreeSet<&Vec<u8>> = ends.flatten().collect();
+        let bounds: Vec<Vec<u8>> = bounds.into_iter().cloned().collect();
+        let stretches = |(from, to): &Keys| {
+            let first = stretch_of(&bounds, from);
+            // Nothing lies behind the last stretch.
+            let end = to.as_ref().map_or(bounds.len() + 1, |to| stretch_of(&bounds, to));
+            first..end.max(first)
+        };
+        let reads = found.into_iter().map(|(position, Found { answer, keys, expires })| {
+            let stretches = keys.iter().map(stretches).collect();
+            (position, Read { answer: Mutex::new(Some(answer)), stretches, expires })
+        });
+        let reads = reads.collect();
+        Prefetched {
+            branch: snapshot.branch,
+            revision: snapshot.revision,
+            written: BTreeSet::new(),
+            bounds,
+            reads,
+            failed,
+        }
+    }
+
+    /// Notes the stretches that others wrote during the read, so that the writer checks only later writes. If the trail does not
+    /// reach back so far, it does not for the writer either.
+    fn catch_up(&mut self, trail: &Trail, upto: Revision) {
+        if let Some(written) = self.written(trail, upto) {
+            (self.written, self.revision) = (written, upto.max(self.revision));
+        }
+    }
+
+    /// The stretches that were written up to a revision; nothing where nobody remembers.
+    fn written(&self, trail: &Trail, upto: Revision) -> Option<BTreeSet<usize>> {
+        let mut written = self.written.clone();
+        trail.any(self.revision, upto, |key| {
+            written.insert(stretch_of(&self.bounds, key));
+            false
+        })?;
+        Some(written)
+    }
+}
+
+/// The number of the stretch that a key lies in; 0 is that before all bounds.
+fn stretch_of(bounds: &[Vec<u8>], key: &[u8]) -> usize {
+    bounds.partition_point(|bound| bound.as_slice() <= key)
+}
+
+/// Prefetched reads as the writer uses them, step by step.
+pub(crate) struct Reuse<'p> {
+    prefetched: &'p Prefetched,
+    /// Stretches that were written since, by others or by the transaction itself.
+    written: BTreeSet<usize>,
+    /// How many of its own writes are among them.
+    passed: usize,
+    /// The step that comes next.
+    position: usize,
+}
+
+impl<'p> Reuse<'p> {
+    /// The reads of a transaction whose steps are executed on this branch, if there are any; the error says that they ask for too
+    /// much.
+    pub fn of(
+        submitted: &'p Submitted,
+        held: bool,
+        trail: &Trail,
+        branch: u32,
+    ) -> Result<Option<Reuse<'p>>> {
+        let prefetched = submitted.prefetched.as_deref();
+        let prefetched = prefetched.filter(|prefetched| held && prefetched.branch == branch);
+        let Some(prefetched) = prefetched else { return Ok(None) };
+        if let Some(failed) = &prefetched.failed {
+            return Err(failed.clone());
+        }
+        let written = prefetched.written(trail, Revision::MAX);
+        Ok(written.map(|written| Reuse { prefetched, written, passed: 0, position: 0 }))
+    }
+
+    /// The answer to the next step, if it is still the right one.
+    pub fn next(&mut self, overlay: &Overlay, now: Stamp) -> Option<Answer> {
+        let prefetched = self.prefetched;
+        let position = self.position;
+        self.position += 1;
+        let read = prefetched.reads.get(&position)?;
+        let own = overlay.effects().get(self.passed..).unwrap_or_default();
+        let stretches = own.iter().map(|effect| stretch_of(&prefetched.bounds, &effect.key));
+        self.written.extend(stretches);
+        self.passed = overlay.effects().len();
+        let is_unwritten =
+            |stretches: &Range<usize>| self.written.range(stretches.clone()).next().is_none();
+        let unwritten = read.stretches.iter().all(is_unwritten);
+        let lives = read.expires.is_none_or(|expires| expires > now);
+        (unwritten && lives).then(|| read.answer.lock().take()).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Name, Options, RecordWrite, Where};
+    use mainstay_model::{Contract, Guard, MAIN, StateAnswer, StateWrite, Test, Ttl, Version};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    const RECORDS: usize = 1_000;
+
+    fn name(name: impl AsRef<str>) -> Name {
+        Name::new(name.as_ref()).unwrap()
+    }
+
+    fn put(key: &str, value: &str) -> Command {
+        RecordWrite::to(key).unwrap().set("n", value).unwrap().into()
+    }
+
+    fn count(prefix: &str) -> Command {
+        RecordCommand::Count { prefix: prefix.to_owned(), filters: Vec::new() }.into()
+    }
+
+    fn count_names() -> Command {
+        KeyCommand::Count { kinds: names::KINDS.to_vec(), limit: 10_000, hidden: Vec::new() }.into()
+    }
+
+    fn put_state(key: &str, version: u64) -> Command {
+        let (key, version) = (key.as_bytes().to_vec(), Version::U64(version));
+        let writes = vec![StateWrite::Put { key, value: Vec::new(), version }];
+        StateCommand::Write { space: name("s"), writes }.into()
+    }
+
+    fn list_states(prefix: &str) -> Command {
+        let prefix = prefix.as_bytes().to_vec();
+        StateCommand::List { space: name("s"), prefix, after: None, limit: 2 }.into()
+    }
+
+    fn set(cell: &str) -> Command {
+        CellCommand::set(name(cell), 1).into()
+    }
+
+    fn all(commands: impl IntoIterator<Item = Command>) -> Transaction {
+        commands.into_iter().fold(Transaction::new(), Transaction::step)
+    }
+
+    fn filled(options: Options) -> Database {
+        let db = options.durability(Durability::Memory).memory().unwrap();
+        db.execute(all((0..RECORDS).map(|i| put(&format!("r{i:04}"), "1")))).unwrap();
+        db
+    }
+
+    #[test]
+    fn a_transaction_looks_at_so_many_entries_and_writes_nothing_beyond() {
+        let db = filled(Options::new().work_limits(10 * RECORDS as u64, 1 << 30));
+        let before = db.revision();
+        let many = || (0..20).map(|_| count(""));
+        for transaction in
+            [all(many()), all(many().chain([set("a")])), all([set("a")].into_iter().chain(many()))]
+        {
+            let error = db.execute(transaction).unwrap_err();
+            assert_eq!(error.code(), Code::TransactionTooLarge);
+            assert!(error.to_string().contains("transaction_entries"), "{error}");
+        }
+        assert_eq!(db.revision(), before, "nothing was written");
+        db.execute(all((0..9).map(|_| count("")).chain([set("a")]))).unwrap();
+    }
+
+    #[test]
+    fn an_interactive_transaction_has_one_budget_in_all() {
+        let db = filled(Options::new().work_limits(10 * RECORDS as u64, 1 << 30));
+        let mut open = db.begin().unwrap();
+        let outcomes: Vec<_> = (0..20).map(|_| open.run(count(""))).collect();
+        assert!(outcomes[8].is_ok());
+        assert_eq!(outcomes[19].as_ref().unwrap_err().code(), Code::TransactionTooLarge);
+    }
+
+    #[test]
+    fn bytes_that_are_read_have_a_limit_too() {
+        let db = filled(Options::new().work_limits(u64::MAX, 64 << 10));
+        let gets = |n: usize| {
+            let get = |i: usize| RecordCommand::Get {
+                key: name(format!("r{:04}", i % RECORDS)),
+                fields: None,
+            };
+            all((0..n).map(|i| get(i).into()))
+        };
+        db.execute(gets(100)).unwrap();
+        let error = db.execute(gets(10_000)).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+        assert!(error.to_string().contains("transaction_read_bytes"), "{error}");
+    }
+
+    #[test]
+    fn long_reads_do_not_hold_the_writer() {
+        // The writer may look at far fewer entries than one count does.
+        let db = filled(Options::new().writer_entries(100));
+        let many = || (0..20).map(|_| count(""));
+        let read = db.execute(all(many())).unwrap();
+        let mixed = db.execute(all([set("a")].into_iter().chain(many()))).unwrap();
+        assert_eq!(read.answers[19], Answer::Count(RECORDS as u64));
+        assert_eq!(mixed.answers[20], Answer::Count(RECORDS as u64));
+        let own = all([put("r", "1")].into_iter().chain(many()));
+        let error = db.execute(own).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge, "its own writes are in the way");
+        assert!(error.to_string().contains("transaction_writer_entries"), "{error}");
+    }
+
+    #[test]
+    fn names_histories_and_states_are_read_before_the_writer_too() {
+        let db = filled(Options::new().writer_entries(100));
+        (0..200).for_each(|_| drop(db.execute(all([set("hot"), put("hot", "1")])).unwrap()));
+        db.execute(all((0..500).map(|i| put_state(&format!("k{i:03}"), i)))).unwrap();
+        let oldest = || CellCommand::History { name: name("hot"), limit: 1, before: Some(2) };
+        let record = || RecordCommand::History { key: name("hot"), limit: 1, before: Some(2) };
+        let dump = || StateCommand::Dump { space: name("s"), after: None, limit_bytes: 1 << 20 };
+        let reads: [Command; 4] = [count_names(), oldest().into(), record().into(), dump().into()];
+        let others = [put_state("z", 1), set("a"), set("a"), set("a")];
+        for (other, read) in others.into_iter().zip(reads.clone()) {
+            db.execute(all([other, read])).unwrap();
+        }
+        let own = [put("r", "1"), set("hot"), put("hot", "1"), put_state("k", 1_000)];
+        for (own, read) in own.into_iter().zip(reads) {
+            let error = db.execute(all([own, read.clone()])).unwrap_err();
+            assert_eq!(error.code(), Code::TransactionTooLarge, "{read:?}");
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_meanwhile_is_seen() {
+        let db = filled(Options::new());
+        let core = db.here("a test").unwrap();
+        let submitted = core.prepare(all([set("a"), count("r"), count("x")]));
+        db.execute(all([put("r", "1")])).unwrap();
+        let receipt = core.sequencer.execute(submitted).unwrap();
+        assert_eq!(receipt.answers[1], Answer::Count(RECORDS as u64 + 1));
+        assert_eq!(receipt.answers[2], Answer::Count(0));
+    }
+
+    #[test]
+    fn what_others_wrote_while_it_was_read_is_not_looked_at_by_the_writer_again() {
+        let db = filled(Options::new());
+        let core = db.here("a test").unwrap();
+        let mut submitted = core.prepare(all([set("a"), count("r"), count("x")]));
+        db.execute(all([put("r", "1")])).unwrap();
+        let prefetched = submitted.prefetched.as_mut().unwrap();
+        prefetched.catch_up(&core.state.trail, db.revision());
+        assert_eq!(prefetched.revision, db.revision());
+        let receipt = core.sequencer.execute(submitted).unwrap();
+        assert_eq!(receipt.answers[1], Answer::Count(RECORDS as u64 + 1));
+        assert_eq!(receipt.answers[2], Answer::Count(0));
+    }
+
+    #[test]
+    fn a_transaction_that_nobody_comes_between_has_the_budget_of_the_writer() {
+        let db = filled(Options::new().writer_entries(100));
+        let main = db.branch(MAIN).unwrap();
+        let counted = main.transaction_alone(Vec::new(), |open| open.run(count("")));
+        assert_eq!(counted.unwrap_err().code(), Code::TransactionTooLarge);
+    }
+
+    #[test]
+    fn a_kept_state_is_that_of_the_same_transaction() {
+        let db = filled(Options::new());
+        let started = crate::NewEvent {
+            plan_version: Some("1".to_owned()),
+            ..crate::NewEvent::new("r", "RunStarted")
+        };
+        db.runs().append(started).unwrap();
+        let keep = |state: i64| {
+            let (run, reducer, state) = (name("r"), "p".to_owned(), state.into());
+            Command::from(RunCommand::Keep { run, reducer, version: 1, seq: 1, state })
+        };
+        db.execute(all([keep(1)])).unwrap();
+        let (run, reducer) = (name("r"), "p".to_owned());
+        let kept = RunCommand::Kept { run, reducer, version: 1, upto: None };
+        let answers = db.execute(all([keep(2), count("r"), kept.into()])).unwrap().answers;
+        let Answer::Run(answer) = &answers[2] else { panic!("{answers:?}") };
+        let RunAnswer::Kept(Some(kept)) = &**answer else { panic!("{answer:?}") };
+        assert_eq!(kept.state, 2.into());
+    }
+
+    #[test]
+    fn a_history_shows_what_was_swept_meanwhile() {
+        let clock = crate::ManualClock::new(1_000_000_000);
+        let options = Options::new().durability(Durability::Memory).clock(clock.clone());
+        let db = options.sweep_interval(None).memory().unwrap();
+        let ttl = Ttl::Millis(5);
+        let expire = [
+            CellCommand::Expire { name: name("c"), ttl }.into(),
+            RecordCommand::Expire { key: name("c"), ttl, only: Default::default() }.into(),
+        ];
+        db.execute(all([set("c"), put("c", "1")].into_iter().chain(expire))).unwrap();
+        let cell = CellCommand::History { name: name("c"), limit: 9, before: None };
+        let record = RecordCommand::History { key: name("c"), limit: 9, before: None };
+        let core = db.here("a test").unwrap();
+        let submitted = core.prepare(all([set("a"), cell.into(), record.into()]));
+        clock.advance(Duration::from_millis(10));
+        db.sweep().unwrap();
+        let answers = core.sequencer.execute(submitted).unwrap().answers;
+        let [_, Answer::History(cells), Answer::RecordHistory(records)] = &answers[..] else {
+            panic!("{answers:?}");
+        };
+        assert!(cells[0].value.is_none() && records[0].fields.is_none(), "{answers:?}");
+    }
+
+    #[test]
+    fn all_range_guards_of_a_transaction_take_one_walk() {
+        let db = filled(Options::new());
+        let mut open = db.begin().unwrap();
+        for i in 0..500 {
+            open.list(&format!("c{i}"), None, 10).unwrap();
+        }
+        open.set("other", 1).unwrap();
+        let trail = &db.here("a test").unwrap().state.trail;
+        let before = trail.walks();
+        open.commit().unwrap();
+        let walks = trail.walks() - before;
+        assert!(walks <= 2, "{walks} walks: one before the writer is asked, and one in it");
+        let guard = |i: usize| Guard::RangeUnchanged {
+            contract: Contract::Cells,
+            prefix: format!("c{i}"),
+            after: None,
+            upto: None,
+            since: db.revision(),
+            expires: None,
+        };
+        let guarded = (0..500).fold(all([set("a")]), |all, i| all.guard(guard(i)));
+        let before = trail.walks();
+        db.execute(guarded).unwrap();
+        let walks = trail.walks() - before;
+        assert!(walks <= 2, "{walks} walks: those of a plain transaction as well");
+    }
+
+    #[test]
+    fn range_guards_are_checked_before_the_writer_and_again_for_what_came_since() {
+        let db = filled(Options::new());
+        let core = db.here("a test").unwrap();
+        let guarded = |on: &str, since| {
+            let guard = Guard::RangeUnchanged {
+                contract: Contract::Cells,
+                prefix: "g".to_owned(),
+                after: None,
+                upto: None,
+                since,
+                expires: None,
+            };
+            let command: Command = set("done");
+            Transaction {
+                otherwise: Some(Vec::new()),
+                ..Transaction::on(on).step(command).guard(guard)
+            }
+        };
+        let since = db.revision();
+        let holds = core.prepare(guarded(MAIN, since));
+        let fails = core.prepare(guarded(MAIN, since));
+        assert!(core.sequencer.execute(holds).unwrap().held);
+        db.execute(all([set("g1")])).unwrap();
+        assert!(!core.sequencer.execute(fails).unwrap().held, "written between the two checks");
+        assert!(!db.execute(guarded(MAIN, since)).unwrap().held, "written before both");
+        // The same name, but another branch when the writer comes to it.
+        db.fork("b", MAIN, At::Latest).unwrap();
+        let since = db.revision();
+        db.execute(Transaction::on("b").step(set("g2"))).unwrap();
+        let failed = core.prepare(guarded("b", since));
+        db.delete_branch("b").unwrap();
+        db.fork("b", MAIN, At::Latest).unwrap();
+        assert!(core.sequencer.execute(failed).unwrap().held, "nothing was written on this one");
+    }
+
+    fn command() -> impl Strategy<Value = Command> {
+        let key = || prop::sample::select(vec!["a", "ab", "b", "ba", "c"]);
+        let prefix = || prop::sample::select(vec!["", "a", "b", "c"]);
+        let is = |value: &str| {
+            vec![Where {
+                field: mainstay_model::Field::new("n").unwrap(),
+                test: Test::Eq(value.into()),
+            }]
+        };
+        let kinds = prop::sample::subsequence(names::KINDS.to_vec(), 1..=2);
+        let writes = prop_oneof![
+            (key(), "[12]").prop_map(|(key, value)| put(key, &value)),
+            key().prop_map(|key| RecordCommand::Delete { key: name(key), when: Vec::new() }.into()),
+            key().prop_map(set),
+            key().prop_map(|key| CellCommand::Delete { name: name(key), counter: None }.into()),
+            (key(), 0..9u64).prop_map(|(key, version)| put_state(key, version)),
+            (key(), 1..9u64).prop_map(|(key, ms)| {
+                CellCommand::Expire { name: name(key), ttl: Ttl::Millis(ms) }.into()
+            }),
+            (key(), 1..9u64).prop_map(|(key, ms)| {
+                let (key, ttl) = (name(key), Ttl::Millis(ms));
+                RecordCommand::Expire { key, ttl, only: Default::default() }.into()
+            }),
+        ];
+        let histories = prop_oneof![
+            key().prop_map(|key| {
+                CellCommand::History { name: name(key), limit: 3, before: None }.into()
+            }),
+            key().prop_map(|key| {
+                RecordCommand::History { key: name(key), limit: 3, before: None }.into()
+            }),
+        ];
+        let reads = prop_oneof![
+            prefix().prop_map(count),
+            prefix().prop_map(move |prefix| {
+                let (prefix, filters) = (prefix.to_owned(), is("1"));
+                RecordCommand::Scan { prefix, filters, after: None, limit: 2 }.into()
+            }),
+            prefix().prop_map(|prefix| {
+                CellCommand::List { prefix: prefix.to_owned(), after: None, limit: 2 }.into()
+            }),
+            (kinds, prefix(), prop::option::of(key())).prop_map(|(kinds, prefix, after)| {
+                let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+                KeyCommand::Names { kinds, prefix, after, limit: 2, hidden: Vec::new() }.into()
+            }),
+            Just(count_names()),
+            prefix().prop_map(list_states),
+        ];
+        prop_oneof![3 => writes, 3 => reads, 1 => histories]
+    }
+
+    /// A page says where to go on if there may be more, and that may be gone.
+    fn without_next(answer: Answer) -> Answer {
+        match answer {
+            Answer::Names(page) => Answer::Names(crate::Page { next: None, ..page }),
+            Answer::Records(page) => Answer::Records(crate::RecordPage { next: None, ..page }),
+            Answer::State(answer) => Answer::State(match *answer {
+                StateAnswer::Keys { keys, .. } => StateAnswer::Keys { keys, next: None }.into(),
+                other => other.into(),
+            }),
+            other => other,
+        }
+    }
+
+    proptest! {
+        /// Whatever is read before, and whatever others write in between, answers are those of the writer alone.
+        #[test]
+        fn prefetched_answers_are_those_of_the_writer(
+            before in prop::collection::vec(command(), 0..6),
+            meanwhile in prop::collection::vec(command(), 0..3),
+            steps in prop::collection::vec(command(), 1..8),
+            passes_ms in 0..9u64,
+            sweeps: bool,
+        ) {
+            let receipts = [true, false].map(|prefetches| {
+                let clock = crate::ManualClock::new(1_000_000_000);
+                let options = Options::new().durability(Durability::Memory).clock(clock.clone());
+                let db = options.sweep_interval(None).memory().unwrap();
+                let core = db.here("a test").unwrap();
+                let attempt = |commands: &[Command]| {
+                    commands.iter().cloned().fold(Transaction::new(), Transaction::attempt)
+                };
+                let execute = |commands: &[Command]| core.sequencer.execute(attempt(commands)).unwrap();
+                execute(&before);
+                let transaction = attempt(&steps);
+                let submitted =
+                    if prefetches { core.prepare(transaction) } else { transaction.into() };
+                execute(&meanwhile);
+                clock.advance(Duration::from_millis(passes_ms));
+                if sweeps {
+                    db.sweep().unwrap();
+                }
+                core.sequencer.execute(submitted).unwrap()
+            });
+            let [prefetched, alone] = receipts.map(|receipt| receipt.answers.into_iter().map(without_next).collect::<Vec<_>>());
+            prop_assert_eq!(prefetched, alone);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Events: what the feed tells of a committed change.
+
+use crate::apply::runs::{places, shown_seq};
+use crate::apply::sessions::bytes::{Part, Standing, split_part};
+use crate::apply::{keyed, outbox};
+use crate::key::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
+use crate::key::spaces;
+use crate::mvcc::catalog::{Catalog, UNFINISHED};
+use mainstay_model::wire::fields;
+use mainstay_model::{
+    CanonicalEvent, Contract, Fields, Result, Revision, Stamp, Value, codec, to_value,
+};
+use serde::{Deserialize, Serialize};
+
+/// What happened to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// It has a new value.
+    Set,
+    /// It was deleted.
+    Deleted,
+    /// Its time came.
+    Expired,
+    /// A branch was made.
+    Forked,
+    /// A branch was deleted.
+    BranchDeleted,
+    /// A branch has another name.
+    Renamed,
+    /// Another branch was merged into this one.
+    Merged,
+    /// A revision was pinned.
+    Tagged,
+    /// A pin was removed.
+    Untagged,
+    /// A run has a further event.
+    Appended,
+    /// An event of a run could not follow those before it.
+    Alerted,
+    /// A run was brought back from an archive, or a space replaced by a snapshot, all of it at once: what is in it is
+    /// there to be read.
+    Restored,
+    /// A session was opened.
+    Opened,
+    /// A session was closed by its client.
+    Closed,
+    /// A request was sent to the client of a session.
+    Sent,
+}
+
+/// A committed change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// The transaction that made it.
+    pub revision: Revision,
+    /// When that was.
+    pub stamp: Stamp,
+    /// The branch it was made on, by the name that it had then; none for sessions, which are on no branch.
+    pub branch: String,
+    /// The kind of state.
+    pub contract: Contract,
+    /// The cell, record, branch or tag; for a merge, the branch that was merged; of keyed state the space, or the space,
+    /// `/` and the key, with what is no text escaped.
+    pub key: String,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The new value of a cell, the event of a run, the message of an outbox, the request to the client of a session; of keyed state an object with the version
+    /// and the state, an item's id and the item, a position, or how a space is declared.
+    #[serde(with = "fields::maybe_value")]
+    pub value: Option<Value>,
+    /// The new fields of a record, where there are some.
+    pub fields: Option<Fields>,
+    /// The counter of the cell or record after the change; the sequence of an event, the last one of a restored run; the
+    /// number of a request to the client of a session.
+    pub counter: u64,
+}
+
+/// What a change leaves.
+enum Left {
+    Nothing,
+    Value(Value),
+    Fields(Fields),
+}
+
+/// Turns an effect of the log into events; what the database keeps for itself gives none.
+pub(crate) fn events(
+    catalog: &Catalog,
+    key: &[u8],
+    entry: &[u8],
+    out: &mut Vec<Event>,
+) -> Result<()> {
+    let Some((space, branch, name)) = spaces::split(key) else { return Ok(()) };
+    let (head, payload) = entry::parse(entry)?;
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    // What a branch is called later does not change what happened.
+    let branch_name = |id: u32| {
+        let name = catalog.name_at(id, head.revision).map(str::to_owned);
+        name.unwrap_or_else(|| format!("#{id}"))
+    };
+    let event = |contract, branch, key, kind, left, counter| {
+        let (value, fields) = match left {
+            Left::Nothing => (None, None),
+            Left::Value(value) => (Some(value), None),
+            Left::Fields(fields) => (None, Some(fields)),
+        };
+        let (revision, stamp) = (head.revision, head.stamp);
+        Event { revision, stamp, branch, contract, key, kind, value, fields, counter }
+    };
+    match space {
+        spaces::CELLS | spaces::RECORDS => {
+            let contract = if space == spaces::CELLS { Contract::Cells } else { Contract::Records };
+            let change = |kind, left, counter| {
+                event(contract, branch_name(branch), text(name), kind, left, counter)
+            };
+            if head.flags & LAPSED != 0 {
+                let counter = head.counter.saturating_add(1).saturating_sub(head.writes);
+                out.push(change(ChangeKind::Expired, Left::Nothing, counter));
+            }
+            let (kind, left) = match (head.flags, contract) {
+                (flags, _) if flags & EXPIRED != 0 => (ChangeKind::Expired, Left::Nothing),
+                (flags, _) if flags & DELETED != 0 => (ChangeKind::Deleted, Left::Nothing),
+                (_, Contract::Cells) => (ChangeKind::Set, Left::Value(codec::decode(payload)?)),
+                _ => (ChangeKind::Set, Left::Fields(Fields::decode(payload)?)),
+            };
+            out.push(change(kind, left, head.counter));
+        }
+        spaces::EVENTS | spaces::ALERTS if head.flags & (DELETED | QUIET) == 0 => {
+            let Some((run, _, seq)) = places::split(name) else { return Ok(()) };
+            let seq = places::seq(seq).unwrap_or_default();
+            let (kind, value) = match (space, seq) {
+                (spaces::ALERTS, _) => (ChangeKind::Alerted, Value::from(text(payload))),
+                (_, 0) => (ChangeKind::Set, codec::decode(payload)?),
+                _ => {
+                    let event = CanonicalEvent::decode(payload, run, seq, head.stamp)?;
+                    (ChangeKind::Appended, to_value(&event)?)
+                }
+            };
+            let (contract, left) = (Contract::Runs, Left::Value(value));
+            out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
+        }
+        // A name that is taken while its run is restored was no run's.
+        spaces::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
+        spaces::RUNS if head.is_deleted() => {
+            let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
+            out.push(event(contract, branch_name(branch), text(name), kind, Left::Nothing, 0));
+        }
+        spaces::RUNS => {
+            let Some(last_seq) = shown_seq(payload, head.revision)? else { return Ok(()) };
+            let (contract, kind) = (Contract::Runs, ChangeKind::Restored);
+            let (branch, run) = (branch_name(branch), text(name));
+            out.push(event(contract, branch, run, kind, Left::Nothing, last_seq));
+        }
+        // What a restore fills is told when it is shown, and what goes out of sight is not told at all.
+        spaces::KEYED if head.flags & QUIET == 0 => {
+            let told = match head.is_deleted() {
+                true => keyed::told::gone(name),
+                false => keyed::told::entry(name, payload)?,
+            };
+            let Some(told) = told else { return Ok(()) };
+            let (contract, left) = (Contract::Keyed, told.value.map_or(Left::Nothing, Left::Value));
+            out.push(event(contract, branch_name(branch), told.key, told.kind, left, head.counter));
+        }
+        spaces::SPACES if head.flags & QUIET == 0 => {
+            let told = match head.is_deleted() {
+                true => Some((ChangeKind::Deleted, None)),
+                false => keyed::told::space(payload, head.revision)?,
+            };
+            let Some((kind, value)) = told else { return Ok(()) };
+            let (contract, left) = (Contract::Keyed, value.map_or(Left::Nothing, Left::Value));
+            out.push(event(contract, branch_name(branch), text(name), kind, left, head.counter));
+        }
+        spaces::OUTBOX if !head.is_deleted() => {
+            if let Some((id, session, payload)) = outbox::transfer::told_request(name, payload) {
+                let (kind, left) = (ChangeKind::Set, Left::Value(Value::Bytes(payload)));
+                let (contract, session) = (Contract::Sessions, session.as_str().to_owned());
+                out.push(event(contract, branch_name(branch), session, kind, left, id));
+            }
+            let Some((id, subject, run, payload)) = outbox::told(name, payload) else {
+                return Ok(());
+            };
+            let value = [
+                ("subject".to_owned(), Value::from(subject)),
+                ("payload".to_owned(), Value::Bytes(payload)),
+                ("run".to_owned(), run.map_or(Value::Null, Value::from)),
+            ];
+            let (kind, left) = (ChangeKind::Set, Left::Value(Value::Object(value.into())));
+            let (contract, key) = (Contract::Outbox, id.to_string());
+            out.push(event(contract, branch_name(branch), key, kind, left, id));
+        }
+        spaces::SESSIONS if !head.is_deleted() => {
+            let kind = match Standing::decode(payload)? {
+                Standing::Live(profile) if profile.opened == head.stamp => ChangeKind::Opened,
+                Standing::Live(_) => return Ok(()),
+                Standing::Gone { expired: true, .. } => ChangeKind::Expired,
+                Standing::Gone { expired: false, .. } => ChangeKind::Closed,
+            };
+            out.push(event(Contract::Sessions, String::new(), text(name), kind, Left::Nothing, 0));
+        }
+        spaces::SESSION_DATA if !head.is_deleted() => {
+            let Some((session, Part::Letter(number))) = split_part(name) else { return Ok(()) };
+            let (kind, left) = (ChangeKind::Sent, Left::Value(Value::Bytes(payload.to_vec())));
+            let (contract, session) = (Contract::Sessions, session.to_owned());
+            out.push(event(contract, String::new(), session, kind, left, number));
+        }
+        spaces::BRANCHES => {
+            let record = crate::mvcc::catalog::BranchRecord::decode(payload)?;
+            let kind = match record {
+                _ if record.deleted == Some(head.revision) => ChangeKind::BranchDeleted,
+                // An import is told when it begins, before its cells, not when it is shown.
+                _ if record.created == UNFINISHED => ChangeKind::Forked,
+                _ if record.created == head.revision => match record.created_stamp == head.stamp {
+                    true => ChangeKind::Forked,
+                    false => return Ok(()),
+                },
+                _ => ChangeKind::Renamed,
+            };
+            let name = record.name;
+            out.push(event(Contract::Branches, name.clone(), name, kind, Left::Nothing, 0));
+        }
+        spaces::TAGS => {
+            let (kind, branch) = match head.is_deleted() {
+                true => (ChangeKind::Untagged, String::new()),
+                false => {
+                    let tag = crate::mvcc::catalog::TagRecord::decode(payload)?;
+                    (ChangeKind::Tagged, branch_name(tag.branch))
+                }
+            };
+            out.push(event(Contract::Branches, branch, text(name), kind, Left::Nothing, 0));
+        }
+        spaces::MERGES => {
+            let Some((into, from)) = crate::mvcc::catalog::MergeRecord::pair(name) else {
+                return Ok(());
+            };
+            let (into, from) = (branch_name(into), branch_name(from));
+            out.push(event(Contract::Branches, into, from, ChangeKind::Merged, Left::Nothing, 0));
+        }
+        _ => {}
+    }
+    Ok(())
+}

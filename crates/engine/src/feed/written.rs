@@ -1,0 +1,82 @@
+//! Which records were written lately, for those who wait for some of many.
+//!
+//! ```text
+//!   trail --after one revision, up to another--> branch and key of each record that was written
+//! ```
+
+use crate::handle::db::Database;
+use crate::key::spaces;
+use crate::lifecycle::core::Core;
+use mainstay_model::{Result, Revision};
+use std::collections::BTreeMap;
+
+impl Database {
+    /// Tells the branch and the key of every record that was written after one revision, up to another that is
+    /// visible. Says no where it cannot tell: that is too long ago to be remembered, or branches came, went or
+    /// got other names meanwhile. The database has to be in this process.
+    ///
+    /// ```
+    /// use mainstay::{Database, Fields};
+    /// let db = Database::memory()?;
+    /// let before = db.revision();
+    /// db.records().put("a", &Fields::of([("state", "pending")])?, None)?;
+    /// let mut keys = Vec::new();
+    /// assert!(db.written_records(before, db.revision(), |_, key| keys.push(key.to_owned()))?);
+    /// assert_eq!(keys, ["a"]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn written_records(
+        &self,
+        after: Revision,
+        upto: Revision,
+        mut tell: impl FnMut(&str, &str),
+    ) -> Result<bool> {
+        let core = self.here("what was written lately")?;
+        let mut branches = BTreeMap::new();
+        let moved = core.state.trail.any(after, upto, |key| match spaces::split(key) {
+            Some((spaces::RECORDS, branch, name)) => {
+                let branch = branches.entry(branch).or_insert_with(|| name_of(core, branch, upto));
+                tell(branch, &String::from_utf8_lossy(name));
+                false
+            }
+            Some((space, ..)) => space == spaces::BRANCHES,
+            None => false,
+        });
+        Ok(moved == Some(false))
+    }
+}
+
+fn name_of(core: &Core, branch: u32, at: Revision) -> String {
+    core.state.catalog.read().name_at(branch, at).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay_model::{At, Fields, MAIN};
+
+    #[test]
+    fn records_are_told_and_branches_that_changed_are_not_hidden() {
+        let db = Database::memory().unwrap();
+        let told = |after| {
+            let mut all = Vec::new();
+            let see = |branch: &str, key: &str| all.push(format!("{branch} {key}"));
+            db.written_records(after, db.revision(), see).unwrap().then_some(all)
+        };
+        let fields = Fields::of([("a", "1")]).unwrap();
+        let start = db.revision();
+        db.cells().set("cell", 1).unwrap();
+        db.records().put("one", &fields, None).unwrap();
+        assert_eq!(told(start), Some(vec!["main one".to_owned()]));
+        let before = db.revision();
+        db.fork("try", MAIN, At::Latest).unwrap();
+        assert_eq!(told(before), None, "a branch came");
+        let before = db.revision();
+        db.branch("try").unwrap().records().put("two", &fields, None).unwrap();
+        assert_eq!(told(before), Some(vec!["try two".to_owned()]));
+        let before = db.revision();
+        db.delete_branch("try").unwrap();
+        assert_eq!(told(before), None, "a branch went");
+        assert_eq!(told(db.revision()), Some(vec![]));
+    }
+}

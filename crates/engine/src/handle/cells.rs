@@ -1,0 +1,448 @@
+//! Cells: named values with compare-and-swap, counters and full history.
+
+use crate::handle::db::Database;
+use crate::handle::keyed::{KeyedAt, only_read};
+use crate::handle::place::Place;
+use crate::handle::records::RecordsAt;
+use crate::handle::runs::RunsAt;
+use crate::key::entry::{self, DELETED};
+use crate::key::spaces::{self, MAIN_ID};
+use crate::lifecycle::core::Core;
+use crate::read::pinned::Pinned;
+use crate::read::snapshot::Snapshot;
+use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
+use crate::storage::current::Lookup;
+use mainstay_model::{
+    Answer, At, CellCommand, Code, CompactString, Error, HistoryEntry, MAIN, Name, Number, Page,
+    Result, Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec,
+    from_value, to_value,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// The cells of a branch.
+///
+/// ```
+/// let db = mainstay::Database::memory()?;
+/// let cells = db.cells();
+/// assert_eq!(cells.set("a", "first")?, 1);
+/// assert_eq!(cells.cas("a", Some(1), "second")?, Some(2));
+/// assert_eq!(cells.cas("a", Some(1), "too late")?, None);
+/// assert_eq!(cells.history("a", 10, None)?.len(), 2);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cells {
+    place: Place,
+    branch: CompactString,
+    /// Whether it is `main` of a database in this process.
+    is_main: bool,
+}
+
+impl Cells {
+    pub(crate) fn on(place: Place, branch: &str) -> Cells {
+        let is_main = branch == MAIN && matches!(place, Place::Here(_));
+        Cells { place, branch: branch.into(), is_main }
+    }
+
+    /// The same cells, to be awaited.
+    fn there(&self, link: &Arc<Link>) -> AsyncCells {
+        AsyncCells::on(link.clone(), &self.branch)
+    }
+
+    fn snapshot(&self, core: &Arc<Core>) -> Result<Snapshot> {
+        Snapshot::new(core, &self.branch, At::Latest)
+    }
+
+    /// The value of a cell.
+    #[inline]
+    pub fn get(&self, name: &str) -> Result<Option<Value>> {
+        if self.is_main
+            && let Place::Here(core) = &self.place
+        {
+            return get_on_main(core, name);
+        }
+        Ok(self.get_versioned(name)?.map(|cell| cell.value))
+    }
+
+    /// Looks at the text of a cell ([`Value::as_text`]) where it is: a string or bytes of `main` that are
+    /// in memory are not copied.
+    ///
+    /// `read` should be short and must not call the database: it may hold up writers.
+    ///
+    /// ```
+    /// let cells = mainstay::Database::memory()?.cells();
+    /// cells.set("a", "text")?;
+    /// assert_eq!(cells.read_text("a", |text| text.len())?, Some(4));
+    /// assert_eq!(cells.read_text("b", |text| text.len())?, None);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    #[inline]
+    pub fn read_text<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let core = match &self.place {
+            Place::Here(core) if self.is_main => core,
+            _ => return Ok(self.get(name)?.map(|value| read(&value.as_text()))),
+        };
+        core.check_open()?;
+        // Only one of the two looks at it; the compiler cannot know.
+        let mut read = Some(read);
+        let mut once = |text: &[u8]| read.take().map(|read| read(text));
+        match current_on_main(core, name, |payload| Ok(once(&codec::text(payload)?))) {
+            Lookup::Found(found) => Ok(found?.flatten()),
+            Lookup::Elsewhere => Ok(self.get(name)?.and_then(|value| once(&value.as_text()))),
+        }
+    }
+
+    /// The value of a cell with its counter, stamp and revision.
+    pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).get_versioned(name)),
+        };
+        let name = Name::new(name)?;
+        loop {
+            match self.snapshot(core)?.get(&name) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The values of several cells, each with its own answer.
+    pub fn get_many(&self, names: &[&str]) -> Vec<Result<Option<Value>>> {
+        names.iter().map(|name| self.get(name)).collect()
+    }
+
+    /// The value of a cell as a type of your own.
+    ///
+    /// ```
+    /// #[derive(serde::Serialize, serde::Deserialize, PartialEq, Debug)]
+    /// struct Job { state: String, tries: u32 }
+    /// let cells = mainstay::Database::memory()?.cells();
+    /// let job = Job { state: "running".into(), tries: 1 };
+    /// cells.set_as("job", &job)?;
+    /// assert_eq!(cells.get_as("job")?, Some(job));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn get_as<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
+        self.get(name)?.map(from_value).transpose()
+    }
+
+    /// Writes a value of your own type; gives the new counter.
+    pub fn set_as<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<u64> {
+        self.set(name, to_value(value)?)
+    }
+
+    /// Compares and swaps with a value of your own type.
+    pub fn cas_as<T: Serialize + ?Sized>(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        value: &T,
+    ) -> Result<Option<u64>> {
+        self.cas(name, expected, to_value(value)?)
+    }
+
+    #[inline]
+    fn run(&self, command: CellCommand) -> Result<Answer> {
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.steps.push(command.into());
+        let receipt = match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction)?,
+            Place::There(link) => link.execute_and_wait(&transaction)?,
+        };
+        receipt.answers.into_iter().next().ok_or_else(unexpected)
+    }
+
+    /// Writes when the cell is absent; gives its counter either way.
+    pub fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        let name = Name::new(name)?;
+        counter(self.run(CellCommand::Init { name, value: value.into() })?)
+    }
+
+    /// Writes; gives the new counter. A time to live ends.
+    pub fn set(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        self.set_with(name, value, Ttl::Clear)
+    }
+
+    /// Writes with a time to live; gives the new counter.
+    pub fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
+        let name = Name::new(name)?;
+        counter(self.run(CellCommand::Set { name, value: value.into(), ttl })?)
+    }
+
+    /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
+    /// nothing when another was faster.
+    pub fn cas(
+        &self,
+        name: &str,
+        expected: Option<u64>,
+        value: impl Into<Value>,
+    ) -> Result<Option<u64>> {
+        let name = Name::new(name)?;
+        maybe_counter(self.run(CellCommand::Cas { name, expected, value: value.into() })?)
+    }
+
+    /// Deletes; says whether the cell existed. Its counter goes on.
+    pub fn delete(&self, name: &str) -> Result<bool> {
+        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None })?)
+    }
+
+    /// Deletes when the counter is this one.
+    pub fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
+        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: Some(counter) })?)
+    }
+
+    /// Adds to a number; gives the sum and the new counter.
+    pub fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
+        number(self.run(CellCommand::Incr { name: Name::new(name)?, by: by.into() })?)
+    }
+
+    /// Changes a cell's time to live; says whether the cell exists.
+    pub fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
+        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl })?)
+    }
+
+    /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
+    pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
+        let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
+        let transactions = commands.into_iter().map(transaction).collect();
+        let answer = |receipt: mainstay_model::Receipt| {
+            receipt.answers.into_iter().next().ok_or_else(unexpected)
+        };
+        let receipts = Database { place: self.place.clone() }.execute_all(transactions);
+        receipts.into_iter().map(|receipt| receipt.and_then(answer)).collect()
+    }
+
+    /// The versions of a cell, newest first, deletions included; `before` leaves out counters from
+    /// it on.
+    pub fn history(
+        &self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        match &self.place {
+            Place::Here(core) => self.snapshot(core)?.history(&Name::new(name)?, limit, before),
+            Place::There(link) => wait(self.there(link).history(name, limit, before)),
+        }
+    }
+
+    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).list(prefix, after, limit)),
+        };
+        loop {
+            match self.snapshot(core)?.list(prefix, after, limit) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// The cells as they were, for as long as the view lives (an hour at most).
+    pub fn at(&self, at: At) -> Result<CellsAt> {
+        Ok(CellsAt(match &self.place {
+            Place::Here(core) => View::Here(Pinned::new(core, &self.branch, at)?),
+            Place::There(link) => View::There(wait(self.there(link).at(at))?),
+        }))
+    }
+}
+
+/// The cells of a branch as of one point in time. Clones are the same view.
+#[derive(Clone)]
+pub struct CellsAt(View);
+
+#[derive(Clone)]
+enum View {
+    Here(Arc<Pinned>),
+    There(AsyncCellsAt),
+}
+
+impl CellsAt {
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.revision,
+            View::There(view) => view.revision(),
+        }
+    }
+
+    /// The records in the same view.
+    ///
+    /// ```
+    /// # let db = mainstay::Database::memory()?;
+    /// db.records().set_field("job", "state", "pending")?;
+    /// let then = db.cells().at(mainstay::At::Latest)?;
+    /// db.records().set_field("job", "state", "done")?;
+    /// let job = then.records().get("job")?.expect("it was there");
+    /// assert_eq!(job.fields.text("state"), Some("pending"));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn records(&self) -> RecordsAt {
+        match &self.0 {
+            View::Here(pinned) => RecordsAt::here(pinned.clone()),
+            View::There(view) => RecordsAt::there(view.records()),
+        }
+    }
+
+    /// The runs in the same view.
+    pub fn runs(&self) -> RunsAt {
+        match &self.0 {
+            View::Here(pinned) => RunsAt::here(pinned.clone()),
+            View::There(view) => RunsAt::there(view.runs()),
+        }
+    }
+
+    /// A space of keyed state in the same view.
+    pub fn keyed(&self, space: &str) -> Result<KeyedAt> {
+        let space = Name::new(space)?;
+        Ok(match &self.0 {
+            View::Here(pinned) => KeyedAt::here(space, pinned.clone()),
+            View::There(view) => KeyedAt::there(space.clone(), view.keyed(space)),
+        })
+    }
+
+    /// Answers a command on keyed state that only reads, in the same view, for those who have commands as values.
+    pub fn read_keyed(&self, command: StateCommand) -> Result<Answer> {
+        only_read(&command)?;
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.state(&command),
+            View::There(view) => wait(view.read_keyed(command)),
+        }
+    }
+
+    /// The value of a cell.
+    pub fn get(&self, name: &str) -> Result<Option<Value>> {
+        Ok(self.get_versioned(name)?.map(|cell| cell.value))
+    }
+
+    /// The value of a cell with its counter, stamp and revision.
+    pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.get(&Name::new(name)?),
+            View::There(view) => wait(view.get_versioned(name)),
+        }
+    }
+
+    /// The versions of a cell up to here, newest first.
+    pub fn history(
+        &self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.history(&Name::new(name)?, limit, before),
+            View::There(view) => wait(view.history(name, limit, before)),
+        }
+    }
+
+    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.list(prefix, after, limit),
+            View::There(view) => wait(view.list(prefix, after, limit)),
+        }
+    }
+}
+
+/// The shortest way to a value: `main` has no layers, and most cells no expiry.
+#[inline]
+fn get_on_main(core: &Core, name: &str) -> Result<Option<Value>> {
+    core.check_open()?;
+    // What is found under a name needs no check of the name.
+    if let Lookup::Found(found) = current_on_main(core, name, codec::decode) {
+        return found;
+    }
+    check_name(name)?;
+    let index = core.index();
+    let read = |entry: &[u8]| live_payload(core, entry)?.map(codec::decode).transpose();
+    let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
+    let hash = index.current.hash(&key);
+    loop {
+        let at = core.sequencer.published();
+        let found = index.entry(hash, &key, at, true, read)?;
+        // Retention may have passed this snapshot by while it was read: then look again.
+        if index.floor(index.classes.of(&key)) <= at {
+            return found.transpose().map(Option::flatten);
+        }
+    }
+}
+
+/// Looks at what a cell of `main` holds, if that is in memory.
+#[inline]
+fn current_on_main<T>(
+    core: &Core,
+    name: &str,
+    read: impl FnOnce(&[u8]) -> Result<T>,
+) -> Lookup<Result<Option<T>>> {
+    let current = &core.index().current;
+    let at = core.sequencer.published();
+    current.lookup_name(&spaces::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
+        live_payload(core, version.entry())?.map(read).transpose()
+    })
+}
+
+/// What an entry holds for somebody who looks now.
+#[inline]
+fn live_payload<'e>(core: &Core, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
+    if entry.first().is_some_and(|flags| flags & DELETED != 0) {
+        return Ok(None);
+    }
+    let (head, payload) = entry::parse(entry)?;
+    match head.expires {
+        Some(expires) if expires <= core.now() => Ok(None),
+        _ => Ok(Some(payload)),
+    }
+}
+
+pub(crate) fn counter(answer: Answer) -> Result<u64> {
+    match answer {
+        Answer::Counter(counter) => Ok(counter),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn maybe_counter(answer: Answer) -> Result<Option<u64>> {
+    match answer {
+        Answer::MaybeCounter(counter) => Ok(counter),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn did(answer: Answer) -> Result<bool> {
+    match answer {
+        Answer::Did(did) => Ok(did),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn number(answer: Answer) -> Result<(Value, u64)> {
+    match answer {
+        Answer::Number { value, counter } => Ok((value, counter)),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn cell(answer: Answer) -> Result<Option<Versioned>> {
+    match answer {
+        Answer::Cell(cell) => Ok(cell),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn page(answer: Answer) -> Result<Page> {
+    match answer {
+        Answer::Names(page) => Ok(page),
+        _ => Err(unexpected()),
+    }
+}
+
+#[cold]
+pub(crate) fn unexpected() -> Error {
+    Error::new(Code::Unsupported, "the command has another answer than expected")
+}

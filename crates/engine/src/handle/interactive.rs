@@ -1,0 +1,490 @@
+//! Interactive transactions: read a snapshot, write aside, commit if nothing read has changed.
+//!
+//! In this process that is [`Open`], on a served database the server's.
+
+use crate::handle::cells::{cell, counter, did, maybe_counter, number, page};
+use crate::handle::keyed::{self, Ask};
+use crate::handle::outbox;
+use crate::handle::place::Place;
+use crate::handle::records::{self, record, records};
+use crate::handle::runs;
+use crate::lifecycle::core::Core;
+use crate::read::open::{self, Open};
+use crate::remote::{AsyncInteractive, wait};
+use mainstay_model::{
+    Answer, Appended, CanonicalEvent, CellCommand, Code, Command, Condition, Contract, Durability,
+    Error, ExpireOnly, Guard, HistoryEntry, Kept, KeyCommand, Name, NewEvent, Number, Page,
+    Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordWrite, Result, Revision,
+    RunAnswer, RunCommand, RunSnapshot, Stamp, State, StateCommand, StateWrite, Transaction, Ttl,
+    Value, Versioned, Where, Wrote,
+};
+use std::sync::Arc;
+
+use std::time::Duration;
+
+/// An open transaction. Dropping it rolls it back.
+pub struct Interactive(Inside);
+
+enum Inside {
+    Here(Box<Open>),
+    There(AsyncInteractive),
+}
+
+impl Interactive {
+    pub(crate) fn begin(place: &Place, branch: &str) -> Result<Interactive> {
+        Ok(Interactive(match place {
+            Place::Here(core) => Inside::Here(Box::new(Open::begin(core, branch)?)),
+            Place::There(link) => Inside::There(wait(AsyncInteractive::begin(link, branch))?),
+        }))
+    }
+
+    /// Runs a closure in a transaction while the writer waits, so that it never conflicts. Gives the value of the closure and
+    /// the receipt; if one of the guards fails, the receipt says so and nothing is written.
+    pub(crate) fn alone<T>(
+        core: &Arc<Core>,
+        branch: &str,
+        guards: Vec<Guard>,
+        body: impl FnOnce(&mut Interactive) -> Result<T>,
+    ) -> Result<(T, Receipt)> {
+        Open::alone(core, branch, guards, |open| {
+            let mut open = Interactive(Inside::Here(open));
+            let value = body(&mut open)?;
+            match open.0 {
+                Inside::Here(open) => Ok((value, open)),
+                Inside::There(_) => Err(Error::new(Code::Unsupported, "the database is served")),
+            }
+        })
+    }
+
+    /// The branch it works on.
+    pub fn branch(&self) -> &str {
+        match &self.0 {
+            Inside::Here(open) => open.branch(),
+            Inside::There(open) => open.branch(),
+        }
+    }
+
+    /// The revision it reads.
+    pub fn revision(&self) -> Revision {
+        match &self.0 {
+            Inside::Here(open) => open.revision(),
+            Inside::There(open) => open.revision(),
+        }
+    }
+
+    /// Its time, which stands still: expiry is judged at it. On a served database only the server knows.
+    pub fn now(&self) -> Option<Stamp> {
+        match &self.0 {
+            Inside::Here(open) => Some(open.now()),
+            Inside::There(_) => None,
+        }
+    }
+
+    /// Overrides the database's durability for the commit.
+    pub fn durability(&mut self, durability: Durability) {
+        match &mut self.0 {
+            Inside::Here(open) => open.durability(durability),
+            Inside::There(open) => open.durability(durability),
+        }
+    }
+
+    /// Whether it has something to commit; of one that only read, the commit takes no revision. On a
+    /// served database only the server knows, and this is true.
+    pub fn has_steps(&self) -> bool {
+        match &self.0 {
+            Inside::Here(open) => open.step_count() > 0,
+            Inside::There(_) => true,
+        }
+    }
+
+    /// How many steps it has, which is where the next write's answer stands among the final ones of the
+    /// receipt. On a served database only the server knows.
+    pub fn step_count(&self) -> Option<usize> {
+        match &self.0 {
+            Inside::Here(open) => Some(open.step_count()),
+            Inside::There(_) => None,
+        }
+    }
+
+    /// How many keys and ranges it has read, of the 10,000 that it may. On a served database only the server knows.
+    pub fn guard_count(&self) -> Option<usize> {
+        match &self.0 {
+            Inside::Here(open) => Some(open.guard_count()),
+            Inside::There(_) => None,
+        }
+    }
+
+    /// The memory that it holds, about: its commands, writes and reads. On a served database the
+    /// server holds it, and this is 0.
+    pub fn held_bytes(&self) -> usize {
+        match &self.0 {
+            Inside::Here(open) => open.held_bytes(),
+            Inside::There(_) => 0,
+        }
+    }
+
+    /// How long it stays open if nothing more is asked of it; nothing once it was given up, and on a served database, where
+    /// only the server knows.
+    pub fn time_left(&self) -> Option<Duration> {
+        match &self.0 {
+            Inside::Here(open) => open.time_left(),
+            Inside::There(_) => None,
+        }
+    }
+
+    /// Frees its memory if its time is over. It stays an open transaction to its caller, and says
+    /// `TransactionExpired`.
+    ///
+    /// ```
+    /// use mainstay::{Code, Options};
+    /// use std::time::Duration;
+    /// let db = Options::new().transaction_limits(Duration::ZERO, Duration::ZERO).memory()?;
+    /// let mut t = db.begin()?;
+    /// std::thread::sleep(Duration::from_millis(2));
+    /// t.give_up_if_expired();
+    /// assert_eq!(t.held_bytes(), 0);
+    /// assert_eq!(t.set("a", 1).unwrap_err().code(), Code::TransactionExpired);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn give_up_if_expired(&mut self) {
+        if let Inside::Here(open) = &mut self.0 {
+            open.give_up_if_expired();
+        }
+    }
+
+    /// Frees its memory. Every later call fails with this error. On a served database this does
+    /// nothing.
+    pub fn give_up(&mut self, why: Error) {
+        if let Inside::Here(open) = &mut self.0 {
+            open.give_up(why);
+        }
+    }
+
+    /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
+    /// and is forgotten, though what it read counts as read.
+    ///
+    /// ```
+    /// use mainstay::{Answer, Database, Name, StringCommand};
+    /// let db = Database::memory()?;
+    /// let mut t = db.begin()?;
+    /// let append = StringCommand::Append { name: Name::new("log")?, text: b"one".to_vec() };
+    /// assert_eq!(t.run(append)?, Answer::Count(3));
+    /// t.commit()?;
+    /// assert_eq!(db.cells().get("log")?, Some("one".into()));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
+        match &mut self.0 {
+            Inside::Here(open) => open.run(command.into()),
+            Inside::There(open) => wait(open.run(command)),
+        }
+    }
+
+    /// As [`Interactive::run`], and the commit answers it once more, a read too: the answer in the receipt, at the place that
+    /// [`Interactive::step_count`] told before, has the revision and the time of the commit. On a served database a read is
+    /// answered here alone.
+    pub fn run_as_step(&mut self, command: impl Into<Command>) -> Result<Answer> {
+        match &mut self.0 {
+            Inside::Here(open) => open.run_as_step(command.into()),
+            Inside::There(open) => wait(open.run(command)),
+        }
+    }
+
+    /// The value of a cell.
+    pub fn get(&mut self, name: &str) -> Result<Option<Value>> {
+        Ok(self.get_versioned(name)?.map(|cell| cell.value))
+    }
+
+    /// The value of a cell with its counter; the revision of an own write is 0.
+    pub fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
+        cell(self.run(CellCommand::Get { name: Name::new(name)? })?)
+    }
+
+    /// The versions of a cell, newest first; the revision of an own write is 0.
+    ///
+    /// ```
+    /// let db = mainstay::Database::memory()?;
+    /// db.cells().set("a", 1)?;
+    /// let mut t = db.begin()?;
+    /// t.set("a", 2)?;
+    /// let values: Vec<_> = t.history("a", 10, None)?.into_iter().map(|version| version.value).collect();
+    /// assert_eq!(values, [Some(2.into()), Some(1.into())]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn history(
+        &mut self,
+        name: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<HistoryEntry>> {
+        let name = Name::new(name)?;
+        match self.run(CellCommand::History { name, limit, before })? {
+            Answer::History(versions) => Ok(versions),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The versions of a record, newest first; the revision of an own write is 0.
+    pub fn record_history(
+        &mut self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let key = Name::new(key)?;
+        match self.run(RecordCommand::History { key, limit, before })? {
+            Answer::RecordHistory(versions) => Ok(versions),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The revision that brought an event; 0 for an own one.
+    pub fn revision_of(&mut self, run: &str, seq: u64) -> Result<Option<Revision>> {
+        match runs::of_runs(self.run(RunCommand::Revision { run: Name::new(run)?, seq })?)? {
+            RunAnswer::Revision(revision) => Ok(revision),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Names of cells and records in byte order, each once, own writes included.
+    pub fn names(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let kinds = vec![Contract::Cells, Contract::Records];
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        let hidden = Vec::new();
+        page(self.run(KeyCommand::Names { kinds, prefix, after, limit, hidden })?)
+    }
+
+    /// Names in byte order, own writes included.
+    pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
+        let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+        page(self.run(CellCommand::List { prefix, after, limit })?)
+    }
+
+    /// Writes when the cell is absent; gives its counter either way.
+    pub fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        let name = Name::new(name)?;
+        counter(self.run(CellCommand::Init { name, value: value.into() })?)
+    }
+
+    /// Writes; gives the provisional counter.
+    pub fn set(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
+        self.set_with(name, value, Ttl::Clear)
+    }
+
+    /// Writes with a time to live; gives the provisional counter.
+    pub fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
+        let name = Name::new(name)?;
+        counter(self.run(CellCommand::Set { name, value: value.into(), ttl })?)
+    }
+
+    /// Writes when the counter is the expected one (`None`: when absent).
+    pub fn cas(
+        &mut self,
+        name: &str,
+        expected: Option<u64>,
+        value: impl Into<Value>,
+    ) -> Result<Option<u64>> {
+        let name = Name::new(name)?;
+        maybe_counter(self.run(CellCommand::Cas { name, expected, value: value.into() })?)
+    }
+
+    /// Deletes; says whether the cell existed.
+    pub fn delete(&mut self, name: &str) -> Result<bool> {
+        let name = Name::new(name)?;
+        did(self.run(CellCommand::Delete { name, counter: None })?)
+    }
+
+    /// Deletes when the counter is this one.
+    pub fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
+        let name = Name::new(name)?;
+        did(self.run(CellCommand::Delete { name, counter: Some(counter) })?)
+    }
+
+    /// Adds to a number; gives the sum and the provisional counter.
+    pub fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
+        let name = Name::new(name)?;
+        number(self.run(CellCommand::Incr { name, by: by.into() })?)
+    }
+
+    /// Changes a cell's time to live; says whether the cell exists.
+    pub fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
+        let name = Name::new(name)?;
+        did(self.run(CellCommand::Expire { name, ttl })?)
+    }
+
+    /// A record with its fields and counter; the revision of an own write is 0.
+    ///
+    /// ```
+    /// use mainstay::{Database, RecordWrite};
+    /// let db = Database::memory()?;
+    /// db.records().set_field("job", "state", "pending")?;
+    /// // A claim and a cell, both or none.
+    /// db.transaction(|t| {
+    ///     let job = t.get_record("job")?.expect("it is there");
+    ///     assert_eq!(job.fields.text("state"), Some("pending"));
+    ///     t.write_record(RecordWrite::to("job")?.set("state", "claimed")?)?;
+    ///     t.incr("claimed", 1).map(drop)
+    /// })?;
+    /// assert_eq!(db.records().get_field("job", "state")?.as_deref(), Some(&b"claimed"[..]));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn get_record(&mut self, key: &str) -> Result<Option<Record>> {
+        record(self.run(RecordCommand::Get { key: Name::new(key)?, fields: None })?)
+    }
+
+    /// Writes as told; gives the provisional counter, or nothing when a condition does not hold. What
+    /// becomes the transaction's revision ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads
+    /// as 0 before the commit.
+    pub fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
+        maybe_counter(self.run(write)?)
+    }
+
+    /// Deletes a record if all conditions hold; says whether it did.
+    pub fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
+        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when })?)
+    }
+
+    /// Changes a record's time to live; says whether the record exists.
+    pub fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
+        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        did(self.run(RecordCommand::Expire { key, ttl, only })?)
+    }
+
+    /// Records in byte order of their keys, own writes included.
+    pub fn scan_records(
+        &mut self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        let after = after.map(str::to_owned);
+        records(self.run(RecordCommand::Scan { prefix, filters, after, limit })?)
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters, own writes included.
+    pub fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
+        records::count(self.run(RecordCommand::Count { prefix, filters })?)
+    }
+
+    /// Appends an event to a run. Its name and whether it was new are so once the transaction has committed: where
+    /// another has told the same event first, that is a `Conflict`. Its sequence is provisional, as others may append
+    /// meanwhile, and its time is that of the commit: the receipt has both.
+    ///
+    /// ```
+    /// use mainstay::{Database, NewEvent};
+    /// let db = Database::memory()?;
+    /// // What happened, the state it leaves and the message about it: all or nothing.
+    /// db.transaction(|t| {
+    ///     t.append(NewEvent::new("order-7", "RunCompleted").plan("1"))?;
+    ///     t.set("orders/7", "done")?;
+    ///     t.put_message("orders.done", "order-7", Some("order-7")).map(drop)
+    /// })?;
+    /// assert_eq!(db.runs().fetch("order-7", 0, 10)?.len(), 1);
+    /// assert_eq!(db.outbox().state()?.pending, 1);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn append(&mut self, event: NewEvent) -> Result<Appended> {
+        runs::appended(self.run(runs::append(event, None)?)?)
+    }
+
+    /// Appends an event to a run if its last sequence is this one.
+    pub fn append_expecting(&mut self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
+        runs::appended(self.run(runs::append(event, Some(expected_seq))?)?)
+    }
+
+    /// Events of a run behind one of them, own ones included.
+    pub fn fetch_events(
+        &mut self,
+        run: &str,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<CanonicalEvent>> {
+        let fetch = runs::fetch(run, after_seq, limit)?;
+        runs::events(runs::of_runs(self.run(fetch)?)?)
+    }
+
+    /// What the events of a run add up to, own ones included.
+    pub fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
+        let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
+        runs::snapshot(runs::of_runs(self.run(command)?)?)
+    }
+
+    /// Deletes a whole run; says whether there was one.
+    pub fn delete_run(&mut self, run: &str) -> Result<bool> {
+        did(self.run(RunCommand::Delete { run: Name::new(run)? })?)
+    }
+
+    /// Writes a message that is sent once the transaction is committed; its number is provisional.
+    pub fn put_message(
+        &mut self,
+        subject: &str,
+        payload: impl Into<Vec<u8>>,
+        run: Option<&str>,
+    ) -> Result<u64> {
+        let put = outbox::put(subject, payload, run)?;
+        outbox::number(self.run(put)?)
+    }
+
+    /// Writes to a space of keyed state; says what became of each. Where another writes to one of these keys meanwhile,
+    /// that is a `Conflict`.
+    ///
+    /// ```
+    /// use mainstay::{Database, StateWrite};
+    /// let db = Database::memory()?;
+    /// // A state, the position that it belongs to, and what is told of it: all or nothing.
+    /// db.transaction(|t| {
+    ///     t.write_states("counts", vec![StateWrite::put("a", "1", 7), StateWrite::advance("orders", 8)])?;
+    ///     t.put_message("counted", "a", None).map(drop)
+    /// })?;
+    /// assert_eq!(db.keyed("counts")?.positions()?, [("orders".to_owned(), 8)]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn write_states(&mut self, space: &str, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        let space = Name::new(space)?;
+        keyed::wrote(self.run(StateCommand::Write { space, writes })?)
+    }
+
+    /// A key's state, own writes included.
+    pub fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
+        let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
+        Ok(keyed::kept(self.run(look)?)?.pop().flatten().and_then(Kept::into_state))
+    }
+
+    /// Commits, or fails with `Conflict` when something that was read, or that an answer told of, has changed.
+    pub fn commit(self) -> Result<Receipt> {
+        match self.0 {
+            Inside::Here(open) => open.commit(),
+            Inside::There(open) => wait(open.commit()),
+        }
+    }
+
+    /// What [`Interactive::commit`] would execute, to be executed beside others
+    /// ([`Database::execute_all`](crate::Database::execute_all)).
+    ///
+    /// It succeeds and fails as `commit` does, only that what was read and has changed is
+    /// `GuardFailed`, an error of the same kind as `Conflict`. Of one that only read, it is an empty
+    /// transaction. What it read is no longer held back from retention.
+    pub fn into_transaction(self) -> Result<Transaction> {
+        match self.0 {
+            Inside::Here(open) => open.into_transaction(),
+            Inside::There(open) => wait(open.into_transaction()),
+        }
+    }
+
+    /// What [`Interactive::commit`] says where a transaction made by
+    /// [`Interactive::into_transaction`] failed with this: `Conflict` for `GuardFailed`.
+    pub fn refusal(error: Error) -> Error {
+        open::refusal(error)
+    }
+
+    /// Forgets everything it wrote.
+    pub fn rollback(self) {}
+}
+
+#[cold]
+fn unexpected() -> Error {
+    Error::new(Code::Unsupported, "a read gave an answer of another kind")
+}

@@ -1,0 +1,405 @@
+//! Keyed state: spaces of keys with versions, written exactly once.
+
+use crate::handle::cells::{did, page, unexpected};
+use crate::handle::place::Place;
+use crate::read::pinned::Pinned;
+use crate::read::snapshot::Snapshot;
+use crate::remote::{AsyncKeyed, AsyncKeyedAt, Link, wait};
+use mainstay_model::{
+    Answer, At, Code, CompactString, Durability, Error, Item, Kept, Name, Page, Receipt, Result,
+    Revision, SpaceInfo, SpaceOptions, State, StateAnswer, StateCommand, StateKey, StatePage,
+    StateWrite, Transaction, Version, WaitingEntry, Wrote,
+};
+use std::sync::Arc;
+
+mod changes;
+#[cfg(any(test, fuzzing))]
+mod mend;
+mod restoring;
+mod store;
+
+#[cfg(any(test, fuzzing))]
+pub(crate) use mend::{mend, mend_blocks};
+
+/// How many entries are sealed in one transaction.
+pub(crate) const SEAL_PIECE: usize = 10_000;
+
+/// A space of keyed state on a branch.
+///
+/// It is a [`KeyedState`](crate::KeyedState): operators, snapshots and checkpoints are written against that.
+///
+/// ```
+/// use mainstay::{Database, Wrote};
+/// let counts = Database::memory()?.keyed("counts")?;
+/// // The version is where the item stands in its source: told again, it is counted once.
+/// assert_eq!(counts.put("user-7", "1", 17)?, Wrote::Applied);
+/// assert_eq!(counts.put("user-7", "2", 17)?, Wrote::Stale);
+/// let state = counts.get("user-7")?.expect("it is there");
+/// assert_eq!((state.value.as_slice(), state.version), (&b"1"[..], 17.into()));
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Keyed {
+    place: Place,
+    branch: CompactString,
+    space: Name,
+    durability: Option<Durability>,
+}
+
+impl Keyed {
+    pub(crate) fn on(place: Place, branch: &str, space: &str) -> Result<Keyed> {
+        let space = Name::new(space)?;
+        Ok(Keyed { place, branch: branch.into(), space, durability: None })
+    }
+
+    /// The name of the space.
+    pub fn name(&self) -> &str {
+        self.space.as_str()
+    }
+
+    /// The same space; what is written by this handle is as durable as this when it is acknowledged. Operators need no
+    /// sync for every batch: a crash leaves the states and positions of one moment, and what is behind them comes again.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Keyed {
+        self.durability = Some(durability);
+        self
+    }
+
+    fn there(&self, link: &Arc<Link>) -> AsyncKeyed {
+        AsyncKeyed::new(link.clone(), &self.branch, self.space.clone(), self.durability)
+    }
+
+    fn receive(&self, command: StateCommand, durability: Option<Durability>) -> Result<Receipt> {
+        let transaction = transaction(&self.branch, command, durability);
+        match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction),
+            Place::There(link) => link.execute_and_wait(&transaction),
+        }
+    }
+
+    fn run(&self, command: StateCommand) -> Result<Answer> {
+        first(self.receive(command, self.durability)?)
+    }
+
+    /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
+    /// is looked at again.
+    pub fn read(&self, command: StateCommand) -> Result<Answer> {
+        only_read(&command)?;
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).read(command)),
+        };
+        loop {
+            match Snapshot::new(core, &self.branch, At::Latest)?.state(&command) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask(&self.space)
+    }
+
+    /// Declares the space; says whether it is new. One that is there has to be asked for as it is.
+    pub fn declare(&self, options: SpaceOptions) -> Result<bool> {
+        did(self.run(StateCommand::Declare { space: self.space.clone(), options })?)
+    }
+
+    /// What is known of the space; nothing before it is declared or written to.
+    pub fn info(&self) -> Result<Option<SpaceInfo>> {
+        info(self.read(self.ask().info())?)
+    }
+
+    /// Writes a key's state if the version is newer than the key's.
+    pub fn put(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        version: impl Into<Version>,
+    ) -> Result<Wrote> {
+        self.write_one(StateWrite::put(key.as_ref(), value.as_ref(), version))
+    }
+
+    /// Deletes a key's state if the version is newer than the key's; the version is remembered.
+    pub fn delete(&self, key: impl AsRef<[u8]>, version: impl Into<Version>) -> Result<Wrote> {
+        self.write_one(StateWrite::delete(key.as_ref(), version))
+    }
+
+    /// Adds an item to a key's log; says whether the log had none of this id.
+    pub fn append_unique(
+        &self,
+        key: impl AsRef<[u8]>,
+        id: impl AsRef<[u8]>,
+        item: impl AsRef<[u8]>,
+    ) -> Result<bool> {
+        let append = StateWrite::append(key.as_ref(), id.as_ref(), item.as_ref());
+        Ok(self.write_one(append)?.took_effect())
+    }
+
+    /// Writes, all or nothing; says what became of each.
+    ///
+    /// ```
+    /// use mainstay::{Database, StateWrite};
+    /// let counts = Database::memory()?.keyed("counts")?;
+    /// // States, and the position in the source that they belong to: never one without the other.
+    /// counts.write(vec![StateWrite::put("a", "1", 7), StateWrite::advance("orders", 8)])?;
+    /// assert_eq!(counts.positions()?, [("orders".to_owned(), 8)]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        wrote(self.run(StateCommand::Write { space: self.space.clone(), writes })?)
+    }
+
+    fn write_one(&self, write: StateWrite) -> Result<Wrote> {
+        self.write(vec![write])?.first().copied().ok_or_else(unexpected)
+    }
+
+    /// A key's state.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
+        Ok(self.look(&[key.as_ref()])?.pop().flatten().and_then(Kept::into_state))
+    }
+
+    /// What is known of keys, deleted ones included, all as of one moment.
+    pub fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        kept(self.read(self.ask().look(keys))?)
+    }
+
+    /// Keys in byte order with their states: those that begin with `prefix` and come behind `after`. A page ends
+    /// early where it becomes large.
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
+        states(self.read(self.ask().scan(prefix, after, limit))?)
+    }
+
+    /// Items of a key's log behind one of them, in the order of their ids.
+    pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        items(self.read(self.ask().items(key, after, limit))?)
+    }
+
+    /// How far sources were read and sinks written, in byte order of their names.
+    pub fn positions(&self) -> Result<Vec<(String, u64)>> {
+        positions(self.read(StateCommand::Positions { space: self.space.clone() })?)
+    }
+
+    /// Writes that wait with versions below one, in order.
+    pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
+        waiting(self.read(self.ask().waiting(below, limit))?)
+    }
+
+    /// Closes all versions below the frontier: what waited with one of them is applied, in order, and what comes later
+    /// with such a version is stale. Gives how many writes had waited. It goes in pieces: a crash leaves a frontier that
+    /// has risen in part, and sealing again goes on.
+    pub fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
+        let (frontier, mut all) = (frontier.into(), 0);
+        loop {
+            let (settled, done) = sealed(self.run(self.ask().seal(frontier))?)?;
+            all += settled;
+            if done {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Removes the space and everything in it; says whether there was one.
+    pub fn clear(&self) -> Result<bool> {
+        did(self.run(StateCommand::Drop { space: self.space.clone() })?)
+    }
+
+    /// The space as it was, for as long as the view lives (an hour at most).
+    pub fn at(&self, at: At) -> Result<KeyedAt> {
+        let space = self.space.clone();
+        Ok(match &self.place {
+            Place::Here(core) => KeyedAt::here(space, Pinned::new(core, &self.branch, at)?),
+            Place::There(link) => KeyedAt::there(space, wait(self.there(link).at(at))?),
+        })
+    }
+}
+
+/// A space as of one point in time. Clones are the same view.
+#[derive(Clone)]
+pub struct KeyedAt {
+    space: Name,
+    view: View,
+}
+
+#[derive(Clone)]
+enum View {
+    Here(Arc<Pinned>),
+    There(AsyncKeyedAt),
+}
+
+impl KeyedAt {
+    pub(crate) fn here(space: Name, pinned: Arc<Pinned>) -> KeyedAt {
+        KeyedAt { space, view: View::Here(pinned) }
+    }
+
+    pub(crate) fn there(space: Name, view: AsyncKeyedAt) -> KeyedAt {
+        KeyedAt { space, view: View::There(view) }
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        match &self.view {
+            View::Here(pinned) => pinned.snapshot.revision,
+            View::There(view) => view.revision(),
+        }
+    }
+
+    /// Answers a command that only reads, for those who have commands as values.
+    pub fn read(&self, command: StateCommand) -> Result<Answer> {
+        only_read(&command)?;
+        match &self.view {
+            View::Here(pinned) => pinned.snapshot.state(&command),
+            View::There(view) => wait(view.read(command)),
+        }
+    }
+
+    fn ask(&self) -> Ask<'_> {
+        Ask(&self.space)
+    }
+
+    /// What was known of the space.
+    pub fn info(&self) -> Result<Option<SpaceInfo>> {
+        info(self.read(self.ask().info())?)
+    }
+
+    /// What a key's state was.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
+        let found = kept(self.read(self.ask().look(&[key.as_ref()]))?)?.pop();
+        Ok(found.flatten().and_then(Kept::into_state))
+    }
+
+    /// Keys in byte order with what their states were.
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
+        states(self.read(self.ask().scan(prefix, after, limit))?)
+    }
+
+    /// Items that a key's log had, in the order of their ids.
+    pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        items(self.read(self.ask().items(key, after, limit))?)
+    }
+
+    /// How far sources had been read.
+    pub fn positions(&self) -> Result<Vec<(String, u64)>> {
+        positions(self.read(StateCommand::Positions { space: self.space.clone() })?)
+    }
+}
+
+/// The names of spaces on a branch.
+pub(crate) fn spaces(
+    place: &Place,
+    branch: &str,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Page> {
+    let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+    let command = StateCommand::Spaces { prefix, after, limit };
+    page(Keyed::on(place.clone(), branch, "spaces")?.read(command)?)
+}
+
+/// Commands on one space.
+pub(crate) struct Ask<'a>(pub &'a Name);
+
+impl Ask<'_> {
+    pub fn info(&self) -> StateCommand {
+        StateCommand::Info { space: self.0.clone() }
+    }
+
+    pub fn look(&self, keys: &[&[u8]]) -> StateCommand {
+        let keys = keys.iter().map(|key| StateKey(key.to_vec())).collect();
+        StateCommand::Look { space: self.0.clone(), keys }
+    }
+
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> StateCommand {
+        let (prefix, after) = (prefix.to_vec(), after.map(<[u8]>::to_vec));
+        StateCommand::Scan { space: self.0.clone(), prefix, after, limit }
+    }
+
+    pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> StateCommand {
+        let (key, after) = (key.to_vec(), after.map(<[u8]>::to_vec));
+        StateCommand::Items { space: self.0.clone(), key, after, limit }
+    }
+
+    pub fn waiting(&self, below: Option<Version>, limit: usize) -> StateCommand {
+        StateCommand::Waiting { space: self.0.clone(), below, limit }
+    }
+
+    pub fn seal(&self, frontier: Version) -> StateCommand {
+        StateCommand::Seal { space: self.0.clone(), frontier, limit: SEAL_PIECE }
+    }
+
+    pub fn dump(&self, after: Option<Vec<u8>>) -> StateCommand {
+        StateCommand::Dump { space: self.0.clone(), after, limit_bytes: DUMP_BYTES }
+    }
+}
+
+/// How many bytes of entries are asked for together.
+const DUMP_BYTES: usize = 4 << 20;
+
+pub(crate) fn transaction(
+    branch: &str,
+    command: StateCommand,
+    durability: Option<Durability>,
+) -> Transaction {
+    Transaction { durability, ..Transaction::on(branch).step(command) }
+}
+
+pub(crate) fn first(receipt: Receipt) -> Result<Answer> {
+    receipt.answers.into_iter().next().ok_or_else(unexpected)
+}
+
+pub(crate) fn only_read(command: &StateCommand) -> Result<()> {
+    match command.is_read() {
+        true => Ok(()),
+        false => Err(Error::new(
+            Code::InvalidArgument,
+            "a command on keyed state that does not only read: execute it in a transaction",
+        )),
+    }
+}
+
+fn of_state(answer: Answer) -> Result<StateAnswer> {
+    match answer {
+        Answer::State(answer) => Ok(*answer),
+        Answer::Failed(error) => Err(error),
+        _ => Err(unexpected()),
+    }
+}
+
+macro_rules! answers {
+    ($($(#[$doc:meta])* $name:ident: $variant:ident => $type:ty;)*) => {
+        $($(#[$doc])* pub(crate) fn $name(answer: Answer) -> Result<$type> {
+            match of_state(answer)? {
+                StateAnswer::$variant(answer) => Ok(answer),
+                _ => Err(unexpected()),
+            }
+        })*
+    };
+}
+
+answers! {
+    wrote: Wrote => Vec<Wrote>;
+    kept: Kept => Vec<Option<Kept>>;
+    states: States => StatePage;
+    items: Items => Vec<Item>;
+    waiting: Waiting => Vec<WaitingEntry>;
+    positions: Positions => Vec<(String, u64)>;
+    info: Info => Option<SpaceInfo>;
+}
+
+/// How many writes had waited, and whether the frontier is where it was asked to be.
+pub(crate) fn sealed(answer: Answer) -> Result<(u64, bool)> {
+    match of_state(answer)? {
+        StateAnswer::Sealed { settled, done } => Ok((settled, done)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Entries, and where those behind them begin.
+pub(crate) fn entries(answer: Answer) -> Result<(mainstay_model::EntryBlock, Option<Vec<u8>>)> {
+    match of_state(answer)? {
+        StateAnswer::Entries { block, next } => Ok((block, next)),
+        _ => Err(unexpected()),
+    }
+}

@@ -1,0 +1,160 @@
+//! A space on its way back from a snapshot: in pieces, and seen by nobody before it is whole.
+//!
+//! ```text
+//!   snapshot --blocks--> pieces of some MiB, unsynced, under a generation that nobody sees
+//!            --its end, checked--> the last piece, synced, shows it
+//! ```
+
+use super::Keyed;
+use crate::handle::records::count;
+use mainstay_model::{
+    Code, Durability, EntryBlock, EntryRef, Error, Result, Revision, SnapshotHead, SnapshotReader,
+    SpaceInfo, StateCommand, Version,
+};
+use std::collections::HashMap;
+use std::io::Read;
+
+/// A piece is written when it has so many bytes.
+const PIECE_BYTES: usize = 2 << 20;
+
+impl Keyed {
+    /// Replaces everything by what a snapshot says; if it is damaged, or something fails on the way, nothing.
+    pub(super) fn replace_by(&self, from: &mut dyn Read) -> Result<u64> {
+        let mut reader = SnapshotReader::new(from)?;
+        if reader.head().some_keys || reader.head().changes {
+            // Damage is told before all else.
+            reader.check_rest()?;
+            return Err(not_all());
+        }
+        let mut pieces = Pieces { keyed: self, head: *reader.head(), begun: None, entries: 0 };
+        let done = pieces.replace(&mut reader);
+        if let (Err(_), Some(begun)) = (&done, pieces.begun) {
+            // What cannot be given up now goes when it is begun again.
+            let space = self.space.clone();
+            let _ = self.run(StateCommand::Abandon { space, begun });
+        }
+        done.map(|()| pieces.entries)
+    }
+
+    /// Adds what a snapshot says to what is there, once all of it was seen to be whole: so it is read into memory.
+    pub(super) fn add_from(&self, from: &mut dyn Read) -> Result<u64> {
+        let mut reader = SnapshotReader::new(from)?;
+        if reader.head().changes {
+            reader.check_rest()?;
+            return Err(not_all());
+        }
+        let mut blocks = Vec::new();
+        while let Some(block) = reader.next_block()? {
+            blocks.push(block);
+        }
+        let info = reader.head().space;
+        // What is of another kind of space is refused with the first piece.
+        let is_alike = |here: &SpaceInfo| here.options.is_as(&info.options);
+        if let Some(here) = self.info()?.filter(|here| here.frontier.is_some() && is_alike(here)) {
+            blocks = without_overtaken(blocks, &info, &here)?;
+        }
+        let mut taken = 0;
+        for block in join(blocks) {
+            let space = self.space.clone();
+            taken += count(self.run(StateCommand::Take { space, info, block })?)?;
+        }
+        Ok(taken)
+    }
+}
+
+/// What is added where versions are closed, without what waits and is older than a deletion that comes with it: below the
+/// frontier that is forgotten at once, and nobody could tell any more. What waits for a function with a version that
+/// is closed is refused here, before anything is added.
+fn without_overtaken(
+    blocks: Vec<EntryBlock>,
+    of: &SpaceInfo,
+    here: &SpaceInfo,
+) -> Result<Vec<EntryBlock>> {
+    let mut deleted: HashMap<&[u8], Version> = HashMap::new();
+    let mut all = Vec::with_capacity(blocks.len());
+    for block in &blocks {
+        let mut kept = EntryBlock::default();
+        for entry in block {
+            let (place, payload) = entry?;
+            match EntryRef::from_parts(place, payload, of.options.versions)? {
+                EntryRef::State { key, version, value: None } => {
+                    deleted.insert(key, version);
+                }
+                EntryRef::Waiting { version, .. }
+                    if here.options.merged && here.is_sealed(version) =>
+                {
+                    return Err(closed(version));
+                }
+                EntryRef::Waiting { key, version, .. }
+                    if deleted.get(key).is_some_and(|deleted| *deleted >= version) =>
+                {
+                    continue;
+                }
+                _ => {}
+            }
+            kept.push(place, payload);
+        }
+        all.push(kept);
+    }
+    Ok(all)
+}
+
+/// Blocks put together to pieces; at least one.
+fn join(blocks: Vec<EntryBlock>) -> Vec<EntryBlock> {
+    let mut pieces = vec![EntryBlock::default()];
+    for block in blocks {
+        match pieces.last_mut() {
+            Some(last) if last.as_bytes().len() < PIECE_BYTES => last.append(&block),
+            _ => pieces.push(block),
+        }
+    }
+    pieces
+}
+
+struct Pieces<'p> {
+    keyed: &'p Keyed,
+    head: SnapshotHead,
+    /// The transaction that began.
+    begun: Option<Revision>,
+    entries: u64,
+}
+
+impl Pieces<'_> {
+    fn replace(&mut self, reader: &mut SnapshotReader<&mut dyn Read>) -> Result<()> {
+        let mut piece = EntryBlock::default();
+        while let Some(block) = reader.next_block()? {
+            piece.append(&block);
+            if piece.as_bytes().len() >= PIECE_BYTES {
+                self.put(std::mem::take(&mut piece), false)?;
+            }
+        }
+        self.put(piece, true)
+    }
+
+    fn put(&mut self, block: EntryBlock, ends: bool) -> Result<()> {
+        let (space, info, begun) = (self.keyed.space.clone(), self.head.space, self.begun);
+        let command = StateCommand::Restore { space, info, block, begun, ends };
+        // The last one makes all before it as durable as itself.
+        let durability = if ends { self.keyed.durability } else { Some(Durability::Memory) };
+        let receipt = self.keyed.receive(command, durability)?;
+        self.begun.get_or_insert(receipt.revision);
+        self.entries += count(super::first(receipt)?)?;
+        Ok(())
+    }
+}
+
+#[cold]
+fn closed(version: Version) -> Error {
+    let message = format!(
+        "a write with version {version} waits for the function that merges it, and that version is closed here: settle \
+         it first"
+    );
+    Error::new(Code::Conflict, message)
+}
+
+#[cold]
+fn not_all() -> Error {
+    let message = "the snapshot has only some keys of a space, or what has changed of it: a space is replaced by a \
+                   snapshot of all, and keys are added by a snapshot of keys";
+    Error::new(Code::InvalidArgument, message)
+}

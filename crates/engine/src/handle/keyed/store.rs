@@ -1,0 +1,160 @@
+//! A space as one of the stores that operators work on.
+
+use super::{Keyed, KeyedAt, View};
+use crate::handle::place::Place;
+use crate::remote::wait;
+use mainstay_model::{
+    At, EntryRef, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,
+    SnapshotMark, SnapshotSummary, SnapshotTaken, SnapshotWriter, SpaceInfo, SpaceOptions,
+    StatePage, StateWrite, Version, WaitingEntry, Wrote,
+};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+impl KeyedState for Keyed {
+    fn capabilities(&self) -> KeyedCapabilities {
+        KeyedCapabilities {
+            atomic: true,
+            ordered: true,
+            merged: true,
+            appends: true,
+            durable: true,
+            incremental: true,
+            ..KeyedCapabilities::none("mainstay")
+        }
+    }
+
+    fn declare(&self, options: SpaceOptions) -> Result<bool> {
+        Keyed::declare(self, options)
+    }
+
+    fn info(&self) -> Result<Option<SpaceInfo>> {
+        Keyed::info(self)
+    }
+
+    fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
+        Keyed::write(self, writes)
+    }
+
+    fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
+        Keyed::look(self, keys)
+    }
+
+    fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
+        Keyed::scan(self, prefix, after, limit)
+    }
+
+    fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
+        Keyed::items(self, key, after, limit)
+    }
+
+    fn positions(&self) -> Result<BTreeMap<String, u64>> {
+        Ok(Keyed::positions(self)?.into_iter().collect())
+    }
+
+    fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
+        Keyed::waiting(self, below, limit)
+    }
+
+    fn seal(&self, frontier: Version) -> Result<u64> {
+        Keyed::seal(self, frontier)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = match &self.place {
+            Place::Here(core) => core.sequencer.sync(),
+            Place::There(link) => wait(Place::there(link).sync()),
+        };
+        synced.map(|_| ())
+    }
+
+    fn clear(&self) -> Result<bool> {
+        Keyed::clear(self)
+    }
+
+    fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
+        self.at(At::Latest)?.snapshot_to(out)
+    }
+
+    fn snapshot_since(
+        &self,
+        since: Option<&SnapshotMark>,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotTaken> {
+        self.take_since(since, out)
+    }
+
+    fn restore_from(&self, from: &mut dyn Read) -> Result<u64> {
+        self.replace_by(from)
+    }
+
+    fn snapshot_keys_to(
+        &self,
+        keys: &KeySelection,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotSummary> {
+        self.at(At::Latest)?.snapshot_keys_to(keys, out)
+    }
+
+    fn restore_keys_from(&self, from: &mut dyn Read) -> Result<u64> {
+        self.add_from(from)
+    }
+}
+
+impl KeyedAt {
+    /// Writes a snapshot of all there was. Equal states give equal bytes.
+    pub fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
+        let mut writer = SnapshotWriter::new(out, &SnapshotHead::all(self.space_info()?))?;
+        self.each(|place, payload| writer.push(place, Some(payload)))?;
+        Ok(writer.finish()?.0)
+    }
+
+    /// Writes a snapshot of some keys. Positions are not in it.
+    pub fn snapshot_keys_to(
+        &self,
+        keys: &KeySelection,
+        out: &mut dyn Write,
+    ) -> Result<SnapshotSummary> {
+        let info = self.space_info()?;
+        let versions = info.options.versions;
+        let mut writer = SnapshotWriter::new(out, &SnapshotHead::some(info))?;
+        self.each(|place, payload| {
+            let entry = EntryRef::from_parts(place, Some(payload), versions)?;
+            match entry.key().is_some_and(|key| keys.contains(key)) {
+                true => writer.push(place, Some(payload)),
+                false => Ok(()),
+            }
+        })?;
+        Ok(writer.finish()?.0)
+    }
+
+    /// What the space was declared as; where there was none, as if it were about to be.
+    pub(super) fn space_info(&self) -> Result<SpaceInfo> {
+        let none = SpaceInfo { options: SpaceOptions::default(), frontier: None };
+        Ok(self.info()?.unwrap_or(none))
+    }
+
+    /// Visits all entries as snapshots have them.
+    fn each(&self, visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        match &self.view {
+            View::Here(pinned) => pinned.snapshot.each_of_space(&self.space, visit),
+            View::There(_) => self.each_dumped(visit),
+        }
+    }
+
+    /// Asks whoever has the space for all entries, some at a time.
+    fn each_dumped(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
+        let mut after = None;
+        loop {
+            let (block, next) = super::entries(self.read(self.ask().dump(after))?)?;
+            for entry in &block {
+                let (place, payload) = entry?;
+                visit(place, payload.unwrap_or_default())?;
+            }
+            match next {
+                Some(next) => after = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
+
+use crate::handle::cells::{did, maybe_counter, unexpected};
+use crate::handle::place::Place;
+use crate::lifecycle::core::Core;
+use crate::read::pinned::Pinned;
+use crate::read::snapshot::Snapshot;
+use crate::remote::{AsyncRecords, AsyncRecordsAt, Link, wait};
+use crate::wire::Question;
+use mainstay_model::{
+    Answer, At, Code, Command, CompactString, Condition, ExpireOnly, Field, FieldValue, Fields,
+    IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordHistoryEntry, RecordPage,
+    RecordPick, RecordWrite, Result, Revision, Transaction, Ttl, Where,
+};
+use std::sync::Arc;
+
+mod store;
+pub(crate) use store::close_beside;
+
+/// The records of a branch.
+///
+/// ```
+/// use mainstay::{Fields, RecordWrite};
+/// let records = mainstay::Database::memory()?.records();
+/// records.put("tasks.email.17", &Fields::of([("state", "pending")])?, None)?;
+/// // Of any number of workers one gets it.
+/// assert!(records.compare_and_swap("tasks.email.17", "state", "pending", "claimed")?);
+/// assert!(!records.compare_and_swap("tasks.email.17", "state", "pending", "claimed")?);
+/// // One call may look at more and write more.
+/// let step = RecordWrite::to("tasks.email.17")?
+///     .when_field("state", "claimed")?
+///     .set("state", "running")?
+///     .set("current_step", "1")?;
+/// assert_eq!(records.write(step)?, Some(3));
+/// let task = records.get("tasks.email.17")?.expect("it is there");
+/// assert_eq!((task.fields.text("state"), task.counter), (Some("running"), 3));
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Records {
+    place: Place,
+    branch: CompactString,
+}
+
+impl Records {
+    pub(crate) fn on(place: Place, branch: &str) -> Records {
+        Records { place, branch: branch.into() }
+    }
+
+    /// The same records, to be awaited.
+    fn there(&self, link: &Arc<Link>) -> AsyncRecords {
+        AsyncRecords::on(link.clone(), &self.branch)
+    }
+
+    fn run(&self, command: impl Into<Command>) -> Result<Answer> {
+        let mut transaction = Transaction::on(&self.branch);
+        transaction.steps.push(command.into().into());
+        let receipt = match &self.place {
+            Place::Here(core) => core.sequencer.execute(transaction)?,
+            Place::There(link) => link.execute_and_wait(&transaction)?,
+        };
+        receipt.answers.into_iter().next().ok_or_else(unexpected)
+    }
+
+    /// Reads what is published; what retention passed by meanwhile is looked at again.
+    fn look<T>(&self, core: &Arc<Core>, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
+        loop {
+            match read(&Snapshot::new(core, &self.branch, At::Latest)?) {
+                Err(error) if error.code() == Code::HistoryTrimmed => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// A record with its fields, counter and expiry.
+    pub fn get(&self, key: &str) -> Result<Option<Record>> {
+        self.get_some(&Name::new(key)?, None)
+    }
+
+    /// A record with those of these fields that it has.
+    pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
+        self.get_some(&Name::new(key)?, Some(&field_names(fields)?))
+    }
+
+    /// A record with those of these fields that it has, or with all of them. Names of fields are any
+    /// bytes here.
+    pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
+        match &self.place {
+            Place::Here(core) => self.look(core, |snapshot| snapshot.record(key, wanted)),
+            Place::There(link) => wait(self.there(link).get_some(key, wanted)),
+        }
+    }
+
+    /// What one field holds.
+    pub fn get_field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>> {
+        Ok(only_value(self.get_fields(key, &[field])?))
+    }
+
+    /// Puts fields in and leaves the others; gives the new counter. A time to live is set where one is
+    /// given, else the expiry stays.
+    pub fn put(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
+        self.write(filled(key, fields, ttl)?).and_then(always)
+    }
+
+    /// Puts fields in and drops all others; gives the new counter.
+    pub fn replace(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
+        self.write(filled(key, fields, ttl)?.replace()).and_then(always)
+    }
+
+    /// Puts one field in and leaves the expiry; gives the new counter.
+    pub fn set_field(&self, key: &str, field: &str, value: impl Into<FieldValue>) -> Result<u64> {
+        self.write(RecordWrite::to(key)?.set(field, value)?).and_then(always)
+    }
+
+    /// Puts several fields in and leaves the expiry; gives the new counter.
+    pub fn set_fields(&self, key: &str, fields: &Fields) -> Result<u64> {
+        self.put(key, fields, None)
+    }
+
+    /// Takes a field out; says whether there was a record. One without fields is gone.
+    pub fn clear_field(&self, key: &str, field: &str) -> Result<bool> {
+        Ok(self.write(RecordWrite::to(key)?.clear(field)?)?.is_some())
+    }
+
+    /// Puts a field in if it has the expected bytes; says whether it did. A record or field that is not
+    /// there is not made.
+    pub fn compare_and_swap(
+        &self,
+        key: &str,
+        field: &str,
+        expected: impl AsRef<[u8]>,
+        new: impl Into<FieldValue>,
+    ) -> Result<bool> {
+        let write = RecordWrite::to(key)?.when_field(field, expected)?.set(field, new)?;
+        Ok(self.write(write)?.is_some())
+    }
+
+    /// Writes as told, in one step; gives the new counter, or nothing when a condition does not hold.
+    ///
+    /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
+    /// its own.
+    pub fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
+        maybe_counter(self.run(write)?)
+    }
+
+    /// Writes to the first record that passes, in one step: of any number of callers no two get the same. Gives
+    /// its key and what it has become, or nothing where none passes.
+    ///
+    /// ```
+    /// use mainstay::{Field, Fields, RecordPick, Test, Where};
+    /// let records = mainstay::Database::memory()?.records();
+    /// for (key, rank) in [("tasks.1", "20"), ("tasks.2", "3")] {
+    ///     records.put(key, &Fields::of([("state", "pending"), ("rank", rank)])?, None)?;
+    /// }
+    /// let pending = Where { field: Field::new("state")?, test: Test::Eq(b"pending".to_vec()) };
+    /// let next = RecordPick::under("tasks.", vec![pending]).by("rank")?.set("state", "claimed")?;
+    /// let picked = |pick| Ok::<_, mainstay::Error>(records.pick(pick)?.map(|(key, _)| key));
+    /// assert_eq!(picked(next.clone())?.as_deref(), Some("tasks.2"));
+    /// assert_eq!(picked(next.clone())?.as_deref(), Some("tasks.1"));
+    /// assert_eq!(picked(next)?, None);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn pick(&self, pick: RecordPick) -> Result<Option<(String, Record)>> {
+        match self.run(pick)? {
+            Answer::Picked(picked) => Ok(picked.map(|picked| *picked)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Deletes; says whether the record existed. Its counter goes on.
+    pub fn delete(&self, key: &str) -> Result<bool> {
+        self.delete_when(key, Vec::new())
+    }
+
+    /// Deletes if all conditions hold; says whether it did.
+    pub fn delete_when(&self, key: &str, when: Vec<Condition>) -> Result<bool> {
+        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when })?)
+    }
+
+    /// Changes a record's time to live; says whether the record exists.
+    pub fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
+        let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+        did(self.run(RecordCommand::Expire { key, ttl, only })?)
+    }
+
+    /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come
+    /// behind `after`.
+    pub fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        match &self.place {
+            Place::Here(core) => {
+                self.look(core, |snapshot| snapshot.scan(prefix, filters, after, limit))
+            }
+            Place::There(link) => wait(self.there(link).scan(prefix, filters, after, limit)),
+        }
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters.
+    pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        match &self.place {
+            Place::Here(core) => self.look(core, |snapshot| snapshot.count(prefix, filters)),
+            Place::There(link) => wait(self.there(link).count(prefix, filters)),
+        }
+    }
+
+    /// The versions of a record, newest first, deletions included; `before` leaves out counters from
+    /// it on.
+    pub fn history(
+        &self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(self.there(link).history(key, limit, before)),
+        };
+        let key = Name::new(key)?;
+        self.look(core, |snapshot| snapshot.record_history(&key, limit, before))
+    }
+
+    /// Declares an index over fields of records whose keys begin with `prefix`; gives its number. It serves
+    /// scans by itself once what was written before is filled in, which happens beside writers:
+    /// [`Records::indexes`] tells. Indexes belong to the database and hold for all branches.
+    ///
+    /// ```
+    /// use mainstay::{Field, Fields, Test, Where};
+    /// let records = mainstay::Database::memory()?.records();
+    /// records.add_index("tasks.", &["state", "timeout_at"])?;
+    /// records.put("tasks.1", &Fields::of([("state", "running"), ("timeout_at", "17")])?, None)?;
+    /// let is = |field: &str, test| Ok::<_, mainstay::Error>(Where { field: Field::new(field)?, test });
+    /// let stuck = [is("state", Test::Eq(b"running".into()))?, is("timeout_at", Test::Lt(b"100".into()))?];
+    /// assert_eq!(records.scan("tasks.", &stuck, None, 10)?.records.len(), 1);
+    /// assert!(records.explain("tasks.", &stuck)?.starts_with("index 1 over `tasks.`"));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn add_index(&self, prefix: &str, fields: &[impl AsRef<[u8]>]) -> Result<u32> {
+        let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
+        let command = IndexCommand::Add { prefix: prefix.to_owned(), fields };
+        match self.run(command)? {
+            Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Removes an index; says whether there was one.
+    pub fn drop_index(&self, id: u32) -> Result<bool> {
+        did(self.run(IndexCommand::Drop { id })?)
+    }
+
+    /// All indexes, as they stand.
+    pub fn indexes(&self) -> Result<Vec<IndexInfo>> {
+        let core = match &self.place {
+            Place::Here(core) => core,
+            Place::There(link) => return wait(link.ask(Question::Indexes)),
+        };
+        core.check_open()?;
+        Ok(core.index().declared().iter().map(|declared| declared.info()).collect())
+    }
+
+    /// How a scan would go about it: by which index, or why by none.
+    pub fn explain(&self, prefix: &str, filters: &[Where]) -> Result<String> {
+        match &self.place {
+            Place::Here(core) => self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters))),
+            Place::There(link) => {
+                let (branch, prefix) = (self.branch.to_string(), prefix.to_owned());
+                wait(link.ask(Question::Explain { branch, prefix, filters: filters.to_vec() }))
+            }
+        }
+    }
+
+    /// The records as they were, for as long as the view lives (an hour at most).
+    pub fn at(&self, at: At) -> Result<RecordsAt> {
+        Ok(match &self.place {
+            Place::Here(core) => RecordsAt::here(Pinned::new(core, &self.branch, at)?),
+            Place::There(link) => RecordsAt::there(wait(self.there(link).at(at))?),
+        })
+    }
+}
+
+pub(crate) fn field_names(fields: &[&str]) -> Result<Vec<Field>> {
+    fields.iter().map(Field::new).collect()
+}
+
+/// What the one field holds that was asked for.
+pub(crate) fn only_value(record: Option<Record>) -> Option<Vec<u8>> {
+    record.and_then(Record::only_value)
+}
+
+pub(crate) fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<RecordWrite> {
+    RecordWrite::of(key, fields, ttl)
+}
+
+/// A write without conditions always happens.
+pub(crate) fn always(counter: Option<u64>) -> Result<u64> {
+    RecordWrite::done(counter)
+}
+
+/// The records of a branch as of one point in time. Clones are the same view.
+#[derive(Clone)]
+pub struct RecordsAt(View);
+
+#[derive(Clone)]
+enum View {
+    Here(Arc<Pinned>),
+    There(AsyncRecordsAt),
+}
+
+impl RecordsAt {
+    pub(crate) fn here(pinned: Arc<Pinned>) -> RecordsAt {
+        RecordsAt(View::Here(pinned))
+    }
+
+    pub(crate) fn there(view: AsyncRecordsAt) -> RecordsAt {
+        RecordsAt(View::There(view))
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> Revision {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.revision,
+            View::There(view) => view.revision(),
+        }
+    }
+
+    /// A record with its fields, counter and expiry.
+    pub fn get(&self, key: &str) -> Result<Option<Record>> {
+        self.get_some(&Name::new(key)?, None)
+    }
+
+    /// A record with those of these fields that it had.
+    pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
+        self.get_some(&Name::new(key)?, Some(&field_names(fields)?))
+    }
+
+    /// A record with those of these fields that it had, or with all of them. Names of fields are any
+    /// bytes here.
+    pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.record(key, wanted),
+            View::There(view) => wait(view.get_some(key, wanted)),
+        }
+    }
+
+    /// Records in byte order of their keys.
+    pub fn scan(
+        &self,
+        prefix: &str,
+        filters: &[Where],
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<RecordPage> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.scan(prefix, filters, after, limit),
+            View::There(view) => wait(view.scan(prefix, filters, after, limit)),
+        }
+    }
+
+    /// How many records there are that begin with `prefix` and pass all filters.
+    pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.count(prefix, filters),
+            View::There(view) => wait(view.count(prefix, filters)),
+        }
+    }
+
+    /// The versions of a record up to here, newest first.
+    pub fn history(
+        &self,
+        key: &str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Result<Vec<RecordHistoryEntry>> {
+        match &self.0 {
+            View::Here(pinned) => pinned.snapshot.record_history(&Name::new(key)?, limit, before),
+            View::There(view) => wait(view.history(key, limit, before)),
+        }
+    }
+}
+
+pub(crate) fn record(answer: Answer) -> Result<Option<Record>> {
+    match answer {
+        Answer::Record(record) => Ok(record),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn records(answer: Answer) -> Result<RecordPage> {
+    match answer {
+        Answer::Records(page) => Ok(page),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn count(answer: Answer) -> Result<u64> {
+    match answer {
+        Answer::Count(count) => Ok(count),
+        _ => Err(unexpected()),
+    }
+}

@@ -1,0 +1,205 @@
+//! The engine's records as a store among others, to be awaited.
+//!
+//! ```text
+//!   write --ticket--> sequencer, log --wakes--> the task        here: no thread is parked for it
+//!   read  --snapshot--> the answer, at once
+//!   both  --request--> server --wakes--> the task               there
+//! ```
+
+use super::Records;
+use crate::handle::cells::{did, maybe_counter, unexpected};
+use crate::handle::place::Place;
+use crate::lifecycle::core::Core;
+use crate::remote::{AsyncRecords, Slot};
+use crate::wire::Question;
+use mainstay_model::{
+    Answer, Answering, Capabilities, Command, Condition, ExpireOnly, Field, IndexCommand,
+    IndexInfo, Name, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick,
+    RecordStore, RecordWrite, Result, Transaction, Ttl, Where, check_scan,
+};
+use std::sync::Arc;
+
+/// The engine is the measure of what a store can do.
+const CAPABILITIES: Capabilities = Capabilities::all("mainstay");
+
+impl Records {
+    /// Runs a command by itself, without parking a thread for the log. Only who finds 65,536 transactions
+    /// under way waits for room.
+    async fn run_soon(&self, command: impl Into<Command>) -> Result<Answer> {
+        let command = command.into();
+        match &self.place {
+            Place::Here(core) => {
+                let transaction = Transaction::on(&self.branch).step(command);
+                let receipt = core.sequencer.submit(transaction).await?;
+                receipt.answers.into_iter().next().ok_or_else(unexpected)
+            }
+            Place::There(link) => link.run(&self.branch, command).await,
+        }
+    }
+}
+
+/// The records of a branch as a store. Closing it closes the database; of a served one only the connections
+/// of this client, and the server goes on.
+///
+/// ```
+/// use mainstay::{Fields, RecordStore};
+/// use std::sync::Arc;
+///
+/// async fn finish(store: Arc<dyn RecordStore>) -> mainstay::Result<bool> {
+///     store.set_fields("tasks.17", &Fields::of([("state", "running")])?).await?;
+///     store.compare_and_swap("tasks.17", "state", b"running", "completed".into()).await
+/// }
+///
+/// let store: Arc<dyn RecordStore> = Arc::new(mainstay::Database::memory()?.records());
+/// let done = finish(store); // to be awaited, on any runtime
+/// # drop(done);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+impl RecordStore for Records {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn get_some<'a>(
+        &'a self,
+        key: &'a Name,
+        wanted: Option<&'a [Field]>,
+    ) -> Answering<'a, Option<Record>> {
+        Box::pin(async move {
+            match &self.place {
+                Place::Here(_) => Records::get_some(self, key, wanted),
+                Place::There(link) => self.there(link).get_some(key, wanted).await,
+            }
+        })
+    }
+
+    fn write<'a>(&'a self, write: RecordWrite) -> Answering<'a, Option<u64>> {
+        Box::pin(async move { maybe_counter(self.run_soon(write).await?) })
+    }
+
+    fn delete_when<'a>(&'a self, key: &'a str, when: Vec<Condition>) -> Answering<'a, bool> {
+        Box::pin(async move {
+            did(self.run_soon(RecordCommand::Delete { key: Name::new(key)?, when }).await?)
+        })
+    }
+
+    fn expire<'a>(&'a self, key: &'a str, ttl: Ttl) -> Answering<'a, bool> {
+        Box::pin(async move {
+            let (key, only) = (Name::new(key)?, ExpireOnly::Always);
+            did(self.run_soon(RecordCommand::Expire { key, ttl, only }).await?)
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        filters: &'a [Where],
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Answering<'a, RecordPage> {
+        Box::pin(async move {
+            check_scan(prefix, filters, after, limit)?;
+            match &self.place {
+                Place::Here(_) => Records::scan(self, prefix, filters, after, limit),
+                Place::There(link) => self.there(link).scan(prefix, filters, after, limit).await,
+            }
+        })
+    }
+
+    fn ping(&self) -> Answering<'_, bool> {
+        Box::pin(async move {
+            Ok(match &self.place {
+                Place::Here(core) => core.check_open().is_ok(),
+                Place::There(link) => link.revision().await.is_ok(),
+            })
+        })
+    }
+
+    fn close(&self) -> Answering<'_, ()> {
+        Box::pin(async move {
+            match &self.place {
+                Place::Here(core) => close_beside(core).await,
+                Place::There(link) => {
+                    link.close();
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn count<'a>(&'a self, prefix: &'a str, filters: &'a [Where]) -> Answering<'a, u64> {
+        Box::pin(async move {
+            match &self.place {
+                Place::Here(_) => Records::count(self, prefix, filters),
+                Place::There(link) => self.there(link).count(prefix, filters).await,
+            }
+        })
+    }
+
+    fn history<'a>(
+        &'a self,
+        key: &'a str,
+        limit: usize,
+        before: Option<u64>,
+    ) -> Answering<'a, Vec<RecordHistoryEntry>> {
+        Box::pin(async move {
+            match &self.place {
+                Place::Here(_) => Records::history(self, key, limit, before),
+                Place::There(link) => self.there(link).history(key, limit, before).await,
+            }
+        })
+    }
+
+    fn pick<'a>(&'a self, pick: RecordPick) -> Answering<'a, Option<(String, Record)>> {
+        Box::pin(async move {
+            match self.run_soon(pick).await? {
+                Answer::Picked(picked) => Ok(picked.map(|picked| *picked)),
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn add_index<'a>(&'a self, prefix: &'a str, fields: &'a [Field]) -> Answering<'a, u32> {
+        Box::pin(async move {
+            let (prefix, fields) = (prefix.to_owned(), fields.to_vec());
+            match self.run_soon(IndexCommand::Add { prefix, fields }).await? {
+                Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn drop_index(&self, id: u32) -> Answering<'_, bool> {
+        Box::pin(async move { did(self.run_soon(IndexCommand::Drop { id }).await?) })
+    }
+
+    fn indexes(&self) -> Answering<'_, Vec<IndexInfo>> {
+        Box::pin(async move {
+            match &self.place {
+                Place::Here(_) => Records::indexes(self),
+                Place::There(link) => link.ask(Question::Indexes).await,
+            }
+        })
+    }
+}
+
+/// Closes on a thread of its own: closing waits for those of the database.
+pub(crate) async fn close_beside(core: &Arc<Core>) -> Result<()> {
+    let slot = Arc::new(Slot::default());
+    let (closing, told) = (core.clone(), slot.clone());
+    let name = "mainstay-close".to_owned();
+    let spawned = std::thread::Builder::new().name(name).spawn(move || told.put(closing.close()));
+    match spawned {
+        Ok(_) => slot.answer().await,
+        // Without a thread to be had, this one waits.
+        Err(_) => core.close(),
+    }
+}
+
+/// The same records, as the handle that is a [`RecordStore`].
+impl From<AsyncRecords> for Records {
+    fn from(records: AsyncRecords) -> Records {
+        let (link, branch) = records.into_parts();
+        Records { place: Place::There(link), branch }
+    }
+}

@@ -1,0 +1,228 @@
+//! The engine's runs as a store among others, to be awaited.
+
+use super::{Runs, append, appended, appended_all, batch};
+use crate::handle::cells::{did, unexpected};
+use crate::handle::place::Place;
+use crate::handle::records::{close_beside, count};
+use crate::remote::{AsyncRuns, Slot};
+use mainstay_model::limits::VALUE_LIMIT_BYTES;
+use mainstay_model::{
+    Answer, Answering, Appended, CanonicalEvent, FetchOptions, Name, NewEvent, Result, RunAnswer,
+    RunCapabilities, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, RunStore, SmallVec,
+    Transaction, Value,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The engine is the measure of what a store can do. An event has the limit of a value, with some room for what is
+/// around its data.
+const CAPABILITIES: RunCapabilities = RunCapabilities {
+    payload_limit_bytes: VALUE_LIMIT_BYTES - (4 << 10),
+    ..RunCapabilities::all("mainstay")
+};
+
+impl Runs {
+    /// Executes a transaction without parking a thread for the log.
+    async fn execute_soon(&self, transaction: Transaction) -> Result<SmallVec<[Answer; 1]>> {
+        let receipt = match &self.place {
+            Place::Here(core) => core.sequencer.submit(transaction).await?,
+            Place::There(link) => link.execute(&transaction).await?,
+        };
+        Ok(receipt.answers)
+    }
+
+    async fn write_soon(&self, command: RunCommand) -> Result<Answer> {
+        let answers = self.execute_soon(Transaction::on(&self.branch).step(command)).await?;
+        answers.into_iter().next().ok_or_else(unexpected)
+    }
+
+    async fn read_soon(&self, command: RunCommand) -> Result<RunAnswer> {
+        match &self.place {
+            Place::Here(_) => self.read(command),
+            Place::There(link) => self.there(link).read(command).await,
+        }
+    }
+
+    /// Waits on a thread of its own: there is nobody here who could be woken.
+    async fn wait_beside(&self, run: &Name, after_seq: u64, wait: Duration) -> Result<bool> {
+        let slot = Arc::new(Slot::default());
+        let (mut tail, told) = (self.tail(run.as_str(), after_seq)?, slot.clone());
+        let name = "mainstay-tail".to_owned();
+        let waiting = move || told.put(tail.next(1, wait).map(|events| !events.is_empty()));
+        match std::thread::Builder::new().name(name).spawn(waiting) {
+            Ok(_) => slot.answer().await,
+            // Without a thread to be had, this one waits.
+            Err(_) => Ok(!self.tail(run.as_str(), after_seq)?.next(1, wait)?.is_empty()),
+        }
+    }
+}
+
+/// The runs of a branch as a store. Closing it closes the database; of a served one only the connections of this
+/// client, and the server goes on.
+///
+/// ```
+/// use mainstay::{NewEvent, RunStore};
+/// use std::sync::Arc;
+///
+/// async fn start(store: Arc<dyn RunStore>) -> mainstay::Result<u64> {
+///     Ok(store.append_event(NewEvent::new("order-7", "RunStarted").plan("1")).await?.run_seq)
+/// }
+///
+/// let store: Arc<dyn RunStore> = Arc::new(mainstay::Database::memory()?.runs());
+/// let started = start(store); // to be awaited, on any runtime
+/// # drop(started);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+impl RunStore for Runs {
+    fn capabilities(&self) -> RunCapabilities {
+        CAPABILITIES
+    }
+
+    fn append_event(&self, event: NewEvent) -> Answering<'_, Appended> {
+        Box::pin(async move {
+            CAPABILITIES.check_event(&event)?;
+            appended(self.write_soon(append(event, None)?).await?)
+        })
+    }
+
+    fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Answering<'_, Appended> {
+        Box::pin(
+            async move { appended(self.write_soon(append(event, Some(expected_seq))?).await?) },
+        )
+    }
+
+    fn append_batch(&self, events: Vec<NewEvent>) -> Answering<'_, Vec<Appended>> {
+        Box::pin(async move {
+            let answers = self.execute_soon(batch(&self.branch, events)?).await?;
+            answers.into_iter().map(appended).collect()
+        })
+    }
+
+    fn bootstrap<'a>(
+        &'a self,
+        run: &'a str,
+        metadata: Value,
+        events: Vec<NewEvent>,
+    ) -> Answering<'a, Vec<Appended>> {
+        Box::pin(async move {
+            let run = Name::new(run)?;
+            let command = RunCommand::Bootstrap { run, metadata, events };
+            appended_all(self.write_soon(command).await?)
+        })
+    }
+
+    fn fetch_events<'a>(
+        &'a self,
+        run: &'a str,
+        options: FetchOptions,
+    ) -> Answering<'a, Vec<CanonicalEvent>> {
+        Box::pin(async move {
+            let command = super::fetch(run, options.after_seq, options.limit)?;
+            super::events(self.read_soon(command).await?)
+        })
+    }
+
+    fn get_snapshot<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunSnapshot>> {
+        Box::pin(async move {
+            let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
+            super::snapshot(self.read_soon(command).await?)
+        })
+    }
+
+    fn snapshot_at<'a>(&'a self, run: &'a str, seq: u64) -> Answering<'a, Option<RunSnapshot>> {
+        Box::pin(async move {
+            let Some(info) = RunStore::get(self, run).await? else { return Ok(None) };
+            let seq = Some(seq.min(info.last_event_seq));
+            let command = RunCommand::Snapshot { run: Name::new(run)?, seq };
+            super::snapshot(self.read_soon(command).await?)
+        })
+    }
+
+    fn project_snapshot<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunSnapshot>> {
+        Box::pin(async move {
+            let command = RunCommand::Project { run: Name::new(run)? };
+            super::snapshot(self.read_soon(command).await?)
+        })
+    }
+
+    fn get<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunInfo>> {
+        Box::pin(async move {
+            super::info(self.read_soon(RunCommand::Get { run: Name::new(run)? }).await?)
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        filter: &'a RunFilter,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> Answering<'a, RunPage> {
+        Box::pin(
+            async move { super::page(self.read_soon(super::list(filter, after, limit)).await?) },
+        )
+    }
+
+    fn delete_run<'a>(&'a self, run: &'a str) -> Answering<'a, bool> {
+        Box::pin(
+            async move { did(self.write_soon(RunCommand::Delete { run: Name::new(run)? }).await?) },
+        )
+    }
+
+    fn restore(&self, events: Vec<CanonicalEvent>) -> Answering<'_, ()> {
+        Box::pin(async move {
+            let mut transaction = Transaction::on(&self.branch);
+            for part in events.chunk_by(|one, next| one.run_id == next.run_id) {
+                let (run, events) = (Name::new(&part[0].run_id)?, part.to_vec());
+                let (metadata, created) = (None, part.first().map(CanonicalEvent::stored_us));
+                let command = RunCommand::Restore { run, metadata, created, events };
+                transaction = transaction.step(command);
+            }
+            self.execute_soon(transaction)
+                .await?
+                .into_iter()
+                .try_for_each(|answer| count(answer).map(drop))
+        })
+    }
+
+    fn wait_for<'a>(&'a self, run: &'a str, after_seq: u64, wait_ms: u64) -> Answering<'a, bool> {
+        Box::pin(async move {
+            let (run, wait) = (Name::new(run)?, Duration::from_millis(wait_ms));
+            match &self.place {
+                Place::Here(_) => self.wait_beside(&run, after_seq, wait).await,
+                Place::There(link) => {
+                    let events = self.there(link).wait_for(&run, after_seq, 1, wait).await?;
+                    Ok(!events.is_empty())
+                }
+            }
+        })
+    }
+
+    fn ping(&self) -> Answering<'_, bool> {
+        Box::pin(async move {
+            Ok(match &self.place {
+                Place::Here(core) => core.check_open().is_ok(),
+                Place::There(link) => link.revision().await.is_ok(),
+            })
+        })
+    }
+
+    fn close(&self) -> Answering<'_, ()> {
+        Box::pin(async move {
+            match &self.place {
+                Place::Here(core) => close_beside(core).await,
+                Place::There(link) => {
+                    link.close();
+                    Ok(())
+                }
+            }
+        })
+    }
+}
+
+/// The same runs, as the handle that is a [`RunStore`].
+impl From<AsyncRuns> for Runs {
+    fn from(runs: AsyncRuns) -> Runs {
+        let (link, branch) = runs.into_parts();
+        Runs { place: Place::There(link), branch }
+    }
+}

@@ -1,0 +1,139 @@
+//! An entry: what one version of a key holds.
+//!
+//! ```text
+//!  0      1          9        17
+//!  | flags | revision | stamp | counter | writes | [expires] | payload ...
+//!    u8      u64 LE     u64 LE  varint    varint   u64 LE
+//! ```
+//!
+//! The revision stands at a fixed place because compaction reads it there. Deletions are entries
+//! too: they keep the counter, so that a stale compare-and-swap cannot win.
+
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::planted::{self, Bug};
+use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
+
+/// The key is absent from this version on.
+pub(crate) const DELETED: u8 = 1;
+/// The entry has an expiry.
+pub(crate) const EXPIRES: u8 = 2;
+/// The deletion is an expiry that came due.
+pub(crate) const EXPIRED: u8 = 4;
+/// An expiry came due just before this write, in the same transaction.
+pub(crate) const LAPSED: u8 = 8;
+
+/// The feed does not tell of it: it belongs to something that is told of otherwise.
+pub(crate) const QUIET: u8 = 16;
+
+/// Everything about a version except its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub flags: u8,
+    pub revision: Revision,
+    pub stamp: Stamp,
+    pub counter: u64,
+    /// How many writes this version stands for.
+    pub writes: u64,
+    pub expires: Option<Stamp>,
+}
+
+impl Head {
+    pub fn is_deleted(&self) -> bool {
+        self.flags & DELETED != 0
+    }
+
+    /// Whether the entry is there for somebody who looks at `now`.
+    pub fn is_live(&self, now: Stamp) -> bool {
+        let now = match planted::is(Bug::ExpiryByWallClock) {
+            true => SystemClock::new().wall_us(),
+            false => now,
+        };
+        !self.is_deleted() && self.expires.is_none_or(|expires| expires > now)
+    }
+
+    /// Whether the entry's time has come, but nothing has been written about it.
+    pub fn is_lapsed(&self, now: Stamp) -> bool {
+        !self.is_deleted() && self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether all that happened is that a time was over. A deletion that stands for further writes says no
+    /// more of the time than that it was over in the end.
+    pub fn is_sweep(&self) -> bool {
+        self.flags & EXPIRED != 0 && self.writes == 1
+    }
+
+    /// Appends the entry; its `EXPIRES` flag follows from `expires`.
+    #[inline]
+    pub fn write(&self, payload: &[u8], out: &mut Vec<u8>) {
+        let flags = self.flags & !EXPIRES | if self.expires.is_some() { EXPIRES } else { 0 };
+        out.push(flags);
+        out.extend_from_slice(&self.revision.to_le_bytes());
+        out.extend_from_slice(&self.stamp.to_le_bytes());
+        codec::put_varint(out, self.counter);
+        codec::put_varint(out, self.writes);
+        if let Some(expires) = self.expires {
+            out.extend_from_slice(&expires.to_le_bytes());
+        }
+        out.extend_from_slice(payload);
+    }
+}
+
+/// Takes an entry apart.
+#[inline]
+pub(crate) fn parse(entry: &[u8]) -> Result<(Head, &[u8])> {
+    try_parse(entry).ok_or_else(damaged)
+}
+
+#[inline]
+fn try_parse(entry: &[u8]) -> Option<(Head, &[u8])> {
+    let (&flags, rest) = entry.split_first()?;
+    let (revision, rest) = rest.split_first_chunk::<8>()?;
+    let (stamp, mut rest) = rest.split_first_chunk::<8>()?;
+    let counter = codec::get_varint(&mut rest)?;
+    let writes = codec::get_varint(&mut rest)?;
+    let expires = if flags & EXPIRES != 0 {
+        let (expires, tail) = rest.split_first_chunk::<8>()?;
+        rest = tail;
+        Some(u64::from_le_bytes(*expires))
+    } else {
+        None
+    };
+    let revision = u64::from_le_bytes(*revision);
+    let stamp = u64::from_le_bytes(*stamp);
+    Some((Head { flags, revision, stamp, counter, writes, expires }, rest))
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::new(Code::CorruptData, "a stored entry cannot be read: run `mainstay doctor`")
+}
+
+/// The revision of an entry, without taking it apart.
+#[inline]
+pub(crate) fn revision_of(entry: &[u8]) -> Revision {
+    match entry.get(1..9).and_then(|bytes| bytes.try_into().ok()) {
+        Some(bytes) => u64::from_le_bytes(bytes),
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_comes_back_as_it_was() {
+        for expires in [None, Some(77)] {
+            let flags = LAPSED | if expires.is_some() { EXPIRES } else { 0 };
+            let head =
+                Head { flags, revision: 9, stamp: u64::MAX, counter: 300, writes: 2, expires };
+            let mut bytes = Vec::new();
+            head.write(b"payload", &mut bytes);
+            assert_eq!(parse(&bytes).unwrap(), (head, &b"payload"[..]));
+            assert_eq!(revision_of(&bytes), 9);
+            for cut in 0..bytes.len() - 7 {
+                assert!(parse(&bytes[..cut]).is_err(), "cut at {cut}");
+            }
+        }
+    }
+}

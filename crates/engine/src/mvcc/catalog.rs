@@ -1,0 +1,543 @@
+//! The catalog: branches, tags and merges, as the system spaces hold them.
+//!
+//! ```text
+//!   main ----------o-----------o----------->      a branch is (parent, fork revision):
+//!                   \           \                 reads fall through to the parent as it was
+//!                    fork ---->  other ---->      at the fork
+//! ```
+//!
+//! The catalog is a picture of its spaces: every effect on them, executed or replayed, goes through
+//! [`Catalog::absorb`], and nothing else changes it. It runs ahead of what readers may see, so its
+//! records say from when to when they hold: the writer asks for what is newest, a reader for what
+//! there was at the revision that is published.
+
+mod record;
+
+use crate::key::entry::Head;
+use crate::key::spaces::{self, MAIN_ID};
+use crate::storage::declared::Declared;
+use crate::storage::index::NEWEST;
+use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
+use mainstay_model::{Code, Error, MAIN, Result, Revision};
+pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED, damaged};
+use smallvec::{SmallVec, smallvec};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+
+/// A branch and up to which revision it is read, the branch itself first, then its ancestors.
+pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Catalog {
+    branches: BTreeMap<u32, BranchRecord>,
+    /// Those of them that live for somebody who reads: deleted ones stay in the list above, without end.
+    living: BTreeSet<u32>,
+    /// Deleted branches that readers still see, with the revision of their deletion, oldest first.
+    fading: VecDeque<(Revision, u32)>,
+    /// Branches by the names they have and had, while somebody may see them.
+    names: HashMap<String, Vec<u32>>,
+    tags: BTreeMap<String, TagRecord>,
+    /// Removed tags that readers still see, with the revision of their removal, oldest first.
+    removed: VecDeque<(Revision, String, TagRecord)>,
+    /// Imports under way, with the revision they began at.
+    imports: BTreeMap<u32, Revision>,
+    /// The merges of each pair (into, from), oldest first.
+    merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
+    /// Indexes over records, dropped ones included.
+    indexes: BTreeMap<u32, Declared>,
+}
+
+impl Catalog {
+    /// A catalog that knows `main` alone.
+    pub fn new() -> Catalog {
+        let main = BranchRecord {
+            id: MAIN_ID,
+            name: MAIN.to_owned(),
+            former: Vec::new(),
+            parent: None,
+            created: 0,
+            created_stamp: 0,
+            deleted: None,
+        };
+        Catalog {
+            branches: BTreeMap::from([(MAIN_ID, main)]),
+            living: BTreeSet::from([MAIN_ID]),
+            fading: VecDeque::new(),
+            names: HashMap::from([(MAIN.to_owned(), vec![MAIN_ID])]),
+            tags: BTreeMap::new(),
+            removed: VecDeque::new(),
+            imports: BTreeMap::new(),
+            merges: BTreeMap::new(),
+            indexes: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a space is part of the catalog.
+    #[inline]
+    pub fn concerns(space: u8) -> bool {
+        matches!(space, spaces::BRANCHES | spaces::TAGS | spaces::MERGES | spaces::INDEXES)
+    }
+
+    /// Takes in an effect on one of the catalog's spaces; others do not concern it.
+    pub fn absorb(&mut self, key: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
+        let Some((space, _, name)) = spaces::split(key) else { return Ok(()) };
+        match space {
+            spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
+            spaces::TAGS => self.absorb_tag(name, head, payload)?,
+            spaces::MERGES => self.absorb_merge(name, payload)?,
+            spaces::INDEXES => {
+                let declared = Declared::decode(payload)?;
+                self.indexes.insert(declared.id, declared);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn absorb_branch(&mut self, record: BranchRecord, revision: Revision) {
+        match record.is_unfinished() {
+            true => self.imports.insert(record.id, revision),
+            false => self.imports.remove(&record.id),
+        };
+        let old = self.branches.get(&record.id);
+        for name in old.iter().flat_map(|old| old.names()) {
+            self.names.entry(name.clone()).and_modify(|ids| ids.retain(|&id| id != record.id));
+        }
+        for name in record.names() {
+            self.names.entry(name.clone()).or_default().push(record.id);
+        }
+        self.living.insert(record.id);
+        self.fading.extend(record.deleted.map(|deleted| (deleted, record.id)));
+        self.branches.insert(record.id, record);
+    }
+
+    fn absorb_tag(&mut self, name: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
+        let name = String::from_utf8_lossy(name).into_owned();
+        if !head.is_deleted() {
+            self.tags.insert(name, TagRecord::decode(payload)?);
+        } else if let Some(tag) = self.tags.remove(&name) {
+            self.removed.push_back((head.revision, name, tag));
+        }
+        Ok(())
+    }
+
+    /// Lets go of what no reader sees any more, all of them being at this revision or later.
+    pub fn forget(&mut self, seen: Revision) {
+        while self.removed.front().is_some_and(|(removed, ..)| *removed <= seen) {
+            self.removed.pop_front();
+        }
+        while let Some(&(_, id)) = self.fading.front().filter(|(deleted, _)| *deleted <= seen) {
+            self.fading.pop_front();
+            self.living.remove(&id);
+            self.forget_names(id);
+            self.forget_merge(id);
+        }
+    }
+
+    /// Nobody finds a deleted branch by its names any more; the feed asks by its number.
+    fn forget_names(&mut self, id: u32) {
+        for name in self.branches.get(&id).into_iter().flat_map(BranchRecord::names) {
+            let Some(ids) = self.names.get_mut(name) else { continue };
+            ids.retain(|&other| other != id);
+            if ids.is_empty() {
+                self.names.remove(name);
+            }
+        }
+    }
+
+    /// Lets go of the merge of a deleted branch into its parent, unless more than that parent is reached through it.
+    ///
+    /// Whoever looks back along the parent has that parent's past already, and a deleted branch is no base. Without this
+    /// every merge would look at all that ever were.
+    fn forget_merge(&mut self, id: u32) {
+        let Some((parent, _)) = self.branches.get(&id).and_then(|record| record.parent) else {
+            return;
+        };
+        let mut merged = self.merges.range((id, 0)..=(id, u32::MAX));
+        if merged.all(|(&(_, from), _)| from == parent) {
+            self.merges.remove(&(parent, id));
+        }
+    }
+
+    fn absorb_merge(&mut self, name: &[u8], payload: &[u8]) -> Result<()> {
+        let pair = MergeRecord::pair(name).ok_or_else(|| damaged("merge"))?;
+        let record = MergeRecord::decode(payload)?;
+        let merges = self.merges.entry(pair).or_default();
+        let place = merges.partition_point(|other| other.into_revision < record.into_revision);
+        if merges.get(place) != Some(&record) {
+            merges.insert(place, record);
+        }
+        Ok(())
+    }
+
+    /// The indexes that writes keep up.
+    pub fn declared(&self) -> Vec<Declared> {
+        self.indexes.values().filter(|declared| declared.dropped.is_none()).cloned().collect()
+    }
+
+    /// The numbers of indexes that were dropped up to a revision.
+    pub fn dropped_indexes(&self, upto: Revision) -> impl Iterator<Item = u32> {
+        let gone = move |declared: &&Declared| declared.dropped.is_some_and(|at| at <= upto);
+        self.indexes.values().filter(gone).map(|declared| declared.id)
+    }
+
+    /// The number of the next index; none is given twice.
+    pub fn next_index(&self) -> u32 {
+        self.indexes.last_key_value().map_or(1, |(&id, _)| id + 1)
+    }
+
+    /// The live branch of this name, as the writer sees it.
+    pub fn live(&self, name: &str) -> Result<&BranchRecord> {
+        self.visible(name, NEWEST)
+    }
+
+    /// The branch that a transaction means. One that is being imported is reached by its number,
+    /// which only the import knows.
+    pub fn meant(&self, name: &str, id: Option<u32>) -> Result<&BranchRecord> {
+        let import = id.filter(|id| self.imports.contains_key(id)).and_then(|id| self.by_id(id));
+        match import.filter(|record| record.name == name) {
+            Some(record) => Ok(record),
+            None => self.live(name),
+        }
+    }
+
+    /// The branch that holds a name against others: a live one, or one that is being imported.
+    pub fn holder(&self, name: &str) -> Option<&BranchRecord> {
+        let mut imports = self.imports();
+        self.live(name).ok().or_else(|| imports.find(|record| record.name == name))
+    }
+
+    /// The branches that are being imported, or were when a crash came.
+    pub fn imports(&self) -> impl Iterator<Item = &BranchRecord> {
+        self.imports.keys().filter_map(|id| self.branches.get(id))
+    }
+
+    /// The branch that had this name at a revision.
+    pub fn visible(&self, name: &str, at: Revision) -> Result<&BranchRecord> {
+        let there = |record: &&BranchRecord| record.lives_at(at) && record.name_at(at) == name;
+        let ids = self.names.get(name).into_iter().flatten().rev();
+        let mut records = ids.filter_map(|id| self.branches.get(id));
+        records.find(there).ok_or_else(|| {
+            let message = format!("there is no branch `{name}`: fork it first");
+            Error::new(Code::BranchNotFound, message)
+        })
+    }
+
+    pub fn by_id(&self, id: u32) -> Option<&BranchRecord> {
+        self.branches.get(&id)
+    }
+
+    pub fn branches(&self) -> impl Iterator<Item = &BranchRecord> {
+        self.branches.values()
+    }
+
+    /// The branches that were there at a revision which readers may see.
+    pub fn living(&self, at: Revision) -> impl Iterator<Item = &BranchRecord> {
+        let records = self.living.iter().filter_map(|id| self.branches.get(id));
+        records.filter(move |record| record.lives_at(at))
+    }
+
+    pub fn tags(&self) -> impl Iterator<Item = (&String, &TagRecord)> {
+        self.tags.iter()
+    }
+
+    /// The tags that were there at a revision, in the order of their names.
+    pub fn tags_at(&self, at: Revision) -> Vec<(&String, &TagRecord)> {
+        let removed = self.removed.iter().filter(|(removed, ..)| *removed > at);
+        let removed = removed.map(|(_, name, tag)| (name, tag));
+        let there = |(_, tag): &(&String, &TagRecord)| tag.created <= at;
+        let mut tags: Vec<_> = self.tags.iter().chain(removed).filter(there).collect();
+        tags.sort_by_key(|(name, _)| *name);
+        tags
+    }
+
+    /// The name that a branch had at a revision.
+    pub fn name_at(&self, id: u32, at: Revision) -> Option<&str> {
+        self.branches.get(&id).map(|record| record.name_at(at))
+    }
+
+    pub fn tag(&self, name: &str) -> Option<&TagRecord> {
+        self.tags.get(name)
+    }
+
+    pub fn next_id(&self) -> u32 {
+        self.branches.last_key_value().map_or(0, |(&id, _)| id + 1)
+    }
+
+    /// The layers of a branch as of a revision.
+    pub fn layers(&self, id: u32, at: Revision) -> Layers {
+        let mut layers: Layers = smallvec![(id, at)];
+        let mut record = self.branches.get(&id);
+        let mut bound = at;
+        while let Some((parent, fork)) = record.and_then(|record| record.parent) {
+            bound = bound.min(fork);
+            layers.push((parent, bound));
+            record = self.branches.get(&parent);
+        }
+        layers
+    }
+
+    /// How many forks lie between a branch and `main`.
+    pub fn depth(&self, id: u32) -> usize {
+        self.layers(id, 0).len() - 1
+    }
+
+    pub fn check_depth(&self, parent: u32) -> Result<()> {
+        if self.depth(parent) < BRANCH_LIMIT_DEPTH {
+            return Ok(());
+        }
+        let message = format!("branches may be {BRANCH_LIMIT_DEPTH} forks deep: merge some first");
+        Err(Error::new(Code::BranchTooDeep, message))
+    }
+
+    /// The branches that were forked from this one and were there at a revision.
+    pub fn children(&self, id: u32, at: Revision) -> impl Iterator<Item = &BranchRecord> {
+        let is_child =
+            move |record: &&BranchRecord| record.parent.is_some_and(|(parent, _)| parent == id);
+        self.living(at).filter(is_child)
+    }
+
+    /// Which branch points lie in the past of a branch: for each branch, up to which revision.
+    ///
+    /// The past goes back along the branch, through its fork, and through what was merged into it.
+    pub fn past(&self, id: u32, at: Revision) -> BTreeMap<u32, Revision> {
+        let mut past = BTreeMap::new();
+        let mut todo = vec![(id, at)];
+        while let Some((branch, upto)) = todo.pop() {
+            let seen = past.entry(branch).or_insert(0);
+            if upto <= *seen {
+                continue;
+            }
+            *seen = upto;
+            let parent = self.branches.get(&branch).and_then(|record| record.parent);
+            todo.extend(parent.map(|(parent, fork)| (parent, fork.min(upto))));
+            let merged = self.merges.range((branch, 0)..=(branch, u32::MAX));
+            let last = |merges: &[MergeRecord]| {
+                let before = merges.partition_point(|merge| merge.into_revision <= upto);
+                merges[..before].last().map(|merge| merge.from_revision)
+            };
+            todo.extend(merged.filter_map(|(&(_, from), merges)| Some((from, last(merges)?))));
+        }
+        past
+    }
+
+    /// The newest point that lies in the past of both: where a three-way comparison starts.
+    pub fn merge_base(&self, a: (u32, Revision), b: (u32, Revision)) -> (u32, Revision) {
+        let (past_a, past_b) = (self.past(a.0, a.1), self.past(b.0, b.1));
+        // The keys of a deleted branch may be gone: it is no base.
+        let at = a.1.max(b.1);
+        let live = |id: u32| self.branches.get(&id).is_some_and(|record| record.lives_at(at));
+        let past_a = past_a.iter().filter(|(branch, _)| live(**branch));
+        let shared = past_a.filter_map(|(&branch, &upto)| {
+            past_b.get(&branch).map(|&other| (upto.min(other), branch))
+        });
+        let (revision, branch) = shared.max().unwrap_or((0, MAIN_ID));
+        (branch, revision)
+    }
+
+    /// Where the branches that live at a revision were forked.
+    pub fn fork_points(&self, at: Revision) -> impl Iterator<Item = Revision> {
+        self.living(at).filter_map(|record| record.parent.map(|(_, fork)| fork))
+    }
+
+    /// The revisions that branches, tags and merges need that were there at a revision, with what
+    /// needs them.
+    pub fn pins(&self, at: Revision) -> Vec<(Revision, String)> {
+        let live = |id: u32| self.branches.get(&id).filter(|record| record.lives_at(at));
+        let mut pins = Vec::new();
+        for record in self.living(at) {
+            let what = || format!("branch {}", record.name_at(at));
+            pins.extend(record.parent.map(|(_, fork)| (fork, what())));
+        }
+        // The tags of an import are made when it is finished: until then it holds all its past.
+        for (id, begun) in self.imports.iter().filter(|(_, begun)| **begun <= at) {
+            let name = self.name_at(*id, at).unwrap_or_default();
+            pins.push((*begun, format!("import {name}")));
+        }
+        let tags = self.tags_at(at).into_iter();
+        pins.extend(tags.map(|(name, tag)| (tag.revision, format!("tag {name}"))));
+        for (&(into, from), merges) in &self.merges {
+            let Some(merge) = merges.last() else { continue };
+            if let (Some(into), Some(from)) = (live(into), live(from)) {
+                let what = format!("merge of {} into {}", from.name_at(at), into.name_at(at));
+                pins.push((merge.from_revision, what));
+            }
+        }
+        pins
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn branch(id: u32, name: &str, parent: u32, fork: Revision) -> BranchRecord {
+        BranchRecord {
+            id,
+            name: name.into(),
+            former: Vec::new(),
+            parent: Some((parent, fork)),
+            created: fork + 1,
+            created_stamp: 0,
+            deleted: None,
+        }
+    }
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::new();
+        catalog.absorb_branch(branch(1, "a", MAIN_ID, 10), 0);
+        catalog.absorb_branch(branch(2, "b", 1, 20), 0);
+        catalog
+    }
+
+    #[test]
+    fn records_come_back_as_they_were() {
+        let record = branch(7, "x", 3, 99);
+        assert_eq!(BranchRecord::decode(&record.encode()).unwrap(), record);
+        let gone = BranchRecord { deleted: Some(5), parent: None, ..record };
+        assert_eq!(BranchRecord::decode(&gone.encode()).unwrap(), gone);
+        assert!(BranchRecord::decode(b"\x00").is_err());
+        let renamed = gone.renamed("y", 100).renamed("z", 200);
+        assert_eq!(BranchRecord::decode(&renamed.encode()).unwrap(), renamed);
+        let names = [99, 100, 199, 200].map(|at| renamed.name_at(at));
+        assert_eq!(names, ["x", "y", "y", "z"]);
+    }
+
+    #[test]
+    fn names_hold_from_when_to_when_they_were_given() {
+        let mut catalog = catalog();
+        let a = catalog.live("a").unwrap().renamed("c", 50);
+        catalog.absorb_branch(a, 0);
+        assert_eq!(catalog.visible("a", 49).unwrap().id, 1);
+        assert!(catalog.visible("c", 49).is_err());
+        assert_eq!(catalog.visible("c", 50).unwrap().id, 1);
+        assert!(catalog.live("a").is_err());
+        catalog.absorb_branch(branch(3, "a", MAIN_ID, 60), 0);
+        assert_eq!(catalog.visible("a", 49).unwrap().id, 1);
+        assert_eq!(catalog.live("a").unwrap().id, 3);
+    }
+
+    #[test]
+    fn layers_are_bounded_by_every_fork_on_the_way() {
+        assert_eq!(catalog().layers(2, 100).as_slice(), [(2, 100), (1, 20), (0, 10)]);
+        assert_eq!(catalog().layers(2, 15).as_slice(), [(2, 15), (1, 15), (0, 10)]);
+    }
+
+    #[test]
+    fn the_merge_base_is_the_fork_and_then_the_last_merge() {
+        let mut catalog = catalog();
+        assert_eq!(catalog.merge_base((0, 100), (1, 100)), (0, 10));
+        assert_eq!(catalog.merge_base((0, 100), (2, 100)), (0, 10));
+        assert_eq!(catalog.merge_base((1, 100), (2, 100)), (1, 20));
+        catalog.merges.insert((0, 1), vec![MergeRecord { from_revision: 50, into_revision: 51 }]);
+        assert_eq!(catalog.merge_base((0, 100), (1, 100)), (1, 50));
+        assert_eq!(catalog.merge_base((1, 100), (0, 100)), (1, 50));
+        assert_eq!(catalog.merge_base((0, 50), (1, 100)), (0, 10), "before the merge");
+        assert_eq!(catalog.merge_base((0, 100), (2, 100)), (1, 20));
+    }
+
+    fn merge(catalog: &mut Catalog, into: u32, from: u32, at: Revision) {
+        let record = MergeRecord { from_revision: at - 1, into_revision: at };
+        catalog.merges.entry((into, from)).or_default().push(record);
+    }
+
+    fn delete(catalog: &mut Catalog, id: u32, at: Revision) {
+        let record = BranchRecord { deleted: Some(at), ..catalog.branches[&id].clone() };
+        catalog.absorb_branch(record, at);
+    }
+
+    /// Otherwise each merge would look at all that ever were, while writers wait.
+    #[test]
+    fn branches_that_were_merged_and_deleted_are_not_looked_at_again() {
+        let mut catalog = Catalog::new();
+        for id in 1..=1000 {
+            let at = u64::from(id) * 10;
+            catalog.absorb_branch(branch(id, "try", MAIN_ID, at), at + 1);
+            merge(&mut catalog, MAIN_ID, id, at + 5);
+            delete(&mut catalog, id, at + 6);
+            catalog.forget(at + 6);
+        }
+        assert!(catalog.merges.is_empty() && catalog.fading.is_empty());
+        assert!(!catalog.names.contains_key("try") && catalog.live("try").is_err());
+        assert_eq!(catalog.name_at(1000, NEWEST), Some("try"));
+        assert_eq!(catalog.living(NEWEST).map(|record| record.id).collect::<Vec<_>>(), [MAIN_ID]);
+        assert_eq!(catalog.past(MAIN_ID, NEWEST).len(), 1);
+    }
+
+    #[test]
+    fn a_deleted_branch_through_which_others_are_reached_is_kept_in_mind() {
+        let mut catalog = catalog();
+        // What `b` has done came to `main` by way of a sibling.
+        catalog.absorb_branch(branch(3, "c", MAIN_ID, 30), 31);
+        merge(&mut catalog, 3, 2, 40);
+        merge(&mut catalog, MAIN_ID, 3, 50);
+        delete(&mut catalog, 3, 60);
+        catalog.forget(60);
+        assert_eq!(catalog.merge_base((MAIN_ID, 100), (2, 100)), (2, 39));
+    }
+
+    #[test]
+    fn readers_see_a_branch_until_its_deletion_is_visible() {
+        let mut catalog = catalog();
+        merge(&mut catalog, MAIN_ID, 1, 50);
+        delete(&mut catalog, 2, 60);
+        delete(&mut catalog, 1, 61);
+        catalog.forget(60);
+        assert_eq!(catalog.children(MAIN_ID, 60).map(|record| record.id).collect::<Vec<_>>(), [1]);
+        assert_eq!(catalog.merge_base((MAIN_ID, 60), (1, 60)), (1, 49));
+        assert_eq!(catalog.children(MAIN_ID, NEWEST).count(), 0);
+        catalog.forget(61);
+        assert!(catalog.merges.is_empty());
+    }
+
+    /// Whatever was forked, merged and deleted: what is let go changes no base of branches that live.
+    #[test]
+    fn what_is_let_go_changes_no_base() {
+        proptest!(|(program in vec((0..4_u8, any::<u32>(), any::<u32>()), 1..40))| {
+            let (mut whole, mut less) = (Catalog::new(), Catalog::new());
+            for (step, (what, one, other)) in program.into_iter().enumerate() {
+                let at = (step as u64 + 1) * 10;
+                let living: Vec<u32> = less.living(NEWEST).map(|record| record.id).collect();
+                let pick = |number: u32| living[number as usize % living.len()];
+                for catalog in [&mut whole, &mut less] {
+                    play(catalog, what, pick(one), pick(other), at);
+                }
+                less.forget(at);
+                for a in less.living(NEWEST) {
+                    for b in less.living(NEWEST) {
+                        let (a, b) = ((a.id, at), (b.id, at));
+                        prop_assert_eq!(whole.merge_base(a, b), less.merge_base(a, b));
+                    }
+                }
+            }
+        });
+    }
+
+    fn play(catalog: &mut Catalog, what: u8, one: u32, other: u32, at: Revision) {
+        let has_child = catalog.children(one, NEWEST).next().is_some();
+        match what {
+            0 => {
+                let id = catalog.next_id();
+                catalog.absorb_branch(branch(id, "x", one, at - 1), at);
+            }
+            1 if one != MAIN_ID && !has_child => delete(catalog, one, at),
+            _ if one != other => merge(catalog, one, other, at),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn a_name_can_be_taken_again() {
+        let mut catalog = catalog();
+        let mut a = branch(1, "a", MAIN_ID, 10);
+        a.deleted = Some(30);
+        catalog.absorb_branch(a, 0);
+        assert!(catalog.live("a").is_err());
+        assert_eq!(catalog.visible("a", 29).unwrap().id, 1);
+        catalog.absorb_branch(branch(3, "a", MAIN_ID, 40), 0);
+        assert_eq!(catalog.live("a").unwrap().id, 3);
+        assert_eq!(catalog.visible("a", 29).unwrap().id, 1);
+        assert!(catalog.visible("a", 35).is_err());
+    }
+}

@@ -1,0 +1,217 @@
+//! The records of the catalog and their bytes.
+
+use crate::key::spaces::{self, MAIN_ID};
+use crate::storage::index::NEWEST;
+use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
+
+/// When a branch was made whose import is not finished: never, as far as anybody sees.
+pub(crate) const UNFINISHED: Revision = Revision::MAX;
+
+/// The most former names that a branch remembers; before them it is called by the oldest.
+const FORMER_LIMIT: usize = 256;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct BranchRecord {
+    pub id: u32,
+    pub name: String,
+    /// The names it had before, oldest first, each with the revision that gave it the next one.
+    pub former: Vec<(Revision, String)>,
+    pub parent: Option<(u32, Revision)>,
+    /// The transaction from which on it is seen: the one that made it, of an import the last one.
+    pub created: Revision,
+    pub created_stamp: Stamp,
+    /// The transaction that deleted it. The record stays, so that the feed can name it.
+    pub deleted: Option<Revision>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TagRecord {
+    pub branch: u32,
+    pub revision: Revision,
+    pub created: Revision,
+}
+
+/// A merge from one branch into another: what the next one starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MergeRecord {
+    pub from_revision: Revision,
+    pub into_revision: Revision,
+}
+
+impl BranchRecord {
+    /// Whether it is there for somebody who sees everything up to a revision.
+    pub fn lives_at(&self, at: Revision) -> bool {
+        self.created <= at && self.deleted.is_none_or(|deleted| deleted > at)
+    }
+
+    /// Whether it is being imported, or was when a crash came.
+    pub fn is_unfinished(&self) -> bool {
+        self.created == UNFINISHED && self.deleted.is_none()
+    }
+
+    /// Whether it is there for the writer.
+    pub fn lives(&self) -> bool {
+        self.lives_at(NEWEST)
+    }
+
+    /// The name that it had at a revision.
+    pub fn name_at(&self, at: Revision) -> &str {
+        let ended = self.former.partition_point(|(until, _)| *until <= at);
+        self.former.get(ended).map_or(&self.name, |(_, name)| name)
+    }
+
+    /// All names that it has and is known to have had.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.former.iter().map(|(_, name)| name).chain([&self.name])
+    }
+
+    /// The record with another name from a revision on.
+    pub fn renamed(&self, to: &str, revision: Revision) -> BranchRecord {
+        let mut record = self.clone();
+        let name = std::mem::replace(&mut record.name, to.to_owned());
+        record.former.push((revision, name));
+        let surplus = record.former.len().saturating_sub(FORMER_LIMIT);
+        record.former.drain(..surplus);
+        record
+    }
+
+    pub fn key(&self) -> spaces::Key {
+        spaces::key(spaces::BRANCHES, MAIN_ID, &self.id.to_be_bytes())
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let (parent, fork) = self.parent.map_or((-1, 0), |(id, fork)| (i64::from(id), fork as i64));
+        let mut record = vec![
+            Value::Int(i64::from(self.id)),
+            Value::String(self.name.clone()),
+            Value::Int(parent),
+            Value::Int(fork),
+            Value::Int(self.created as i64),
+            Value::Int(self.created_stamp as i64),
+            Value::Int(self.deleted.map_or(-1, |deleted| deleted as i64)),
+        ];
+        if !self.former.is_empty() {
+            record.push(Value::Array(self.former.iter().map(former_to_value).collect()));
+        }
+        fields(&record)
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<BranchRecord> {
+        use Value::{Int, String};
+        let fields = list(payload, "branch")?;
+        match fields.as_slice() {
+            [
+                Int(id),
+                String(name),
+                Int(parent),
+                Int(fork),
+                Int(created),
+                Int(stamp),
+                Int(gone),
+                former @ ..,
+            ] => Ok(BranchRecord {
+                id: *id as u32,
+                name: name.clone(),
+                former: former_of(former).ok_or_else(|| damaged("branch"))?,
+                parent: (*parent >= 0).then_some((*parent as u32, *fork as u64)),
+                created: *created as u64,
+                created_stamp: *stamp as u64,
+                deleted: (*gone >= 0).then_some(*gone as u64),
+            }),
+            _ => Err(damaged("branch")),
+        }
+    }
+}
+
+fn former_to_value((until, name): &(Revision, String)) -> Value {
+    Value::Array(vec![Value::Int(*until as i64), Value::from(name.as_str())])
+}
+
+/// The former names; a branch that was never renamed has no field for them.
+fn former_of(fields: &[Value]) -> Option<Vec<(Revision, String)>> {
+    let former = match fields {
+        [] => return Some(Vec::new()),
+        [Value::Array(former)] => former,
+        _ => return None,
+    };
+    let one = |value: &Value| match value {
+        Value::Array(pair) => match pair.as_slice() {
+            [Value::Int(until), Value::String(name)] => Some((*until as u64, name.clone())),
+            _ => None,
+        },
+        _ => None,
+    };
+    former.iter().map(one).collect()
+}
+
+impl TagRecord {
+    pub fn key(name: &str) -> spaces::Key {
+        spaces::key(spaces::TAGS, MAIN_ID, name.as_bytes())
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        fields(&[
+            Value::Int(i64::from(self.branch)),
+            Value::Int(self.revision as i64),
+            Value::Int(self.created as i64),
+        ])
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<TagRecord> {
+        match list(payload, "tag")?.as_slice() {
+            [Value::Int(branch), Value::Int(revision), Value::Int(created)] => Ok(TagRecord {
+                branch: *branch as u32,
+                revision: *revision as u64,
+                created: *created as u64,
+            }),
+            _ => Err(damaged("tag")),
+        }
+    }
+}
+
+impl MergeRecord {
+    pub fn key(&self, into: u32, from: u32) -> spaces::Key {
+        let mut key = spaces::key(spaces::MERGES, MAIN_ID, &into.to_be_bytes());
+        key.extend_from_slice(&from.to_be_bytes());
+        key.extend_from_slice(&self.into_revision.to_be_bytes());
+        key
+    }
+
+    /// The branches of a merge: into which, from which.
+    pub fn pair(name: &[u8]) -> Option<(u32, u32)> {
+        let (into, from) = name.split_first_chunk::<4>()?;
+        Some((u32::from_be_bytes(*into), u32::from_be_bytes(*from.first_chunk::<4>()?)))
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        fields(&[Value::Int(self.from_revision as i64), Value::Int(self.into_revision as i64)])
+    }
+
+    pub fn decode(payload: &[u8]) -> Result<MergeRecord> {
+        match list(payload, "merge")?.as_slice() {
+            [Value::Int(from), Value::Int(into)] => {
+                Ok(MergeRecord { from_revision: *from as u64, into_revision: *into as u64 })
+            }
+            _ => Err(damaged("merge")),
+        }
+    }
+}
+
+fn fields(fields: &[Value]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // A record of the catalog is far below every limit of a value.
+    let _ = codec::encode(&Value::Array(fields.to_vec()), &mut bytes);
+    bytes
+}
+
+fn list(payload: &[u8], what: &str) -> Result<Vec<Value>> {
+    match codec::decode(payload)? {
+        Value::Array(fields) => Ok(fields),
+        _ => Err(damaged(what)),
+    }
+}
+
+#[cold]
+pub(crate) fn damaged(what: &str) -> Error {
+    Error::new(Code::CorruptData, format!("the record of a {what} cannot be read"))
+}

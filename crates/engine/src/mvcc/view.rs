@@ -1,0 +1,350 @@
+//! A view: one branch as of one revision, with what a transaction has written on top.
+//!
+//! ```text
+//!   overlay (own writes)
+//!     -> own layer  (branch, revision)
+//!       -> parent layer (parent, fork revision) -> ... -> main
+//! ```
+//!
+//! The first layer that has the key decides, also when it says "deleted".
+
+use crate::base::work::{Budget, Exempt, Meter, Work};
+use crate::key::entry::{self, Head};
+use crate::key::spaces::{self, Key};
+use crate::mvcc::catalog::Layers;
+use crate::mvcc::overlay::{Effect, Overlay};
+use crate::storage::index::Index;
+use crate::storage::memtable::is_before_end;
+use crate::storage::scan::{Row, Scan};
+use mainstay_model::{Result, Revision, Stamp};
+use std::ops::Bound;
+
+/// Where an entry was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Overlay,
+    Own,
+    /// In the layer at this place.
+    Inherited(usize),
+}
+
+pub(crate) struct View<'a> {
+    pub index: &'a Index,
+    pub layers: &'a Layers,
+    /// The time at which expiry is judged.
+    pub now: Stamp,
+    /// Whether the view's revision is the newest, so that what it reads may be kept as current.
+    pub fresh: bool,
+    /// The budget that its reads count towards.
+    pub budget: Budget<'a>,
+}
+
+impl<'a> View<'a> {
+    /// The view of a transaction in the writer, whose work is counted from here on.
+    pub fn in_transaction(
+        index: &'a Index,
+        layers: &'a Layers,
+        now: Stamp,
+        work: &'a Work,
+    ) -> View<'a> {
+        work.begin();
+        View { index, layers, now, fresh: false, budget: Budget::Transaction(work) }
+    }
+
+    /// The view of the engine on its own behalf.
+    pub fn unlimited(index: &'a Index, layers: &'a Layers, now: Stamp) -> View<'a> {
+        View { index, layers, now, fresh: false, budget: Budget::Unlimited }
+    }
+
+    /// The same without a budget, once in a transaction for each kind of read: for a write that needs a long one, and could never
+    /// be made if that counted. Further ones count; the events of a run, of which there are few, like lookups.
+    pub fn uncounted_once(&self, exempt: Exempt) -> View<'a> {
+        let (Budget::Transaction(work) | Budget::Lookups(work)) = self.budget else {
+            return View { ..*self };
+        };
+        let budget = match exempt {
+            _ if work.take_exemption(exempt) => Budget::Unlimited,
+            Exempt::Fold => Budget::Lookups(work),
+            Exempt::Claim => self.budget,
+        };
+        View { budget, ..*self }
+    }
+
+    pub fn branch(&self) -> u32 {
+        self.layers[0].0
+    }
+
+    /// The key of a name on this branch, and its hash.
+    #[inline]
+    pub fn key(&self, space: u8, name: &[u8]) -> (Key, u64) {
+        let key = spaces::key(space, self.branch(), name);
+        let hash = self.index.current.hash(&key);
+        (key, hash)
+    }
+
+    /// Looks a key of this branch up, own writes first.
+    #[inline]
+    pub fn find<T>(
+        &self,
+        overlay: &Overlay,
+        key: &Key,
+        hash: u64,
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<(T, Origin)>> {
+        if let Some(effect) = overlay.find(hash, key) {
+            let head = effect.head(overlay.revision, self.now);
+            return Ok(Some((read(head, overlay.payload(effect))?, Origin::Overlay)));
+        }
+        self.find_stored(key, hash, read)
+    }
+
+    /// Looks a key of this branch up in its layers.
+    #[inline]
+    pub fn find_stored<T>(
+        &self,
+        key: &Key,
+        hash: u64,
+        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    ) -> Result<Option<(T, Origin)>> {
+        let mut parse = |entry: &[u8]| {
+            self.budget.count_found(entry.len())?;
+            let (head, payload) = entry::parse(entry)?;
+            read(head, payload)
+        };
+        let found = self.index.entry(hash, key, self.layers[0].1, self.fresh, &mut parse)?;
+        if let Some(found) = found {
+            return Ok(Some((found?, Origin::Own)));
+        }
+        for (place, &(branch, at)) in self.layers.iter().enumerate().skip(1) {
+            let key = rebased(key, branch);
+            let hash = self.index.current.hash(&key);
+            // An inherited version may have been shadowed since on its own branch: not current.
+            if let Some(found) = self.index.entry(hash, &key, at, false, &mut parse)? {
+                return Ok(Some((found?, Origin::Inherited(place))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Visits the stored versions of a name, newest first, layer by layer, until told to stop.
+    pub fn versions(
+        &self,
+        space: u8,
+        name: &[u8],
+        mut visit: impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let mut meter = Meter::new(self.budget);
+        let mut counted = |entry: &[u8]| {
+            meter.pass(entry.len())?;
+            visit(entry)
+        };
+        for &(branch, bound) in self.layers {
+            let key = spaces::key(space, branch, name);
+            if !self.index.versions(&key, bound, &mut counted)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the names of a space in order, layers and own writes merged; deletions are shown.
+    pub fn walk<'o>(
+        &self,
+        overlay: &'o Overlay,
+        space: u8,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+    ) -> Walk<'o>
+    where
+        'a: 'o,
+    {
+        let layer = |&(branch, at): &(u32, u64)| {
+            let from = match after.filter(|after| *after >= prefix) {
+                Some(after) => Bound::Excluded(spaces::key(space, branch, after)),
+                None => Bound::Included(spaces::key(space, branch, prefix)),
+            };
+            let end = spaces::after_prefix(&spaces::key(space, branch, prefix));
+            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            Layer::new(self.scan(from.as_ref().map(|key| key.as_slice()), to, at))
+        };
+        let from = match after.filter(|after| *after >= prefix) {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        let end = spaces::after_prefix(prefix);
+        let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let own = own_names(overlay, space, self.branch(), from, to);
+        let layers = self.layers.iter().map(layer).collect();
+        Walk { overlay, own, layers, now: self.now, budget: self.budget, passed_own: false }
+    }
+
+    /// Walks keys of one layer as of a revision, whatever branch they are of.
+    pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Rows<'a> {
+        Rows { scan: self.index.scan(from, to, at), meter: Meter::new(self.budget) }
+    }
+}
+
+fn rebased(key: &Key, branch: u32) -> Key {
+    let mut key = key.clone();
+    key[1..spaces::PREFIX_BYTES].copy_from_slice(&branch.to_be_bytes());
+    key
+}
+
+/// The places of the overlay's effects in a range, last name first.
+fn own_names(
+    overlay: &Overlay,
+    space: u8,
+    branch: u32,
+    from: Bound<&[u8]>,
+    to: Bound<&[u8]>,
+) -> Vec<usize> {
+    let name = |place: &usize| &overlay.effects()[*place].key[spaces::PREFIX_BYTES..];
+    let mut own: Vec<usize> = (0..overlay.effects().len())
+        .filter(|place| {
+            let Some((s, b, name)) = spaces::split(&overlay.effects()[*place].key) else {
+                return false;
+            };
+            let begun = match from {
+                Bound::Included(from) => name >= from,
+                Bound::Excluded(from) => name > from,
+                Bound::Unbounded => true,
+            };
+            s == space && b == branch && begun && is_before_end(name, to)
+        })
+        .collect();
+    own.sort_by(|a, b| name(b).cmp(name(a)));
+    own
+}
+
+/// The rows of a scan, counted.
+pub(crate) struct Rows<'a> {
+    scan: Scan,
+    meter: Meter<'a>,
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Row>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Row>> {
+        let row = self.scan.next()?;
+        Some(row.and_then(|row| {
+            self.meter.pass(row.key().len() + row.entry().len())?;
+            Ok(row)
+        }))
+    }
+}
+
+struct Layer<'a> {
+    scan: Rows<'a>,
+    row: Option<Row>,
+    started: bool,
+}
+
+impl<'a> Layer<'a> {
+    fn new(scan: Rows<'a>) -> Layer<'a> {
+        Layer { scan, row: None, started: false }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.started = true;
+        self.row = self.scan.next().transpose()?;
+        Ok(())
+    }
+
+    fn name(&self) -> Option<&[u8]> {
+        self.row.as_ref().map(|row| &row.key()[spaces::PREFIX_BYTES..])
+    }
+}
+
+/// A walk over the names of a view.
+pub(crate) struct Walk<'o> {
+    overlay: &'o Overlay,
+    own: Vec<usize>,
+    layers: Vec<Layer<'o>>,
+    now: Stamp,
+    budget: Budget<'o>,
+    /// Whether the search for own writes was counted.
+    passed_own: bool,
+}
+
+/// A name that a walk came by.
+pub(crate) struct Step<'o> {
+    pub head: Head,
+    /// Whether the transaction itself wrote it.
+    pub own: bool,
+    held: Held<'o>,
+}
+
+/// Where a name and what it holds lie.
+enum Held<'o> {
+    Overlay(&'o Effect, &'o [u8]),
+    Index(Row),
+}
+
+impl<'o> Step<'o> {
+    fn of_overlay(overlay: &'o Overlay, effect: &'o Effect, now: Stamp) -> Step<'o> {
+        let held = Held::Overlay(effect, overlay.payload(effect));
+        Step { head: effect.head(overlay.revision, now), own: true, held }
+    }
+
+    fn of_row(row: Row) -> Result<Step<'o>> {
+        let (head, _) = entry::parse(row.entry())?;
+        Ok(Step { head, own: false, held: Held::Index(row) })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &[u8] {
+        let key = match &self.held {
+            Held::Overlay(effect, _) => effect.key.as_slice(),
+            Held::Index(row) => row.key(),
+        };
+        &key[spaces::PREFIX_BYTES..]
+    }
+
+    /// What it holds.
+    pub fn payload(&self) -> &[u8] {
+        match &self.held {
+            Held::Overlay(_, payload) => payload,
+            // It was taken apart before.
+            Held::Index(row) => entry::parse(row.entry()).map_or(&[], |(_, payload)| payload),
+        }
+    }
+}
+
+impl<'o> Walk<'o> {
+    /// The next name.
+    pub fn next(&mut self) -> Result<Option<Step<'o>>> {
+        for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
+            layer.advance()?;
+        }
+        if !self.passed_own {
+            self.passed_own = true;
+            self.budget.count_own(self.overlay.effects().len())?;
+        }
+        let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
+        let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);
+        // The first of equal names decides: layers stand in the order in which they are asked.
+        let names = self.layers.iter().map(Layer::name).enumerate();
+        let first = names.filter_map(|(place, name)| Some((name?, place))).min();
+        let step = match (own, first) {
+            (Some(effect), first) if first.is_none_or(|(name, _)| own_name <= Some(name)) => {
+                self.own.pop();
+                Step::of_overlay(self.overlay, effect, self.now)
+            }
+            (_, Some((_, place))) => {
+                let layer = &mut self.layers[place];
+                let Some(row) = layer.row.take() else { return Ok(None) };
+                layer.advance()?;
+                Step::of_row(row)?
+            }
+            _ => return Ok(None),
+        };
+        for layer in &mut self.layers {
+            if layer.name() == Some(step.name()) {
+                layer.advance()?;
+            }
+        }
+        Ok(Some(step))
+    }
+}

@@ -1,0 +1,539 @@
+//! The index: every retained version of every key, fed by effects only.
+//!
+//! ```text
+//!   put ----> current (newest of each key) ----------------> point reads
+//!        \--> active buffer --seal--> sealed buffers ------> scans
+//!                                        | flush (background)
+//!                                        v
+//!                            a store per retention class --> older versions, everything else
+//! ```
+//!
+//! All stores are fed up to one revision at a time, which becomes the replay mark: after a crash, the
+//! log is replayed from there. The index is never synced on the way to an acknowledgement.
+
+use crate::base::figures::Searches;
+use crate::base::planted::{self, Bug};
+use crate::key::entry;
+use crate::key::spaces::{self, CELLS, EVENT_KEYS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
+use crate::key::version::Version;
+use crate::mvcc::dead_names::DeadNames;
+use crate::storage::classes::{self, Class, Classes};
+use crate::storage::current::{Current, Lookup};
+use crate::storage::declared::{AllDeclared, Declared};
+use crate::storage::graves::Graves;
+use crate::storage::known::KnownKeys;
+use crate::storage::lsm::Store;
+use crate::storage::mark::Mark;
+use crate::storage::memtable::Memtable;
+use crate::storage::scan::{Scan, StoreRows};
+use crate::storage::times::{Picture, Times};
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
+use parking_lot::{Mutex, RwLock};
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+/// A bound above every revision, for the writer, who sees everything executed.
+pub(crate) const NEWEST: Revision = (1 << 62) - 1;
+
+pub(crate) struct Index {
+    pub classes: Classes,
+    stores: Vec<Store>,
+    /// Per class: reads before this revision are refused.
+    floors: Vec<AtomicU64>,
+    /// Per class: the floor that the mark holds, below which things may be dropped.
+    trim_floors: Vec<AtomicU64>,
+    pub current: Current,
+    /// The idempotency keys of runs that were made lately.
+    known: KnownKeys,
+    tables: RwLock<Arc<Tables>>,
+    times: Times,
+    /// The stores hold everything up to here.
+    flushed: AtomicU64,
+    /// The last revision that any store held something of when it was opened.
+    reach: Revision,
+    pub buffer_bytes: usize,
+    database: [u8; 16],
+    /// Where the mark is kept; nothing in memory.
+    directory: Option<PathBuf>,
+    /// One writer of marks at a time.
+    marking: Mutex<()>,
+    /// A cell was written, now or at any time that the stores know of.
+    has_cells: AtomicBool,
+    /// A record was.
+    has_records: AtomicBool,
+    has_runs: AtomicBool,
+    /// Whether there may be keyed state.
+    has_keyed: AtomicBool,
+    /// The indexes over records, as of the newest executed transaction.
+    declared: RwLock<AllDeclared>,
+    /// Where their entries are dead.
+    pub graves: Graves,
+    /// Ranges of names that are all dead.
+    pub dead_names: DeadNames,
+    /// How they are used.
+    pub searches: Searches,
+    /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while stamps and the clock are apart.
+    pub wall_offset_us: AtomicI64,
+}
+
+pub(crate) struct Tables {
+    pub active: Arc<Memtable>,
+    /// Oldest first, each with its last revision.
+    pub sealed: Vec<(Arc<Memtable>, Revision)>,
+}
+
+impl Tables {
+    fn all(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        self.sealed.iter().map(|(table, _)| table).chain([&self.active])
+    }
+}
+
+/// What an index is opened with.
+pub(crate) struct IndexParts {
+    pub classes: Classes,
+    pub stores: Vec<Store>,
+    pub mark: Mark,
+    pub directory: Option<PathBuf>,
+    pub cache_bytes: usize,
+    pub buffer_bytes: usize,
+}
+
+/// The last revision that any of these holds something of; blocks of times have numbers of their own.
+pub(crate) fn reach(stores: &[Store], times: &Times) -> Revision {
+    let others = stores.iter().enumerate().filter(|(class, _)| *class != classes::SYSTEM);
+    others.filter_map(|(_, store)| store.highest()).fold(times.reach(), Revision::max)
+}
+
+impl Index {
+    pub fn new(parts: IndexParts) -> Result<Index> {
+        let times = Times::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
+        let floors = || parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
+        let (floors, trim_floors) = (floors(), floors());
+        // A crash may have left keys in the store that the mark does not tell of.
+        let keys =
+            parts.classes.of_space(EVENT_KEYS).filter_map(|class| parts.stores[class].highest());
+        let since = keys.fold(parts.mark.revision, Revision::max);
+        let reach = reach(&parts.stores, &times);
+        let seed = u64::from_le_bytes(parts.mark.database[..8].try_into().unwrap_or_default());
+        Ok(Index {
+            classes: parts.classes,
+            stores: parts.stores,
+            floors,
+            trim_floors,
+            current: Current::new(parts.cache_bytes, seed),
+            known: KnownKeys::new(since),
+            tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
+            times,
+            flushed: AtomicU64::new(parts.mark.revision),
+            reach,
+            buffer_bytes: parts.buffer_bytes,
+            database: parts.mark.database,
+            directory: parts.directory,
+            marking: Mutex::new(()),
+            has_cells: AtomicBool::new(true),
+            has_records: AtomicBool::new(true),
+            has_runs: AtomicBool::new(true),
+            has_keyed: AtomicBool::new(true),
+            declared: RwLock::default(),
+            graves: Graves::default(),
+            dead_names: DeadNames::default(),
+            searches: Searches::default(),
+            wall_offset_us: AtomicI64::new(0),
+        })
+    }
+
+    pub fn tables(&self) -> Arc<Tables> {
+        self.tables.read().clone()
+    }
+
+    pub fn stores(&self) -> &[Store] {
+        &self.stores
+    }
+
+    pub fn database(&self) -> [u8; 16] {
+        self.database
+    }
+
+    /// The last revision that any store held something of when it was opened: a flush that was cut short leaves more there than
+    /// the mark says.
+    pub fn reach(&self) -> Revision {
+        self.reach
+    }
+
+    pub fn flushed(&self) -> Revision {
+        self.flushed.load(Ordering::Acquire)
+    }
+
+    /// Looks at the newest entry of a key that is not newer than `at`.
+    ///
+    /// `fresh` says that `at` is the newest visible revision, so that what a store gives may be
+    /// kept as current.
+    #[inline]
+    pub fn entry<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        at: Revision,
+        fresh: bool,
+        mut read: impl FnMut(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        match self.current.lookup(hash, key, at, |version| read(version.entry())) {
+            Lookup::Found(found) => Ok(Some(found)),
+            Lookup::Elsewhere => self.stored(hash, key, at, fresh, read),
+        }
+    }
+
+    fn stored<T>(
+        &self,
+        hash: u64,
+        key: &[u8],
+        at: Revision,
+        fresh: bool,
+        mut read: impl FnMut(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        if self.known.never_had(hash, key) {
+            return Ok(None);
+        }
+        self.current.hits.miss();
+        let Some(entry) = self.stores[self.classes.of(key)].get(key, at)? else { return Ok(None) };
+        if fresh {
+            self.current.put_clean(hash, Version::new(key, &entry), at);
+        }
+        Ok(Some(read(&entry)))
+    }
+
+    /// Visits the kept entries of a key, newest first, from a revision down, until told to stop;
+    /// says whether it was not.
+    pub fn versions(
+        &self,
+        key: &[u8],
+        from: Revision,
+        visit: &mut impl FnMut(&[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let hash = self.current.hash(key);
+        let floor = self.floor(self.classes.of(key));
+        let mut at = from;
+        loop {
+            let read = |entry: &[u8]| Ok((entry::revision_of(entry), visit(entry)?));
+            let Some(found) = self.entry(hash, key, at, false, read)? else { return Ok(true) };
+            let (revision, more): (Revision, bool) = found?;
+            // What was shadowed at the floor may be gone already, or not yet: it is not shown.
+            if !more || revision <= floor || revision == 0 {
+                return Ok(more);
+            }
+            at = revision - 1;
+        }
+    }
+
+    /// Walks the keys of a range as of a revision.
+    pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Scan {
+        let tables = self.tables();
+        let buffers: Vec<_> = tables.all().cloned().collect();
+        let range = |store: &Store| -> StoreRows { store.range(from, to, at) };
+        // A walk stays within one space; only one over everything begins nowhere.
+        let stores: Vec<_> = match from {
+            Bound::Included(key) | Bound::Excluded(key) => {
+                let space = key.first().copied().unwrap_or_default();
+                self.classes.of_space(space).map(|class| range(&self.stores[class])).collect()
+            }
+            Bound::Unbounded => self.stores[classes::CELLS..].iter().map(range).collect(),
+        };
+        Scan::new(buffers.into_iter(), stores.into_iter(), from, to, at)
+    }
+
+    /// Puts in a version that was executed or replayed.
+    #[inline]
+    pub fn put(&self, active: &Memtable, hash: u64, version: Version) {
+        match version.key().first() {
+            Some(&CELLS) => self.has_cells.store(true, Ordering::Relaxed),
+            Some(&RECORDS) => self.has_records.store(true, Ordering::Relaxed),
+            Some(&space) if spaces::is_of_runs(space) => {
+                self.has_runs.store(true, Ordering::Relaxed);
+            }
+            Some(&(SPACES | KEYED)) => self.has_keyed.store(true, Ordering::Relaxed),
+            Some(&space) if spaces::is_only_walked(space) => return active.push(version),
+            _ => {}
+        }
+        self.known.note(hash, &version);
+        active.push(version.clone());
+        self.current.put(hash, version);
+    }
+
+    /// Whether there may be cells.
+    #[inline]
+    pub fn has_cells(&self) -> bool {
+        self.has_cells.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be records.
+    #[inline]
+    pub fn has_records(&self) -> bool {
+        self.has_records.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be runs or messages.
+    pub fn has_runs(&self) -> bool {
+        self.has_runs.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be keyed state.
+    pub fn has_keyed(&self) -> bool {
+        self.has_keyed.load(Ordering::Relaxed)
+    }
+
+    /// Whether there may be anything of a class.
+    pub fn has_any_of(&self, class: &Class) -> bool {
+        (!class.is_of_records() || self.has_records())
+            && (!class.is_of_runs() || self.has_runs())
+            && (!class.is_of_keyed() || self.has_keyed())
+    }
+
+    /// The indexes over records that writes keep up.
+    #[inline]
+    pub fn declared(&self) -> AllDeclared {
+        self.declared.read().clone()
+    }
+
+    /// Takes note of other indexes.
+    pub fn declare(&self, all: Vec<Declared>) {
+        *self.declared.write() = Arc::new(all);
+    }
+
+    /// Looks of which kinds there are any.
+    pub fn look_for_kinds(&self) -> Result<()> {
+        let kinds: [(&[u8], &AtomicBool); 4] = [
+            (&[CELLS], &self.has_cells),
+            (&[RECORDS], &self.has_records),
+            (&[RUNS, OUTBOX], &self.has_runs),
+            (&[SPACES, KEYED], &self.has_keyed),
+        ];
+        for (spaces, has) in kinds {
+            let mut any = false;
+            for &space in spaces {
+                let (from, to) = ([space], [space + 1]);
+                let first = self.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST).next();
+                any |= first.transpose()?.is_some();
+            }
+            has.store(any, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether the active buffer is full.
+    pub fn wants_seal(&self, active: &Memtable) -> bool {
+        active.bytes() >= self.buffer_bytes
+    }
+
+    /// Starts a new active buffer; the old one ends at `last`.
+    pub fn seal(&self, last: Revision) -> Arc<Memtable> {
+        let mut tables = self.tables.write();
+        let mut sealed = tables.sealed.clone();
+        sealed.push((tables.active.clone(), last));
+        let active = Arc::new(Memtable::like(&tables.active));
+        *tables = Arc::new(Tables { active: active.clone(), sealed });
+        active
+    }
+
+    /// Moves the sealed buffers up to a durable revision into the stores; gives how many they were,
+    /// and their bytes.
+    ///
+    /// Several at once make fewer and larger tables, which compaction has less work with.
+    pub fn flush(&self, durable: Revision) -> Result<(usize, u64)> {
+        let tables = self.tables();
+        let ready = tables.sealed.iter().take_while(|(_, last)| *last <= durable);
+        let ready: Vec<(&Memtable, Revision)> =
+            ready.map(|(table, last)| (table.as_ref(), *last)).collect();
+        let Some(&(_, last)) = ready.last() else { return Ok((0, 0)) };
+        let buffers: Vec<&Memtable> = ready.iter().map(|(table, _)| *table).collect();
+        let sorted = Memtable::sorted(&buffers);
+        let points: Vec<_> = buffers.iter().flat_map(|table| table.times()).collect();
+        self.fill_stores(&sorted, &points, last)?;
+        self.write_mark(last)?;
+        self.current.settle(&sorted, last);
+        let mut tables = self.tables.write();
+        self.times.settle(&points, last);
+        let sealed = tables.sealed[ready.len()..].to_vec();
+        *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
+        let bytes: usize = buffers.iter().map(|table| table.bytes()).sum();
+        Ok((ready.len(), bytes as u64))
+    }
+
+    fn fill_stores(
+        &self,
+        sorted: &[Version],
+        points: &[(Revision, Stamp)],
+        last: Revision,
+    ) -> Result<()> {
+        let number = self.stores[classes::SYSTEM].highest().unwrap_or(0).max(last) + 1;
+        let times = Times::blocks(points, last, number);
+        let mut by_class: Vec<Vec<&Version>> = self.stores.iter().map(|_| Vec::new()).collect();
+        for version in sorted {
+            by_class[self.classes.of(version.key())].push(version);
+        }
+        // The stamps' space is the last of all, so their blocks follow in order.
+        by_class[classes::SYSTEM].extend(&times);
+        let filled = || by_class.iter().zip(&self.stores).filter(|(own, _)| !own.is_empty());
+        // What is tried again would lie in those stores that took it as often.
+        filled().try_for_each(|(_, store)| store.check_room())?;
+        for (own, store) in filled() {
+            store.ingest(own.iter().map(|it| (it.key(), it.revision(), it.entry())))?;
+        }
+        Ok(())
+    }
+
+    fn write_mark(&self, revision: Revision) -> Result<()> {
+        let _one = self.marking.lock();
+        // A mark never goes back, whoever writes it.
+        let revision = revision.max(self.flushed());
+        let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
+        if let Some(directory) = &self.directory {
+            let class =
+                |(class, floor): (&classes::Class, &Revision)| (class.label.clone(), *floor);
+            let classes = self.classes.all().iter().zip(&floors).map(class).collect();
+            let revision = revision + u64::from(planted::is(Bug::MarkTooFar));
+            Mark { database: self.database, revision, classes }.write(directory)?;
+        }
+        self.flushed.fetch_max(revision, Ordering::AcqRel);
+        for (trimmed, floor) in self.trim_floors.iter().zip(floors) {
+            trimmed.fetch_max(floor, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Takes back everything executed after a revision.
+    pub fn undo(&self, after: Revision) {
+        // What was dead may live again.
+        self.graves.forget(after);
+        let mut tables = self.tables.write();
+        let flushed = self.flushed();
+        let all: Vec<_> = tables.all().cloned().collect();
+        for table in all.iter().rev() {
+            for version in table.undo(after) {
+                self.current.undo(&version, flushed);
+            }
+        }
+        // Their numbers will be given again: no buffer may claim to hold them.
+        let end = |(table, last): &(Arc<Memtable>, Revision)| (table.clone(), (*last).min(after));
+        let sealed = tables.sealed.iter().map(end).collect();
+        *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
+    }
+
+    /// The revision from which a class can be read.
+    pub fn floor(&self, class: usize) -> Revision {
+        self.floors[class].load(Ordering::Acquire)
+    }
+
+    /// The revision below which a class may drop what is shadowed: the mark holds it durably.
+    pub fn trim_floor(&self, class: usize) -> Revision {
+        self.trim_floors[class].load(Ordering::Acquire)
+    }
+
+    /// The revision from which some data can be read.
+    pub fn data_floor_min(&self) -> Revision {
+        self.data_classes().map(|class| self.floor(class)).min().unwrap_or(0)
+    }
+
+    /// The classes that hold users' data; those of records and of runs only where there are some.
+    fn data_classes(&self) -> impl Iterator<Item = usize> {
+        let all = self.classes.all();
+        let counts = |class: &usize| match all[*class].is_of_entries() {
+            true => false,
+            false => self.has_any_of(&all[*class]),
+        };
+        (classes::CELLS..all.len()).filter(counts)
+    }
+
+    /// The revision from which some data can be read, also after a crash.
+    pub fn data_trim_floor_min(&self) -> Revision {
+        self.data_classes().map(|class| self.trim_floor(class)).min().unwrap_or(0)
+    }
+
+    /// The revision from which all data can be read.
+    pub fn data_floor(&self) -> Revision {
+        self.data_classes().map(|class| self.floor(class)).max().unwrap_or(0)
+    }
+
+    /// Raises the floor of a class: reads before it are refused from now on.
+    pub fn set_floor(&self, class: usize, floor: Revision) {
+        self.floors[class].fetch_max(floor, Ordering::AcqRel);
+    }
+
+    /// Keeps the floors durably, before anything below them is dropped.
+    pub fn keep_floors(&self) -> Result<()> {
+        self.write_mark(self.flushed())
+    }
+
+    /// Refuses reads of a key before its class's floor.
+    pub fn check_reach(&self, key: &[u8], at: Revision) -> Result<()> {
+        check_floor(self.floor(self.classes.of(key)), at)
+    }
+
+    /// Refuses reads before the floor of all data.
+    pub fn check_any_reach(&self, at: Revision) -> Result<()> {
+        check_floor(self.data_floor_min(), at)
+    }
+
+    /// Refuses reads before the floor of anything in a space.
+    pub fn check_space_reach(&self, space: u8, at: Revision) -> Result<()> {
+        check_floor(self.space_floor(space), at)
+    }
+
+    /// The revision from which everything in a space can be read.
+    pub fn space_floor(&self, space: u8) -> Revision {
+        self.classes.of_space(space).map(|class| self.floor(class)).max().unwrap_or(0)
+    }
+
+    /// Refuses reads before the floor of any data.
+    pub fn check_all_reach(&self, at: Revision) -> Result<()> {
+        check_floor(self.data_floor(), at)
+    }
+
+    /// The newest revision that was not stamped later than `stamp`.
+    pub fn revision_at(&self, stamp: Stamp) -> Result<Revision> {
+        self.with_times(|times, buffers, store| times.revision_at(stamp, buffers, store))
+    }
+
+    /// The stamp of a revision; nothing before the first one known.
+    pub fn stamp_of(&self, revision: Revision) -> Result<Option<Stamp>> {
+        self.with_times(|times, buffers, store| times.stamp_of(revision, buffers, store))
+    }
+
+    /// All stamps that are known, taken hold of.
+    pub fn times(&self) -> Picture {
+        self.with_times(|times, buffers, _| times.picture(buffers))
+    }
+
+    /// The first revision whose stamp is known.
+    pub fn first_time(&self) -> Option<(Revision, Stamp)> {
+        self.with_times(|times, buffers, _| times.first(buffers))
+    }
+
+    /// Forgets the stamps of what lies before a revision, as far as whole blocks do.
+    pub fn forget_times(&self, before: Revision) {
+        // Whoever reads them holds this lock: once it was had, nobody reads what is forgotten.
+        let _tables = self.tables.write();
+        self.times.forget(before);
+    }
+
+    fn with_times<T>(&self, read: impl FnOnce(&Times, &[&Memtable], &Store) -> T) -> T {
+        // The lock keeps a flush from moving points between the buffers and the directory.
+        let tables = self.tables.read();
+        let buffers: Vec<&Memtable> = tables.all().map(Arc::as_ref).collect();
+        read(&self.times, &buffers, &self.stores[classes::SYSTEM])
+    }
+
+    /// The bytes of versions that are not in the stores yet.
+    pub fn buffered_bytes(&self) -> usize {
+        self.tables().all().map(|table| table.bytes()).sum()
+    }
+}
+
+fn check_floor(floor: Revision, at: Revision) -> Result<()> {
+    if at >= floor {
+        return Ok(());
+    }
+    let message = format!("revision {at} is no longer kept: history begins at revision {floor}");
+    Err(Error::new(Code::HistoryTrimmed, message))
+}

@@ -1,0 +1,177 @@
+//! Checks the list of tables before lsm-tree opens it.
+//!
+//! lsm-tree 3.1.10 writes a checksum of its manifest but does not look at it: after one flipped
+//! bit it opens an empty tree and deletes the tables as orphans. So we look first.
+//!
+//! `current`: version id `u64`, xxh3-128 `u128` of the file `v<id>`, checksum type `u8` (0), all
+//! little-endian.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::Path;
+
+use crate::base::planted::{self, Bug};
+use mainstay_model::Result;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::failure::{corrupt, io_failure};
+
+const CURRENT: &str = "current";
+const CURRENT_BYTES: usize = 25;
+/// What is to become `current`.
+const NEXT: &str = "current.next";
+
+/// The directory of table files.
+pub(super) const TABLES: &str = "tables";
+
+/// What was found where a tree is to be opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// A tree whose manifest is what was written.
+    Tree,
+    /// No tree, and no trace of one.
+    Nothing,
+}
+
+/// What the file `current` says.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Current {
+    pub(super) id: u64,
+    checksum: u128,
+}
+
+impl Current {
+    fn encode(&self) -> [u8; CURRENT_BYTES] {
+        let mut bytes = [0; CURRENT_BYTES];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..24].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+}
+
+/// Looks without touching; anything that is not as it was written is an error.
+pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<Found> {
+    match read_current(dir)? {
+        Some(current) => {
+            check_manifest(dir, &current)?;
+            check_table_names(dir)?;
+            Ok(Found::Tree)
+        }
+        None if expect_existing => Err(corrupt(dir, "its file `current` is missing")),
+        None => check_untouched(dir).map(|()| Found::Nothing),
+    }
+}
+
+/// Makes the names of the tree durable: whoever gave them may have come no further.
+pub(super) fn keep(dir: &Path) -> Result<()> {
+    let synced = File::open(dir).and_then(|dir| dir.sync_all());
+    synced.map_err(|error| io_failure(&error, "opening", dir))
+}
+
+/// Lets the next start open this version, whatever `current` says now; by what it said of it before, if that is known.
+pub(super) fn point(dir: &Path, id: u64, known: Option<Current>) -> Result<()> {
+    let named = current_id(dir)?;
+    let path = dir.join(CURRENT);
+    let steps = || -> io::Result<()> {
+        if named != Some(id) {
+            rewrite_current(dir, id, known)?;
+        }
+        // One that was set back before may not be durable yet.
+        planted::unless(Bug::NoSyncOfCurrentName, || File::open(dir)?.sync_all())
+    };
+    steps().map_err(|error| io_failure(&error, "writing", &path))
+}
+
+fn rewrite_current(dir: &Path, id: u64, known: Option<Current>) -> io::Result<()> {
+    let current = match known {
+        Some(current) => current,
+        None => Current { id, checksum: xxh3_128(&fs::read(dir.join(format!("v{id}")))?) },
+    };
+    let next = dir.join(NEXT);
+    let mut file = File::create(&next)?;
+    file.write_all(&current.encode())?;
+    planted::unless(Bug::NoSyncOfCurrent, || file.sync_all())?;
+    fs::rename(&next, dir.join(CURRENT))
+}
+
+/// The id of the version that the next start would open.
+pub(super) fn current_id(dir: &Path) -> Result<Option<u64>> {
+    Ok(read_current(dir)?.map(|current| current.id))
+}
+
+pub(super) fn read_current(dir: &Path) -> Result<Option<Current>> {
+    let path = dir.join(CURRENT);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_failure(&error, "reading", &path)),
+    };
+    parse_current(&bytes).map(Some).ok_or_else(|| corrupt(&path, "it cannot be read"))
+}
+
+fn parse_current(bytes: &[u8]) -> Option<Current> {
+    if bytes.len() != CURRENT_BYTES || bytes[24] != 0 {
+        return None;
+    }
+    let id = u64::from_le_bytes(bytes[..8].try_into().ok()?);
+    let checksum = u128::from_le_bytes(bytes[8..24].try_into().ok()?);
+    Some(Current { id, checksum })
+}
+
+/// What the file `current` says, for fuzzers: an id and a checksum.
+#[cfg(any(test, fuzzing))]
+pub fn current_of(bytes: &[u8]) -> Option<(u64, u128)> {
+    parse_current(bytes).map(|current| (current.id, current.checksum))
+}
+
+fn check_manifest(dir: &Path, current: &Current) -> Result<()> {
+    let path = dir.join(format!("v{}", current.id));
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let what = format!("it names `v{}`, which is not there", current.id);
+            return Err(corrupt(&dir.join(CURRENT), &what));
+        }
+        Err(error) => return Err(io_failure(&error, "reading", &path)),
+    };
+    if xxh3_128(&bytes) != current.checksum {
+        return Err(corrupt(&path, "its checksum does not match the one in `current`"));
+    }
+    Ok(())
+}
+
+/// That every listed table is there lsm-tree checks itself, before it deletes anything; but
+/// without the directory it would make one, and a directory in it would stop the program.
+fn check_table_names(dir: &Path) -> Result<()> {
+    let tables = dir.join(TABLES);
+    for file in fs::read_dir(&tables).map_err(|error| io_failure(&error, "reading", &tables))? {
+        let file = file.map_err(|error| io_failure(&error, "reading", &tables))?;
+        if file.path().is_dir() {
+            return Err(corrupt(&file.path(), "a directory stands where a table should be"));
+        }
+    }
+    Ok(())
+}
+
+/// A creation that was cut short leaves at most `v0` and an empty directory of tables. More than
+/// that without `current` was a tree once.
+fn check_untouched(dir: &Path) -> Result<()> {
+    let remains = || corrupt(dir, "there are tables, but its file `current` is missing");
+    for name in names(dir)? {
+        let number = name.strip_prefix('v').and_then(|number| number.parse::<u64>().ok());
+        if number.is_some_and(|number| number > 0) {
+            return Err(remains());
+        }
+    }
+    if names(&dir.join(TABLES))?.is_empty() { Ok(()) } else { Err(remains()) }
+}
+
+fn names(dir: &Path) -> Result<Vec<String>> {
+    let files = match fs::read_dir(dir) {
+        Ok(files) => files,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_failure(&error, "reading", dir)),
+    };
+    let names = files.map(|file| file.map(|file| file.file_name().to_string_lossy().into_owned()));
+    names.collect::<std::io::Result<_>>().map_err(|error| io_failure(&error, "reading", dir))
+}

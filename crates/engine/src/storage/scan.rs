@@ -1,0 +1,177 @@
+//! Scans: buffers and stores merged into one ordered walk at one revision.
+//!
+//! ```text
+//!   buffer (active) ----page----\
+//!   buffers (sealed) ---page-----> smallest key, its newest version -> rows
+//!   store per class ----range---/
+//! ```
+//!
+//! Buffers are taken before stores, so a flush in between shows a version twice, never not at all.
+
+use crate::key::entry;
+use crate::key::version::Version;
+use crate::storage::lsm::Slice;
+use crate::storage::memtable::Memtable;
+use mainstay_model::{Result, Revision};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// How many versions are taken from a buffer at first: many who look want one.
+const FIRST_PAGE: usize = 8;
+/// How many versions are taken from a buffer at a time at most, so that its lock is short.
+const PAGE: usize = 256;
+
+/// A key and its entry, wherever they lie.
+pub(crate) enum Row {
+    Buffered(Version),
+    Stored(Slice, Slice),
+}
+
+impl Row {
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Row::Buffered(version) => version.key(),
+            Row::Stored(key, _) => key,
+        }
+    }
+
+    pub fn entry(&self) -> &[u8] {
+        match self {
+            Row::Buffered(version) => version.entry(),
+            Row::Stored(_, entry) => entry,
+        }
+    }
+}
+
+pub(crate) type StoreRows = Box<dyn Iterator<Item = Result<(Slice, Slice)>> + Send>;
+
+enum Source {
+    Buffer(BufferRows),
+    Store(StoreRows),
+}
+
+struct BufferRows {
+    table: Arc<Memtable>,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    at: Revision,
+    page: VecDeque<Version>,
+    /// How many are taken next.
+    size: usize,
+    done: bool,
+}
+
+impl BufferRows {
+    fn next(&mut self) -> Option<Version> {
+        if self.page.is_empty() && !self.done {
+            let to = self.to.as_ref().map(Vec::as_slice);
+            let from = self.from.as_ref().map(Vec::as_slice);
+            let page = self.table.page(from, to, self.at, self.size);
+            self.done = page.len() < self.size;
+            self.size = (self.size * 2).min(PAGE);
+            if let Some(last) = page.last() {
+                self.from = Bound::Excluded(last.key().to_vec());
+            }
+            self.page = page.into();
+        }
+        self.page.pop_front()
+    }
+}
+
+impl Source {
+    fn next(&mut self) -> Option<Result<Row>> {
+        match self {
+            Source::Buffer(rows) => rows.next().map(|version| Ok(Row::Buffered(version))),
+            Source::Store(rows) => {
+                rows.next().map(|row| row.map(|(key, entry)| Row::Stored(key, entry)))
+            }
+        }
+    }
+}
+
+/// The newest version of each key of a range as of one revision, in byte order.
+pub(crate) struct Scan {
+    sources: Vec<Source>,
+    /// What has rows left, each with its next one.
+    rows: Vec<(Source, Row)>,
+}
+
+impl Scan {
+    pub fn new(
+        buffers: impl Iterator<Item = Arc<Memtable>>,
+        stores: impl Iterator<Item = StoreRows>,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        at: Revision,
+    ) -> Scan {
+        let (from, to) = (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec));
+        let buffer = |table| {
+            let (from, to, page) = (from.clone(), to.clone(), VecDeque::new());
+            Source::Buffer(BufferRows { table, from, to, at, page, size: FIRST_PAGE, done: false })
+        };
+        let sources = buffers.map(buffer).chain(stores.map(Source::Store)).collect();
+        Scan { sources, rows: Vec::new() }
+    }
+
+    /// Takes the first row of each source.
+    fn start(&mut self) -> Result<()> {
+        for mut source in std::mem::take(&mut self.sources) {
+            if let Some(row) = source.next().transpose()? {
+                self.rows.push((source, row));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the row of a source, which goes on to its next, or away.
+    fn take(&mut self, place: usize) -> Result<Row> {
+        let (source, row) = &mut self.rows[place];
+        match source.next().transpose()? {
+            Some(next) => Ok(std::mem::replace(row, next)),
+            None => Ok(self.rows.remove(place).1),
+        }
+    }
+
+    fn step(&mut self) -> Result<Option<Row>> {
+        if !self.sources.is_empty() {
+            self.start()?;
+        }
+        // Most walks have one source, or one that is left.
+        if self.rows.len() < 2 {
+            return (!self.rows.is_empty()).then(|| self.take(0)).transpose();
+        }
+        let row = self.take(self.first())?;
+        let mut place = 0;
+        while place < self.rows.len() {
+            match self.rows[place].1.key() == row.key() {
+                // A source may have gone: then another stands there.
+                true => drop(self.take(place)?),
+                false => place += 1,
+            }
+        }
+        Ok(Some(row))
+    }
+
+    /// Where the smallest key is, and the newest of its versions.
+    fn first(&self) -> usize {
+        let mut first = 0;
+        for (place, (_, row)) in self.rows.iter().enumerate().skip(1) {
+            let held = &self.rows[first].1;
+            let order = row.key().cmp(held.key());
+            let is_newer = || entry::revision_of(row.entry()) > entry::revision_of(held.entry());
+            if order.is_lt() || order.is_eq() && is_newer() {
+                first = place;
+            }
+        }
+        first
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        self.step().transpose()
+    }
+}

@@ -1,0 +1,274 @@
+//! Backups: everything that the index holds at one revision, in one file that can be its base.
+//!
+//! ```text
+//!   index at revision R --backup--> file --verify--> index.next --rename--> index
+//!     versions of all spaces,                          the log is replayed from R + 1 on
+//!     classes and floors
+//! ```
+//!
+//! A backup is a picture of one published revision. It is taken while writers go on: a pin holds
+//! history back, and what the database keeps about itself, whose old versions no pin holds, is read
+//! from a state of its store that was taken hold of at that revision.
+//!
+//! An increment holds what came behind a revision, as frames of the log:
+//!
+//! ```text
+//!   full, R1 | increment R1..R2 | increment R2..R3   --joined-->  index of R1 + log of R1 + 1 to R3
+//! ```
+
+mod chain;
+mod file;
+mod increment;
+#[cfg(any(test, fuzzing))]
+mod mend;
+mod rebuild;
+pub(crate) mod restore;
+mod since;
+mod watch;
+
+pub use chain::{backup_head, verify_backup, verify_chain};
+#[cfg(any(test, fuzzing))]
+pub(crate) use mend::mend;
+pub use rebuild::restore_backup;
+pub(crate) use watch::Watch;
+
+use crate::base::planted::{self, Bug};
+use crate::fs::hashed::HashedWriter;
+use crate::fs::spare::{Spare, Sparing};
+use crate::handle::db::Database;
+use crate::key::entry;
+use crate::key::spaces;
+use crate::lifecycle::core::Core;
+use crate::log::DatabaseId;
+use crate::storage::classes;
+use crate::storage::mark::Mark;
+use crate::storage::scan::Scan;
+use crate::storage::times::Picture;
+use crate::tools::export::Progress;
+use file::{Blocks, Contents};
+use mainstay_model::{Code, Error, Result, Revision};
+use std::ops::Bound;
+use std::path::Path;
+
+/// Whether a backup stands for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It holds everything.
+    Full,
+    /// It holds what was committed after a revision.
+    Increment {
+        /// That revision.
+        since: Revision,
+    },
+}
+
+/// What a backup says of itself at its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupHead {
+    /// The database it was taken of.
+    pub database: DatabaseId,
+    /// Whether it stands for itself.
+    pub kind: Kind,
+    /// The last revision in it: an increment goes on from here.
+    pub revision: Revision,
+}
+
+/// What a backup holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// The database it was taken of.
+    pub database: DatabaseId,
+    /// Whether it stands for itself.
+    pub kind: Kind,
+    /// The revision that it shows: everything up to it, nothing behind it.
+    pub revision: Revision,
+    /// Keys: cells of all branches, deleted ones included, and what the database keeps beside them.
+    /// An increment does not count them.
+    pub keys: Option<u64>,
+    /// Versions of them.
+    pub versions: u64,
+    /// The file's size.
+    pub bytes: u64,
+}
+
+impl Database {
+    /// Writes everything that is kept at the newest revision to one file, which must not exist yet:
+    /// all branches with their history, tags, expiries and receipts.
+    ///
+    /// Writers go on meanwhile; history is held back until it is done, up to the reader limit. With
+    /// [`Options::base`](crate::Options::base) the file fills an empty directory, or stands in for
+    /// the part of the log that an index cannot be rebuilt from any more.
+    ///
+    /// ```
+    /// use mainstay::{Database, Options};
+    /// let root = tempfile::tempdir().unwrap();
+    /// let (file, copy) = (root.path().join("backup"), root.path().join("copy"));
+    /// let db = Database::memory()?;
+    /// db.cells().set("a", 1)?;
+    /// let report = db.backup(&file, &mut |_| {})?;
+    /// db.cells().set("a", 2)?;
+    ///
+    /// let restored = Options::new().base(&file).open(&copy)?;
+    /// assert_eq!(restored.revision(), report.revision);
+    /// assert_eq!(restored.cells().get("a")?, Some(1.into()));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        self.sparing(Spare::default()).backup(path, progress)
+    }
+}
+
+impl Sparing<'_> {
+    /// Writes a full backup, as [`Database::backup`] does.
+    pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
+        let core = self.db.here("a backup")?;
+        core.check_open()?;
+        let file = HashedWriter::create(path, self.spare)?;
+        let (index, now) = (core.index(), core.clock.monotonic_us());
+        let _pin = core.pins.hold("backup", now, index.data_floor_min());
+        let moment = Moment::take(core);
+        let mut backup = Backup { core, progress, keys: 0, versions: 0 };
+        let blocks = Blocks::begin(file, &index.database(), moment.revision)?;
+        backup.run(moment, blocks)
+    }
+}
+
+fn report(mark: &Mark, contents: &Contents) -> BackupReport {
+    BackupReport {
+        database: DatabaseId(mark.database),
+        revision: mark.revision,
+        kind: Kind::Full,
+        keys: Some(contents.keys),
+        versions: contents.versions,
+        bytes: contents.bytes,
+    }
+}
+
+/// One published revision, taken hold of.
+struct Moment {
+    revision: Revision,
+    data: Scan,
+    system: Scan,
+    times: Picture,
+}
+
+impl Moment {
+    /// Floors are raised, and never above what is published, while the executor is held: so none
+    /// is above this revision, and what the scans take hold of is complete at it.
+    fn take(core: &Core) -> Moment {
+        core.sequencer.with_exec(|_| {
+            let revision = core.sequencer.published();
+            let (first, end) = ([spaces::SESSIONS], [spaces::TIMES]);
+            let (first, end) = (&first[..], &end[..]);
+            let index = core.index();
+            Moment {
+                revision,
+                data: index.scan(Bound::Unbounded, Bound::Excluded(first), revision),
+                system: index.scan(Bound::Included(first), Bound::Excluded(end), revision),
+                times: index.times(),
+            }
+        })
+    }
+}
+
+struct Backup<'a> {
+    core: &'a Core,
+    progress: &'a mut dyn FnMut(Progress),
+    keys: u64,
+    versions: u64,
+}
+
+impl Backup<'_> {
+    fn run(&mut self, moment: Moment, mut blocks: Blocks) -> Result<BackupReport> {
+        self.data(moment.data, &mut blocks)?;
+        self.system(moment.system, &mut blocks)?;
+        let index = self.core.index();
+        let store = &index.stores()[classes::SYSTEM];
+        let is_forgotten = |first| index.first_time().is_none_or(|known| known.0 > first);
+        for version in moment.times.blocks_upto(moment.revision, store, is_forgotten) {
+            let version = version?;
+            self.keys += 1;
+            self.put(&mut blocks, version.key(), version.entry())?;
+        }
+        let mark = self.mark(moment.revision)?;
+        make_durable(self.core, moment.revision)?;
+        let bytes = blocks.end(&mark, self.keys, self.versions)?;
+        self.tell();
+        let stamp = index.stamp_of(moment.revision)?;
+        let contents = Contents { mark, stamp, keys: self.keys, versions: self.versions, bytes };
+        Ok(report(&contents.mark, &contents))
+    }
+
+    /// All kept versions of the users' keys.
+    fn data(&mut self, scan: Scan, blocks: &mut Blocks) -> Result<()> {
+        let index = self.core.index();
+        for row in scan {
+            let row = row?;
+            self.keys += 1;
+            self.put(blocks, row.key(), row.entry())?;
+            let newest = entry::revision_of(row.entry());
+            if newest > index.floor(index.classes.of(row.key())) {
+                index.versions(row.key(), newest - 1, &mut |entry| {
+                    self.put(blocks, row.key(), entry).map(|()| true)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of what the database keeps about itself only the newest version matters.
+    fn system(&mut self, scan: Scan, blocks: &mut Blocks) -> Result<()> {
+        for row in scan {
+            let row = row?;
+            self.keys += 1;
+            self.put(blocks, row.key(), row.entry())?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, blocks: &mut Blocks, key: &[u8], entry: &[u8]) -> Result<()> {
+        blocks.version(key, entry)?;
+        self.versions += 1;
+        if self.versions.is_multiple_of(1024) {
+            self.tell();
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) {
+        let done = self.versions;
+        (self.progress)(Progress { phase: "writing", done, total: None });
+    }
+
+    /// The mark of an index that holds what was written, with the floors as they are now: when the
+    /// backup outlived its pin, what was trimmed meanwhile is trimmed in it as well.
+    fn mark(&self, revision: Revision) -> Result<Mark> {
+        let index = self.core.index();
+        if index.data_floor() > revision {
+            return Err(outlived(revision));
+        }
+        let floor = |class| index.floor(class).min(revision);
+        let all = index.classes.all().iter().enumerate();
+        let classes = all.map(|(class, rule)| (rule.label.clone(), floor(class))).collect();
+        Ok(Mark { database: index.database(), revision, classes })
+    }
+}
+
+/// A backup never holds what its database could still lose: the log would not reach up to it.
+pub(crate) fn make_durable(core: &Core, revision: Revision) -> Result<()> {
+    match core.sequencer.durable() >= revision || planted::is(Bug::NoSyncBeforeBackup) {
+        true => Ok(()),
+        false => core.sequencer.sync().map(|_| ()),
+    }
+}
+
+#[cold]
+fn outlived(revision: Revision) -> Error {
+    let message = format!(
+        "the backup of revision {revision} took longer than a reader may hold history back, and \
+         some of it was trimmed meanwhile: raise `reader_limit` and take it again"
+    );
+    Error::new(Code::HistoryTrimmed, message)
+}

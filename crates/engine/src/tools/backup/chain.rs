@@ -1,0 +1,238 @@
+//! Chains: a full backup and the increments behind it, each going on from the one before.
+//!
+//! ```text
+//!   full         R1 |
+//!   increment       | R1 + 1 ... R2 |
+//!   increment              | ......... R3 |      an overlap is fine, a gap is not
+//! ```
+//!
+//! Copies of a database go ways of their own under one id, with the same numbers of revisions. So
+//! where two files meet, the stamps of the revision at which they do have to be the same.
+
+use super::increment::{self, Contents, Head};
+use super::restore::Base;
+use super::watch::Watch;
+use super::{BackupHead, BackupReport, Kind, file};
+use crate::fs::hashed::HashedReader;
+use crate::log::{DatabaseId, Frame};
+use crate::tools::export::Progress;
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Reads a backup of either kind and checks all of it; changes nothing.
+///
+/// ```
+/// let root = tempfile::tempdir().unwrap();
+/// let file = root.path().join("backup");
+/// let db = mainstay::Database::memory()?;
+/// db.cells().set("a", 1)?;
+/// let report = db.backup(&file, &mut |_| {})?;
+/// assert_eq!(mainstay::verify_backup(&file)?, report);
+/// # Ok::<(), mainstay::Error>(())
+/// ```
+pub fn verify_backup(path: &Path) -> Result<BackupReport> {
+    first(path, &mut Watch::silent()).map(|(_, report, _)| report)
+}
+
+/// Reads a full backup and the increments behind it, checks all of them, and that they join; changes
+/// nothing. Increments alone, without the full one, are checked in the same way.
+pub fn verify_chain(
+    files: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<BackupReport>> {
+    check_chain(files, progress).map(|(reports, _)| reports)
+}
+
+/// Gives the full backup that the chain begins with, too, if it does.
+pub(super) fn check_chain(
+    files: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Vec<BackupReport>, Option<Base>)> {
+    let mut watch = Watch::over(files, "checking", progress);
+    let (mut reports, mut full) = (Vec::new(), None);
+    let mut end: Option<End> = None;
+    for path in files {
+        let next = match end {
+            None => {
+                let (next, report, base) = first(path, &mut watch)?;
+                full = base;
+                (next, report)
+            }
+            Some(end) => {
+                let contents = end.read(path, &mut watch, &mut |_| Ok(()))?;
+                (End::of(path, &contents), contents.report())
+            }
+        };
+        watch.file_done(next.1.bytes);
+        reports.push(next.1);
+        end = Some(next.0);
+    }
+    Ok((reports, full))
+}
+
+/// What a backup says of itself at its beginning; what comes behind is not looked at.
+pub fn backup_head(path: &Path) -> Result<BackupHead> {
+    let mut file = HashedReader::open(path)?;
+    if is_increment(path) {
+        let Head { database, since, last, .. } = Head::read(&mut file)?;
+        return Ok(BackupHead { database, kind: Kind::Increment { since }, revision: last });
+    }
+    let (database, revision, _) = file::head(&mut file)?;
+    Ok(BackupHead { database: DatabaseId(database), kind: Kind::Full, revision })
+}
+
+/// Reads the file that a chain begins with.
+fn first(path: &Path, watch: &mut Watch<'_>) -> Result<(End, BackupReport, Option<Base>)> {
+    if is_increment(path) {
+        let contents = increment::read(path, watch, &mut |_| Ok(()))?;
+        return Ok((End::of(path, &contents), contents.report(), None));
+    }
+    let base = Base::read(path, watch)?;
+    Ok((End::of_base(path, &base), base.report(), Some(base)))
+}
+
+/// What cannot be read is left to the reader of full backups, who says why.
+fn is_increment(path: &Path) -> bool {
+    begins_with(path, increment::MAGIC)
+}
+
+fn begins_with(path: &Path, magic: &[u8; 8]) -> bool {
+    let mut found = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut found));
+    read.is_ok() && found == *magic
+}
+
+/// Where a chain ends so far.
+pub(super) struct End {
+    path: PathBuf,
+    pub database: DatabaseId,
+    pub revision: Revision,
+    stamp: Option<Stamp>,
+}
+
+impl End {
+    pub fn of_base(path: &Path, base: &Base) -> End {
+        let database = DatabaseId(base.database());
+        End { path: path.to_owned(), database, revision: base.revision(), stamp: base.stamp() }
+    }
+
+    pub fn of(path: &Path, contents: &Contents) -> End {
+        let Head { database, last, .. } = contents.head;
+        End { path: path.to_owned(), database, revision: last, stamp: contents.stamp }
+    }
+
+    /// Reads the increment that comes next: it has to join.
+    pub fn read(
+        &self,
+        path: &Path,
+        watch: &mut Watch<'_>,
+        visit: increment::Visit<'_>,
+    ) -> Result<Contents> {
+        if begins_with(path, file::MAGIC) {
+            return Err(self.not_increment(path));
+        }
+        self.check_head(path, &Head::read(&mut HashedReader::open(path)?)?)?;
+        increment::read(path, watch, &mut |frame| {
+            self.check_meeting(path, frame)?;
+            visit(frame)
+        })
+    }
+
+    fn check_head(&self, path: &Path, head: &Head) -> Result<()> {
+        if head.database != self.database {
+            return Err(self.foreign(path, head.database));
+        }
+        if head.since > self.revision {
+            return Err(self.gap(path, head.since));
+        }
+        if head.last < self.revision {
+            return Err(self.out_of_order(path, head.last));
+        }
+        match head.since == self.revision {
+            true => self.check_stamp(path, head.since_stamp),
+            false => Ok(()),
+        }
+    }
+
+    /// Where files overlap, the revision at which this one ended is in the next one, too.
+    fn check_meeting(&self, path: &Path, frame: &Frame<'_>) -> Result<()> {
+        if frame.first_revision() > self.revision {
+            return Ok(());
+        }
+        for transaction in frame.transactions() {
+            let transaction = transaction?;
+            if transaction.revision == self.revision {
+                self.check_stamp(path, Some(transaction.stamp))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_stamp(&self, path: &Path, stamp: Option<Stamp>) -> Result<()> {
+        match stamp.is_none() || self.stamp.is_none() || stamp == self.stamp {
+            true => Ok(()),
+            false => Err(self.other_copy(path)),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, what: String) -> Error {
+        Error::new(Code::InvalidArgument, format!("{what}; nothing was changed"))
+    }
+
+    #[cold]
+    fn not_increment(&self, path: &Path) -> Error {
+        self.refused(format!(
+            "{} is a full backup, so it cannot come behind {}: name the full backup first, and its \
+             increments in the order in which they were taken",
+            path.display(),
+            self.path.display()
+        ))
+    }
+
+    #[cold]
+    fn foreign(&self, path: &Path, database: DatabaseId) -> Error {
+        self.refused(format!(
+            "{} is of database {database}, but {} is of {}: name files of one database",
+            path.display(),
+            self.path.display(),
+            self.database
+        ))
+    }
+
+    #[cold]
+    fn gap(&self, path: &Path, since: Revision) -> Error {
+        self.refused(format!(
+            "{} begins behind revision {since}, but {} ends at revision {}: revisions {} to {since} \
+             are missing; name the increments between, in the order in which they were taken",
+            path.display(),
+            self.path.display(),
+            self.revision,
+            self.revision + 1
+        ))
+    }
+
+    #[cold]
+    fn out_of_order(&self, path: &Path, last: Revision) -> Error {
+        self.refused(format!(
+            "{} ends at revision {last}, before {} does, at {}: name the increments in the order in \
+             which they were taken",
+            path.display(),
+            self.path.display(),
+            self.revision
+        ))
+    }
+
+    #[cold]
+    fn other_copy(&self, path: &Path) -> Error {
+        self.refused(format!(
+            "{} has another revision {} than {}: they are of two copies of the database that went \
+             ways of their own",
+            path.display(),
+            self.revision,
+            self.path.display()
+        ))
+    }
+}

@@ -1,0 +1,197 @@
+//! The bytes of an increment: a head, frames as they stand in the log, and a hash of it all.
+//!
+//! ```text
+//!   head    | "MSTINCRE" | format u32 | database 16 bytes | since u64 | last u64 | stamp of since u64 |
+//!           | first u64 | chain u32 | crc32c u32 |
+//!   frames  with the revisions first..=last, the first of them continued from `chain`
+//!   blake3 of all before, 32 bytes
+//! ```
+//!
+//! Frames carry their own checksums, each continued from the one before: damage is found where it
+//! lies, and no frame can be missing or stand elsewhere. The first may begin before `since`, because
+//! frames hold many transactions and are not taken apart.
+
+use super::Kind;
+use super::file::check_version;
+use super::watch::Watch;
+use crate::fs::hashed::{HashedReader, HashedWriter};
+use crate::fs::spare::Spare;
+use crate::key::entry;
+use crate::key::spaces;
+use crate::log::transactions::LoggedTransaction;
+use crate::log::{DatabaseId, Follower, Frame, LOOSE_HEAD_BYTES};
+use crate::storage::index::NEWEST;
+use mainstay_model::{Result, Revision, Stamp};
+use std::path::Path;
+
+pub(super) const MAGIC: &[u8; 8] = b"MSTINCRE";
+/// The format that this program writes, and the newest it reads.
+const FORMAT: u32 = 1;
+const HEAD_BYTES: usize = 68;
+
+/// What an increment says of itself before anything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub database: DatabaseId,
+    /// Everything behind this revision is in it.
+    pub since: Revision,
+    /// The last revision in it.
+    pub last: Revision,
+    /// When `since` was made; nothing if nobody knows any more.
+    pub since_stamp: Option<Stamp>,
+    /// The revision that its first frame begins with; without frames the one behind `last`.
+    pub first: Revision,
+    /// The checksum of the log's frame before the first.
+    pub chain: u32,
+}
+
+impl Head {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&FORMAT.to_le_bytes());
+        bytes.extend_from_slice(&self.database.0);
+        for number in [self.since, self.last, self.since_stamp.unwrap_or(0), self.first] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.chain.to_le_bytes());
+        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Reads a head from the beginning of a file.
+    pub fn read(file: &mut HashedReader<'_>) -> Result<Head> {
+        let mut bytes = [0; HEAD_BYTES];
+        file.take(&mut bytes)?;
+        check_version(file, &bytes, &[MAGIC], FORMAT)?;
+        let (covered, crc) = bytes.split_at(HEAD_BYTES - 4);
+        if crc32c::crc32c(covered).to_le_bytes() != *crc {
+            return Err(file.damaged_at(0, "its head does not match its checksum"));
+        }
+        let head = Head::decode(&bytes);
+        match head.is_sound() {
+            true => Ok(head),
+            false => Err(file.damaged_at(28, "its revisions are ones that cannot be")),
+        }
+    }
+
+    fn decode(bytes: &[u8; HEAD_BYTES]) -> Head {
+        let wide = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Head {
+            database: DatabaseId(std::array::from_fn(|i| bytes[12 + i])),
+            since: wide(28),
+            last: wide(36),
+            since_stamp: Some(wide(44)).filter(|stamp| *stamp > 0),
+            first: wide(52),
+            chain: u32::from_le_bytes(std::array::from_fn(|i| bytes[60 + i])),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        // First, because whatever stands there is added to below.
+        if self.since >= NEWEST || self.last >= NEWEST {
+            return false;
+        }
+        let frames = self.first <= self.since + 1 && self.since < self.last;
+        let none = self.first == self.last + 1 && self.since == self.last;
+        frames || none
+    }
+}
+
+/// Begins an increment.
+pub(super) fn begin(path: &Path, head: &Head, spare: Spare) -> Result<HashedWriter> {
+    let mut file = HashedWriter::create(path, spare)?;
+    file.put(&head.encode())?;
+    Ok(file)
+}
+
+/// What a whole increment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contents {
+    pub head: Head,
+    /// When its last revision was made.
+    pub stamp: Option<Stamp>,
+    pub versions: u64,
+    pub bytes: u64,
+}
+
+/// Called with each frame, in order, when all of it was checked.
+pub(super) type Visit<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<()>;
+
+/// Reads an increment, checks it, and shows its frames in order.
+pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Result<Contents> {
+    let mut file = HashedReader::open(path)?;
+    let head = Head::read(&mut file)?;
+    let mut follower = Follower::new(&head.database, head.chain, head.first);
+    let mut contents = Contents { head, stamp: head.since_stamp, versions: 0, bytes: file.total() };
+    let mut next = head.first;
+    while next <= head.last {
+        let at = file.position();
+        let bytes = frame(&mut file, &follower)?;
+        let refused = |what: &str| file.damaged_at(at, what);
+        let frame = follower.follow(&bytes).map_err(refused)?;
+        contents.count(&frame).map_err(refused)?;
+        next = frame.last_revision() + 1;
+        visit(&frame)?;
+        watch.read(&file);
+    }
+    if next != head.last + 1 {
+        return Err(file.damaged("it holds more revisions than it says"));
+    }
+    file.check_end()?;
+    Ok(contents)
+}
+
+/// The bytes of the next frame.
+fn frame(file: &mut HashedReader<'_>, follower: &Follower) -> Result<Vec<u8>> {
+    let at = file.position();
+    let mut head = [0; LOOSE_HEAD_BYTES];
+    file.take(&mut head)?;
+    let size = follower.size_of(&head).map_err(|what| file.damaged_at(at, what))?;
+    let rest = size - LOOSE_HEAD_BYTES;
+    // The length of the file bounds what a header can make us allocate.
+    if rest as u64 > file.total().saturating_sub(file.position()) {
+        return Err(file.damaged_at(at, "a frame reaches beyond the end of the file"));
+    }
+    let mut bytes = head.to_vec();
+    bytes.resize(size, 0);
+    file.take(&mut bytes[LOOSE_HEAD_BYTES..])?;
+    Ok(bytes)
+}
+
+impl Contents {
+    /// Takes a frame in, if all of it can be read.
+    fn count(&mut self, frame: &Frame<'_>) -> std::result::Result<(), &'static str> {
+        for transaction in frame.transactions() {
+            let transaction = transaction.map_err(|_| "a transaction cannot be read")?;
+            check(&transaction)?;
+            self.stamp = Some(transaction.stamp);
+            self.versions += transaction.effects.len() as u64;
+        }
+        Ok(())
+    }
+
+    pub fn report(&self) -> super::BackupReport {
+        super::BackupReport {
+            database: self.head.database,
+            kind: Kind::Increment { since: self.head.since },
+            revision: self.head.last,
+            keys: None,
+            versions: self.versions,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// Checks what replay relies on.
+fn check(transaction: &LoggedTransaction<'_>) -> std::result::Result<(), &'static str> {
+    for (key, entry) in transaction.effects.clone() {
+        if spaces::split(key).is_none() || key.len() > usize::from(u16::MAX) {
+            return Err("a key cannot be read");
+        }
+        let Ok((head, _)) = entry::parse(entry) else { return Err("an entry cannot be read") };
+        if head.revision != transaction.revision {
+            return Err("a version is not of its transaction");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! A directory out of a chain of backups.
+//!
+//! ```text
+//!   full        --checked--> index/       as with a base alone
+//!   increments  --checked--> log.next/    their transactions behind the full one, in frames anew
+//!   then  log.next -> log,  DATABASE: only now it is a database
+//! ```
+//!
+//! Opening it replays that log, so every revision, stamp and receipt comes back on the way that a
+//! crash comes back, and the feed reaches as far back as the increments do.
+
+use super::BackupReport;
+use super::chain::{End, check_chain};
+use super::watch::Watch;
+use crate::base::planted::{self, Bug};
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::opening::{make_dir, plain_store_options};
+use crate::log::{Chain, DiskFiles, Frame, Growing, Log, LogOptions, Payload, Writer};
+use crate::storage::mark::io_error;
+use crate::storage::migrate;
+use crate::tools::export::Progress;
+use mainstay_model::{Code, Error, Result, Revision};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Makes a database in an empty or new directory: out of a full backup, and of the increments behind
+/// it in the order in which they were taken. Gives what each file holds.
+///
+/// All files are checked as a whole, and that they join, before anything is written. A restore that
+/// is cut short leaves no database.
+pub fn restore_backup(
+    directory: &Path,
+    files: &[PathBuf],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<BackupReport>> {
+    let (reports, base) = check_chain(files, progress)?;
+    let (Some(full), Some(base)) = (files.first(), base) else { return Err(no_full(files)) };
+    let mut watch = Watch::over(files, "restoring", progress);
+    let mut identity = Identity::reserve(directory, base.database())?;
+    check_unused(directory)?;
+    base.fill(&directory.join("index"), &plain_store_options(), &mut watch)?;
+    watch.file_done(base.report().bytes);
+    write_log(directory, End::of_base(full, &base), &files[1..], &mut watch)?;
+    identity.complete()?;
+    Ok(reports)
+}
+
+/// A directory that lost its `DATABASE` has a log that is not to be written over.
+fn check_unused(directory: &Path) -> Result<()> {
+    let log = directory.join("log");
+    match fs::read_dir(&log).map(|mut entries| entries.next().is_none()) {
+        Ok(false) => {
+            let message = format!(
+                "{} has files in it: restore to an empty directory; nothing was touched",
+                log.display()
+            );
+            Err(Error::new(Code::ForeignDirectory, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the log under another name, and gives it its own when all of it is on stable storage.
+fn write_log(directory: &Path, base: End, files: &[PathBuf], watch: &mut Watch<'_>) -> Result<()> {
+    let (log, next) = (directory.join("log"), directory.join("log.next"));
+    if next.exists() {
+        fs::remove_dir_all(&next).map_err(|error| io_error("remove", &next, &error))?;
+    }
+    make_dir(&next)?;
+    let mut joining = Joining::begin(&next, &base)?;
+    let mut end = base;
+    for path in files {
+        let contents = end.read(path, watch, &mut |frame| joining.frame(frame))?;
+        watch.file_done(contents.bytes);
+        end = End::of(path, &contents);
+    }
+    planted::unless(Bug::NoSyncOfRestoredLog, || joining.writer.sync())?;
+    migrate::rename_durably(&next, &log).map_err(|error| io_error("put in place", &log, &error))
+}
+
+/// A log that receives the transactions of increments.
+struct Joining {
+    writer: Writer,
+    chain: Chain,
+    /// The last revision that is in it, or in the full backup before it.
+    reached: Revision,
+}
+
+impl Joining {
+    fn begin(directory: &Path, base: &End) -> Result<Joining> {
+        let files = Arc::new(DiskFiles::new(directory));
+        let (id, first) = (base.database, base.revision + 1);
+        let (_, writer) = Log::create(files, id, first, LogOptions::default())?;
+        Ok(Joining { writer, chain: Chain::new(0, &id), reached: base.revision })
+    }
+
+    /// Writes what is new in a frame.
+    fn frame(&mut self, frame: &Frame<'_>) -> Result<()> {
+        let mut payload = Payload::default();
+        for transaction in frame.transactions() {
+            let transaction = transaction?;
+            if transaction.revision <= self.reached {
+                continue;
+            }
+            let effects = transaction.effects;
+            payload.transaction(transaction.stamp, transaction.request, effects.len());
+            effects.for_each(|(key, entry)| payload.effect(key, entry));
+        }
+        match frame.last_revision() > self.reached {
+            true => self.write(&payload, frame.last_revision()),
+            false => Ok(()),
+        }
+    }
+
+    /// The frame says that all before it is synced. It is, when the directory becomes a database: so
+    /// damage in the middle of this log will be told from a torn end.
+    fn write(&mut self, payload: &Payload, last: Revision) -> Result<()> {
+        let (first, mut out) = (self.reached + 1, Vec::new());
+        let mut growing = Growing::begin(&mut out, first);
+        growing.append(&mut out, payload);
+        let end = out.len();
+        let bytes = self.chain.seal(&mut out, &growing, end, self.reached);
+        self.writer.write(bytes, first, last, self.chain.crc())?;
+        self.reached = last;
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_full(files: &[PathBuf]) -> Error {
+    let what = match files.first() {
+        Some(first) => format!("{} is an increment", first.display()),
+        None => "no file was named".to_owned(),
+    };
+    let message = format!("{what}: a restore begins with a full backup; nothing was changed");
+    Error::new(Code::InvalidArgument, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{DatabaseId, Follower, MemoryFiles};
+
+    /// Frames of one log end where backups do; those of another need not.
+    #[test]
+    fn only_what_is_new_in_a_frame_is_written() {
+        let id = DatabaseId([7; 16]);
+        let (mut out, mut payload) = (Vec::new(), Payload::default());
+        for revision in 1..=5 {
+            payload.transaction(1000 + revision, b"", 1);
+            payload.effect(b"key", &[revision as u8]);
+        }
+        let mut growing = Growing::begin(&mut out, 1);
+        growing.append(&mut out, &payload);
+        let end = out.len();
+        let bytes = Chain::new(0, &id).seal(&mut out, &growing, end, 0).to_vec();
+        let frame = Follower::new(&id, 0, 1).follow(&bytes).unwrap();
+
+        let files = Arc::new(MemoryFiles::new());
+        let (log, writer) = Log::create(files, id, 4, LogOptions::default()).unwrap();
+        let mut joining = Joining { writer, chain: Chain::new(0, &id), reached: 3 };
+        joining.frame(&frame).unwrap();
+        joining.frame(&frame).unwrap();
+        let mut reader = log.reader(3).unwrap();
+        let written = reader.next(5).unwrap().unwrap();
+        let written: Vec<_> =
+            written.transactions().map(|t| t.map(|t| (t.revision, t.stamp))).collect();
+        assert_eq!(written, [Ok((4, 1004)), Ok((5, 1005))]);
+        assert!(reader.next(5).unwrap().is_none());
+    }
+}

@@ -1,0 +1,159 @@
+//! An index out of a backup.
+//!
+//! ```text
+//!   base --checked--> index.next/ stores of its own classes, MARK at R with its floors
+//!   then  index -> index.damaged, index.next -> index;  opening goes on as with any index
+//! ```
+//!
+//! A crash on the way leaves the index that was there or none: the next open begins again.
+
+use super::BackupReport;
+use super::file::{self, Contents};
+use super::watch::Watch;
+use crate::log::{self, DatabaseId, Files, Report};
+use crate::storage::classes::{self, Classes};
+use crate::storage::lsm::{Store, StoreOptions};
+use crate::storage::mark::io_error;
+use crate::storage::migrate;
+use crate::storage::pour::Pour;
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A backup that was checked from end to end.
+pub(crate) struct Base {
+    path: PathBuf,
+    contents: Contents,
+}
+
+impl Base {
+    /// Checks all of a file; touches nothing.
+    pub fn open(path: &Path) -> Result<Base> {
+        Base::read(path, &mut Watch::silent())
+    }
+
+    /// The same, with somebody who watches.
+    pub fn read(path: &Path, watch: &mut Watch<'_>) -> Result<Base> {
+        let contents = file::read(path, watch, &mut |_, _| Ok(()))?;
+        if contents.mark.classes.len() > classes::CELLS {
+            return Ok(Base { path: path.to_owned(), contents });
+        }
+        let message = format!("{} is damaged: it names no classes", path.display());
+        Err(Error::new(Code::CorruptData, message))
+    }
+
+    pub fn database(&self) -> [u8; 16] {
+        self.contents.mark.database
+    }
+
+    pub fn revision(&self) -> Revision {
+        self.contents.mark.revision
+    }
+
+    /// When its revision was made, if that is known.
+    pub fn stamp(&self) -> Option<Stamp> {
+        self.contents.stamp
+    }
+
+    pub fn report(&self) -> BackupReport {
+        super::report(&self.contents.mark, &self.contents)
+    }
+
+    /// The base must be of this database.
+    pub fn check_owner(&self, database: [u8; 16]) -> Result<()> {
+        if self.database() == database {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is a backup of database {}, not of {}: give one of this database; nothing was \
+             changed",
+            self.path.display(),
+            DatabaseId(self.database()),
+            DatabaseId(database)
+        );
+        Err(Error::new(Code::InvalidArgument, message))
+    }
+
+    /// The log must go on where the base ends.
+    pub fn check_reach(&self, log: &Report) -> Result<()> {
+        let revision = self.revision();
+        let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
+            return Err(self.short("the log is gone, and with it what came behind"));
+        };
+        if first > revision + 1 {
+            let missing = format!("revisions {} to {} are missing", revision + 1, first - 1);
+            return Err(self.short(&format!("the log begins at revision {first}: {missing}")));
+        }
+        let last = log.last_revision().unwrap_or(first - 1);
+        if last < revision {
+            let missing = format!("revisions {} to {revision} are missing in it", last + 1);
+            return Err(self.short(&format!("the log ends at revision {last}: {missing}")));
+        }
+        Ok(())
+    }
+
+    /// Copies of a database go ways of their own under one id: where the log holds the base's
+    /// revision, it must be the same one.
+    pub fn check_history(&self, files: &dyn Files) -> Result<()> {
+        let logged = log::stamp_in(files, self.revision())?;
+        if logged.is_none() || self.contents.stamp.is_none() || logged == self.contents.stamp {
+            return Ok(());
+        }
+        Err(self.short("the log has another revision of that number: it is of another copy"))
+    }
+
+    #[cold]
+    fn short(&self, what: &str) -> Error {
+        let message = format!(
+            "{} ends at revision {}, but {what}; nothing was changed: give a backup that the log \
+             goes on from, or restore this one to an empty directory",
+            self.path.display(),
+            self.revision()
+        );
+        Error::new(Code::CorruptIndex, message)
+    }
+
+    /// Makes an index of it, in place of what is there, which is kept under another name.
+    pub fn fill(
+        &self,
+        directory: &Path,
+        options: &StoreOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        migrate::settle(directory)?;
+        let next = migrate::beside(directory, "next");
+        let filled = self.fill_stores(&next, options, watch);
+        if let Err(error) = filled {
+            // What is left is removed by the next open, if not now.
+            let _ = fs::remove_dir_all(&next);
+            return Err(error);
+        }
+        self.contents.mark.write(&next)?;
+        if directory.exists() {
+            crate::lifecycle::opening::set_aside(directory)?;
+        }
+        migrate::rename_durably(&next, directory)
+            .map_err(|error| io_error("put in place", directory, &error))
+    }
+
+    fn fill_stores(
+        &self,
+        next: &Path,
+        options: &StoreOptions,
+        watch: &mut Watch<'_>,
+    ) -> Result<()> {
+        fs::create_dir(next).map_err(|error| io_error("make", next, &error))?;
+        let labels = self.contents.mark.classes.iter().map(|class| class.0.as_str());
+        let classes = Classes::from_labels(labels);
+        let open = |class| Store::open(&next.join(classes.directory(class)), options, false);
+        let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
+        let mut pour = Pour::new(&stores, &classes);
+        let read = file::read(&self.path, watch, &mut |key, entry| pour.version(key, entry))?;
+        pour.finish()?;
+        if read == self.contents {
+            return Ok(());
+        }
+        let message = format!("{} was changed while it was read", self.path.display());
+        Err(Error::new(Code::CorruptData, message))
+    }
+}

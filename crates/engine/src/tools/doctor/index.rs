@@ -1,0 +1,200 @@
+//! The doctor's look at the index: its mark, and every file of its stores.
+
+use super::shadow::Shadow;
+use crate::base::planted::{self, Bug};
+use crate::lifecycle::opening::plain_store_options;
+use crate::storage::classes::{Classes, SYSTEM};
+use crate::storage::index;
+use crate::storage::lsm::{self, Store};
+use crate::storage::mark::{Mark, io_error};
+use crate::storage::times::Times;
+use mainstay_model::{Code, Result, Revision};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the index is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IndexReport {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// Whether it can be used.
+    pub state: IndexState,
+    /// Its stores, one per retention class; without a readable mark, the directories found.
+    pub stores: Vec<StoreReport>,
+    /// The last revision that any store holds something of, where that could be seen: a flush that was cut short leaves more
+    /// than the mark says. Of one that is damaged, what its mark says.
+    pub reach: Option<Revision>,
+}
+
+impl IndexReport {
+    /// What a sound one is marked with; 0 where it is not.
+    pub(super) fn revision(&self) -> Revision {
+        match self.state {
+            IndexState::Sound(revision) => revision,
+            _ => 0,
+        }
+    }
+}
+
+/// Whether an index can be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    /// There is none.
+    Absent,
+    /// It holds everything up to this revision, its replay mark.
+    Sound(Revision),
+    /// Opening refuses it, and why.
+    Damaged(String),
+    /// A table is damaged, and how: opening may not notice, but reads of it fail.
+    BadTable(String),
+}
+
+/// What one store of the index is like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoreReport {
+    /// The name of its directory.
+    pub name: String,
+    /// The names it holds begin with this, where it is a class of its own.
+    pub prefix: String,
+    /// Reads before this revision are refused, where the mark could be read.
+    pub floor: Option<Revision>,
+    /// The bytes of its files.
+    pub bytes: u64,
+    /// The number of its tables.
+    pub tables: u64,
+    /// What is wrong with its list of tables: opening refuses it.
+    pub problem: Option<String>,
+    /// What is wrong with a table: opening may not notice, but reads of it fail.
+    pub bad_table: Option<String>,
+}
+
+pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
+    let report =
+        |state, stores| IndexReport { directory: directory.to_owned(), state, stores, reach: None };
+    let mark = match Mark::read(directory) {
+        Ok(mark) => mark,
+        Err(error) if error.code() == Code::CorruptIndex => {
+            let state = IndexState::Damaged(error.message().to_owned());
+            return Ok(report(state, unnamed(directory)?));
+        }
+        Err(error) => return Err(error),
+    };
+    let Some(mark) = mark else {
+        let stores = unnamed(directory)?;
+        let state = match stores.iter().any(|store| store.tables > 0) {
+            true => IndexState::Damaged("the index is missing its MARK file".to_owned()),
+            false => IndexState::Absent,
+        };
+        return Ok(report(state, stores));
+    };
+    let Some(classes) = classes(&mark) else {
+        let state = IndexState::Damaged("the index's MARK file lists no classes".to_owned());
+        return Ok(report(state, unnamed(directory)?));
+    };
+    let stores = named(directory, &mark, &classes)?;
+    let state = if mark.database != *id {
+        IndexState::Damaged("the index belongs to another database".to_owned())
+    } else if let Some(problem) = stores.iter().find_map(|store| store.problem.clone()) {
+        IndexState::Damaged(problem)
+    } else if let Some(problem) = stores.iter().find_map(|store| store.bad_table.clone()) {
+        IndexState::BadTable(problem)
+    } else {
+        IndexState::Sound(mark.revision)
+    };
+    // Links may not be had; the rest of the report is worth having.
+    let reach = match state {
+        IndexState::Sound(revision) if planted::is(Bug::LostComesBack) => Some(revision),
+        IndexState::Sound(_) => reach(directory, &mark, &classes).ok(),
+        _ if mark.database == *id => Some(mark.revision),
+        _ => None,
+    };
+    Ok(IndexReport { reach, ..report(state, stores) })
+}
+
+fn reach(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Revision> {
+    let (shadow, options) = (Shadow::new()?, plain_store_options());
+    let open = |class: usize| {
+        let name = classes.directory(class);
+        Store::open_copy(&shadow.link(&directory.join(&name), &name)?, &options)
+    };
+    let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
+    let times = Times::load(&stores[SYSTEM], mark.revision)?;
+    Ok(index::reach(&stores, &times))
+}
+
+pub(super) fn classes(mark: &Mark) -> Option<Classes> {
+    let labels = mark.classes.iter().map(|(label, _)| label.as_str());
+    (mark.classes.len() > crate::storage::classes::CELLS).then(|| Classes::from_labels(labels))
+}
+
+/// The stores that the mark speaks of.
+fn named(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Vec<StoreReport>> {
+    let store = |(class, (_, floor)): (usize, &(String, Revision))| {
+        let name = classes.directory(class);
+        let mut report = measure(&directory.join(&name), name)?;
+        (report.prefix, report.floor) = (classes.all()[class].prefix.clone(), Some(*floor));
+        let directory = directory.join(&report.name);
+        report.problem = damage(lsm::check_list(&directory))?;
+        if report.problem.is_none() {
+            report.bad_table = damage(lsm::check_tables(&directory))?;
+        }
+        Ok(report)
+    };
+    mark.classes.iter().enumerate().map(store).collect()
+}
+
+/// Damage is something to report; every other failure stops the look.
+fn damage(checked: Result<()>) -> Result<Option<String>> {
+    match checked {
+        Ok(()) => Ok(None),
+        Err(error) if error.code() == Code::CorruptIndex => {
+            // The advice in it is for those who open; the verdict has its own.
+            let what = error.message().split("; nothing was changed").next();
+            Ok(Some(what.unwrap_or_default().to_owned()))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The directories of an index whose mark says nothing.
+fn unnamed(directory: &Path) -> Result<Vec<StoreReport>> {
+    let mut stores = Vec::new();
+    for (name, path) in entries(directory)? {
+        if path.is_dir() {
+            stores.push(measure(&path, name)?);
+        }
+    }
+    Ok(stores)
+}
+
+fn measure(directory: &Path, name: String) -> Result<StoreReport> {
+    let tables = entries(&directory.join("tables"))?;
+    let files = entries(directory)?.into_iter().chain(tables.iter().cloned());
+    let size = |(_, path): (String, PathBuf)| path.metadata().map_or(0, |found| found.len());
+    Ok(StoreReport {
+        name,
+        prefix: String::new(),
+        floor: None,
+        bytes: files.filter(|(_, path)| path.is_file()).map(size).sum(),
+        tables: tables.len() as u64,
+        problem: None,
+        bad_table: None,
+    })
+}
+
+/// Names and paths in a directory, sorted; none where there is no directory.
+fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
+    if !directory.is_dir() {
+        return Ok(Vec::new());
+    }
+    let read = || -> std::io::Result<Vec<(String, PathBuf)>> {
+        let name =
+            |entry: fs::DirEntry| (entry.file_name().to_string_lossy().into_owned(), entry.path());
+        fs::read_dir(directory)?.map(|entry| entry.map(name)).collect()
+    };
+    let mut entries = read().map_err(|error| io_error("read", directory, &error))?;
+    entries.sort();
+    Ok(entries)
+}

@@ -1,0 +1,162 @@
+//! Keyed state in an export: of each space the generation that is seen, as it became what it is.
+//!
+//! ```text
+//!   entries of before it was seen   hidden
+//!   its declaration, shown          and every later version of it
+//!   entries since                   and that they went
+//! ```
+
+use crate::apply::keyed::places;
+use crate::apply::keyed::space::Declaration;
+use crate::key::entry;
+use crate::key::spaces::{KEYED, SPACES};
+use crate::mvcc::overlay::Overlay;
+use crate::read::snapshot::Snapshot;
+use mainstay_model::{
+    Command, EntryBlock, EntryRef, Name, Result, Revision, SpaceInfo, SpaceOptions, StateCommand,
+    VersionKind,
+};
+
+/// What says that nobody saw an entry yet.
+const HIDDEN: u8 = 0x80;
+/// A block of entries that are written together has so many bytes.
+const BLOCK_BYTES: usize = 4 << 20;
+
+/// Visits the versions of all spaces of a branch and of what is in them, with the key space before their names; gives
+/// how many spaces there are.
+pub(super) fn each(
+    snapshot: &Snapshot,
+    mut visit: impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let (mut walk, mut spaces) = (view.walk(&nothing, SPACES, b"", None), 0);
+    while let Some(step) = walk.next()? {
+        if step.head.is_deleted() {
+            continue;
+        }
+        let shown = Declaration::decode(step.payload())?;
+        if shown.is_there {
+            spaces += 1;
+            each_declaration(snapshot, step.name(), &shown, &mut visit)?;
+            each_entry(snapshot, step.name(), &shown, &mut visit)?;
+        }
+    }
+    Ok(spaces)
+}
+
+/// Visits what a space was declared as since it is seen. The oldest that is kept stands where it was shown.
+fn each_declaration(
+    snapshot: &Snapshot,
+    name: &[u8],
+    shown: &Declaration,
+    visit: &mut impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut history = Vec::new();
+    snapshot.view().versions(SPACES, name, |entry| {
+        let (head, payload) = entry::parse(entry)?;
+        let is_since = !head.is_deleted() && head.revision >= shown.shown;
+        if is_since {
+            history.push((head.revision, Declaration::decode(payload)?));
+        }
+        Ok(is_since)
+    })?;
+    let name = [&[SPACES], name].concat();
+    for (place, (revision, declared)) in history.into_iter().rev().enumerate() {
+        let (shows, revision) = if place == 0 { (true, shown.shown) } else { (false, revision) };
+        let plain = Declaration { generation: 0, shown: 0, filling: 0, ..declared };
+        let mut version = vec![u8::from(shows)];
+        plain.encode(&mut version);
+        visit(revision, &name, &version)?;
+    }
+    Ok(())
+}
+
+/// Visits what the seen generation of a space holds and held.
+fn each_entry(
+    snapshot: &Snapshot,
+    name: &[u8],
+    shown: &Declaration,
+    visit: &mut impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
+    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let space = String::from_utf8_lossy(name);
+    let life = places::life(&space, shown.generation);
+    let kind = shown.info.options.versions.map_or(0, |kind| kind.bytes() as u8);
+    let mut walk = view.walk(&nothing, KEYED, &life, None);
+    while let Some(step) = walk.next()? {
+        let place = &step.name()[life.len()..];
+        if !places::is_entry(place) {
+            continue;
+        }
+        let name = [&[KEYED], name, &[0], place].concat();
+        let mut history = Vec::new();
+        snapshot.view().versions(KEYED, step.name(), |entry| {
+            history.push(entry.to_vec());
+            Ok(true)
+        })?;
+        for entry in history.into_iter().rev() {
+            let revision = entry::revision_of(&entry);
+            let hidden = if revision < shown.shown { HIDDEN } else { 0 };
+            visit(revision, &name, &[&[kind | hidden], &entry[..]].concat())?;
+        }
+    }
+    Ok(())
+}
+
+/// The command that declares a space as it was.
+pub(super) fn space_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
+    let space = Name::new(std::str::from_utf8(name).ok()?).ok()?;
+    let (&shows, declared) = version.split_first()?;
+    let info = Declaration::decode(declared).ok()?.info;
+    info.options.check().ok()?;
+    let (block, hidden, shows) = (EntryBlock::default(), false, shows == 1);
+    Some(StateCommand::Replay { space, info, block, hidden, shows })
+}
+
+/// The command that writes an entry as it was.
+pub(super) fn entry_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
+    let end = name.iter().position(|byte| *byte == 0)?;
+    let space = Name::new(std::str::from_utf8(&name[..end]).ok()?).ok()?;
+    let (place, (&flags, entry)) = (&name[end + 1..], version.split_first()?);
+    let versions = match flags & !HIDDEN {
+        0 => None,
+        bytes => Some(VersionKind::of_bytes(usize::from(bytes))?),
+    };
+    let (head, payload) = entry::parse(entry).ok()?;
+    let (hidden, payload) = (flags & HIDDEN != 0, (!head.is_deleted()).then_some(payload));
+    EntryRef::from_parts(place, payload, versions).ok()?;
+    if hidden && payload.is_none() {
+        return None;
+    }
+    let mut block = EntryBlock::default();
+    block.push(place, payload);
+    let options = SpaceOptions { versions, ..SpaceOptions::default() };
+    let info = SpaceInfo { options, frontier: None };
+    Some(StateCommand::Replay { space, info, block, hidden, shows: false })
+}
+
+/// Whether a command shows a space.
+pub(super) fn shows(command: &Command) -> bool {
+    matches!(command, Command::State(StateCommand::Replay { shows: true, .. }))
+}
+
+/// Puts entries of one space together, for a transaction may have had more of them than it has commands; gives back what
+/// stands for itself.
+pub(super) fn join(last: Option<&mut Command>, command: Command) -> Option<Command> {
+    let (Some(Command::State(last)), Command::State(next)) = (last, &command) else {
+        return Some(command);
+    };
+    if let (
+        StateCommand::Replay { space, info, block, hidden, .. },
+        StateCommand::Replay { space: to, info: of, block: more, hidden: as_well, .. },
+    ) = (last, next)
+    {
+        let is_one = (&*space, &*info, *hidden) == (to, of, *as_well);
+        let are_entries = !block.is_empty() && !more.is_empty();
+        if is_one && are_entries && block.as_bytes().len() < BLOCK_BYTES {
+            block.append(more);
+            return None;
+        }
+    }
+    Some(command)
+}

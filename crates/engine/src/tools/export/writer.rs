@@ -1,0 +1,188 @@
+//! A branch on its way into a file.
+
+use super::record::{
+    END, ENTRY, EVENT, HEAD, INDEX, MAGIC, MESSAGE, RECORD_VERSION, REQUEST, SPACE, TAG, TOMBSTONE,
+    VERSION, head, index,
+};
+use super::{ExportReport, Progress, for_each, keyed, tags_of};
+use crate::apply::outbox::transfer;
+use crate::apply::runs;
+use crate::fs::hashed::HashedWriter;
+use crate::fs::sorter::Sorter;
+use crate::fs::spare::Sparing;
+use crate::key::entry::{self, QUIET};
+use crate::key::spaces::{CELLS, EVENTS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
+use crate::mvcc::overlay::Overlay;
+use crate::read::snapshot::Snapshot;
+use crate::storage::declared::Declared;
+use mainstay_model::{At, Code, Error, Name, Result, Revision};
+use std::collections::VecDeque;
+use std::path::Path;
+
+impl Sparing<'_> {
+    /// Writes a branch to one file, as [`Database::export`](crate::Database::export) does.
+    pub fn export(
+        &self,
+        branch: &str,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<ExportReport> {
+        let core = self.db.here("an export")?;
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        let _pin = core.pins.hold(
+            "export",
+            core.clock.monotonic_us(),
+            core.index().data_floor().min(snapshot.revision),
+        );
+        // Removed tags are not kept for long: they are asked for before the rest is read.
+        let tags = tags_of(core, &snapshot);
+        let mut sorter = Sorter::beside(path, self.spare)?;
+        let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
+        for space in [CELLS, RECORDS] {
+            let names = if space == CELLS { &mut cells } else { &mut records };
+            for_each(&snapshot, space, |name, history| {
+                *names += 1;
+                for entry in history {
+                    sorter.push(entry::revision_of(entry), &[&[space], name].concat(), entry)?;
+                    versions += 1;
+                    if versions.is_multiple_of(1024) {
+                        progress(Progress { phase: "reading", done: versions, total: None });
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let runs = each_event(&snapshot, |space, name, entry| {
+            versions += 1;
+            sorter.push(entry::revision_of(entry), &[&[space], name].concat(), entry)
+        })?;
+        transfer::each(
+            &snapshot.view(),
+            core.state.serves_branches,
+            |revision, place, content| {
+                versions += 1;
+                sorter.push(revision, &[&[OUTBOX], &place[..]].concat(), &content.encode())
+            },
+        )?;
+        let spaces = keyed::each(&snapshot, |revision, name, version| {
+            versions += 1;
+            sorter.push(revision, name, version)
+        })?;
+        let count = tags.len() as u64;
+        let mut file = ExportFile { file: HashedWriter::create(path, self.spare)? };
+        file.begin(branch, snapshot.revision, &core.index().declared())?;
+        let bytes = file.fill(sorter, tags, versions, progress)?;
+        let revision = snapshot.revision;
+        Ok(ExportReport { revision, cells, records, runs, spaces, versions, tags: count, bytes })
+    }
+}
+
+/// Visits the events of all runs of a branch, what each was made with before them, and that runs were deleted; gives how many
+/// runs there are.
+fn each_event(
+    snapshot: &Snapshot,
+    mut visit: impl FnMut(u8, &[u8], &[u8]) -> Result<()>,
+) -> Result<u64> {
+    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let (mut walk, mut runs) = (view.walk(&nothing, RUNS, b"", None), 0);
+    while let Some(step) = walk.next()? {
+        if step.head.is_deleted() {
+            // A name that is taken while its run is restored was no run's.
+            if step.head.flags & QUIET == 0 {
+                let run = Name::new(&String::from_utf8_lossy(step.name()))?;
+                if runs::is_being_rewound(&view, &run, step.head.revision)? {
+                    return Err(rewound(&run));
+                }
+                let mut entry = Vec::new();
+                step.head.write(b"", &mut entry);
+                visit(RUNS, step.name(), &entry)?;
+            }
+            continue;
+        }
+        runs += 1;
+        let run = Name::new(&String::from_utf8_lossy(step.name()))?;
+        runs::each_event(&view, &run, (step.head, step.payload()), |seq, head, payload| {
+            let mut entry = Vec::with_capacity(payload.len() + 32);
+            head.write(payload, &mut entry);
+            visit(EVENTS, &[run.as_bytes(), &[0], &seq.to_be_bytes()].concat(), &entry)
+        })?;
+    }
+    Ok(runs)
+}
+
+/// An export being written.
+struct ExportFile {
+    file: HashedWriter,
+}
+
+impl ExportFile {
+    fn record(&mut self, kind: u8, parts: &[&[u8]]) -> Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.file.put(&(length as u32 + 1).to_le_bytes())?;
+        self.file.put(&[kind])?;
+        parts.iter().try_for_each(|part| self.file.put(part))
+    }
+
+    /// Writes the head, and which indexes there are.
+    fn begin(&mut self, branch: &str, revision: Revision, indexes: &[Declared]) -> Result<()> {
+        self.file.put(MAGIC)?;
+        self.record(HEAD, &[&head(branch, revision)?])?;
+        indexes.iter().try_for_each(|one| self.record(INDEX, &[&index(one)?]))
+    }
+
+    fn fill(
+        mut self,
+        sorter: Sorter,
+        mut tags: VecDeque<(Revision, String)>,
+        versions: u64,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<u64> {
+        let mut done = 0_u64;
+        for version in sorter.sorted()? {
+            let (revision, name, entry) = version?;
+            self.put_tags(&mut tags, revision)?;
+            let (kind, name) = match name.split_first() {
+                Some((&RECORDS, name)) => (RECORD_VERSION, name),
+                Some((&EVENTS, name)) => (EVENT, name),
+                Some((&KEYED, name)) => (ENTRY, name),
+                Some((&SPACES, name)) => (SPACE, name),
+                Some((&RUNS, name)) => (TOMBSTONE, name),
+                Some((&OUTBOX, name)) if name.first() == Some(&b'm') => (MESSAGE, name),
+                Some((&OUTBOX, name)) => (REQUEST, name),
+                Some((_, name)) => (VERSION, name),
+                None => (VERSION, &name[..]),
+            };
+            let length = (name.len() as u16).to_le_bytes();
+            self.record(kind, &[&revision.to_le_bytes(), &length, name, &entry])?;
+            done += 1;
+            if done.is_multiple_of(1024) {
+                progress(Progress { phase: "writing", done, total: Some(versions) });
+            }
+        }
+        self.put_tags(&mut tags, Revision::MAX)?;
+        self.record(END, &[&versions.to_le_bytes()])?;
+        progress(Progress { phase: "writing", done, total: Some(versions) });
+        self.file.finish()
+    }
+
+    /// Writes the tags that stand before a revision.
+    fn put_tags(
+        &mut self,
+        tags: &mut VecDeque<(Revision, String)>,
+        before: Revision,
+    ) -> Result<()> {
+        while tags.front().is_some_and(|(revision, _)| *revision < before) {
+            let Some((revision, name)) = tags.pop_front() else { break };
+            self.record(TAG, &[&revision.to_le_bytes(), name.as_bytes()])?;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn rewound(run: &Name) -> Error {
+    let message = format!(
+        "run `{run}` is being rewound: export the branch when that is done; if it was broken off, delete the branch"
+    );
+    Error::new(Code::Conflict, message)
+}

@@ -1,0 +1,5 @@
+//! Backup, export and the doctor.
+
+pub(crate) mod backup;
+pub mod doctor;
+pub(crate) mod export;
