@@ -71,29 +71,64 @@ fn written(trail: &Trail, branch: u32, since: Revision, upto: Revision) -> Optio
 /// A transaction on its way to the writer, with what was looked at before.
 pub(crate) struct Submitted {
     pub transaction: Transaction,
+    /// Nothing for most: they are short.
+    pub ahead: Option<Box<Ahead>>,
+}
+
+/// The work for a transaction that was done before it went to the writer.
+#[derive(Default)]
+pub(crate) struct Ahead {
     /// The range guards, where they were checked before.
-    pub checked: Option<Box<CheckedRanges>>,
+    pub checked: Option<CheckedRanges>,
     /// The names that the source of a merge may have changed, or the error that stopped the search for them.
-    pub candidates: Option<Box<Result<Candidates>>>,
+    pub candidates: Option<Result<Candidates>>,
     /// Long reads that were made before.
-    pub prefetched: Option<Box<Prefetched>>,
+    pub prefetched: Option<Prefetched>,
 }
 
 impl From<Transaction> for Submitted {
     fn from(transaction: Transaction) -> Submitted {
-        Submitted { transaction, checked: None, candidates: None, prefetched: None }
+        Submitted { transaction, ahead: None }
+    }
+}
+
+impl Submitted {
+    /// A transaction whose range guards were checked before, if they were.
+    pub fn with_checked(transaction: Transaction, checked: Option<CheckedRanges>) -> Submitted {
+        let mut submitted = Submitted::from(transaction);
+        submitted.put(Ahead { checked, ..Ahead::default() });
+        submitted
+    }
+
+    pub fn put(&mut self, ahead: Ahead) {
+        let Ahead { checked, candidates, prefetched } = &ahead;
+        if checked.is_some() || candidates.is_some() || prefetched.is_some() {
+            self.ahead = Some(Box::new(ahead));
+        }
+    }
+
+    pub fn checked(&self) -> Option<&CheckedRanges> {
+        self.ahead.as_deref()?.checked.as_ref()
+    }
+
+    pub fn candidates(&self) -> Option<&Result<Candidates>> {
+        self.ahead.as_deref()?.candidates.as_ref()
+    }
+
+    pub fn prefetched(&self) -> Option<&Prefetched> {
+        self.ahead.as_deref()?.prefetched.as_ref()
     }
 }
 
 impl Inner {
-    /// Looks for a merge's candidates, and whether guards on ranges hold so far; any other
-    /// transaction goes on as it is.
-    pub fn look_ahead(&self, submitted: &mut Submitted) {
-        let transaction = &submitted.transaction;
-        submitted.checked = self.checked(transaction).map(Box::new);
+    /// Looks for a merge's candidates, and whether guards on ranges hold so far.
+    pub fn look_ahead(&self, transaction: &Transaction) -> Ahead {
         let merge = merge_of(transaction);
-        let candidates = merge.and_then(|(from, into)| self.find(from, into).transpose());
-        submitted.candidates = candidates.map(Box::new);
+        Ahead {
+            checked: self.checked(transaction),
+            candidates: merge.and_then(|(from, into)| self.find(from, into).transpose()),
+            prefetched: None,
+        }
     }
 
     /// Checks guards on ranges; nothing where there are none, or the writer has to look for itself.
@@ -260,7 +295,7 @@ mod tests {
             db.here("a test").unwrap().prepare(merge("side", "main", MergeStrategy::Strict));
         side.set("a", 1).unwrap();
         side.set("b", 2).unwrap();
-        let found = submitted.candidates.as_deref().unwrap().as_ref().unwrap();
+        let found = submitted.candidates().unwrap().as_ref().unwrap();
         let names = |source| found.all(source, found.base, &db.here("a test").unwrap().state.trail);
         let expected = [b"a", b"b"].map(|name| (spaces::CELLS, name.to_vec()));
         assert_eq!(names(found.source).unwrap(), expected);

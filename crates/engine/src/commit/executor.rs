@@ -255,7 +255,7 @@ impl Executor {
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<Receipt> {
-        let Submitted { transaction, checked, .. } = submitted;
+        let transaction = &submitted.transaction;
         let forked;
         let layers = if transaction.branch == MAIN && transaction.branch_id.is_none() {
             &self.main
@@ -265,7 +265,7 @@ impl Executor {
         };
         let view = View::in_transaction(&self.state.index, layers, stamp, &self.work);
         let held =
-            guards::all_hold(&view, &self.state.trail, checked.as_deref(), &transaction.guards)?;
+            guards::all_hold(&view, &self.state.trail, submitted.checked(), &transaction.guards)?;
         let steps: &[Step] = match (&transaction.otherwise, held) {
             (_, true) => &transaction.steps,
             (Some(otherwise), false) => otherwise,
@@ -346,7 +346,7 @@ impl Executor {
                     revision: self.next,
                     trail: &self.state.trail,
                     budget: view.budget,
-                    candidates: submitted.candidates.as_deref(),
+                    candidates: submitted.candidates(),
                     desk: &self.desk(view.now),
                     dropped: &self.state.figures.sessions.dropped,
                 };

@@ -12,7 +12,7 @@
 
 use crate::apply::{cells, keyed, names, records};
 use crate::base::work::Work;
-use crate::commit::candidates::Submitted;
+use crate::commit::candidates::{Ahead, Submitted};
 use crate::commit::executor::{check_limits, run_all};
 use crate::key::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
 use crate::lifecycle::core::Core;
@@ -89,8 +89,8 @@ impl Core {
     /// Makes long reads, and those of a merge, before the writer is asked.
     pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> Submitted {
         let mut submitted = Submitted::from(transaction);
-        submitted.prefetched = self.prefetch(&submitted.transaction).map(Box::new);
-        self.look_ahead(&mut submitted);
+        let prefetched = self.prefetch(&submitted.transaction);
+        submitted.put(Ahead { prefetched, ..self.look_ahead(&submitted.transaction) });
         submitted
     }
 
@@ -392,7 +392,7 @@ impl<'p> Reuse<'p> {
         trail: &Trail,
         branch: u32,
     ) -> Result<Option<Reuse<'p>>> {
-        let prefetched = submitted.prefetched.as_deref();
+        let prefetched = submitted.prefetched();
         let prefetched = prefetched.filter(|prefetched| held && prefetched.branch == branch);
         let Some(prefetched) = prefetched else { return Ok(None) };
         if let Some(failed) = &prefetched.failed {
@@ -564,7 +564,7 @@ mod tests {
         let core = db.here("a test").unwrap();
         let mut submitted = core.prepare(all([set("a"), count("r"), count("x")]));
         db.execute(all([put("r", "1")])).unwrap();
-        let prefetched = submitted.prefetched.as_mut().unwrap();
+        let prefetched = submitted.ahead.as_mut().unwrap().prefetched.as_mut().unwrap();
         prefetched.catch_up(&core.state.trail, db.revision());
         assert_eq!(prefetched.revision, db.revision());
         let receipt = core.sequencer.execute(submitted).unwrap();

@@ -634,8 +634,7 @@ impl Open {
         if checked.as_ref().is_some_and(|checked| !checked.held()) {
             return Err(conflict());
         }
-        let submitted =
-            Submitted { checked: checked.map(Box::new), ..Submitted::from(transaction) };
+        let submitted = Submitted::with_checked(transaction, checked);
         core.sequencer.execute(submitted).map_err(refusal)
     }
 

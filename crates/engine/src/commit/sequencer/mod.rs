@@ -333,15 +333,18 @@ impl Sequencer {
     }
 
     /// Closing lets the log finish; only a failed sync stops it.
+    #[inline]
     fn check_sound(&self) -> Result<()> {
-        if !self.is_latched() {
-            return Ok(());
-        }
-        Err(self.refusal.lock().clone().unwrap_or_else(|| {
+        if self.is_latched() { Err(self.why_refused()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn why_refused(&self) -> Error {
+        self.refusal.lock().clone().unwrap_or_else(|| {
             let message =
                 "a sync of the log failed: nothing is written until the database is reopened";
             Error::new(Code::SyncFailed, message)
-        }))
+        })
     }
 
     /// Waits while too much is under way, then counts so many more in. They do not count before:
