@@ -6,6 +6,7 @@ use mainstay::{Answer, Code, Command, Error, Receipt, Result, SessionRequest, St
 /// that was used for something else before is answered with what that was, which no route could show.
 pub(crate) struct Expected {
     request: SessionRequest,
+    is_guarded: bool,
     steps: Vec<About>,
     otherwise: Vec<About>,
 }
@@ -27,8 +28,12 @@ impl Expected {
     pub fn of(transaction: &Transaction) -> Option<Expected> {
         let request = transaction.session()?.clone();
         let about = |step: &Step| about(&step.command);
-        let otherwise = transaction.otherwise.iter().flatten().map(about).collect();
-        Some(Expected { request, steps: transaction.steps.iter().map(about).collect(), otherwise })
+        Some(Expected {
+            request,
+            is_guarded: !transaction.guards.is_empty(),
+            steps: transaction.steps.iter().map(about).collect(),
+            otherwise: transaction.otherwise.iter().flatten().map(about).collect(),
+        })
     }
 
     /// The receipt, if it can be this request's.
@@ -44,7 +49,8 @@ impl Expected {
         let expected = if receipt.held { &self.steps } else { &self.otherwise };
         let fits = |(about, answer): (&About, &Answer)| is_about(answer, *about);
         let as_many = expected.len() == receipt.answers.len();
-        !receipt.repeated || as_many && expected.iter().zip(&receipt.answers).all(fits)
+        let may_fail = receipt.held || self.is_guarded;
+        !receipt.repeated || may_fail && as_many && expected.iter().zip(&receipt.answers).all(fits)
     }
 
     #[cold]
@@ -70,11 +76,20 @@ fn about(command: &Command) -> About {
     }
 }
 
-/// Whether an answer can be one to a command about this. Counts, counters and the like are answers to many.
+/// Whether an answer can be one to a command about this. Counts and the like are answers to many.
 fn is_about(answer: &Answer, about: About) -> bool {
     match answer {
-        Answer::Cell(_) | Answer::Number { .. } | Answer::Replaced { .. } => about == About::Values,
-        Answer::Record(_) | Answer::Records(_) | Answer::Sum(_) => about == About::Records,
+        Answer::Cell(_) | Answer::Number { .. } | Answer::Replaced { .. } | Answer::History(_) => {
+            about == About::Values
+        }
+        Answer::Counter(_) | Answer::MaybeCounter(_) => {
+            matches!(about, About::Values | About::Records)
+        }
+        Answer::Record(_)
+        | Answer::Records(_)
+        | Answer::Sum(_)
+        | Answer::Picked(_)
+        | Answer::RecordHistory(_) => about == About::Records,
         Answer::Run(_) => about == About::Runs,
         Answer::Outbox(_) => about == About::Outbox,
         Answer::State(_) => about == About::States,

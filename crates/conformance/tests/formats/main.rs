@@ -1,6 +1,7 @@
 //! Files and frames that earlier versions wrote: this version opens, reads and verifies each of them.
 //!
-//! `fixtures/0.1/` holds what version 0.1 wrote, and never changes. A version that changes a format adds a directory of its own:
+//! `fixtures/0.1/` holds what version 0.1 wrote, and never changes. A version that changes a format adds a directory of its own: it
+//! changes [`fixtures`], runs the command below, and opens the older directories as well.
 //!
 //! ```text
 //!   cargo test -p mainstay-conformance --test formats -- --ignored make

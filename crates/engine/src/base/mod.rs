@@ -1,4 +1,4 @@
-//! Clocks, locks, counters, fault points and work budgets: used by every layer, using none.
+//! Clocks, locks, counters, fault points and work budgets, for every layer.
 
 pub(crate) mod clock;
 pub(crate) mod figures;

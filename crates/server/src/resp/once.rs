@@ -38,6 +38,8 @@ impl Once {
         let Once { request, expected, owed } = self;
         let repeated = matches!(&receipt, Ok(receipt) if receipt.repeated);
         match &receipt {
+            // An EXEC that failed may be sent again without its WATCH.
+            Ok(receipt) if !receipt.held && matches!(owed, Owed::Exec(_)) => {}
             Ok(receipt) if !expected.is_none_or(|expected| expected.is_met_by(receipt)) => {
                 return another(&request);
             }

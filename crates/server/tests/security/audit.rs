@@ -302,9 +302,24 @@ fn a_request_under_a_used_number_is_recorded_as_failed() {
     let last = lines(&world).pop().unwrap();
     assert_eq!(last, "default branch.merge trial,main failed");
     let mut client = world.client("default");
-    let replies = ["MULTI", "FLUSHDB", "SESSION.EXEC s 1 LOWEST 1"].map(|line| client.line(line));
-    assert!(replies[2].contains("was another command"), "{replies:?}");
-    assert_eq!(lines(&world).pop().unwrap(), "default flushdb  failed");
+    client.line("SESSION.DO s 2 LOWEST 1 SET a b");
+    client.line("WATCH a");
+    world.db.cells().set("a", 2).unwrap();
+    let failed = ["MULTI", "SET a c", "SESSION.EXEC s 3 LOWEST 1"].map(|line| client.line(line));
+    assert_eq!(failed[2], r"*-1\r\n");
+    for number in 1..=2 {
+        client.line("MULTI");
+        client.line("FLUSHDB");
+        let reply = client.line(&format!("SESSION.EXEC s {number} LOWEST 1"));
+        assert!(reply.contains("was another command"), "{number}: {reply}");
+        assert_eq!(lines(&world).pop().unwrap(), "default flushdb  failed");
+    }
+    let reply = client.line("SESSION.DO s 3 LOWEST 1 FLUSHDB");
+    assert!(reply.contains("was another command"), "{reply}");
+    assert_eq!(lines(&world).pop().unwrap(), "default flushdb main failed");
+    assert!(client.line("SESSION.DO s 3 LOWEST 1 SET b 2").contains("was another command"));
+    let again = ["MULTI", "SET a c", "SESSION.EXEC s 3 LOWEST 1"].map(|line| client.line(line));
+    assert_eq!(again[2], r"*-1\r\n", "an honest repeat, without its WATCH");
 }
 
 #[test]
