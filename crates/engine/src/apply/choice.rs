@@ -9,7 +9,7 @@
 //! by a field that field behind them, then a range behind them, then no field behind them, then the oldest.
 
 use super::entries::Span;
-use super::ordered;
+use crate::key::ordered;
 use crate::key::spaces;
 use crate::storage::declared::{AllDeclared, Declared};
 use mainstay_model::{Field, Test, Where};

@@ -6,12 +6,12 @@
 //!          a      b       judged by meaning: equal values are equal whatever their stamps
 //! ```
 
-use crate::apply::keyed::places;
 use crate::apply::keyed::space::Declaration;
 use crate::apply::runs;
 use crate::base::work::{Budget, Meter};
 use crate::key::entry::{self, Head};
 use crate::key::spaces::{self, DATA, KEYED, RECORDS, RUNS, SPACES};
+use crate::key::state_keys;
 use crate::mvcc::catalog::{Catalog, Layers};
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
@@ -181,7 +181,7 @@ impl<'a> Comparison<'a> {
     /// An entry of a space, each side's out of the generation that it shows.
     pub fn entry(&self, space: &str, sides: &Sides, place: &[u8]) -> Result<Triple> {
         let at = |shown: Declaration| {
-            let mut name = places::life(space, shown.generation).to_vec();
+            let mut name = state_keys::life(space, shown.generation).to_vec();
             name.extend_from_slice(place);
             name
         };
@@ -226,11 +226,11 @@ impl<'a> Comparison<'a> {
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         let view = self.view(layers);
-        let (life, nothing) = (places::life(space, generation), Overlay::default());
+        let (life, nothing) = (state_keys::life(space, generation), Overlay::default());
         let mut walk = view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
             let place = &step.name()[life.len()..];
-            if !step.head.is_deleted() && places::is_entry(place) {
+            if !step.head.is_deleted() && state_keys::is_entry(place) {
                 visit(place, step.payload())?;
             }
         }

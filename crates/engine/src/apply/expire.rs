@@ -13,6 +13,9 @@ use mainstay_model::{Result, Stamp};
 use smallvec::smallvec;
 use std::ops::Bound;
 
+/// The most keys one sweep turns into deletions in one transaction.
+pub(crate) const SWEEP_LIMIT: usize = 1000;
+
 /// Turns what is due into deletions, at most `limit`; answers how many keys it touched. Nothing is
 /// due before `from`.
 pub(crate) fn sweep(

@@ -8,11 +8,11 @@
 //! Every layer of a branch has entries for its own records, so that it can be asked by itself.
 
 use super::branches::Context;
-use super::ordered;
+use crate::apply::expire::SWEEP_LIMIT;
 use crate::base::work::Budget;
 use crate::key::entry::{self, DELETED, Head};
+use crate::key::ordered;
 use crate::key::spaces::{self, ENTRIES, Key, RECORDS};
-use crate::lifecycle::maintenance::SWEEP_LIMIT;
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::overlay::{Effect, Overlay, Payload, Write};
 use crate::mvcc::view::{Origin, View};

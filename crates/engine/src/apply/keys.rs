@@ -15,7 +15,7 @@ use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
 use std::sync::atomic::Ordering;
 
 /// What is known of a key before a write.
-pub(super) struct Seen {
+pub(crate) struct Seen {
     pub key: Key,
     pub hash: u64,
     pub counter: u64,

@@ -24,7 +24,6 @@ pub(crate) mod keyed;
 pub(crate) mod keys;
 pub(crate) mod merge;
 pub(crate) mod names;
-pub(crate) mod ordered;
 pub(crate) mod outbox;
 pub(crate) mod reap;
 pub(crate) mod records;

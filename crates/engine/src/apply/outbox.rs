@@ -17,7 +17,6 @@
 //! Only the branch's own layer is looked at: what a fork inherits is not pending there. Messages of a branch wait there until
 //! it is merged into `main`: from there alone they are delivered, unless branches are served.
 
-mod check;
 pub(crate) mod transfer;
 
 use crate::base::work::Exempt;
@@ -34,8 +33,6 @@ use mainstay_model::{
     put_text, take_text,
 };
 use smallvec::{SmallVec, smallvec};
-
-pub(crate) use check::check;
 
 pub(crate) type Place = SmallVec<[u8; 32]>;
 
@@ -126,17 +123,17 @@ pub(crate) fn check_served(
     }
 }
 
-struct Outbox<'o> {
-    view: &'o View<'o>,
-    overlay: &'o mut Overlay,
+pub(crate) struct Outbox<'o> {
+    pub(crate) view: &'o View<'o>,
+    pub(crate) overlay: &'o mut Overlay,
 }
 
 /// How many messages there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
-    last_id: u64,
-    pending: u64,
-    dead: u64,
+    pub(crate) last_id: u64,
+    pub(crate) pending: u64,
+    pub(crate) dead: u64,
 }
 
 impl Counts {
@@ -158,18 +155,18 @@ impl Counts {
 /// How a message stands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
-    tries: u32,
-    due: Stamp,
+    pub(crate) tries: u32,
+    pub(crate) due: Stamp,
     /// The run's next message; 0: none yet.
-    next: u64,
-    is_dead: bool,
+    pub(crate) next: u64,
+    pub(crate) is_dead: bool,
     /// Whether it is of a run whose later messages wait for it.
-    is_first: bool,
-    failure: Option<String>,
+    pub(crate) is_first: bool,
+    pub(crate) failure: Option<String>,
     /// The stamp of the transaction that claimed it last; 0: none has, or its lease was given up.
-    token: Stamp,
+    pub(crate) token: Stamp,
     /// The idempotency key of the event that it was appended with.
-    event: Option<String>,
+    pub(crate) event: Option<String>,
 }
 
 impl State {
@@ -202,11 +199,11 @@ struct Of<'o> {
 }
 
 /// What a message says.
-struct Letter {
-    subject: String,
-    run: Option<String>,
-    payload: Vec<u8>,
-    written: Stamp,
+pub(crate) struct Letter {
+    pub(crate) subject: String,
+    pub(crate) run: Option<String>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) written: Stamp,
 }
 
 impl Outbox<'_> {
@@ -469,7 +466,7 @@ impl Outbox<'_> {
 
 /// Reading and writing what stands where.
 impl Outbox<'_> {
-    fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         place: &[u8],
         mut read: impl FnMut(&[u8], Stamp) -> Option<T>,
@@ -501,7 +498,7 @@ impl Outbox<'_> {
         self.remove(&queued(due, id))
     }
 
-    fn counts(&self) -> Result<Counts> {
+    pub(crate) fn counts(&self) -> Result<Counts> {
         let found = self.read(b"h", |rest, _| Counts::decode(rest))?;
         Ok(found.unwrap_or_default())
     }
@@ -510,11 +507,11 @@ impl Outbox<'_> {
         self.set(b"h", 0, &counts.encode())
     }
 
-    fn last_of(&self, run: &str) -> Result<Option<u64>> {
+    pub(crate) fn last_of(&self, run: &str) -> Result<Option<u64>> {
         self.read(&of_run(run), |bytes, _| bytes.try_into().ok().map(u64::from_be_bytes))
     }
 
-    fn letter(&self, id: u64) -> Result<Option<Letter>> {
+    pub(crate) fn letter(&self, id: u64) -> Result<Option<Letter>> {
         self.read(&place(b'm', id), |mut rest, written| {
             let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
             let run = Some(run).filter(|run| !run.is_empty());
@@ -522,7 +519,7 @@ impl Outbox<'_> {
         })
     }
 
-    fn state(&self, id: u64) -> Result<Option<State>> {
+    pub(crate) fn state(&self, id: u64) -> Result<Option<State>> {
         self.read(&place(b's', id), |mut rest, _| take_state(&mut rest))
     }
 
@@ -551,7 +548,7 @@ pub(crate) fn take_state(rest: &mut &[u8]) -> Option<State> {
     Some(State { tries, due, next, is_dead, is_first, failure, token, event })
 }
 
-fn place(kind: u8, id: u64) -> Place {
+pub(crate) fn place(kind: u8, id: u64) -> Place {
     let mut place = smallvec![kind];
     place.extend_from_slice(&id.to_be_bytes());
     place
@@ -577,14 +574,14 @@ fn of_run(run: &str) -> Place {
     place
 }
 
-fn queued(due: Stamp, id: u64) -> Place {
+pub(crate) fn queued(due: Stamp, id: u64) -> Place {
     let mut place = smallvec![b'q'];
     place.extend_from_slice(&due.to_be_bytes());
     place.extend_from_slice(&id.to_be_bytes());
     place
 }
 
-fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
+pub(crate) fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
     let (due, id) = name.get(1..)?.split_first_chunk::<8>()?;
     Some((u64::from_be_bytes(*due), u64::from_be_bytes(id.try_into().ok()?)))
 }

@@ -8,9 +8,9 @@
 //!
 //! No name begins with a NUL, so nobody takes a space for a run.
 
-use super::{keyed, runs};
 use crate::key::entry::{self, DELETED, QUIET};
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
+use crate::key::{run_keys, state_keys};
 use crate::mvcc::overlay::{Overlay, Payload, Write};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, Result};
@@ -24,12 +24,12 @@ const OF_A_SPACE: u8 = 0;
 
 /// Where the marker of a run's life that is over waits.
 pub(crate) fn run(branch: u32, run: &str, generation: u64) -> Key {
-    marker(branch, &[&runs::places::life(run, generation)])
+    marker(branch, &[&run_keys::life(run, generation)])
 }
 
 /// Where the marker of a space's generation that is over waits.
 pub(crate) fn space(branch: u32, space: &str, generation: u64) -> Key {
-    marker(branch, &[&[OF_A_SPACE], &keyed::places::life(space, generation)])
+    marker(branch, &[&[OF_A_SPACE], &state_keys::life(space, generation)])
 }
 
 /// Whether a marker is of a space.

@@ -14,9 +14,10 @@
 //! first by it. Who only counts needs no order.
 
 use super::choice::{self, Choice};
-use super::{entries, ordered};
+use super::entries;
 use crate::base::figures::Way;
 use crate::key::entry::{self, Head};
+use crate::key::ordered;
 use crate::key::spaces::{self, ENTRIES, RECORDS};
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::{Origin, View};

@@ -10,6 +10,7 @@
 use crate::apply::session_slots::Slots;
 use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part};
 use crate::apply::sessions::slot;
+use crate::base::figures::SessionCounts;
 use crate::key::entry::Head;
 use crate::key::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
 use crate::storage::index::Index;
@@ -40,6 +41,17 @@ pub(crate) enum SessionChange {
     Opened,
     Closed,
     Expired,
+}
+
+impl SessionChange {
+    pub fn count(self, counts: &SessionCounts) {
+        match self {
+            SessionChange::None => {}
+            SessionChange::Opened => counts.opened.add(1),
+            SessionChange::Closed => counts.closed.add(1),
+            SessionChange::Expired => counts.expired.add(1),
+        }
+    }
 }
 
 /// A session that lives.

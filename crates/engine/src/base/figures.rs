@@ -7,7 +7,6 @@
 //! Counting must cost next to nothing: histograms have one writer at a time and need no locked
 //! instruction, and a hit of the cache is counted on its own thread, sixty-four at a time.
 
-use crate::apply::session_table::SessionChange;
 use crate::base::clock::Clock;
 use mainstay_model::{
     Answer, Appended, Command, Failed, NewEvent, OutboxAnswer, OutboxCommand, Result, RunAnswer,
@@ -372,16 +371,6 @@ pub(crate) struct SessionCounts {
 }
 
 impl SessionCounts {
-    /// Counts what became of a session.
-    pub fn count_change(&self, change: SessionChange) {
-        match change {
-            SessionChange::None => {}
-            SessionChange::Opened => self.opened.add(1),
-            SessionChange::Closed => self.closed.add(1),
-            SessionChange::Expired => self.expired.add(1),
-        }
-    }
-
     /// Counts what a committed command on sessions answered.
     fn count_answer(&self, command: &SessionCommand, answer: &Answer) {
         match (command, answer) {

@@ -10,7 +10,6 @@
 //! Every read of stored entries goes through a [`View`](crate::mvcc::view::View), and a view cannot be made
 //! without a budget, so no command can forget to count.
 
-use crate::lifecycle::options::Options;
 use mainstay_model::{Code, Error, Result, Step};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -65,13 +64,13 @@ pub(crate) struct Work {
 
 impl Work {
     /// The work of a transaction that reads a snapshot.
-    pub fn outside(options: &Options) -> Work {
-        Work::new(options.work_limits, false)
+    pub fn outside(limits: WorkLimits) -> Work {
+        Work::new(limits, false)
     }
 
     /// The work of a transaction in the writer.
-    pub fn in_writer(options: &Options) -> Work {
-        Work::new(options.work_limits, true)
+    pub fn in_writer(limits: WorkLimits) -> Work {
+        Work::new(limits, true)
     }
 
     fn new(limits: WorkLimits, in_writer: bool) -> Work {

@@ -27,6 +27,7 @@ use crate::commit::candidates::Submitted;
 use crate::commit::prefetch::Reuse;
 use crate::commit::receipts;
 use crate::key::entry::{EXPIRED, Head, LAPSED};
+use crate::key::run_keys;
 use crate::key::spaces::{self, MAIN_ID};
 use crate::key::version::Version;
 use crate::log::Payload;
@@ -472,7 +473,7 @@ impl Executor {
                 let mut table = self.state.sessions.lock();
                 let change = table.absorb(&effect.key, &head, overlay.payload(effect), stamp)?;
                 if change != SessionChange::None {
-                    self.state.figures.sessions.count_change(change);
+                    change.count(&self.state.figures.sessions);
                     let next = table.next_due().unwrap_or(Stamp::MAX);
                     self.state.next_expiry.fetch_min(next, Ordering::Relaxed);
                 }
@@ -499,7 +500,7 @@ impl Executor {
         match key[0] {
             spaces::CELLS if expired != 0 => figures.expired_cells.add(expired),
             spaces::RECORDS if expired != 0 => figures.expired_records.add(expired),
-            spaces::EVENTS if runs::places::is_event(key) => figures.runs.appended.add(there),
+            spaces::EVENTS if run_keys::is_event(key) => figures.runs.appended.add(there),
             spaces::ALERTS => figures.runs.alerts.add(there),
             spaces::RUNS => figures.runs.deleted.add(gone),
             spaces::REAPS if reap::is_of_a_space(key) => figures.keyed.reaped.add(gone),

@@ -15,6 +15,7 @@ use crate::base::work::Work;
 use crate::commit::candidates::{Ahead, Submitted};
 use crate::commit::executor::{check_limits, run_all};
 use crate::key::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
+use crate::key::state_keys;
 use crate::lifecycle::core::Core;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::trail::Trail;
@@ -125,7 +126,7 @@ impl Core {
 
     fn read_once(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
         let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest)?;
-        snapshot.work = Some(Work::outside(&self.options));
+        snapshot.work = Some(Work::outside(self.options.work_limits));
         let revision = snapshot.revision;
         let stamp = snapshot.now;
         let moment = Moment::of(snapshot);
@@ -140,7 +141,7 @@ impl Core {
             return None;
         }
         let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest).ok()?;
-        snapshot.work = Some(Work::outside(&self.options));
+        snapshot.work = Some(Work::outside(self.options.work_limits));
         let (mut found, mut failed, mut scales) = (Vec::new(), None, Scales::default());
         for (position, step) in transaction.steps.iter().enumerate() {
             let read = snapshot.prefetch(&step.command);
@@ -252,7 +253,7 @@ impl Snapshot {
         self.check_state_reach(command)?;
         let places = keyed::guard::told(command, Some(&declared.info), Some(&answer));
         let mut found = self.found_at(SPACES, space, answer);
-        let life = keyed::places::life(space.as_str(), declared.generation);
+        let life = state_keys::life(space.as_str(), declared.generation);
         let key = |place: &[u8]| self.key(KEYED, &[&life[..], place].concat());
         for place in places {
             if let StatePlace::Range { prefix, after, upto } = place {

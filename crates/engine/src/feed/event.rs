@@ -1,9 +1,10 @@
 //! Events: what the feed tells of a committed change.
 
-use crate::apply::runs::{places, shown_seq};
+use crate::apply::runs::shown_seq;
 use crate::apply::sessions::bytes::{Part, Standing, split_part};
 use crate::apply::{keyed, outbox};
 use crate::key::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
+use crate::key::run_keys;
 use crate::key::spaces;
 use crate::mvcc::catalog::{Catalog, UNFINISHED};
 use mainstay_model::wire::fields;
@@ -126,8 +127,8 @@ pub(crate) fn events(
             out.push(change(kind, left, head.counter));
         }
         spaces::EVENTS | spaces::ALERTS if head.flags & (DELETED | QUIET) == 0 => {
-            let Some((run, _, seq)) = places::split(name) else { return Ok(()) };
-            let seq = places::seq(seq).unwrap_or_default();
+            let Some((run, _, seq)) = run_keys::split(name) else { return Ok(()) };
+            let seq = run_keys::seq(seq).unwrap_or_default();
             let (kind, value) = match (space, seq) {
                 (spaces::ALERTS, _) => (ChangeKind::Alerted, Value::from(text(payload))),
                 (_, 0) => (ChangeKind::Set, codec::decode(payload)?),

@@ -4,9 +4,9 @@
 //!   | bytes ... | blake3 of all before, 32 bytes |
 //! ```
 
+use crate::fs::error::io_error;
 use crate::fs::part::PartFile;
 use crate::fs::spare::Spare;
-use crate::storage::mark::io_error;
 use mainstay_model::{Code, Error, Result};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};

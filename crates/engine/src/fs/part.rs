@@ -5,8 +5,8 @@
 //! ```
 
 use crate::base::planted::{self, Bug};
+use crate::fs::error::io_error;
 use crate::fs::spare::Spare;
-use crate::storage::mark::io_error;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Sorting more than fits into memory: sorted runs in temporary files, merged while reading.
 
+use crate::fs::error::io_error;
 use crate::fs::spare::Spare;
-use crate::storage::mark::io_error;
 use mainstay_model::{Result, Revision};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,13 +1,13 @@
 //! What the index holds: keys and entries of every space, as the log brings them and as they are read.
 
 use crate::apply::keyed::space::Declaration;
+use crate::apply::outbox;
 use crate::apply::runs::RunHead;
 use crate::apply::sessions::bytes::split_part;
-use crate::apply::{keyed, outbox, runs};
 use crate::commit::receipts;
 use crate::feed::event;
 use crate::key::entry;
-use crate::key::spaces;
+use crate::key::{run_keys, spaces, state_keys};
 use crate::mvcc::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
 use crate::storage::declared::Declared;
 use crate::storage::times;
@@ -89,13 +89,13 @@ fn names(bytes: &[u8]) {
     if let Some((space, branch, name)) = spaces::split(bytes) {
         assert_eq!(spaces::key(space, branch, name).as_slice(), bytes);
     }
-    if let Some((run, generation, rest)) = runs::places::split(bytes) {
-        assert_eq!([&runs::places::life(run, generation)[..], rest].concat(), bytes);
-        let _ = (runs::places::kept_seq(rest), runs::places::seq(rest));
+    if let Some((run, generation, rest)) = run_keys::split(bytes) {
+        assert_eq!([&run_keys::life(run, generation)[..], rest].concat(), bytes);
+        let _ = (run_keys::kept_seq(rest), run_keys::seq(rest));
     }
-    if let Some((space, generation, rest)) = keyed::places::split(bytes) {
-        assert_eq!([&keyed::places::life(space, generation)[..], rest].concat(), bytes);
-        let _ = keyed::places::is_entry(rest);
+    if let Some((space, generation, rest)) = state_keys::split(bytes) {
+        assert_eq!([&state_keys::life(space, generation)[..], rest].concat(), bytes);
+        let _ = state_keys::is_entry(rest);
     }
     let _ = (split_part(bytes), MergeRecord::pair(bytes));
 }

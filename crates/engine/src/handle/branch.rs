@@ -2,7 +2,7 @@
 
 use crate::apply::compare::{Comparison, Item, Triple};
 use crate::apply::keyed::space::Declaration;
-use crate::apply::keyed::{places, told};
+use crate::apply::keyed::told;
 use crate::apply::outbox::transfer::{Content, Transfer, in_order};
 use crate::apply::runs;
 use crate::base::work::Budget;
@@ -15,6 +15,7 @@ use crate::handle::place::Place;
 use crate::handle::records::Records;
 use crate::handle::runs::Runs;
 use crate::key::spaces::{KEYED, SPACES};
+use crate::key::state_keys;
 use crate::lifecycle::core::Core;
 use crate::remote::wait;
 use mainstay_model::wire::fields;
@@ -419,8 +420,8 @@ fn triples<'c>(
 ) -> Result<impl Iterator<Item = Result<Triple>> + use<'c>> {
     let (mut plain, mut spaces) = (Vec::new(), BTreeMap::<String, BTreeSet<Vec<u8>>>::new());
     for (space, name) in names {
-        match (space, places::split(&name)) {
-            (KEYED, Some((of, _, place))) if places::is_entry(place) => {
+        match (space, state_keys::split(&name)) {
+            (KEYED, Some((of, _, place))) if state_keys::is_entry(place) => {
                 spaces.entry(of.to_owned()).or_default().insert(place.to_vec());
             }
             (KEYED, _) => {}

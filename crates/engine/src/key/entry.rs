@@ -25,6 +25,12 @@ pub(crate) const LAPSED: u8 = 8;
 /// The feed does not tell of it: it belongs to something that is told of otherwise.
 pub(crate) const QUIET: u8 = 16;
 
+/// The error for a record of the engine itself, such as a branch's, that cannot be decoded.
+#[cold]
+pub(crate) fn damaged_record(kind: &str) -> Error {
+    Error::new(Code::CorruptData, format!("the record of a {kind} cannot be read"))
+}
+
 /// Everything about a version except its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {

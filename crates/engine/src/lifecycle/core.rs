@@ -139,7 +139,7 @@ impl Core {
         let limit = options.clock_jump_limit.filter(|_| report.base.is_none());
         let limit_us = limit.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
         let stamper = Stamper::new(options.clock.clone(), stamp, limit_us);
-        let work = Work::in_writer(&options);
+        let work = Work::in_writer(options.work_limits);
         let mut executor = Executor::new(state.clone(), stamper, end.last, work);
         executor.load_sessions()?;
         let chain = Chain::new(end.chain, &DatabaseId(place.database));

@@ -14,8 +14,8 @@
 //! ([`Hold::check`]).
 
 use crate::base::planted::{self, Bug};
+use crate::fs::error::io_error;
 use crate::fs::way::keep_way_to;
-use crate::storage::mark::io_error;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

@@ -7,6 +7,7 @@
 //!   sweep    turns expiries into deletions
 //! ```
 
+use crate::apply::expire::SWEEP_LIMIT;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::planted::{self, Bug};
 use crate::base::priority;
@@ -60,8 +61,6 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
 /// How many records are looked at in one transaction that fills an index.
 const FILL_LIMIT: usize = 1000;
-/// The most keys one sweep turns into deletions in one transaction.
-pub(crate) const SWEEP_LIMIT: usize = 1000;
 
 /// The threads of a database, and how they are woken and stopped.
 pub(crate) struct Workers {

@@ -13,13 +13,13 @@
 
 mod record;
 
-use crate::key::entry::Head;
+use crate::key::entry::{Head, damaged_record};
 use crate::key::spaces::{self, MAIN_ID};
 use crate::storage::declared::Declared;
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
-pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED, damaged};
+pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -159,7 +159,7 @@ impl Catalog {
     }
 
     fn absorb_merge(&mut self, name: &[u8], payload: &[u8]) -> Result<()> {
-        let pair = MergeRecord::pair(name).ok_or_else(|| damaged("merge"))?;
+        let pair = MergeRecord::pair(name).ok_or_else(|| damaged_record("merge"))?;
         let record = MergeRecord::decode(payload)?;
         let merges = self.merges.entry(pair).or_default();
         let place = merges.partition_point(|other| other.into_revision < record.into_revision);

@@ -73,7 +73,7 @@ pub(crate) struct Open {
 impl Open {
     pub fn begin(core: &Arc<Core>, branch: &str) -> Result<Open> {
         let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        Open::over(core, branch, snapshot, Work::outside(&core.options))
+        Open::over(core, branch, snapshot, Work::outside(core.options.work_limits))
     }
 
     /// Runs a closure in a transaction that nobody else's comes between: the writer waits meanwhile. It does nothing where a
@@ -97,7 +97,8 @@ impl Open {
                 fresh: false,
                 work: None,
             };
-            let mut open = Open::over(core, branch, snapshot, Work::in_writer(&core.options))?;
+            let mut open =
+                Open::over(core, branch, snapshot, Work::in_writer(core.options.work_limits))?;
             open.alone = Some(Vec::new());
             let (value, mut open) = body(Box::new(open))?;
             ended = open.alone.take().unwrap_or_default();

@@ -4,9 +4,9 @@
 //!   record  key, fields --index--> | index u32 BE | values of its fields, in order | key |
 //! ```
 
-use crate::apply::ordered;
+use crate::key::entry::damaged_record;
+use crate::key::ordered;
 use crate::key::spaces::{self, INDEXES, MAIN_ID};
-use crate::mvcc::catalog::damaged;
 use mainstay_model::{Field, Fields, IndexInfo, Result, Revision, Value, codec};
 use std::sync::Arc;
 
@@ -108,7 +108,7 @@ impl Declared {
 
     pub fn decode(payload: &[u8]) -> Result<Declared> {
         use Value::{Array, Bytes, Int, String};
-        let Array(record) = codec::decode(payload)? else { return Err(damaged("index")) };
+        let Array(record) = codec::decode(payload)? else { return Err(damaged_record("index")) };
         match record.as_slice() {
             [
                 Int(id),
@@ -129,7 +129,7 @@ impl Declared {
                 filled: *filled as u64,
                 dropped: (*dropped >= 0).then_some(*dropped as u64),
             }),
-            _ => Err(damaged("index")),
+            _ => Err(damaged_record("index")),
         }
     }
 }
@@ -137,6 +137,6 @@ impl Declared {
 fn field_of(value: &Value) -> Result<Field> {
     match value {
         Value::Bytes(name) => Field::new(name),
-        _ => Err(damaged("index")),
+        _ => Err(damaged_record("index")),
     }
 }

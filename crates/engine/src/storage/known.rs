@@ -11,7 +11,7 @@
 //! index and so passes by here. Keys of other runs are looked for in the store. When the last layer is full everything is
 //! forgotten, and runs that are made from then on are answered for.
 
-use crate::apply::runs::places;
+use crate::key::run_keys;
 use crate::key::spaces::{EVENT_KEYS, PREFIX_BYTES};
 use crate::key::version::Version;
 use mainstay_model::Revision;
@@ -78,7 +78,7 @@ impl KnownKeys {
 #[inline]
 fn generation(key: &[u8]) -> Option<Revision> {
     let name = key.get(PREFIX_BYTES..).filter(|_| key[0] == EVENT_KEYS)?;
-    places::split(name).map(|(_, generation, _)| generation)
+    run_keys::split(name).map(|(_, generation, _)| generation)
 }
 
 impl Layers {
@@ -137,7 +137,7 @@ mod tests {
     use crate::key::spaces::{EVENTS, MAIN_ID, key};
 
     fn of(space: u8, generation: Revision, number: u64) -> (u64, Version) {
-        let place = places::key("run", generation, &format!("key {number}"));
+        let place = run_keys::key("run", generation, &format!("key {number}"));
         let hash = number.wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(29) ^ generation;
         let entry = [&[0][..], &(generation + number).to_le_bytes(), &[0; 10]].concat();
         (hash, Version::new(&key(space, MAIN_ID, &place), &entry))

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::base::planted::{self, Bug};
+use crate::fs::error::io_error;
 use mainstay_model::{Code, Error, Result, Revision, Value, codec};
 use std::collections::BTreeMap;
 use std::fs;
@@ -112,19 +113,6 @@ pub(crate) fn classes_of(list: &Value) -> Option<Vec<(String, Revision)>> {
     list.iter().map(class).collect()
 }
 
-/// An error of a file operation, with what to do where that is known.
-pub(crate) fn io_error(what: &str, path: &Path, error: &std::io::Error) -> Error {
-    use std::io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
-    let message = format!("cannot {what} {}: {error}", path.display());
-    match error.kind() {
-        ReadOnlyFilesystem | PermissionDenied => Error::new(Code::ReadOnlyFiles, message),
-        StorageFull | QuotaExceeded => {
-            Error::new(Code::DiskFull, format!("{message}; free some space"))
-        }
-        _ => Error::new(Code::Io, message),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,13 +120,6 @@ mod tests {
     fn mark() -> Mark {
         let classes = vec![(String::new(), 3), ("a/".into(), 0)];
         Mark { database: [7; 16], revision: 1 << 40, classes }
-    }
-
-    #[test]
-    fn a_quota_that_is_used_up_is_a_full_disk() {
-        for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded] {
-            assert_eq!(io_error("write", Path::new("mark"), &kind.into()).code(), Code::DiskFull);
-        }
     }
 
     #[test]

@@ -9,11 +9,12 @@
 //! was set back, and is kept aside instead of being removed.
 
 use crate::base::planted::{self, Bug};
+use crate::fs::error::io_error;
 use crate::key::entry;
 use crate::key::spaces;
 use crate::storage::classes::{self, Classes};
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::mark::{Mark, io_error};
+use crate::storage::mark::Mark;
 use crate::storage::pour::Pour;
 use crate::storage::times::Times;
 use mainstay_model::{Result, Revision};

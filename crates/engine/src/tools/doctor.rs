@@ -7,6 +7,7 @@
 //!                            nothing is deleted: what goes is renamed to `...damaged...`
 //! ```
 
+pub(crate) mod checks;
 mod cure;
 mod fault;
 mod index;

@@ -1,8 +1,9 @@
 //! Whether what was read of a space is still so.
 
-use super::{places, space};
+use super::space;
 use crate::apply::guards::Ranges;
 use crate::key::spaces::{self, KEYED, SPACES};
+use crate::key::state_keys;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::{Origin, View};
 use crate::storage::index::Index;
@@ -30,7 +31,7 @@ pub(crate) fn holds(
     if declared.shown > since {
         return Ok(Some(false));
     }
-    let life = places::life(space.as_str(), declared.generation);
+    let life = state_keys::life(space.as_str(), declared.generation);
     let at = |place: &[u8]| [&life[..], place].concat();
     match place {
         StatePlace::Space => Ok(Some(false)),
@@ -100,8 +101,8 @@ pub(crate) fn told(
             let after = after.as_deref().map(|id| EntryKind::item(key, id));
             vec![range(&EntryKind::item(key, b""), after.as_deref())]
         }
-        StateCommand::Waiting { .. } => vec![range(&places::kind(EntryKind::Waiting), None)],
-        StateCommand::Positions { .. } => vec![range(&places::kind(EntryKind::Position), None)],
+        StateCommand::Waiting { .. } => vec![range(&state_keys::kind(EntryKind::Waiting), None)],
+        StateCommand::Positions { .. } => vec![range(&state_keys::kind(EntryKind::Position), None)],
         // All of the space is in it, or goes by it.
         StateCommand::Dump { .. }
         | StateCommand::Seal { .. }
@@ -162,7 +163,7 @@ fn of_write(write: &StateWrite) -> Option<StatePlace> {
         StateWrite::Append { key, id, .. } => StatePlace::Item { key: key.clone(), id: id.clone() },
         StateWrite::Advance { source, .. } => StatePlace::Position(source.clone()),
         StateWrite::AllSettled { below } => StatePlace::Range {
-            prefix: places::kind(EntryKind::Waiting).to_vec(),
+            prefix: state_keys::kind(EntryKind::Waiting).to_vec(),
             after: None,
             upto: Some(EntryKind::waiting(*below, b"").to_vec()),
         },

@@ -13,14 +13,15 @@
 //! Each side's entries are looked for in the generation that it shows: a space that was made on both sides is one space
 //! from the first merge on.
 
+use super::restore;
 use super::space::{self, Declaration};
 use super::write::Writer;
-use super::{places, restore};
 use crate::apply::branches::Context;
 use crate::apply::compare::{Comparison, Item, Sides, Triple};
 use crate::apply::reap;
 use crate::key::entry::{self, QUIET};
 use crate::key::spaces::{self, KEYED, SPACES};
+use crate::key::state_keys;
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::overlay::{Overlay, Payload, Write};
 use crate::mvcc::view::View;
@@ -78,11 +79,11 @@ impl<'m> KeyedMerge<'m> {
         if *kind == SPACES {
             return self.space(overlay, &String::from_utf8_lossy(name));
         }
-        let Some((space, generation, place)) = places::split(name) else { return Ok(None) };
+        let Some((space, generation, place)) = state_keys::split(name) else { return Ok(None) };
         let (sides, fate) = self.course(space)?;
         // What deleted keys are found by follows from their states; other generations are seen by nobody.
         let is_seen = sides.a.is_some_and(|a| a.generation == generation);
-        if !is_seen || !places::is_entry(place) || fate == Fate::Settled {
+        if !is_seen || !state_keys::is_entry(place) || fate == Fate::Settled {
             return Ok(None);
         }
         match fate {
@@ -218,13 +219,13 @@ impl<'m> KeyedMerge<'m> {
             return Ok(true);
         }
         let Some(b) = sides.b else { return Ok(false) };
-        let life = places::life(space, b.generation);
+        let life = state_keys::life(space, b.generation);
         if self.changed_in_target.is_none() {
             let changed = self.comparison.changed_in_b()?.into_iter();
             self.changed_in_target = Some(changed.filter(|(kind, _)| *kind == KEYED).collect());
         }
         for (_, name) in self.changed_in_target.iter().flatten() {
-            let place = name.strip_prefix(&life[..]).filter(|place| places::is_entry(place));
+            let place = name.strip_prefix(&life[..]).filter(|place| state_keys::is_entry(place));
             let Some(place) = place else { continue };
             if self.comparison.entry(space, sides, place)?.b_changed() {
                 return Ok(true);
@@ -262,7 +263,7 @@ impl<'m> KeyedMerge<'m> {
         if view.find(overlay, &marker, hash, |_, _| Ok(()))?.is_some() {
             return Ok(true);
         }
-        let life = places::life(space, generation);
+        let life = state_keys::life(space, generation);
         if view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some() {
             return Ok(true);
         }
@@ -288,7 +289,7 @@ impl<'m> KeyedMerge<'m> {
         a: &Declaration,
         generation: u64,
     ) -> Result<()> {
-        let mut key = spaces::key(KEYED, self.target, &places::life(space, generation));
+        let mut key = spaces::key(KEYED, self.target, &state_keys::life(space, generation));
         let (start, mut count) = (key.len(), 0);
         self.comparison.each_in_a(space, a, |place, payload| {
             count += 1;
@@ -309,7 +310,7 @@ impl<'m> KeyedMerge<'m> {
                 .flatten()
                 .filter(|(_, value)| value.is_none());
             match grave {
-                Some((version, _)) => put(&places::grave(version, &place[1..]), b""),
+                Some((version, _)) => put(&state_keys::grave(version, &place[1..]), b""),
                 None => Ok(()),
             }
         })

@@ -10,11 +10,8 @@
 //!
 //! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
 
-mod check;
 pub(crate) mod guard;
-mod left;
 pub(crate) mod merge;
-pub(crate) mod places;
 pub(crate) mod read;
 mod replay;
 mod restore;
@@ -27,8 +24,6 @@ mod write;
 use crate::key::spaces::SPACES;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
-pub(crate) use check::check;
-pub(crate) use left::check_left;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,

@@ -1,9 +1,9 @@
 //! Reading a space.
 
-use super::places;
 use super::space::{self, Declaration};
 use super::write::{damaged, position_of};
 use crate::key::spaces::KEYED;
+use crate::key::state_keys;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
 use mainstay_model::{
@@ -64,7 +64,7 @@ impl<'r> Reader<'r> {
 
     fn find<T>(&self, place: &[u8], mut read: impl FnMut(&[u8]) -> Result<T>) -> Result<Option<T>> {
         let Some(declared) = self.declared else { return Ok(None) };
-        let mut at = places::life(self.space.as_str(), declared.generation);
+        let mut at = state_keys::life(self.space.as_str(), declared.generation);
         at.extend_from_slice(place);
         let (key, hash) = self.view.key(KEYED, &at);
         let found = self.view.find(self.overlay, &key, hash, |head, payload| {
@@ -81,7 +81,7 @@ impl<'r> Reader<'r> {
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<bool>,
     ) -> Result<()> {
         let Some(declared) = self.declared else { return Ok(()) };
-        let life = places::life(self.space.as_str(), declared.generation);
+        let life = state_keys::life(self.space.as_str(), declared.generation);
         let at = |place: &[u8]| [&life[..], place].concat();
         let (prefix, after) = (at(prefix), after.map(at));
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, after.as_deref());
@@ -155,7 +155,7 @@ impl<'r> Reader<'r> {
         if let Some((declared, below)) = self.declared.zip(below) {
             declared.info.check_version(below)?;
         }
-        self.walk(&places::kind(EntryKind::Waiting), None, |place, payload| {
+        self.walk(&state_keys::kind(EntryKind::Waiting), None, |place, payload| {
             let entry = EntryRef::from_parts(place, Some(payload), versions)?;
             let EntryRef::Waiting { key, version, value } = entry else { return Ok(true) };
             if below.is_some_and(|below| version >= below) {
@@ -172,7 +172,7 @@ impl<'r> Reader<'r> {
     /// How far sources were read.
     pub fn positions(&self) -> Result<Vec<(String, u64)>> {
         let mut positions = Vec::new();
-        self.walk(&places::kind(EntryKind::Position), None, |place, payload| {
+        self.walk(&state_keys::kind(EntryKind::Position), None, |place, payload| {
             let source = std::str::from_utf8(&place[1..]).map_err(|_| damaged())?;
             positions.push((source.to_owned(), position_of(payload)?));
             Ok(true)
@@ -182,7 +182,7 @@ impl<'r> Reader<'r> {
 
     /// Visits all entries as a snapshot has them.
     pub fn each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        EntryKind::ALL.map(places::kind).iter().try_for_each(|kind| {
+        EntryKind::ALL.map(state_keys::kind).iter().try_for_each(|kind| {
             self.walk(kind, None, |place, payload| visit(place, payload).map(|()| true))
         })
     }
@@ -191,7 +191,7 @@ impl<'r> Reader<'r> {
     pub fn dump(&self, after: Option<&[u8]>, limit_bytes: usize) -> Result<StateAnswer> {
         let (mut block, mut last, mut full) = (EntryBlock::default(), None, false);
         let most = limit_bytes.clamp(1, PAGE_BYTES);
-        for kind in EntryKind::ALL.map(places::kind) {
+        for kind in EntryKind::ALL.map(state_keys::kind) {
             let begins = after.is_none_or(|after| after[..1.min(after.len())] <= kind[..]);
             if full || !begins {
                 continue;

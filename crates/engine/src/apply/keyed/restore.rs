@@ -8,12 +8,12 @@
 //!
 //! What a crash leaves is named by the declaration: whoever begins again lets it go.
 
-use super::places;
 use super::space::{self, Declaration, Met};
 use super::write::{Writer, is_stale};
 use crate::apply::{keys, reap};
 use crate::key::entry::QUIET;
 use crate::key::spaces::{self, KEYED, Key};
+use crate::key::state_keys;
 use crate::mvcc::overlay::{Overlay, Payload, Write};
 use crate::mvcc::view::View;
 use mainstay_model::{
@@ -123,7 +123,7 @@ pub(crate) fn fill(
     piece: &Piece<'_>,
     generation: u64,
 ) -> Result<u64> {
-    let life = places::life(piece.space.as_str(), generation);
+    let life = state_keys::life(piece.space.as_str(), generation);
     let mut key: Key = spaces::key(KEYED, view.branch(), &life);
     let start = key.len();
     let mut put = |place: &[u8], payload: &[u8]| {
@@ -144,7 +144,7 @@ pub(crate) fn fill(
                 continue;
             }
             EntryRef::State { key, version, value: None } => {
-                put(&places::grave(version, key), b"")?;
+                put(&state_keys::grave(version, key), b"")?;
             }
             _ => {}
         }

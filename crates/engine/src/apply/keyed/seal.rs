@@ -9,9 +9,9 @@
 //! Of the version right below the frontier some graves may be left: what comes with that version is stale already, and the
 //! next piece begins there. So any number of keys can be deleted with one version.
 
-use super::places;
 use super::write::{Writer, is_stale};
 use crate::key::spaces::KEYED;
+use crate::key::state_keys;
 use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
 
 /// A piece ends when it has so many bytes.
@@ -86,7 +86,7 @@ impl Writer<'_> {
     fn graves(&self, below: Version, limit: usize) -> Result<(Vec<Grave>, Option<Version>)> {
         let mut graves = Vec::new();
         let from = self.declared.info.frontier.and_then(Version::previous);
-        let left_off = self.below(&places::GRAVES, from, below, |version, key, _| {
+        let left_off = self.below(&state_keys::GRAVES, from, below, |version, key, _| {
             graves.push((version, key.to_vec()));
             Ok(graves.len() < limit)
         })?;
@@ -96,7 +96,7 @@ impl Writer<'_> {
     /// Writes that wait with versions below one, some of them, and the version at which it was left off.
     fn due(&self, below: Version, limit: usize) -> Result<(Vec<Due>, Option<Version>)> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
-        let kind = places::kind(EntryKind::Waiting);
+        let kind = state_keys::kind(EntryKind::Waiting);
         // Nothing waits below the frontier.
         let from = self.declared.info.frontier;
         let left_off = self.below(&kind, from, below, |version, key, payload| {
@@ -120,7 +120,7 @@ impl Writer<'_> {
         below: Version,
         mut visit: impl FnMut(Version, &[u8], &[u8]) -> Result<bool>,
     ) -> Result<Option<Version>> {
-        let life = places::life(self.space.as_str(), self.declared.generation);
+        let life = state_keys::life(self.space.as_str(), self.declared.generation);
         let prefix = [&life[..], kind].concat();
         // A version alone stands before all of its keys.
         let from = from.map(Version::to_bytes).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! What a merge function has not seen must not be overtaken by what it made.
 
-use super::places;
 use super::write::Writer;
 use crate::key::spaces::KEYED;
+use crate::key::state_keys;
 use mainstay_model::{Code, EntryKind, Error, Result, StateWrite, Version};
 use std::collections::HashSet;
 
@@ -17,8 +17,8 @@ impl Writer<'_> {
         let settled = writes.iter().filter_map(StateWrite::settles);
         let settled = settled.flat_map(|(key, all)| all.iter().map(move |version| (*version, key)));
         let settled: HashSet<(Version, &[u8])> = settled.collect();
-        let life = places::life(self.space.as_str(), self.declared.generation);
-        let prefix = [&life[..], &places::kind(EntryKind::Waiting)].concat();
+        let life = state_keys::life(self.space.as_str(), self.declared.generation);
+        let prefix = [&life[..], &state_keys::kind(EntryKind::Waiting)].concat();
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, None);
         while let Some(step) = walk.next()? {
             let split = step.name()[prefix.len()..].split_at_checked(below.kind().bytes());

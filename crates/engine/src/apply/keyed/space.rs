@@ -90,7 +90,7 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
 }
 
 /// What is known of a space before a write.
-pub(in crate::apply) struct Met {
+pub(crate) struct Met {
     pub seen: Seen,
     pub declared: Option<Declaration>,
 }
@@ -103,7 +103,7 @@ impl Met {
 }
 
 /// What is known of a space.
-pub(in crate::apply) fn meet(view: &View<'_>, overlay: &Overlay, space: &Name) -> Result<Met> {
+pub(crate) fn meet(view: &View<'_>, overlay: &Overlay, space: &Name) -> Result<Met> {
     let (seen, declared) = see_with(view, overlay, SPACES, space.as_bytes(), Declaration::decode)?;
     Ok(Met { seen, declared })
 }

@@ -8,12 +8,12 @@
 //!   space/key?version     a write that waits: seen by comparisons alone
 //! ```
 
-use super::places;
 use super::space::Declaration;
 use super::write::{damaged, position_of};
 use crate::apply::compare::Triple;
 use crate::feed::event::ChangeKind;
 use crate::key::spaces::KEYED;
+use crate::key::state_keys;
 use mainstay_model::{
     EntryKind, EntryRef, Result, Revision, Value, Version, VersionKind, take_state,
 };
@@ -28,7 +28,7 @@ pub(crate) struct Told {
 
 /// What is told of an entry that was written; nothing of one that nobody sees yet.
 pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<Told>> {
-    let Some((space, _, place)) = places::split(name) else { return Ok(None) };
+    let Some((space, _, place)) = state_keys::split(name) else { return Ok(None) };
     let (kind, value) = match place.first() {
         Some(0) => match take_state(payload).ok_or_else(damaged)? {
             (version, Some(state)) => (ChangeKind::Set, Some(object(version, Some(state)))),
@@ -43,7 +43,7 @@ pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<Told>> {
 
 /// What is told of an entry that is gone without a trace: a state that was deleted below the frontier.
 pub(crate) fn gone(name: &[u8]) -> Option<Told> {
-    let (space, _, place) = places::split(name)?;
+    let (space, _, place) = state_keys::split(name)?;
     let (kind, key) = place.split_first()?;
     let mut shown = format!("{space}/");
     put(key, &mut shown);
@@ -67,7 +67,7 @@ pub(crate) fn space(
 
 /// What an entry holds, as a value; nothing for what is none.
 pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
-    let (_, _, place) = places::split(name)?;
+    let (_, _, place) = state_keys::split(name)?;
     match place.first()? {
         0 => take_state(payload).map(|(version, state)| object(version, state)),
         1 => Some(payload.get(1..).filter(|_| payload[0] == 0).map_or(Value::Null, value_of)),
@@ -85,7 +85,7 @@ pub(crate) fn difference(triple: &Triple) -> Option<String> {
     let sides = [(&triple.a, a), (&triple.b, b), (&triple.base, base)];
     let found = sides.into_iter().find_map(|(side, kind)| Some((side.payload.as_deref()?, kind)));
     let (payload, kind) = found?;
-    let (space, _, place) = places::split(&triple.name)?;
+    let (space, _, place) = state_keys::split(&triple.name)?;
     key(space, place, payload, kind)
 }
 

@@ -6,10 +6,11 @@
 //!                \--else: the key's state
 //! ```
 
-use super::places::{self, Place};
 use super::space::{self, Declaration, Met};
 use crate::apply::keys::{self, Seen, see_with};
 use crate::key::spaces::KEYED;
+use crate::key::state_keys;
+use crate::key::state_keys::Place;
 use crate::mvcc::overlay::{Overlay, Payload};
 use crate::mvcc::view::View;
 use mainstay_model::{
@@ -231,7 +232,7 @@ impl<'w> Writer<'w> {
     }
 
     fn at(&self, place: &[u8]) -> Place {
-        let mut at = places::life(self.space.as_str(), self.declared.generation);
+        let mut at = state_keys::life(self.space.as_str(), self.declared.generation);
         at.extend_from_slice(place);
         at
     }
@@ -255,7 +256,7 @@ impl<'w> Writer<'w> {
         })?;
         self.put_staged(seen, start)?;
         if value.is_none() {
-            let (seen, _) = self.look(&places::grave(version, key), |_| Ok(()))?;
+            let (seen, _) = self.look(&state_keys::grave(version, key), |_| Ok(()))?;
             self.set(seen, b"")?;
         }
         Ok(())
@@ -294,7 +295,7 @@ impl<'w> Writer<'w> {
     }
 
     fn forget_grave(&mut self, version: Version, key: &[u8]) -> Result<()> {
-        let (seen, there) = self.look(&places::grave(version, key), |_| Ok(()))?;
+        let (seen, there) = self.look(&state_keys::grave(version, key), |_| Ok(()))?;
         match there {
             Some(()) => keys::remove(self.overlay, seen),
             None => Ok(()),

@@ -10,9 +10,10 @@
 use super::super::outbox::{self, transfer};
 use super::fold::{Folds, Step, fresh};
 use super::head::{self, Met, RunHead};
+use super::hidden;
 use super::read::Log;
-use super::{hidden, places};
 use crate::key::entry::QUIET;
+use crate::key::run_keys;
 use crate::key::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
 use crate::mvcc::overlay::{Overlay, Payload, Write};
 use crate::mvcc::view::View;
@@ -285,7 +286,8 @@ impl Writer<'_> {
             let (start, ()) = self.overlay.stage(|out| codec::encode(metadata, out))?;
             // Runs that were made with something else are others.
             head.tip = tip(0, self.overlay.staged(start), None);
-            let (key, hash) = self.view.key(EVENTS, &places::at(run.as_str(), head.generation, 0));
+            let (key, hash) =
+                self.view.key(EVENTS, &run_keys::at(run.as_str(), head.generation, 0));
             self.overlay.write(key, hash, told.event(Payload::Staged(start)))?;
         }
         head::put(self.overlay, met.seen, &head)
@@ -317,7 +319,7 @@ impl Writer<'_> {
             put_varint(out, seq);
             codec::encode(state, out)
         })?;
-        let place = places::state(run.as_str(), head.generation, reducer);
+        let place = run_keys::state(run.as_str(), head.generation, reducer);
         let (key, hash) = self.view.key(STATES, &place);
         self.overlay.write(key, hash, fresh(Payload::Staged(start)))?;
         Ok(true)
@@ -331,7 +333,7 @@ impl Writer<'_> {
 
     /// Where a key stands, and the hash of that.
     fn place(&self, run: &Name, head: &RunHead, key: &str) -> (Key, u64) {
-        self.view.key(EVENT_KEYS, &places::key(run.as_str(), head.generation, key))
+        self.view.key(EVENT_KEYS, &run_keys::key(run.as_str(), head.generation, key))
     }
 
     /// The event that has a key already.
@@ -366,7 +368,7 @@ impl Writer<'_> {
         }
         let said = &self.overlay.staged(0)[event.said.clone()];
         let (seq, tip) = (head.last_seq + 1, tip(head.tip, said, event.step));
-        let (key, hash) = self.view.key(EVENTS, &places::at(run, head.generation, seq));
+        let (key, hash) = self.view.key(EVENTS, &run_keys::at(run, head.generation, seq));
         self.overlay.write(key, hash, event.told.event(Payload::Staged(event.start)))?;
         let (place, hash) = event.key;
         let mut number = Vec::with_capacity(10);
@@ -381,7 +383,7 @@ impl Writer<'_> {
         };
         let (next, illegal) = step.fold(self.view, self.overlay, self.folds, &head, tip)?;
         if let Some(why) = illegal {
-            let (key, hash) = self.view.key(ALERTS, &places::at(run, head.generation, seq));
+            let (key, hash) = self.view.key(ALERTS, &run_keys::at(run, head.generation, seq));
             self.overlay.write(key, hash, event.told.alert(Payload::Bytes(why.as_bytes())))?;
         }
         head::put(self.overlay, met.seen, &next)?;
@@ -407,7 +409,7 @@ fn message_bytes(event: &NewEvent) -> usize {
 }
 
 /// The tip behind an event.
-pub(super) fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
+pub(crate) fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.to_le_bytes()).update(said).update(step.unwrap_or_default().as_bytes());
     let hash = hasher.finalize();

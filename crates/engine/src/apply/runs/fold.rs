@@ -9,8 +9,8 @@
 //! number that stands to its size.
 
 use super::head::RunHead;
-use super::places;
 use crate::base::work::Exempt;
+use crate::key::run_keys;
 use crate::key::spaces::{Key, STATES};
 use crate::mvcc::overlay::{Overlay, Payload, Write};
 use crate::mvcc::view::View;
@@ -22,7 +22,7 @@ pub(crate) const KEEP_EVENTS: u64 = 256;
 /// What keeping may cost, in bytes an event.
 const KEEP_BYTES: u64 = 64;
 /// Larger snapshots are not kept: they would not fit into a transaction beside what it is for.
-pub(super) const KEEP_LIMIT_BYTES: usize = 16 << 20;
+pub(crate) const KEEP_LIMIT_BYTES: usize = 16 << 20;
 /// How many events lie between two times that a snapshot is weighed.
 const WEIGH_EVENTS: u64 = 64;
 /// How much memory half of the remembered snapshots take.
@@ -175,7 +175,7 @@ fn keep(
     if overlay.check_room(2 * bytes.len()).is_err() {
         return Ok(());
     }
-    let place = places::snapshot(run.as_str(), head.generation, head.last_seq);
+    let place = run_keys::snapshot(run.as_str(), head.generation, head.last_seq);
     let (key, hash) = view.key(STATES, &place);
     overlay.write(key, hash, fresh(Payload::Bytes(&bytes)))?;
     (head.kept_seq, head.kept_bytes) = (head.last_seq, bytes.len() as u64);
@@ -245,7 +245,7 @@ fn nearest(
 ) -> Result<Option<RunSnapshot>> {
     let mut at = (seq - seq % KEEP_EVENTS).min(head.kept_seq);
     while at > 0 {
-        let place = places::snapshot(run.as_str(), head.generation, at);
+        let place = run_keys::snapshot(run.as_str(), head.generation, at);
         let (key, hash) = view.key(STATES, &place);
         let read = |_, payload: &[u8]| {
             let is_current = RunSnapshot::is_current(payload);

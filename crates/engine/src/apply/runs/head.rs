@@ -6,7 +6,7 @@
 //! ```
 
 use super::super::keys::{Seen, see_with};
-use super::places;
+use crate::key::run_keys;
 use crate::key::spaces::{self, RUNS};
 use crate::mvcc::overlay::{Overlay, Payload};
 use crate::mvcc::view::View;
@@ -199,7 +199,7 @@ pub(super) fn put(overlay: &mut Overlay, seen: Seen, head: &RunHead) -> Result<(
 }
 
 /// The head of a run that lives, and the entry that it stands in.
-pub(super) fn find(
+pub(crate) fn find(
     view: &View<'_>,
     overlay: &Overlay,
     run: &Name,
@@ -219,7 +219,7 @@ pub(super) fn metadata(
     run: &Name,
     generation: u64,
 ) -> Result<Option<Value>> {
-    let (key, hash) = view.key(spaces::EVENTS, &places::at(run.as_str(), generation, 0));
+    let (key, hash) = view.key(spaces::EVENTS, &run_keys::at(run.as_str(), generation, 0));
     let read = |_, payload: &[u8]| mainstay_model::codec::decode(payload);
     Ok(view.find(overlay, &key, hash, read)?.map(|(value, _)| value))
 }

@@ -9,9 +9,10 @@
 //! What a crash leaves is found by whoever begins again, and goes as the life of a deleted run does.
 
 use super::append::{Told, Writer, check_kept};
+use super::delete;
 use super::head::{self, Met, RunHead};
-use super::{delete, places};
 use crate::apply::keys::{remove, remove_quietly, see_with};
+use crate::key::run_keys;
 use crate::key::spaces::STATES;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
@@ -110,7 +111,7 @@ pub(super) fn give_up(
 }
 
 /// The head of a run that nobody sees yet.
-pub(super) fn find(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<RunHead>> {
+pub(crate) fn find(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<RunHead>> {
     Ok(meet(view, overlay, run)?.head)
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn is_being_rewound(view: &View<'_>, run: &Name, deleted: Revision) -
 
 /// The life of a run that nobody sees yet.
 fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
-    let place = places::hidden(run.as_str());
+    let place = run_keys::hidden(run.as_str());
     let (seen, head) = see_with(view, overlay, STATES, &place, RunHead::decode)?;
     Ok(Met { seen, head })
 }

@@ -12,11 +12,12 @@
 use super::append::{Told, Writer};
 use super::fold::Folds;
 use super::head::{self, RunHead};
+use super::hidden;
 use super::read::{self, Log};
-use super::{hidden, places};
 use crate::apply::branches::Context;
 use crate::apply::compare::{Point, Side, Triple};
 use crate::apply::outbox::transfer::Event;
+use crate::key::run_keys;
 use crate::key::spaces::EVENT_KEYS;
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::overlay::Overlay;
@@ -171,7 +172,7 @@ impl Travel<'_> {
 
     /// Whether the target has an event of this key.
     fn has(&self, b: &RunHead, key: &str) -> Result<bool> {
-        let place = places::key(self.run.as_str(), b.generation, key);
+        let place = run_keys::key(self.run.as_str(), b.generation, key);
         let (key, hash) = self.into.key(EVENT_KEYS, &place);
         Ok(self.into.find(&Overlay::default(), &key, hash, |_, _| Ok(()))?.is_some())
     }

@@ -8,29 +8,24 @@
 //!
 //! The one writer gives sequences, so they have no gaps and a reader never sees a smaller one later.
 
-mod append;
-mod check;
+pub(crate) mod append;
 mod delete;
-mod fold;
-mod head;
-mod hidden;
-mod left;
+pub(crate) mod fold;
+pub(crate) mod head;
+pub(crate) mod hidden;
 pub(crate) mod merge;
 pub(crate) mod past;
-pub(crate) mod places;
-mod read;
+pub(crate) mod read;
 
 use crate::key::spaces::RUNS;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
 use append::Writer;
-pub(crate) use check::check;
 pub(crate) use fold::{FoldCounts, Folds};
 #[cfg(any(test, fuzzing))]
 pub(crate) use head::RunHead;
 pub(crate) use head::{last_seq, shown_seq};
 pub(crate) use hidden::is_being_rewound;
-pub(crate) use left::check_left;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_of, seq_of};

@@ -1,8 +1,9 @@
 //! Reading runs: events, snapshots, lists.
 
+use super::fold;
 use super::head::{self, RunHead};
-use super::{fold, places};
 use crate::key::entry::{self, Head};
+use crate::key::run_keys;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
@@ -18,7 +19,7 @@ use std::ops::{Bound, RangeInclusive};
 const FEW_EVENTS: u64 = 48;
 
 /// The events of one life of a run.
-pub(super) struct Log<'l> {
+pub(crate) struct Log<'l> {
     pub view: &'l View<'l>,
     pub overlay: &'l Overlay,
     pub run: &'l Name,
@@ -51,7 +52,7 @@ impl Log<'_> {
         seq: u64,
         read: impl FnMut(Head, &[u8]) -> Result<T>,
     ) -> Result<Option<T>> {
-        let place = places::at(self.run.as_str(), self.generation, seq);
+        let place = run_keys::at(self.run.as_str(), self.generation, seq);
         let (key, hash) = self.view.key(EVENTS, &place);
         Ok(self.view.find(self.overlay, &key, hash, read)?.map(|(found, _)| found))
     }
@@ -63,15 +64,15 @@ impl Log<'_> {
         mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
     ) -> Result<()> {
         let (run, mut expected) = (self.run.as_str(), after + 1);
-        let prefix = places::life(run, self.generation);
-        let from = places::at(run, self.generation, after);
+        let prefix = run_keys::life(run, self.generation);
+        let from = run_keys::at(run, self.generation, after);
         if let ([(branch, at)], true) = (&self.view.layers[..], self.overlay.is_empty()) {
             return self.scan(*branch, *at, &from, after + 1..=upto, visit);
         }
         let mut walk = self.view.walk(self.overlay, EVENTS, &prefix, Some(&from));
         while expected <= upto {
             let step = walk.next()?.ok_or_else(|| damaged(run, expected))?;
-            if places::seq(&step.name()[prefix.len()..]) != Some(expected) {
+            if run_keys::seq(&step.name()[prefix.len()..]) != Some(expected) {
                 return Err(damaged(run, expected));
             }
             if !visit(expected, step.head, step.payload())? {
@@ -92,12 +93,12 @@ impl Log<'_> {
         mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
     ) -> Result<()> {
         let (run, from) = (self.run.as_str(), spaces::key(EVENTS, branch, from));
-        let last = spaces::key(EVENTS, branch, &places::at(run, self.generation, *wanted.end()));
+        let last = spaces::key(EVENTS, branch, &run_keys::at(run, self.generation, *wanted.end()));
         let rows = self.view.scan(Bound::Excluded(&from), Bound::Included(&last), at);
         let mut expected = *wanted.start();
         for row in rows {
             let row = row?;
-            if places::seq(&row.key()[row.key().len() - 8..]) != Some(expected) {
+            if run_keys::seq(&row.key()[row.key().len() - 8..]) != Some(expected) {
                 return Err(damaged(run, expected));
             }
             let (head, payload) = entry::parse(row.entry())?;
@@ -262,7 +263,7 @@ pub(crate) fn seq_of(
     key: &str,
 ) -> Result<Option<u64>> {
     let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
-    let place = places::key(run.as_str(), head.generation, key);
+    let place = run_keys::key(run.as_str(), head.generation, key);
     let (key, hash) = view.key(EVENT_KEYS, &place);
     let read = |_, mut payload: &[u8]| Ok(get_varint(&mut payload).unwrap_or_default());
     Ok(view.find(overlay, &key, hash, read)?.map(|(seq, _)| seq))
@@ -293,12 +294,12 @@ pub(crate) fn alerts(
 ) -> Result<Vec<RunAlert>> {
     check_page(limit)?;
     let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(Vec::new()) };
-    let prefix = places::life(run.as_str(), head.generation);
-    let from = places::at(run.as_str(), head.generation, after);
+    let prefix = run_keys::life(run.as_str(), head.generation);
+    let from = run_keys::at(run.as_str(), head.generation, after);
     let mut walk = view.walk(overlay, ALERTS, &prefix, Some(&from));
     let (mut alerts, mut scales) = (Vec::new(), Scales::default());
     while let Some(step) = walk.next()?.filter(|_| alerts.len() < limit) {
-        let Some(run_seq) = places::seq(&step.name()[prefix.len()..]) else { continue };
+        let Some(run_seq) = run_keys::seq(&step.name()[prefix.len()..]) else { continue };
         let message = String::from_utf8_lossy(step.payload()).into_owned();
         scales.add_bytes(message.len())?;
         alerts.push(RunAlert { run_seq, message, stamp: step.head.stamp });
@@ -316,7 +317,7 @@ pub(crate) fn kept(
     upto: Option<u64>,
 ) -> Result<Option<KeptState>> {
     let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
-    let (key, hash) = view.key(STATES, &places::state(run.as_str(), head.generation, reducer));
+    let (key, hash) = view.key(STATES, &run_keys::state(run.as_str(), head.generation, reducer));
     let found = view.find(overlay, &key, hash, |_, payload| {
         let mut rest = payload;
         let numbers = get_varint(&mut rest).zip(get_varint(&mut rest));

@@ -1,12 +1,9 @@
 //! Commands on sessions: what a transaction does with them, beside being a request of one.
 
 pub(crate) mod bytes;
-mod check;
 mod letters;
 pub(crate) mod response;
 pub(crate) mod slot;
-
-pub(crate) use check::check;
 
 use crate::apply::outbox::transfer;
 use crate::apply::session_slots::Slots;

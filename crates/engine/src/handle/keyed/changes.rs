@@ -8,10 +8,11 @@
 //! A server looks into its log and says what has changed; all there is, its client reads as of the moment that it was told.
 
 use super::{Keyed, KeyedAt};
-use crate::apply::keyed::{places, space};
+use crate::apply::keyed::space;
 use crate::handle::place::Place;
 use crate::key::entry;
 use crate::key::spaces::{self, KEYED};
+use crate::key::state_keys;
 use crate::lifecycle::core::Core;
 use crate::mvcc::overlay::Overlay;
 use crate::read::pinned::Pinned;
@@ -169,7 +170,7 @@ impl Keyed {
             }
             reader => reader?,
         };
-        let life = places::life(self.space.as_str(), declared.generation);
+        let life = state_keys::life(self.space.as_str(), declared.generation);
         let prefix = spaces::key(KEYED, snapshot.branch, &life);
         let (mut changes, mut bytes) = (Changes::new(), 0);
         loop {
@@ -187,7 +188,7 @@ impl Keyed {
                 }
                 for (key, entry) in transaction.effects {
                     let place = key.strip_prefix(&prefix[..]);
-                    let Some(place) = place.filter(|place| places::is_entry(place)) else {
+                    let Some(place) = place.filter(|place| state_keys::is_entry(place)) else {
                         continue;
                     };
                     let (head, payload) = entry::parse(entry)?;

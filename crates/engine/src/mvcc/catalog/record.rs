@@ -1,8 +1,9 @@
 //! The records of the catalog and their bytes.
 
+use crate::key::entry::damaged_record;
 use crate::key::spaces::{self, MAIN_ID};
 use crate::storage::index::NEWEST;
-use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
+use mainstay_model::{Result, Revision, Stamp, Value, codec};
 
 /// When a branch was made whose import is not finished: never, as far as anybody sees.
 pub(crate) const UNFINISHED: Revision = Revision::MAX;
@@ -112,13 +113,13 @@ impl BranchRecord {
             ] => Ok(BranchRecord {
                 id: *id as u32,
                 name: name.clone(),
-                former: former_of(former).ok_or_else(|| damaged("branch"))?,
+                former: former_of(former).ok_or_else(|| damaged_record("branch"))?,
                 parent: (*parent >= 0).then_some((*parent as u32, *fork as u64)),
                 created: *created as u64,
                 created_stamp: *stamp as u64,
                 deleted: (*gone >= 0).then_some(*gone as u64),
             }),
-            _ => Err(damaged("branch")),
+            _ => Err(damaged_record("branch")),
         }
     }
 }
@@ -164,7 +165,7 @@ impl TagRecord {
                 revision: *revision as u64,
                 created: *created as u64,
             }),
-            _ => Err(damaged("tag")),
+            _ => Err(damaged_record("tag")),
         }
     }
 }
@@ -192,7 +193,7 @@ impl MergeRecord {
             [Value::Int(from), Value::Int(into)] => {
                 Ok(MergeRecord { from_revision: *from as u64, into_revision: *into as u64 })
             }
-            _ => Err(damaged("merge")),
+            _ => Err(damaged_record("merge")),
         }
     }
 }
@@ -207,11 +208,6 @@ fn fields(fields: &[Value]) -> Vec<u8> {
 fn list(payload: &[u8], what: &str) -> Result<Vec<Value>> {
     match codec::decode(payload)? {
         Value::Array(fields) => Ok(fields),
-        _ => Err(damaged(what)),
+        _ => Err(damaged_record(what)),
     }
-}
-
-#[cold]
-pub(crate) fn damaged(what: &str) -> Error {
-    Error::new(Code::CorruptData, format!("the record of a {what} cannot be read"))
 }

@@ -10,10 +10,10 @@
 use super::BackupReport;
 use super::file::{self, Contents};
 use super::watch::Watch;
+use crate::fs::error::io_error;
 use crate::log::{self, DatabaseId, Files, Report};
 use crate::storage::classes::{self, Classes};
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::mark::io_error;
 use crate::storage::migrate;
 use crate::storage::pour::Pour;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};

@@ -3,10 +3,11 @@
 use super::judge::Cure;
 use super::{Report, log_end, look};
 use crate::base::planted::{self, Bug};
+use crate::fs::error::io_error;
 use crate::lifecycle::identity::{self, Identity};
 use crate::lifecycle::opening::{make_dir, plain_store_options};
 use crate::log::{self, DatabaseId, DiskFiles, Log, LogOptions};
-use crate::storage::mark::{Mark, io_error};
+use crate::storage::mark::Mark;
 use crate::storage::migrate;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};

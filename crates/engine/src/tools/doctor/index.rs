@@ -2,11 +2,12 @@
 
 use super::shadow::Shadow;
 use crate::base::planted::{self, Bug};
+use crate::fs::error::io_error;
 use crate::lifecycle::opening::plain_store_options;
 use crate::storage::classes::{Classes, SYSTEM};
 use crate::storage::index;
 use crate::storage::lsm::{self, Store};
-use crate::storage::mark::{Mark, io_error};
+use crate::storage::mark::Mark;
 use crate::storage::times::Times;
 use mainstay_model::{Code, Result, Revision};
 use std::fs;

@@ -10,10 +10,10 @@
 //! Everything is walked in order and nothing is gathered but what the log holds behind the mark, which the writer
 //! bounds; were it more, the look ends at an earlier revision.
 
+use super::checks;
 use super::fault::Faults;
 use super::shadow::Shadow;
 use super::{Fault, index::classes};
-use crate::apply::{keyed, outbox, runs, sessions};
 use crate::base::work::Budget;
 use crate::commit::executor::load_catalog;
 use crate::key::spaces;
@@ -161,10 +161,10 @@ fn check(index: &Index, upto: Revision) -> Result<RunsReport> {
     for branch in catalog.branches().filter(|branch| branch.lives_at(upto)) {
         check_branch(index, &catalog, branch, &mut report, &mut faults)?;
     }
-    runs::check_left(index, &catalog, upto, &mut faults)?;
-    keyed::check_left(index, &catalog, upto, &mut faults)?;
+    checks::run_orphans::check_left(index, &catalog, upto, &mut faults)?;
+    checks::state_orphans::check_left(index, &catalog, upto, &mut faults)?;
     faults.branch = MAIN.to_owned();
-    let seen = sessions::check(index, &mut faults)?;
+    let seen = checks::sessions::check(index, &mut faults)?;
     (report.sessions, report.responses, report.letters) =
         (seen.sessions, seen.responses, seen.letters);
     (report.faults, report.all_faults) = (faults.told, faults.all);
@@ -181,11 +181,11 @@ fn check_branch(
     let layers = catalog.layers(branch.id, report.upto);
     let view = View { index, layers: &layers, now: 0, fresh: false, budget: Budget::Unlimited };
     faults.branch.clone_from(&branch.name);
-    let (runs, events) = runs::check(&view, faults)?;
+    let (runs, events) = checks::runs::check(&view, faults)?;
     report.runs += runs;
     report.events += events;
     report.messages += check_outbox(&view, faults)?;
-    let (spaces, entries) = keyed::check(&view, faults)?;
+    let (spaces, entries) = checks::states::check(&view, faults)?;
     report.spaces += spaces;
     report.entries += entries;
     Ok(())
@@ -193,7 +193,7 @@ fn check_branch(
 
 /// What cannot be taken apart there does not keep the other branches from being looked at.
 fn check_outbox(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
-    let checked = outbox::check(view, faults);
+    let checked = checks::outbox::check(view, faults);
     if matches!(&checked, Err(error) if error.code() == Code::CorruptData) {
         faults.outbox(None, "something of it cannot be read".into(), REBUILD);
         return Ok(0);

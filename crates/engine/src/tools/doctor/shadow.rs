@@ -6,8 +6,8 @@
 //!   index/runs/tables/12, 13   --linked-->  .../tables
 //! ```
 
+use crate::fs::error::io_error;
 use crate::lifecycle::identity::random_id;
-use crate::storage::mark::io_error;
 use mainstay_model::Result;
 use std::fs;
 use std::io;

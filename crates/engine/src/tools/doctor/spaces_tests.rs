@@ -1,8 +1,8 @@
 //! Keyed state with something wrong in it: written past the writer, as only a fault of a program or of a machine could.
 
 use super::patient::{Patient, opened};
-use crate::apply::keyed::places;
 use crate::key::spaces::{self, KEYED, MAIN_ID, REAPS, SPACES};
+use crate::key::state_keys;
 use mainstay_model::{
     At, EntryBlock, EntryKind, KeyedState, SpaceOptions, StateCommand, StateWrite, Transaction,
     VersionKind,
@@ -43,7 +43,7 @@ fn patient() -> Patient {
 impl Patient {
     /// Where something of `s` stands.
     fn place(&self, place: &[u8]) -> Vec<u8> {
-        [&places::life("s", self.generation)[..], place].concat()
+        [&state_keys::life("s", self.generation)[..], place].concat()
     }
 }
 
@@ -70,7 +70,7 @@ fn a_declaration_that_cannot_be_read_is_named_and_the_rest_is_looked_at() {
     patients[0].put(SPACES, b"plain", 0, b"\xff");
     patients[1].put_torn(SPACES, b"plain");
     for patient in patients {
-        let grave = patient.place(&places::grave(99.into(), b"k1"));
+        let grave = patient.place(&state_keys::grave(99.into(), b"k1"));
         patient.put(KEYED, &grave, 0, b"");
         let expected =
             [("plain", "its declaration cannot be read"), ("s", "key k1 is said to be deleted")];
@@ -101,8 +101,8 @@ fn deletions_and_what_they_are_found_by_have_to_agree() {
     let mut deleted = Vec::new();
     mainstay_model::put_state(30.into(), None, &mut deleted);
     patient.put(KEYED, &patient.place(&EntryKind::state(b"k3")), 0, &deleted);
-    patient.put(KEYED, &patient.place(&places::grave(40.into(), b"k4")), 0, b"");
-    patient.put(KEYED, &patient.place(&places::grave(40.into(), b"nobody")), 0, b"");
+    patient.put(KEYED, &patient.place(&state_keys::grave(40.into(), b"k4")), 0, b"");
+    patient.put(KEYED, &patient.place(&state_keys::grave(40.into(), b"nobody")), 0, b"");
     patient.put(KEYED, &patient.place(b"\x03abc"), 0, b"");
     let expected = [
         ("s", "key k3 was deleted with version 30, and is not found by it"),
@@ -134,7 +134,7 @@ fn what_generations_left_needs_a_marker() {
     let mut markers = rows.map(|row| row.unwrap().key()[spaces::PREFIX_BYTES..].to_vec());
     let marker = markers.find(of_replaced).unwrap();
     patient.remove(REAPS, &marker);
-    let stray = [&places::life("s", 7_777)[..], &EntryKind::state(b"a")].concat();
+    let stray = [&state_keys::life("s", 7_777)[..], &EntryKind::state(b"a")].concat();
     patient.put(KEYED, &stray, 0, b"");
     let what = "is neither seen nor filled";
     assert_found(patient, &[("replaced", what), ("s", "generation 7777, which is neither")]);

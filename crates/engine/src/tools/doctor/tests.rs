@@ -4,7 +4,7 @@
 use super::patient::{Patient, opened};
 use super::*;
 use crate::NewEvent;
-use crate::apply::runs::places;
+use crate::key::run_keys;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, MAIN_ID, OUTBOX, REAPS, RUNS, STATES};
 use mainstay_model::codec::put_varint;
 use mainstay_model::{CanonicalEvent, RunSnapshot, StepStatus, reduce_parts};
@@ -40,12 +40,12 @@ fn patient() -> Patient {
 
 impl Patient {
     /// Where an event of `a` stands.
-    fn at(&self, seq: u64) -> places::Place {
-        places::at("a", self.generation, seq)
+    fn at(&self, seq: u64) -> run_keys::Place {
+        run_keys::at("a", self.generation, seq)
     }
 
-    fn key(&self, n: u64) -> places::Place {
-        places::key("a", self.generation, &format!("key {n}"))
+    fn key(&self, n: u64) -> run_keys::Place {
+        run_keys::key("a", self.generation, &format!("key {n}"))
     }
 }
 
@@ -187,7 +187,7 @@ fn keys_that_are_missing_or_lead_elsewhere_are_named() {
 #[test]
 fn a_snapshot_that_is_not_what_the_events_add_up_to_is_named() {
     let patient = patient();
-    let [first, second] = [256, 512].map(|seq| places::snapshot("a", patient.generation, seq));
+    let [first, second] = [256, 512].map(|seq| run_keys::snapshot("a", patient.generation, seq));
     let early = patient.payload(STATES, &first);
     patient.put(STATES, &second, 0, &early);
     assert_found(patient, &[(Some("a"), Some(512), "not what the events add up to")]);
@@ -211,7 +211,7 @@ fn a_snapshot_of_an_earlier_reducer_is_refolded_and_healthy() {
     db.runs().append_batch(late.into_iter().chain(notes).collect()).unwrap();
     let generation = db.revision();
     let patient = Patient { directory, db, generation };
-    let place = places::snapshot("a", generation, 256);
+    let place = run_keys::snapshot("a", generation, 256);
     let mut earlier = RunSnapshot::new("a");
     for event in patient.db.runs().fetch("a", 0, 256).unwrap() {
         let CanonicalEvent { run_seq, event_type, step_id, .. } = &event;
@@ -237,7 +237,7 @@ fn a_snapshot_of_an_earlier_reducer_is_refolded_and_healthy() {
 #[test]
 fn a_snapshot_that_the_head_names_and_that_is_gone_is_named() {
     let patient = patient();
-    patient.remove(STATES, &places::snapshot("a", patient.generation, 512));
+    patient.remove(STATES, &run_keys::snapshot("a", patient.generation, 512));
     assert_found(patient, &[(Some("a"), Some(512), "but there is none")]);
 }
 
@@ -247,7 +247,7 @@ fn a_state_of_events_to_come_is_named() {
     let mut state = Vec::new();
     [1, 9_999].into_iter().for_each(|number| put_varint(&mut state, number));
     mainstay_model::codec::encode(&mainstay_model::Value::Int(1), &mut state).unwrap();
-    patient.put(STATES, &places::state("a", patient.generation, "mine"), 0, &state);
+    patient.put(STATES, &run_keys::state("a", patient.generation, "mine"), 0, &state);
     assert_found(patient, &[(Some("a"), Some(9_999), "the run ends with 600")]);
 }
 

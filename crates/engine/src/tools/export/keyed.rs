@@ -6,10 +6,10 @@
 //!   entries since                   and that they went
 //! ```
 
-use crate::apply::keyed::places;
 use crate::apply::keyed::space::Declaration;
 use crate::key::entry;
 use crate::key::spaces::{KEYED, SPACES};
+use crate::key::state_keys;
 use crate::mvcc::overlay::Overlay;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
@@ -80,12 +80,12 @@ fn each_entry(
 ) -> Result<()> {
     let (nothing, view) = (Overlay::default(), snapshot.view());
     let space = String::from_utf8_lossy(name);
-    let life = places::life(&space, shown.generation);
+    let life = state_keys::life(&space, shown.generation);
     let kind = shown.info.options.versions.map_or(0, |kind| kind.bytes() as u8);
     let mut walk = view.walk(&nothing, KEYED, &life, None);
     while let Some(step) = walk.next()? {
         let place = &step.name()[life.len()..];
-        if !places::is_entry(place) {
+        if !state_keys::is_entry(place) {
             continue;
         }
         let name = [&[KEYED], name, &[0], place].concat();

@@ -5,7 +5,11 @@
 //!                   \--of a run, none next--> r the run's last one         h counts them all
 //! ```
 
-use super::{Outbox, State, due_of, place, queued};
+use crate::apply::outbox::Outbox;
+use crate::apply::outbox::State;
+use crate::apply::outbox::due_of;
+use crate::apply::outbox::place;
+use crate::apply::outbox::queued;
 use crate::key::spaces::OUTBOX;
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::overlay::Overlay;

@@ -5,10 +5,12 @@
 //!                                                        marker that lets it go; else a fault
 //! ```
 
-use super::{head, hidden, places};
 use crate::apply::reap::{self, LEFT_BY_RUNS};
+use crate::apply::runs::head;
+use crate::apply::runs::hidden;
 use crate::base::work::Budget;
 use crate::key::entry;
+use crate::key::run_keys;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
 use crate::mvcc::catalog::Catalog;
 use crate::mvcc::overlay::Overlay;
@@ -77,7 +79,7 @@ impl Left<'_> {
             return Ok(spaces::after_prefix(&spaces::key(space, branch, b"")));
         };
         faults.branch.clone_from(&record.name);
-        let Some((run, generation, _)) = places::split(name) else {
+        let Some((run, generation, _)) = run_keys::split(name) else {
             let run = String::from_utf8_lossy(name);
             faults.run(&run, None, "something stands at no place of a run".into(), HARMLESS);
             return Ok(None);
@@ -89,7 +91,7 @@ impl Left<'_> {
             );
             faults.run(run, None, what, HARMLESS);
         }
-        let life = places::life(run, generation);
+        let life = run_keys::life(run, generation);
         Ok(spaces::after_prefix(&spaces::key(space, branch, &life)))
     }
 

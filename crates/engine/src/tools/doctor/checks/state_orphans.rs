@@ -1,10 +1,11 @@
 //! What generations have left, for the doctor: each belongs to a space, or is about to go.
 
-use super::{places, space};
+use crate::apply::keyed::space;
 use crate::apply::reap;
 use crate::base::work::Budget;
 use crate::key::entry;
 use crate::key::spaces::{self, KEYED};
+use crate::key::state_keys;
 use crate::mvcc::catalog::Catalog;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
@@ -61,7 +62,7 @@ impl Left<'_> {
             return Ok(spaces::after_prefix(&spaces::key(KEYED, branch, b"")));
         };
         faults.branch.clone_from(&record.name);
-        let Some((space, generation, _)) = places::split(name) else {
+        let Some((space, generation, _)) = state_keys::split(name) else {
             let space = String::from_utf8_lossy(name);
             faults.space(&space, "something stands at no place of a space".into(), HARMLESS);
             return Ok(None);
@@ -73,7 +74,7 @@ impl Left<'_> {
             );
             faults.space(space, what, HARMLESS);
         }
-        Ok(spaces::after_prefix(&spaces::key(KEYED, branch, &places::life(space, generation))))
+        Ok(spaces::after_prefix(&spaces::key(KEYED, branch, &state_keys::life(space, generation))))
     }
 
     /// Whether a generation is seen or filled. A declaration that cannot be read was told of before.

@@ -7,9 +7,10 @@
 //!   grave         leads to a state that was deleted with that version
 //! ```
 
-use super::places;
-use super::space::{self, Declaration};
+use crate::apply::keyed::space;
+use crate::apply::keyed::space::Declaration;
 use crate::key::spaces::{self, KEYED, SPACES};
+use crate::key::state_keys;
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::View;
 use crate::tools::doctor::Faults;
@@ -88,14 +89,14 @@ struct Look<'l> {
 impl Look<'_> {
     fn all(mut self, faults: &mut Faults) -> Result<u64> {
         let (life, nothing) =
-            (places::life(self.space, self.declared.generation), Overlay::default());
+            (state_keys::life(self.space, self.declared.generation), Overlay::default());
         let mut walk = self.view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
             if step.head.is_deleted() {
                 continue;
             }
             let (place, payload) = (&step.name()[life.len()..], step.payload());
-            let what = match place.strip_prefix(&places::GRAVES) {
+            let what = match place.strip_prefix(&state_keys::GRAVES) {
                 Some(grave) => self.grave(grave)?,
                 None => {
                     self.entries += 1;
@@ -117,7 +118,7 @@ impl Look<'_> {
         };
         Ok(match entry {
             EntryRef::State { key, version, value: None } => {
-                let there = self.payload(&places::grave(version, key))?.is_some();
+                let there = self.payload(&state_keys::grave(version, key))?.is_some();
                 (!there).then(|| {
                     let key = key.escape_ascii();
                     format!("key {key} was deleted with version {version}, and is not found by it")
@@ -148,7 +149,7 @@ impl Look<'_> {
     }
 
     fn payload(&self, place: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut at = places::life(self.space, self.declared.generation);
+        let mut at = state_keys::life(self.space, self.declared.generation);
         at.extend_from_slice(place);
         let (key, hash) = self.view.key(KEYED, &at);
         let found = self.view.find(&Overlay::default(), &key, hash, |head, payload| {

@@ -7,8 +7,13 @@
 //!   slots and letters of no session
 //! ```
 
-use super::bytes::{Part, Profile, Standing, part_key, split_part};
-use super::{response, slot};
+use crate::apply::sessions::bytes::Part;
+use crate::apply::sessions::bytes::Profile;
+use crate::apply::sessions::bytes::Standing;
+use crate::apply::sessions::bytes::part_key;
+use crate::apply::sessions::bytes::split_part;
+use crate::apply::sessions::response;
+use crate::apply::sessions::slot;
 use crate::key::entry::{self, Head};
 use crate::key::spaces::{self, MAIN_ID, PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use crate::storage::index::{Index, NEWEST};

@@ -8,12 +8,14 @@
 //!
 //! One event is held at a time, and what the run has come to.
 
-use super::append::tip;
-use super::fold::{KEEP_EVENTS, KEEP_LIMIT_BYTES};
-use super::head::RunHead;
-use super::places::{self, Place};
-use super::read::Log;
+use crate::apply::runs::append::tip;
+use crate::apply::runs::fold::KEEP_EVENTS;
+use crate::apply::runs::fold::KEEP_LIMIT_BYTES;
+use crate::apply::runs::head::RunHead;
+use crate::apply::runs::read::Log;
 use crate::key::entry;
+use crate::key::run_keys;
+use crate::key::run_keys::Place;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
 use crate::mvcc::overlay::Overlay;
 use crate::mvcc::view::{Step, View, Walk};
@@ -48,7 +50,7 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
         let head = entry.and_then(|(_, payload)| RunHead::decode(payload));
         match (Name::new(&name), head) {
             (Ok(run), Ok(head)) => {
-                let prefix = places::life(&name, head.generation);
+                let prefix = run_keys::life(&name, head.generation);
                 let life = Life { view, nothing: &nothing, run: &run, head: &head, prefix };
                 events += life.check_all(faults)?;
             }
@@ -100,7 +102,7 @@ impl Life<'_> {
     }
 
     fn check_events(&self, faults: &mut Faults) -> Result<u64> {
-        let first = places::at(self.run.as_str(), self.head.generation, 0);
+        let first = run_keys::at(self.run.as_str(), self.head.generation, 0);
         let mut walk = self.view.walk(self.nothing, EVENTS, &self.prefix, Some(&first));
         let mut alerts = Alerts::new(self)?;
         let (mut sum, mut expected, mut events) = (Some(self.begin()?), 1, 0);
@@ -169,7 +171,7 @@ impl Life<'_> {
     }
 
     fn check_key_of(&self, event: &CanonicalEvent, faults: &mut Faults) -> Result<()> {
-        let place = places::key(self.run.as_str(), self.head.generation, &event.idempotency_key);
+        let place = run_keys::key(self.run.as_str(), self.head.generation, &event.idempotency_key);
         let (key, hash) = self.view.key(EVENT_KEYS, &place);
         let found = self.view.find(self.nothing, &key, hash, |entry, mut payload| {
             Ok(if entry.is_deleted() { None } else { get_varint(&mut payload) })
@@ -189,7 +191,7 @@ impl Life<'_> {
         if !seq.is_multiple_of(KEEP_EVENTS) && !is_named {
             return Ok(());
         }
-        let place = places::snapshot(self.run.as_str(), self.head.generation, seq);
+        let place = run_keys::snapshot(self.run.as_str(), self.head.generation, seq);
         let (key, hash) = self.view.key(STATES, &place);
         let found = self.view.find(self.nothing, &key, hash, |entry, payload| {
             let kept = || {
@@ -233,7 +235,7 @@ impl Life<'_> {
         let mut walk = self.view.walk(self.nothing, STATES, &self.prefix, None);
         while let Some(step) = next_live(&mut walk)? {
             let rest = &step.name()[self.prefix.len()..];
-            let seq = match places::kept_seq(rest) {
+            let seq = match run_keys::kept_seq(rest) {
                 Some(seq) => Some(seq),
                 None => reduced_seq(step.payload()),
             };
@@ -300,7 +302,7 @@ impl Life<'_> {
 
     /// The sequence that a walk came by.
     fn seq(&self, step: &Step, faults: &mut Faults) -> Option<u64> {
-        let seq = places::seq(&step.name()[self.prefix.len()..]);
+        let seq = run_keys::seq(&step.name()[self.prefix.len()..]);
         if seq.is_none() {
             self.tell(faults, None, "something stands where an event should".into(), RESTORE);
         }
@@ -340,7 +342,7 @@ impl<'a> Alerts<'a> {
     }
 
     fn step(&mut self, life: &Life<'_>) -> Result<()> {
-        let seq = |step: Step| places::seq(&step.name()[life.prefix.len()..]).unwrap_or_default();
+        let seq = |step: Step| run_keys::seq(&step.name()[life.prefix.len()..]).unwrap_or_default();
         self.next = next_live(&mut self.walk)?.map(seq);
         Ok(())
     }
