@@ -98,12 +98,12 @@ impl Door {
         Door { recorded: Some(Recorded { name, whole: false, goes_on: false }), ..self }
     }
 
-    /// Who comes is recorded under this name, and how it ended; it goes on when its client leaves.
+    /// Records each caller under this name, with the outcome; the request goes on when its client leaves.
     pub const fn recorded_to_the_end(self, name: &'static str) -> Door {
         Door { recorded: Some(Recorded { name, whole: true, goes_on: true }), ..self }
     }
 
-    /// Who comes is recorded under this name, and how it ended.
+    /// Records each caller under this name, with the outcome.
     pub const fn recorded_whole(self, name: &'static str) -> Door {
         Door { recorded: Some(Recorded { name, whole: true, goes_on: false }), ..self }
     }

@@ -382,7 +382,7 @@ pub const fn has_keys(contract: Contract) -> bool {
 #[derive(Default)]
 pub struct TransactionAudit {
     entries: Vec<CommandEntry>,
-    /// What a session's request expects: a receipt of another request means that this one was not executed.
+    /// Checks a session's receipt: a receipt of another request means that this one was not executed.
     expected: Option<Expected>,
 }
 
