@@ -71,11 +71,11 @@ impl Database {
         }
     }
 
-    /// What a record takes now, in bytes; nothing where there is none. The database has to be in this
-    /// process.
-    pub fn record_bytes(&self, branch: &str, key: &Name) -> Result<usize> {
-        let core = self.place.here("the size of a record")?;
-        Snapshot::new(core, branch, At::Latest)?.record_bytes(key)
+    /// What a cell or a record takes now, in bytes; nothing where there is none. Its value is not decoded. The database has to
+    /// be in this process.
+    pub fn stored_bytes(&self, branch: &str, contract: Contract, name: &Name) -> Result<usize> {
+        let core = self.place.here("the size of an entry")?;
+        Snapshot::new(core, branch, At::Latest)?.stored_bytes(spaces::of(contract)?, name)
     }
 
     /// What keys of a space take now, in bytes. The database has to be in this process.

@@ -127,10 +127,10 @@ impl Snapshot {
         Ok(found.and_then(|(expires, _)| expires))
     }
 
-    /// What a record takes, in bytes; nothing where there is none.
-    pub fn record_bytes(&self, key: &Name) -> Result<usize> {
+    /// What an entry takes, in bytes; nothing where there is none. Its value is not decoded.
+    pub fn stored_bytes(&self, space: u8, name: &Name) -> Result<usize> {
         let view = self.view();
-        let (key, hash) = view.key(RECORDS, key.as_bytes());
+        let (key, hash) = view.key(space, name.as_bytes());
         let size = |_, payload: &[u8]| Ok(payload.len());
         let found = view.find(&Overlay::default(), &key, hash, size)?;
         Ok(found.map_or(0, |(bytes, _)| bytes))

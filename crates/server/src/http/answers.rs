@@ -45,6 +45,12 @@ pub(super) fn no_memory(exceeded: &Exceeded) -> Refusal {
     )
 }
 
+/// The refusal of the answer to what was done already.
+pub(super) fn done_without_answer(exceeded: &Exceeded) -> Refusal {
+    let message = format!("it was done, and its answer has no room: {exceeded}");
+    Refusal::from(Error::new(Code::UnknownOutcome, message))
+}
+
 /// An answer that counts for as long as it is held; one that does not fit is refused instead.
 pub(super) fn held(account: &Arc<Account>, method: &Method, response: Response) -> Response {
     let (parts, body) = response.into_parts();
@@ -54,12 +60,7 @@ pub(super) fn held(account: &Arc<Account>, method: &Method, response: Response) 
             match account.reserve(Kind::Answers, bytes) {
                 Ok(reservation) => Some(Arc::new(reservation)),
                 Err(exceeded) if method.is_safe() => return no_memory(&exceeded).into_response(),
-                // It was done, whatever becomes of its answer.
-                Err(exceeded) => {
-                    let message = format!("it was done, and its answer has no room: {exceeded}");
-                    return Refusal::from(Error::new(Code::UnknownOutcome, message))
-                        .into_response();
-                }
+                Err(exceeded) => return done_without_answer(&exceeded).into_response(),
             }
         }
         None => None,

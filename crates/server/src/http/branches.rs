@@ -5,8 +5,8 @@ use super::access::Asking;
 use super::conditions::identified;
 use super::extract::{Asked, Named, Text, point};
 use super::forms::{MergeForm, Raw, raw};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -57,8 +57,11 @@ pub(crate) struct BranchList {
 )]
 pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<BranchList>> {
     let db = app.db().clone();
-    let branches = app.slowly(move || Ok(db.branches())).await?;
-    Ok(Json(BranchList { branches: branches.into_iter().map(BranchForm::from).collect() }))
+    app.slowly(move || {
+        let branches = db.branches().into_iter().map(BranchForm::from).collect();
+        Ok(Json::of(BranchList { branches }))
+    })
+    .await
 }
 
 /// Looks at one branch.
@@ -75,7 +78,7 @@ pub(crate) async fn info(
     Named(name): Named,
 ) -> Answered<Json<BranchForm>> {
     let db = app.db().clone();
-    app.slowly(move || find(&db, &name).map(Json)).await
+    app.slowly(move || find(&db, &name).map(Json::of)).await
 }
 
 fn find(db: &Database, name: &str) -> Answered<BranchForm> {
@@ -132,7 +135,7 @@ pub(crate) async fn fork(
     let receipt = run(&app, &asking, &headers, BranchCommand::Fork { name, from, at }).await?;
     let fork_revision = revision(&receipt)?;
     let forked = Forked { name: form.name, fork_revision, repeated: receipt.repeated };
-    Ok((StatusCode::CREATED, Json(forked)))
+    Ok((StatusCode::CREATED, Json::of(forked)))
 }
 
 /// What removing answers.
@@ -237,9 +240,12 @@ pub(crate) async fn diff(
     Asked(asked): Asked<DiffArguments>,
 ) -> Answered<Json<DiffForm>> {
     let db = app.db().clone();
-    let differences = app.slowly(move || Ok(db.diff(&asked.a, &asked.b)?)).await?;
-    let differences = differences.into_iter().map(DifferenceForm::from).collect();
-    Ok(Json(DiffForm { differences }))
+    app.slowly(move || {
+        let differences = db.diff(&asked.a, &asked.b)?;
+        let differences = differences.into_iter().map(DifferenceForm::from).collect();
+        Ok(Json::of(DiffForm { differences }))
+    })
+    .await
 }
 
 /// A merge that was made.
@@ -270,7 +276,7 @@ pub(crate) async fn merge(
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let command = body.form::<MergeForm>(&app).await?.command()?;
     let receipt = run(&app, &asking, &headers, command).await?;
-    Ok(Json(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
+    Ok(Json::of(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
 }
 
 /// Executes one command that is about the whole database: on branches, tags or indexes.
@@ -296,7 +302,7 @@ pub(crate) fn removed(receipt: Receipt) -> Answered<Json<Removed>> {
     match receipt.answers.first() {
         Some(&Answer::Did(deleted)) => {
             let Receipt { revision, repeated, .. } = receipt;
-            Ok(Json(Removed { deleted, revision, repeated }))
+            Ok(Json::of(Removed { deleted, revision, repeated }))
         }
         _ => Err(Refusal::foreign(receipt.repeated)),
     }

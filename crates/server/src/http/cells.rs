@@ -6,14 +6,16 @@ use super::branches::{Removed, removed};
 use super::conditions::{Condition, identified, is_known};
 use super::extract::{Asked, Named, Text, cells_of, point};
 use super::forms::{CellForm, PageForm, Raw, number, raw};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use mainstay::limits::PAGE_DEFAULT;
-use mainstay::{Answer, At, CellCommand, MAIN, Name, Receipt, Transaction, Ttl, Value, Versioned};
+use mainstay::{
+    Answer, At, CellCommand, Contract, MAIN, Name, Receipt, Transaction, Ttl, Value, Versioned,
+};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -50,19 +52,25 @@ pub(crate) async fn get(
     Asked(place): Asked<Where>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let cells = cells_of(app.db(), place.branch.as_deref())?;
-    let found = match point(place.rev, place.at)? {
-        At::Latest => cells.get_versioned(&name)?,
-        at => cells.at(at)?.get_versioned(&name)?,
+    let (name, at) = (Name::new(&name)?, point(place.rev, place.at)?);
+    let (db, branch, cell) = (app.db().clone(), place.branch.clone(), name.clone());
+    let read = move || {
+        let cells = cells_of(&db, branch.as_deref())?;
+        let found = match at {
+            At::Latest => cells.get_versioned(cell.as_str())?,
+            at => cells.at(at)?.get_versioned(cell.as_str())?,
+        };
+        let Some(cell) = found else {
+            let message = format!("there is no cell {:?}", cell.as_str());
+            return Err(Refusal::not_found("CellNotFound", message));
+        };
+        let tag = entity_tag(cell.counter);
+        Ok(match is_known(&headers, cell.counter) {
+            true => (StatusCode::NOT_MODIFIED, tag).into_response(),
+            false => (tag, Json::of(CellForm::from(&cell))).into_response(),
+        })
     };
-    let Some(cell) = found else {
-        return Err(Refusal::not_found("CellNotFound", format!("there is no cell {name:?}")));
-    };
-    let tag = entity_tag(cell.counter);
-    Ok(match is_known(&headers, cell.counter) {
-        true => (StatusCode::NOT_MODIFIED, tag).into_response(),
-        false => (tag, Json(CellForm::from(&cell))).into_response(),
-    })
+    app.read_entry(place.branch.as_deref(), (Contract::Cells, &name), at, read).await
 }
 
 /// How a cell is written.
@@ -122,7 +130,7 @@ pub(crate) async fn put(
     let receipt = run(&app, &asking, &headers, how.branch, &name, condition, set).await?;
     match receipt.answers.first() {
         Some(&Answer::Counter(counter)) => {
-            Ok((entity_tag(counter), Json(written(counter, &receipt))).into_response())
+            Ok((entity_tag(counter), Json::of(written(counter, &receipt))).into_response())
         }
         _ => Err(Refusal::foreign(receipt.repeated)),
     }
@@ -220,7 +228,7 @@ pub(crate) async fn incr(
             let (value, counter) = (raw(value), *counter);
             let Receipt { revision, repeated, .. } = receipt;
             let counted = Counted { value, counter, revision, repeated };
-            Ok((entity_tag(counter), Json(counted)).into_response())
+            Ok((entity_tag(counter), Json::of(counted)).into_response())
         }
         _ => Err(Refusal::foreign(receipt.repeated)),
     }
@@ -267,7 +275,7 @@ pub(crate) async fn list(
             At::Latest => cells.list(&asked.prefix, after, limit)?,
             at => cells.at(at)?.list(&asked.prefix, after, limit)?,
         };
-        Ok(Json(page.into()))
+        Ok(Json::of(page.into()))
     })
     .await
 }

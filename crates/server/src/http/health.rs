@@ -1,8 +1,8 @@
 //! Health: whether the process answers, and whether it should be asked.
 
 use super::Http;
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -22,7 +22,7 @@ pub(crate) struct Health {
     responses((status = 200, description = "The process answers", body = Health))
 )]
 pub(crate) async fn alive(State(app): State<Http>) -> Json<Health> {
-    Json(Health { status: "ok", revision: app.db().revision() })
+    Json::of(Health { status: "ok", revision: app.db().revision() })
 }
 
 /// Says whether the database is open and takes writes.
@@ -44,7 +44,7 @@ pub(crate) async fn ready(State(app): State<Http>) -> Answered<Json<Health>> {
         Ok((db.revision(), db.write_refusal()))
     });
     match found.await? {
-        (revision, None) => Ok(Json(Health { status: "ok", revision })),
+        (revision, None) => Ok(Json::of(Health { status: "ok", revision })),
         (_, Some(why)) => Err(Refusal::read_only(why.message())),
     }
 }

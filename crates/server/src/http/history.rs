@@ -3,8 +3,8 @@
 use super::Http;
 use super::extract::{Asked, Named, cells_of, point};
 use super::forms::{Raw, raw};
+use super::json::Json;
 use super::refusal::{Answered, Problem};
-use axum::Json;
 use axum::extract::State;
 use mainstay::limits::PAGE_DEFAULT;
 use mainstay::{At, HistoryEntry};
@@ -91,7 +91,7 @@ pub(crate) async fn history(
         let is_full = entries.len() == limit;
         let next = entries.last().filter(|_| is_full).map(|entry| entry.counter);
         let versions = entries.into_iter().map(VersionForm::from).collect();
-        Ok(Json(HistoryForm { versions, next }))
+        Ok(Json::of(HistoryForm { versions, next }))
     })
     .await
 }

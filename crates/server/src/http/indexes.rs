@@ -5,9 +5,9 @@ use super::access::Asking;
 use super::branches::{Removed, removed, run};
 use super::extract::{Asked, Named, Text, records_of};
 use super::forms::fields_of;
+use super::json::Json;
 use super::records::filters;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -54,8 +54,11 @@ pub(crate) struct IndexList {
 )]
 pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<IndexList>> {
     let db = app.db().clone();
-    let indexes = app.slowly(move || Ok(db.records().indexes()?)).await?;
-    Ok(Json(IndexList { indexes: indexes.into_iter().map(IndexForm::from).collect() }))
+    app.slowly(move || {
+        let indexes = db.records().indexes()?.into_iter().map(IndexForm::from).collect();
+        Ok(Json::of(IndexList { indexes }))
+    })
+    .await
 }
 
 /// Looks at one index: whether it serves yet, and how many records have been filled in.
@@ -69,7 +72,7 @@ pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<IndexList>> {
 )]
 pub(crate) async fn info(State(app): State<Http>, Named(id): Named) -> Answered<Json<IndexForm>> {
     let (db, id) = (app.db().clone(), number(&id)?);
-    app.slowly(move || find(&db, id).map(Json)).await
+    app.slowly(move || find(&db, id).map(Json::of)).await
 }
 
 fn find(db: &Database, id: u32) -> Answered<IndexForm> {
@@ -129,7 +132,7 @@ pub(crate) async fn add(
         return Err(Refusal::foreign(receipt.repeated));
     };
     let declared = Declared { id, revision: receipt.revision, repeated: receipt.repeated };
-    Ok((StatusCode::CREATED, Json(declared)))
+    Ok((StatusCode::CREATED, Json::of(declared)))
 }
 
 /// Drops an index; scans go on without it.
@@ -190,7 +193,7 @@ pub(crate) async fn explain(
     app.slowly(move || {
         let filters = filters(asked.tests.as_deref())?;
         let records = records_of(&db, asked.branch.as_deref())?;
-        Ok(Json(Explained { explanation: records.explain(&asked.prefix, &filters)? }))
+        Ok(Json::of(Explained { explanation: records.explain(&asked.prefix, &filters)? }))
     })
     .await
 }

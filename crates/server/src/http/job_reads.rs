@@ -5,8 +5,8 @@ use super::access::Asking;
 use super::cells::OnBranch;
 use super::extract::{Asked, NamedJob, OfType, Text, point};
 use super::forms::{JobForm, JobVersionForm};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -76,7 +76,7 @@ pub(crate) async fn get(
     NamedJob(name): NamedJob,
     Asked(moment): Asked<Moment>,
 ) -> Answered<Json<JobForm>> {
-    find(&app, &asking, name, moment, |_, job| Ok(Json(JobForm::whole(job)))).await
+    find(&app, &asking, name, moment, |_, job| Ok(Json::of(JobForm::whole(job)))).await
 }
 
 /// The input of a job, as bytes.
@@ -183,7 +183,7 @@ pub(crate) async fn list(
     let (state, at) = (parsed(asked.state.as_deref())?, point(asked.rev, asked.at)?);
     app.slowly(move || {
         let Some(jobs) = desk.look(branch(asked.branch.as_ref()))? else {
-            return Ok(Json(JobPageForm { jobs: Vec::new(), next: None, unreadable: 0 }));
+            return Ok(Json::of(JobPageForm { jobs: Vec::new(), next: None, unreadable: 0 }));
         };
         let (after, limit) = (asked.after.as_deref(), asked.limit.unwrap_or(PAGE_DEFAULT));
         let page = match at {
@@ -191,7 +191,7 @@ pub(crate) async fn list(
             at => jobs.list_at(&task_type, state, after, limit, at)?,
         };
         let jobs = page.jobs.iter().map(JobForm::brief).collect();
-        Ok(Json(JobPageForm { jobs, next: page.next, unreadable: page.unreadable }))
+        Ok(Json::of(JobPageForm { jobs, next: page.next, unreadable: page.unreadable }))
     })
     .await
 }
@@ -238,7 +238,7 @@ pub(crate) async fn count(
     let (state, at) = (parsed(asked.state.as_deref())?, point(asked.rev, asked.at)?);
     app.slowly(move || {
         let count = desk.count(branch(asked.branch.as_ref()), &task_type, state, at)?;
-        Ok(Json(JobCount { count }))
+        Ok(Json::of(JobCount { count }))
     })
     .await
 }
@@ -275,7 +275,7 @@ pub(crate) async fn history(
         let is_full = versions.len() == limit;
         let next = versions.last().filter(|_| is_full).map(|version| version.counter);
         let versions = versions.into_iter().map(JobVersionForm::from).collect();
-        Ok(Json(JobHistoryForm { versions, next }))
+        Ok(Json::of(JobHistoryForm { versions, next }))
     })
     .await
 }
@@ -341,10 +341,10 @@ pub(crate) async fn sweep(
     let SweepForm { stuck_ms } = body.form_or_default(&app).await?;
     app.slowly(move || {
         let Some(jobs) = desk.look(branch(place.branch.as_ref()))? else {
-            return Ok(Json(SweptForm::default()));
+            return Ok(Json::of(SweptForm::default()));
         };
         let stuck_ms = stuck_ms.or(jobs.settings().stuck_after_ms);
-        Ok(Json(jobs.sweep_stuck(stuck_ms)?.into()))
+        Ok(Json::of(jobs.sweep_stuck(stuck_ms)?.into()))
     })
     .await
 }

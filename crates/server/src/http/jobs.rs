@@ -9,9 +9,9 @@ use super::access::Asking;
 use super::cells::OnBranch;
 use super::extract::{Asked, NamedJob, OfType, Text, small_form as read};
 use super::forms::{JobForm, NewJobForm, Raw, bytes, shown_bytes};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
 use crate::jobs::{Claim, Given, New, Order, Outcome};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -52,7 +52,7 @@ async fn one(
         Outcome::States(states) => *states.first().ok_or_else(Refusal::lost)?,
         _ => return Err(Refusal::lost()),
     };
-    Ok(Json(JobStandForm::of(name, state)))
+    Ok(Json::of(JobStandForm::of(name, state)))
 }
 
 /// Submits a job; without a body it has no input and can run at once.
@@ -126,7 +126,7 @@ pub(crate) async fn submit_all(
     };
     let stand = |(name, state): (&JobName, Stand)| JobStandForm::of(name, state);
     let jobs = names.iter().zip(states).map(stand).collect();
-    Ok((StatusCode::CREATED, Json(GraphStandForm { jobs })))
+    Ok((StatusCode::CREATED, Json::of(GraphStandForm { jobs })))
 }
 
 /// What a worker asks for.
@@ -194,7 +194,11 @@ pub(crate) async fn claim(
         () = given_up(&app, wait_ms) => Outcome::Claimed(None),
     };
     let Outcome::Claimed(given) = outcome else { return Err(Refusal::lost()) };
-    Ok(Json(ClaimedForm { claimed: given.map(|given| GrantForm::of(*given)) }))
+    let input_bytes =
+        given.as_ref().and_then(|given| given.1.as_ref()).map_or(0, |data| data.len());
+    let encode =
+        move || Ok(Json::of(ClaimedForm { claimed: given.map(|given| GrantForm::of(*given)) }));
+    app.encode_sized(input_bytes, encode).await
 }
 
 /// Who waits for others does so no longer when the server stops.

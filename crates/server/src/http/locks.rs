@@ -4,9 +4,9 @@ use super::Http;
 use super::access::Asking;
 use super::cells::OnBranch;
 use super::extract::{Asked, Named, small_form as read};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
 use crate::jobs::{Order, Outcome};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -52,7 +52,7 @@ pub(crate) async fn take(
     let TakeForm { owner, lease_ms } = read(&app, &headers, body).await?;
     let order = Order::Take(name.clone(), owner, Duration::from_millis(lease_ms));
     match app.order(&asking, place.branch, order).await? {
-        Outcome::Taken(Some(token)) => Ok(Json(TokenForm { token })),
+        Outcome::Taken(Some(token)) => Ok(Json::of(TokenForm { token })),
         Outcome::Taken(None) => Err(Refusal::held(&name)),
         _ => Err(Refusal::lost()),
     }
@@ -88,7 +88,7 @@ pub(crate) async fn renew(
     let RenewForm { token, lease_ms } = read(&app, &headers, body).await?;
     let order = Order::Renew(name, token, Duration::from_millis(lease_ms));
     app.order(&asking, place.branch, order).await?;
-    Ok(Json(TokenForm { token }))
+    Ok(Json::of(TokenForm { token }))
 }
 
 /// Which lock is given back.
@@ -124,7 +124,7 @@ pub(crate) async fn free(
     Asked(asked): Asked<FreeArguments>,
 ) -> Answered<Json<FreedForm>> {
     match app.order(&asking, asked.branch, Order::Free(name, asked.token)).await? {
-        Outcome::Freed(freed) => Ok(Json(FreedForm { freed })),
+        Outcome::Freed(freed) => Ok(Json::of(FreedForm { freed })),
         _ => Err(Refusal::lost()),
     }
 }
@@ -161,7 +161,7 @@ pub(crate) async fn get(
         let holder = desk.holder(place.branch.as_deref().unwrap_or(MAIN), &name)?;
         let free = || Refusal::not_found("LockFree", format!("nobody has the lock {name:?}"));
         let holder = holder.ok_or_else(free)?;
-        Ok(Json(HolderForm { owner: holder.owner, token: holder.token, until: holder.until }))
+        Ok(Json::of(HolderForm { owner: holder.owner, token: holder.token, until: holder.until }))
     })
     .await
 }

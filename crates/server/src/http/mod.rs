@@ -27,6 +27,7 @@ mod history;
 mod indexes;
 mod job_reads;
 mod jobs;
+mod json;
 mod leftover;
 mod locks;
 mod metrics;

@@ -1,9 +1,9 @@
 //! The OpenAPI document, made out of the handlers.
 
+use super::json::Json;
 use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
 use super::{job_reads, jobs, locks, outbox, records, runs, slow_log, tags, tails};
 use super::{sessions, snapshots, spaces, states, transactions, transfer};
-use axum::Json;
 use axum::extract::State;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -115,5 +115,5 @@ fn header(name: &str, description: &str) -> Parameter {
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
 )]
 pub(crate) async fn document(State(_): State<Http>) -> Json<utoipa::openapi::OpenApi> {
-    Json(Document::openapi())
+    Json::of(Document::openapi())
 }

@@ -8,8 +8,8 @@ use super::forms::{
     AckMessagesForm, ClaimMessagesForm, FailMessageForm, MessageForm, OutboxForm, PutMessageForm,
     UndeliveredForm,
 };
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -29,14 +29,15 @@ async fn write(
     app.execute(asking, headers, branch.as_deref(), [command]).await
 }
 
-/// Answers a command that reads.
-async fn read(
+/// Answers a command that reads, and encodes the answer.
+async fn read<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
     command: OutboxCommand,
-) -> Answered<OutboxAnswer> {
+    encode: impl FnOnce(OutboxAnswer) -> Answered<T> + Send + 'static,
+) -> Answered<T> {
     let db = app.db().clone();
-    app.slowly(move || Ok(outbox_of(&db, branch.as_deref())?.read(command)?)).await
+    app.slowly(move || encode(outbox_of(&db, branch.as_deref())?.read(command)?)).await
 }
 
 /// What a command was answered, where that is one of the outbox's own.
@@ -60,7 +61,7 @@ pub(crate) struct MessagesForm {
 impl MessagesForm {
     fn of(messages: Vec<Message>, token: Option<u64>) -> Json<MessagesForm> {
         let messages = messages.into_iter().map(MessageForm::from).collect();
-        Json(MessagesForm { messages, token })
+        Json::of(MessagesForm { messages, token })
     }
 }
 
@@ -92,7 +93,7 @@ pub(crate) async fn put(
     let receipt = write(&app, &asking, &headers, place.branch, form.command()?).await?;
     let repeated = receipt.repeated;
     match answered(receipt)? {
-        OutboxAnswer::Put(id) => Ok(Json(PutForm { id })),
+        OutboxAnswer::Put(id) => Ok(Json::of(PutForm { id })),
         _ => Err(Refusal::foreign(repeated)),
     }
 }
@@ -118,10 +119,11 @@ pub(crate) async fn claim(
     let command = form.command(&app.settings().outbox);
     let receipt = write(&app, &asking, &headers, place.branch, command).await?;
     let Receipt { stamp, repeated, .. } = receipt;
-    match answered(receipt)? {
+    let encode = move |receipt| match answered(receipt)? {
         OutboxAnswer::Messages(messages) => Ok(MessagesForm::of(messages, Some(stamp))),
         _ => Err(Refusal::foreign(repeated)),
-    }
+    };
+    app.answer(receipt, encode).await
 }
 
 /// How many messages went.
@@ -150,7 +152,7 @@ pub(crate) async fn ack(
     let form: AckMessagesForm = small_form(&app, &headers, body).await?;
     let receipt = write(&app, &asking, &headers, place.branch, form.command()).await?;
     match receipt.answers.first() {
-        Some(&Answer::Count(acked)) => Ok(Json(AckedForm { acked })),
+        Some(&Answer::Count(acked)) => Ok(Json::of(AckedForm { acked })),
         _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }
@@ -177,7 +179,7 @@ pub(crate) async fn fail(
     let receipt = write(&app, &asking, &headers, place.branch, command).await?;
     let repeated = receipt.repeated;
     match answered(receipt)? {
-        OutboxAnswer::Failed(failed) => Ok(Json(failed.into())),
+        OutboxAnswer::Failed(failed) => Ok(Json::of(failed.into())),
         _ => Err(Refusal::foreign(repeated)),
     }
 }
@@ -191,10 +193,11 @@ pub(crate) async fn look(
     State(app): State<Http>,
     Asked(place): Asked<OnBranch>,
 ) -> Answered<Json<OutboxForm>> {
-    match read(&app, place.branch, OutboxCommand::Look).await? {
-        OutboxAnswer::State(state) => Ok(Json(state.into())),
+    let encode = |answer| match answer {
+        OutboxAnswer::State(state) => Ok(Json::of(state.into())),
         _ => Err(Refusal::lost()),
-    }
+    };
+    read(&app, place.branch, OutboxCommand::Look, encode).await
 }
 
 /// Which dead messages are wanted.
@@ -225,10 +228,11 @@ pub(crate) async fn dead(
     Asked(asked): Asked<DeadArguments>,
 ) -> Answered<Json<MessagesForm>> {
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
-    match read(&app, asked.branch, OutboxCommand::Dead { after, limit }).await? {
+    let encode = |answer| match answer {
         OutboxAnswer::Messages(messages) => Ok(MessagesForm::of(messages, None)),
         _ => Err(Refusal::lost()),
-    }
+    };
+    read(&app, asked.branch, OutboxCommand::Dead { after, limit }, encode).await
 }
 
 /// What was replayed.
@@ -259,7 +263,7 @@ pub(crate) async fn replay(
     let command = OutboxCommand::Replay { id };
     let receipt = write(&app, &asking, &headers, place.branch, command).await?;
     match receipt.answers.first() {
-        Some(&Answer::Did(replayed)) => Ok(Json(ReplayedForm { replayed })),
+        Some(&Answer::Did(replayed)) => Ok(Json::of(ReplayedForm { replayed })),
         _ => Err(Refusal::foreign(receipt.repeated)),
     }
 }

@@ -4,8 +4,8 @@ use super::Http;
 use super::extract::{Asked, Named, point, records_of};
 use super::forms::{Raw, shown};
 use super::history::HistoryArguments;
+use super::json::Json;
 use super::refusal::{Answered, Problem};
-use axum::Json;
 use axum::extract::State;
 use mainstay::limits::PAGE_DEFAULT;
 use mainstay::{At, RecordHistoryEntry};
@@ -75,7 +75,7 @@ pub(crate) async fn history(
         let is_full = entries.len() == limit;
         let next = entries.last().filter(|_| is_full).map(|entry| entry.counter);
         let versions = entries.into_iter().map(RecordVersionForm::from).collect();
-        Ok(Json(RecordHistoryForm { versions, next }))
+        Ok(Json::of(RecordHistoryForm { versions, next }))
     })
     .await
 }

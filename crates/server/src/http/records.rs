@@ -13,15 +13,16 @@ use super::extract::{Asked, Named, Text, form, point, records_of};
 use super::forms::{
     Raw, RecordForm, RecordPageForm, WriteRecordForm, changes, check_place, filters_of,
 };
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use mainstay::limits::PAGE_DEFAULT;
 use mainstay::{
-    Answer, At, Command, Field, Name, Receipt, RecordCommand, RecordWrite, Result, Ttl, Where,
+    Answer, At, Command, Contract, Field, Name, Receipt, RecordCommand, RecordWrite, Result, Ttl,
+    Where,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -63,17 +64,22 @@ pub(crate) async fn get(
 ) -> Answered<Response> {
     let key = Name::new(&key)?;
     let wanted = asked.fields.as_deref().map(listed).transpose()?;
-    let records = records_of(app.db(), asked.branch.as_deref())?;
-    let found = match point(asked.rev, asked.at)? {
-        At::Latest => records.get_some(&key, wanted.as_deref())?,
-        at => records.at(at)?.get_some(&key, wanted.as_deref())?,
+    let at = point(asked.rev, asked.at)?;
+    let (db, branch, record) = (app.db().clone(), asked.branch.clone(), key.clone());
+    let read = move || {
+        let records = records_of(&db, branch.as_deref())?;
+        let found = match at {
+            At::Latest => records.get_some(&record, wanted.as_deref())?,
+            at => records.at(at)?.get_some(&record, wanted.as_deref())?,
+        };
+        let Some(record) = found else { return Err(absent(&record)) };
+        let tag = entity_tag(record.counter);
+        Ok(match is_known(&headers, record.counter) {
+            true => (StatusCode::NOT_MODIFIED, tag).into_response(),
+            false => (tag, Json::of(RecordForm::from(&record))).into_response(),
+        })
     };
-    let Some(record) = found else { return Err(absent(&key)) };
-    let tag = entity_tag(record.counter);
-    Ok(match is_known(&headers, record.counter) {
-        true => (StatusCode::NOT_MODIFIED, tag).into_response(),
-        false => (tag, Json(RecordForm::from(&record))).into_response(),
-    })
+    app.read_entry(asked.branch.as_deref(), (Contract::Records, &key), at, read).await
 }
 
 fn listed(names: &str) -> Result<Vec<Field>> {
@@ -177,7 +183,7 @@ async fn write(
     let receipt = run(app, asking, headers, branch, write, &key, conditional).await?;
     match receipt.answers.first() {
         Some(&Answer::MaybeCounter(Some(counter))) => {
-            Ok((entity_tag(counter), Json(written(counter, &receipt))).into_response())
+            Ok((entity_tag(counter), Json::of(written(counter, &receipt))).into_response())
         }
         Some(Answer::MaybeCounter(None)) if conditional => Err(lost_to(&key, &receipt)),
         Some(Answer::MaybeCounter(None)) => Err(absent(&key)),
@@ -295,7 +301,7 @@ pub(crate) async fn list(
             At::Latest => records.scan(&asked.prefix, &filters, after, limit)?,
             at => records.at(at)?.scan(&asked.prefix, &filters, after, limit)?,
         };
-        Ok(Json(page.into()))
+        Ok(Json::of(page.into()))
     })
     .await
 }
@@ -354,7 +360,7 @@ pub(crate) async fn count(
             At::Latest => records.count(&asked.prefix, &filters)?,
             at => records.at(at)?.count(&asked.prefix, &filters)?,
         };
-        Ok(Json(RecordCount { count }))
+        Ok(Json::of(RecordCount { count }))
     })
     .await
 }

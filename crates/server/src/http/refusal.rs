@@ -5,7 +5,7 @@
 //!   what only HTTP knows (no such route, 412, 413)     --+--> status + {"error": {code, kind, message, ...}}
 //! ```
 
-use axum::Json;
+use super::json::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use mainstay::{Code, Error, ErrorKind};
@@ -210,7 +210,7 @@ impl From<Error> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(self.body)).into_response();
+        let mut response = (self.status, Json::of(self.body)).into_response();
         let headers = response.headers_mut();
         if let Some(tag) = self.counter.and_then(|counter| format!("\"{counter}\"").parse().ok()) {
             headers.insert(header::ETAG, tag);

@@ -17,8 +17,8 @@ use super::forms::{
     append, check_place, event_of, status_of,
 };
 use super::job_reads::Moment;
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -83,23 +83,25 @@ pub(crate) async fn list(
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
     let command = RunCommand::List { filter, after, limit };
     let at = point(asked.rev, asked.at)?;
-    match read(&app, asked.branch, at, command).await? {
-        RunAnswer::Runs(page) => Ok(Json(page.into())),
+    let encode = |answer| match answer {
+        RunAnswer::Runs(page) => Ok(Json::of(page.into())),
         _ => Err(Refusal::lost()),
-    }
+    };
+    read(&app, asked.branch, at, command, encode).await
 }
 
-/// Answers a command that reads, now or as of then.
-async fn read(
+/// Answers a command that reads, now or as of then, and encodes the answer.
+async fn read<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
     at: At,
     command: RunCommand,
-) -> Answered<RunAnswer> {
+    encode: impl FnOnce(RunAnswer) -> Answered<T> + Send + 'static,
+) -> Answered<T> {
     let db = app.db().clone();
     app.slowly(move || {
         let runs = runs_of(&db, branch.as_deref())?;
-        Ok(match at {
+        encode(match at {
             At::Latest => runs.read(command)?,
             at => runs.at(at)?.read(command)?,
         })
@@ -128,11 +130,12 @@ pub(crate) async fn get(
 ) -> Answered<Json<RunForm>> {
     let (run, at) = (Name::new(&run)?, point(moment.rev, moment.at)?);
     let command = RunCommand::Get { run: run.clone() };
-    match read(&app, moment.branch, at, command).await? {
-        RunAnswer::Info(Some(info)) => Ok(Json(info.into())),
+    let encode = move |answer| match answer {
+        RunAnswer::Info(Some(info)) => Ok(Json::of(info.into())),
         RunAnswer::Info(None) => Err(absent(&run)),
         _ => Err(Refusal::lost()),
-    }
+    };
+    read(&app, moment.branch, at, command, encode).await
 }
 
 /// Makes a run with what is known of it and its first events.
@@ -161,7 +164,7 @@ pub(crate) async fn bootstrap(
     let read = move |text: &str| Ok(form::<BootstrapForm>(text)?.at(run)?);
     let (command, _room) = body.parse(&app, read).await?;
     let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
-    Ok(Json(appended(receipt)?))
+    Ok(Json::of(appended(receipt)?))
 }
 
 /// What came of every event.
@@ -228,10 +231,10 @@ pub(crate) async fn append_events(
     };
     let mut all = appended(app.execute(&asking, &headers, how.branch.as_deref(), commands).await?)?;
     match all.pop() {
-        Some(only) if is_one => Ok(Json(only).into_response()),
+        Some(only) if is_one => Ok(Json::of(only).into_response()),
         last => {
             all.extend(last);
-            Ok(Json(all).into_response())
+            Ok(Json::of(all).into_response())
         }
     }
 }
@@ -297,12 +300,12 @@ pub(crate) async fn fetch(
     let (run, limit) = (Name::new(&run)?, asked.limit.unwrap_or(PAGE_DEFAULT));
     let (after, at) = (asked.after, point(asked.rev, asked.at)?);
     let command = RunCommand::Fetch { run, after, limit };
-    let RunAnswer::Events(events) = read(&app, asked.branch, at, command).await? else {
-        return Err(Refusal::lost());
+    let encode = move |answer| {
+        let RunAnswer::Events(events) = answer else { return Err(Refusal::lost()) };
+        let next = events.last().map_or(after, |event| event.run_seq);
+        Ok(Json::of(EventPageForm { events: EventsForm::of(&events)?, next }))
     };
-    let next = events.last().map_or(after, |event| event.run_seq);
-    let shown = move || Ok(EventsForm::of(&events)?);
-    Ok(Json(EventPageForm { events: app.slowly(shown).await?, next }))
+    read(&app, asked.branch, at, command, encode).await
 }
 
 /// What of a run's events is added up.
@@ -336,7 +339,7 @@ pub(crate) async fn snapshot(
 ) -> Answered<Json<SnapshotForm>> {
     let (run, at) = (Name::new(&run)?, point(asked.rev, asked.at)?);
     let command = RunCommand::Snapshot { run: run.clone(), seq: asked.seq };
-    shown_snapshot(&run, read(&app, asked.branch, at, command).await?)
+    read(&app, asked.branch, at, command, move |answer| shown_snapshot(&run, answer)).await
 }
 
 /// What the events of a run add up to, from the first one on: nothing that is kept is looked at.
@@ -355,12 +358,12 @@ pub(crate) async fn project(
 ) -> Answered<Json<SnapshotForm>> {
     let (run, at) = (Name::new(&run)?, point(moment.rev, moment.at)?);
     let command = RunCommand::Project { run: run.clone() };
-    shown_snapshot(&run, read(&app, moment.branch, at, command).await?)
+    read(&app, moment.branch, at, command, move |answer| shown_snapshot(&run, answer)).await
 }
 
 fn shown_snapshot(run: &Name, answer: RunAnswer) -> Answered<Json<SnapshotForm>> {
     match answer {
-        RunAnswer::Snapshot(Some(snapshot)) => Ok(Json(snapshot.into())),
+        RunAnswer::Snapshot(Some(snapshot)) => Ok(Json::of(snapshot.into())),
         RunAnswer::Snapshot(None) => Err(absent(run)),
         _ => Err(Refusal::lost()),
     }
@@ -392,11 +395,13 @@ pub(crate) async fn alerts(
     let (run, limit) = (Name::new(&run)?, asked.limit.unwrap_or(PAGE_DEFAULT));
     let (after, at) = (asked.after, point(asked.rev, asked.at)?);
     let command = RunCommand::Alerts { run, after, limit };
-    let RunAnswer::Alerts(alerts) = read(&app, asked.branch, at, command).await? else {
-        return Err(Refusal::lost());
+    let encode = move |answer| {
+        let RunAnswer::Alerts(alerts) = answer else { return Err(Refusal::lost()) };
+        let next = alerts.last().map_or(after, |alert| alert.run_seq);
+        let alerts = alerts.into_iter().map(AlertForm::from).collect();
+        Ok(Json::of(AlertPageForm { alerts, next }))
     };
-    let next = alerts.last().map_or(after, |alert| alert.run_seq);
-    Ok(Json(AlertPageForm { alerts: alerts.into_iter().map(AlertForm::from).collect(), next }))
+    read(&app, asked.branch, at, command, encode).await
 }
 
 /// Deletes a whole run; single events are never deleted.
@@ -448,5 +453,5 @@ pub(crate) async fn key(
         Ok(event.key()?)
     };
     let (idempotency_key, _room) = body.parse(&app, read).await?;
-    Ok(Json(KeyForm { idempotency_key }))
+    Ok(Json::of(KeyForm { idempotency_key }))
 }

@@ -16,9 +16,9 @@ use super::forms::{
     LetterForm, LettersForm, OpenSessionForm, OpenedForm, Raw, RetryForm, SessionPageForm, letters,
     sending,
 };
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
 use crate::sessions::Told;
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -33,9 +33,15 @@ async fn run(app: &Http, asking: &Asking, command: SessionCommand) -> Answered<R
     app.write(asking, Transaction::new().step(command)).await
 }
 
-/// The same where the answer is one of sessions' own.
-async fn ask(app: &Http, asking: &Asking, command: SessionCommand) -> Answered<SessionAnswer> {
-    answered(run(app, asking, command).await?)
+/// The same where the answer is one of sessions' own, which it encodes.
+async fn ask<T: Send + 'static>(
+    app: &Http,
+    asking: &Asking,
+    command: SessionCommand,
+    encode: impl FnOnce(SessionAnswer) -> Answered<T> + Send + 'static,
+) -> Answered<T> {
+    let receipt = run(app, asking, command).await?;
+    app.answer(receipt, |receipt| encode(answered(receipt)?)).await
 }
 
 /// Executes a command that may be a request of a session.
@@ -73,10 +79,11 @@ pub(crate) async fn open(
 ) -> Answered<Json<OpenedForm>> {
     let body = Text::read(&app, &headers, body, app.settings().value_limit_bytes).await?;
     let form: OpenSessionForm = body.form_or_default(&app).await?;
-    match ask(&app, &asking, form.command()?).await? {
-        SessionAnswer::Opened { info, created, .. } => Ok(Json(OpenedForm::of(info, created))),
+    let encode = |answer| match answer {
+        SessionAnswer::Opened { info, created, .. } => Ok(Json::of(OpenedForm::of(info, created))),
         _ => Err(Refusal::lost()),
-    }
+    };
+    ask(&app, &asking, form.command()?, encode).await
 }
 
 /// Which sessions are listed.
@@ -104,10 +111,11 @@ pub(crate) async fn list(
     Asked(asked): Asked<ListArguments>,
 ) -> Answered<Json<SessionPageForm>> {
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
-    match ask(&app, &asking, SessionCommand::List { after, limit }).await? {
-        SessionAnswer::List(page) => Ok(Json(page.into())),
+    let encode = |answer| match answer {
+        SessionAnswer::List(page) => Ok(Json::of(page.into())),
         _ => Err(Refusal::lost()),
-    }
+    };
+    ask(&app, &asking, SessionCommand::List { after, limit }, encode).await
 }
 
 /// What is known of a session.
@@ -125,14 +133,15 @@ pub(crate) async fn info(
     Named(session): Named,
 ) -> Answered<Json<Told>> {
     let command = SessionCommand::Info { session: Name::new(&session)? };
-    match ask(&app, &asking, command).await? {
-        SessionAnswer::Info(Some(info)) => Ok(Json(info.into())),
+    let encode = move |answer| match answer {
+        SessionAnswer::Info(Some(info)) => Ok(Json::of(info.into())),
         SessionAnswer::Info(None) => {
             let message = format!("there is no session {session:?}, or its lease is over");
             Err(Refusal::not_found("SessionNotFound", message))
         }
         _ => Err(Refusal::lost()),
-    }
+    };
+    ask(&app, &asking, command, encode).await
 }
 
 /// Ends a session: its answers and what waits for its client go.
@@ -191,7 +200,7 @@ pub(crate) async fn keep_alive(
         epoch: 0,
     };
     run(&app, &asking, command).await?;
-    Ok(Json(Alive { alive: true }))
+    Ok(Json::of(Alive { alive: true }))
 }
 
 /// What is sent.
@@ -241,9 +250,11 @@ pub(crate) async fn send(
     let receipt = write(&app, &asking, &headers, command).await?;
     let Receipt { revision, repeated, .. } = receipt;
     match answered(receipt)? {
-        SessionAnswer::Sent(number) => Ok(Json(Sent { number, kept: None, revision, repeated })),
+        SessionAnswer::Sent(number) => {
+            Ok(Json::of(Sent { number, kept: None, revision, repeated }))
+        }
         SessionAnswer::Kept(kept) => {
-            Ok(Json(Sent { number: None, kept: Some(kept), revision, repeated }))
+            Ok(Json::of(Sent { number: None, kept: Some(kept), revision, repeated }))
         }
         _ => Err(Refusal::foreign(repeated)),
     }
@@ -279,10 +290,11 @@ pub(crate) async fn pending(
 ) -> Answered<Json<LettersForm>> {
     let (after, limit) = (asked.after, asked.limit.unwrap_or(PAGE_DEFAULT));
     let command = SessionCommand::Pending { session: Name::new(&session)?, after, limit, epoch: 0 };
-    match ask(&app, &asking, command).await? {
-        SessionAnswer::Pending { requests, more } => Ok(Json(LettersForm::of(requests, more))),
+    let encode = |answer| match answer {
+        SessionAnswer::Pending { requests, more } => Ok(Json::of(LettersForm::of(requests, more))),
         _ => Err(Refusal::lost()),
-    }
+    };
+    ask(&app, &asking, command, encode).await
 }
 
 /// What the client has done.
@@ -330,7 +342,7 @@ pub(crate) async fn acknowledge(
     let Receipt { revision, repeated, .. } = receipt;
     match receipt.answers.first() {
         Some(&Answer::Count(acknowledged)) => {
-            Ok(Json(Acknowledged { acknowledged, revision, repeated }))
+            Ok(Json::of(Acknowledged { acknowledged, revision, repeated }))
         }
         _ => Err(Refusal::foreign(repeated)),
     }
@@ -358,8 +370,9 @@ pub(crate) async fn retry(
     body: Body,
 ) -> Answered<Json<Retried>> {
     let form: RetryForm = small_form(&app, &headers, body).await?;
-    match ask(&app, &asking, form.command()).await? {
-        SessionAnswer::Retry(requests) => Ok(Json(Retried { requests: letters(requests) })),
+    let encode = |answer| match answer {
+        SessionAnswer::Retry(requests) => Ok(Json::of(Retried { requests: letters(requests) })),
         _ => Err(Refusal::lost()),
-    }
+    };
+    ask(&app, &asking, form.command(), encode).await
 }

@@ -1,7 +1,7 @@
 //! The slow log of the face for Redis clients.
 
 use super::Http;
-use axum::Json;
+use super::json::Json;
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -45,5 +45,5 @@ pub(crate) async fn show(State(app): State<Http>) -> Json<SlowCommands> {
         client: entry.client,
         client_name: entry.client_name,
     });
-    Json(SlowCommands { slow: slow.collect() })
+    Json::of(SlowCommands { slow: slow.collect() })
 }

@@ -11,10 +11,10 @@ use super::Http;
 use super::cells::OnBranch;
 use super::extract::{Asked, Named, keyed_of, length_of, point};
 use super::job_reads::Moment;
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
 use super::spaces::no_space;
 use super::transfer::{crowded, no_room, no_scratch, ready, receive, scratch, send};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -151,7 +151,7 @@ pub(crate) async fn restore(
         drop(scratch);
         Ok(Restored { entries: entries.map_err(of_upload)? })
     });
-    Ok(Json(restored.await?))
+    Ok(Json::of(restored.await?))
 }
 
 /// A damaged upload is the client's, not the database's.

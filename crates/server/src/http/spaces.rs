@@ -14,8 +14,8 @@ use super::cells::{ListArguments, OnBranch};
 use super::extract::{Asked, Named, Text, point, small_form};
 use super::forms::{DeclareForm, PageForm, SpaceForm, VersionForm, WaitingForm, check_place};
 use super::job_reads::Moment;
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -44,41 +44,49 @@ pub(crate) async fn list(
     let (prefix, after) = (asked.prefix, asked.after);
     let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = StateCommand::Spaces { prefix, after, limit };
-    match read(&app, asked.branch, point(asked.rev, asked.at)?, command).await? {
-        Answer::Names(page) => Ok(Json(page.into())),
+    let encode = |answer| match answer {
+        Answer::Names(page) => Ok(Json::of(page.into())),
         _ => Err(Refusal::lost()),
-    }
+    };
+    read(&app, asked.branch, point(asked.rev, asked.at)?, command, encode).await
 }
 
-/// Answers a command that reads, now or as of then.
-pub(super) async fn read(
+/// Answers a command that reads, now or as of then, and encodes the answer.
+async fn read<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
     at: At,
     command: StateCommand,
-) -> Answered<Answer> {
+    encode: impl FnOnce(Answer) -> Answered<T> + Send + 'static,
+) -> Answered<T> {
     let db = app.db().clone();
     app.slowly(move || {
         let (branch, command) = (branch.as_deref().unwrap_or(MAIN), command.into());
-        match at {
+        let answer = match at {
             At::Latest => {
                 let (answers, _) = db.look(branch, &[command])?;
-                answers.into_iter().next().ok_or_else(Refusal::lost)
+                answers.into_iter().next().ok_or_else(Refusal::lost)?
             }
-            at => Ok(db.moment(branch, at)?.answer(&command)?),
-        }
+            at => db.moment(branch, at)?.answer(&command)?,
+        };
+        encode(answer)
     })
     .await
 }
 
 /// The same where the answer is one of keyed state's own.
-pub(super) async fn read_state(
+pub(super) async fn read_state<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
     at: At,
     command: StateCommand,
-) -> Answered<StateAnswer> {
-    of_state(read(app, branch, at, command).await?)
+    encode: impl FnOnce(StateAnswer) -> Answered<T> + Send + 'static,
+) -> Answered<T> {
+    let encode = |answer| match answer {
+        Answer::State(answer) => encode(*answer),
+        _ => Err(Refusal::lost()),
+    };
+    read(app, branch, at, command, encode).await
 }
 
 /// What a command on keyed state was answered.
@@ -86,13 +94,6 @@ pub(super) fn answered(receipt: Receipt) -> Answered<StateAnswer> {
     match receipt.answers.into_iter().next() {
         Some(Answer::State(answer)) => Ok(*answer),
         _ => Err(Refusal::foreign(receipt.repeated)),
-    }
-}
-
-fn of_state(answer: Answer) -> Answered<StateAnswer> {
-    match answer {
-        Answer::State(answer) => Ok(*answer),
-        _ => Err(Refusal::lost()),
     }
 }
 
@@ -113,11 +114,12 @@ pub(crate) async fn info(
 ) -> Answered<Json<SpaceForm>> {
     let (space, at) = (Name::new(&space)?, point(moment.rev, moment.at)?);
     let command = StateCommand::Info { space: space.clone() };
-    match read_state(&app, moment.branch, at, command).await? {
-        StateAnswer::Info(Some(info)) => Ok(Json(info.into())),
+    let encode = move |answer| match answer {
+        StateAnswer::Info(Some(info)) => Ok(Json::of(info.into())),
         StateAnswer::Info(None) => Err(no_space(&space)),
         _ => Err(Refusal::lost()),
-    }
+    };
+    read_state(&app, moment.branch, at, command, encode).await
 }
 
 /// The refusal of whoever asks for a space that is not there.
@@ -163,7 +165,7 @@ pub(crate) async fn declare(
     let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
     let Receipt { revision, repeated, .. } = receipt;
     match receipt.answers.first() {
-        Some(&Answer::Did(created)) => Ok(Json(Declared { created, revision, repeated })),
+        Some(&Answer::Did(created)) => Ok(Json::of(Declared { created, revision, repeated })),
         _ => Err(Refusal::foreign(repeated)),
     }
 }
@@ -232,7 +234,7 @@ pub(crate) async fn seal(
             seal_piece(&app, &asking, place.branch.as_deref(), &space, frontier).await?;
         settled += piece.settled;
         if done {
-            return Ok(Json(Sealed { settled, ..piece }));
+            return Ok(Json::of(Sealed { settled, ..piece }));
         }
     }
 }
@@ -275,10 +277,13 @@ pub(crate) async fn positions(
 ) -> Answered<Json<Positions>> {
     let command = StateCommand::Positions { space: Name::new(&space)? };
     let at = point(moment.rev, moment.at)?;
-    match read_state(&app, moment.branch, at, command).await? {
-        StateAnswer::Positions(all) => Ok(Json(Positions { positions: all.into_iter().collect() })),
+    let encode = |answer| match answer {
+        StateAnswer::Positions(all) => {
+            Ok(Json::of(Positions { positions: all.into_iter().collect() }))
+        }
         _ => Err(Refusal::lost()),
-    }
+    };
+    read_state(&app, moment.branch, at, command, encode).await
 }
 
 /// Which writes that wait are wanted.
@@ -320,10 +325,11 @@ pub(crate) async fn waiting(
     let (space, limit) = (Name::new(&space)?, asked.limit.unwrap_or(PAGE_DEFAULT));
     let command = StateCommand::Waiting { space, below, limit };
     let at = point(asked.rev, asked.at)?;
-    match read_state(&app, asked.branch, at, command).await? {
+    let encode = |answer| match answer {
         StateAnswer::Waiting(all) => {
-            Ok(Json(Waiting { waiting: all.into_iter().map(WaitingForm::from).collect() }))
+            Ok(Json::of(Waiting { waiting: all.into_iter().map(WaitingForm::from).collect() }))
         }
         _ => Err(Refusal::lost()),
-    }
+    };
+    read_state(&app, asked.branch, at, command, encode).await
 }

@@ -15,9 +15,9 @@ use super::forms::{
     ItemForm, Raw, StateForm, StatePageForm, WriteForm, key_of, shown_key, state_bytes, wrote,
 };
 use super::job_reads::Moment;
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
 use super::spaces::{answered, read_state};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -74,10 +74,11 @@ pub(crate) async fn scan(
     let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = StateCommand::Scan { space, prefix, after, limit };
     let at = point(asked.rev, asked.at)?;
-    let StateAnswer::States(page) = read_state(&app, asked.branch, at, command).await? else {
-        return Err(Refusal::lost());
+    let encode = |answer| match answer {
+        StateAnswer::States(page) => Ok(Json::of(page.into())),
+        _ => Err(Refusal::lost()),
     };
-    Ok(Json(app.slowly(move || Ok(page.into())).await?))
+    read_state(&app, asked.branch, at, command, encode).await
 }
 
 /// A key's state.
@@ -104,22 +105,24 @@ pub(crate) async fn get(
     let keys = vec![StateKey(key.clone())];
     let command = StateCommand::Look { space: space.clone(), keys };
     let at = point(moment.rev, moment.at)?;
-    let StateAnswer::Kept(mut kept) = read_state(&app, moment.branch, at, command).await? else {
-        return Err(Refusal::lost());
+    let encode = move |answer| {
+        let StateAnswer::Kept(mut kept) = answer else { return Err(Refusal::lost()) };
+        let Some(state) = kept.pop().flatten().and_then(Kept::into_state) else {
+            return Err(absent(&space, &key));
+        };
+        let version = HeaderValue::try_from(state.version.to_string());
+        let version = version.map_err(|_| Refusal::lost())?;
+        let mut response = match names_bytes(&headers, &header::ACCEPT) {
+            true => {
+                let kind = (header::CONTENT_TYPE, HeaderValue::from_static(BYTES));
+                ([kind], state.value).into_response()
+            }
+            false => Json::of(StateForm::of(&key, &state)).into_response(),
+        };
+        response.headers_mut().insert(VERSION, version);
+        Ok(response)
     };
-    let Some(state) = kept.pop().flatten().and_then(Kept::into_state) else {
-        return Err(absent(&space, &key));
-    };
-    let version = HeaderValue::try_from(state.version.to_string()).map_err(|_| Refusal::lost())?;
-    let mut response = match names_bytes(&headers, &header::ACCEPT) {
-        true => {
-            let kind = (header::CONTENT_TYPE, HeaderValue::from_static(BYTES));
-            ([kind], state.value).into_response()
-        }
-        false => Json(StateForm::of(&key, &state)).into_response(),
-    };
-    response.headers_mut().insert(VERSION, version);
-    Ok(response)
+    read_state(&app, moment.branch, at, command, encode).await
 }
 
 fn absent(space: &Name, key: &[u8]) -> Refusal {
@@ -207,7 +210,7 @@ async fn write_one(
     let (all, revision, repeated) =
         write_each(app, asking, headers, branch.as_deref(), command).await?;
     let only = all.first().copied().ok_or_else(|| Refusal::foreign(repeated))?;
-    Ok(Json(WroteOne { wrote: wrote(only), revision, repeated }))
+    Ok(Json::of(WroteOne { wrote: wrote(only), revision, repeated }))
 }
 
 /// Writes a key's state if the version is newer than the key's.
@@ -300,7 +303,7 @@ pub(crate) async fn write(
     let command = StateCommand::Write { space, writes };
     let (all, revision, repeated) =
         write_each(&app, &asking, &headers, place.branch.as_deref(), command).await?;
-    Ok(Json(WroteAll { wrote: all.into_iter().map(wrote).collect(), revision, repeated }))
+    Ok(Json::of(WroteAll { wrote: all.into_iter().map(wrote).collect(), revision, repeated }))
 }
 
 /// The writes that a body says.
@@ -360,11 +363,12 @@ pub(crate) async fn items(
     let limit = asked.limit.unwrap_or(PAGE_DEFAULT);
     let command = StateCommand::Items { space, key, after, limit };
     let at = point(asked.rev, asked.at)?;
-    let StateAnswer::Items(items) = read_state(&app, asked.branch, at, command).await? else {
-        return Err(Refusal::lost());
+    let encode = move |answer| {
+        let StateAnswer::Items(items) = answer else { return Err(Refusal::lost()) };
+        let next = items.last().map(|item| shown_key(&item.id)).or(asked.after);
+        Ok(Json::of(ItemPage { items: items.into_iter().map(ItemForm::from).collect(), next }))
     };
-    let next = items.last().map(|item| shown_key(&item.id)).or(asked.after);
-    Ok(Json(ItemPage { items: items.into_iter().map(ItemForm::from).collect(), next }))
+    read_state(&app, asked.branch, at, command, encode).await
 }
 
 /// An item of a log.

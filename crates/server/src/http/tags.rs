@@ -4,8 +4,8 @@ use super::Http;
 use super::access::Asking;
 use super::branches::{Removed, removed, revision, revision_of, run};
 use super::extract::{Named, Text, point};
+use super::json::Json;
 use super::refusal::{Answered, Problem};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -45,8 +45,9 @@ pub(crate) struct TagList {
 )]
 pub(crate) async fn list(State(app): State<Http>) -> Answered<Json<TagList>> {
     let db = app.db().clone();
-    let tags = app.slowly(move || Ok(db.tags())).await?;
-    Ok(Json(TagList { tags: tags.into_iter().map(TagForm::from).collect() }))
+    let encode =
+        move || Ok(Json::of(TagList { tags: db.tags().into_iter().map(TagForm::from).collect() }));
+    app.slowly(encode).await
 }
 
 /// What to pin.
@@ -98,7 +99,7 @@ pub(crate) async fn put(
     let branch = Name::new(form.branch.as_deref().unwrap_or(MAIN))?;
     let command = BranchCommand::Tag { name: Name::new(&name)?, branch, at };
     let receipt = run(&app, &asking, &headers, command).await?;
-    Ok(Json(Pinned { name, revision: revision(&receipt)?, repeated: receipt.repeated }))
+    Ok(Json::of(Pinned { name, revision: revision(&receipt)?, repeated: receipt.repeated }))
 }
 
 /// Removes a tag.

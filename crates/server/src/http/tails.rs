@@ -4,9 +4,9 @@ use super::Http;
 use super::access::Asking;
 use super::extract::{Asked, Named};
 use super::feed::{self, Sending, Source, TailReader};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
 use super::runs::EventPageForm;
-use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
@@ -63,7 +63,7 @@ pub(crate) async fn tail(
     let reader = TailReader::open(&app, run, asked.branch, after).await?;
     match asked.wait_ms {
         None => Ok(feed::follow(app, reader, seat)),
-        Some(wait_ms) => Ok(Json(page(&app, reader, limit, wait_ms).await?).into_response()),
+        Some(wait_ms) => Ok(page(&app, reader, limit, wait_ms).await?.into_response()),
     }
 }
 
@@ -75,7 +75,7 @@ async fn page(
     mut reader: TailReader,
     limit: usize,
     wait_ms: u64,
-) -> Answered<EventPageForm> {
+) -> Answered<Json<EventPageForm>> {
     let wait = Duration::from_millis(wait_ms.min(app.settings().feed_wait_limit_ms));
     let (mut events, mut next) = (Vec::new(), reader.position());
     let (mut held, mut bytes) = (Vec::new(), 0);
@@ -100,7 +100,7 @@ async fn page(
             break;
         }
     }
-    Ok(EventPageForm { events: events.into(), next })
+    app.read_sized(bytes, move || Ok(Json::of(EventPageForm { events: events.into(), next }))).await
 }
 
 impl Source for TailReader {

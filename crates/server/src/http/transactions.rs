@@ -5,9 +5,9 @@ use super::access::Asking;
 use super::conditions::identified;
 use super::extract::{Text, form};
 use super::forms::{GuardForm, ReceiptForm, StepForm};
+use super::json::Json;
 use super::refusal::{Answered, Problem};
 use crate::outbox;
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -102,5 +102,5 @@ pub(crate) async fn execute(
     let sent = app.settings().outbox.clone();
     let (transaction, _room) = body.parse(&app, move |text| read(text, &sent)).await?;
     let receipt = app.write(&asking, identified(&headers, transaction)?).await?;
-    Ok(Json(ReceiptForm::of(receipt)?))
+    app.answer(receipt, |receipt| Ok(Json::of(ReceiptForm::of(receipt)?))).await
 }

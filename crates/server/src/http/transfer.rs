@@ -11,8 +11,8 @@
 
 use super::Http;
 use super::extract::{Asked, Named, cut, length_of};
+use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -175,7 +175,7 @@ pub(crate) async fn import(
         drop(scratch);
         Ok(imported(name, report.map_err(of_upload)?))
     });
-    Ok((StatusCode::CREATED, Json(imported.await?)))
+    Ok((StatusCode::CREATED, Json::of(imported.await?)))
 }
 
 pub(super) fn crowded() -> Refusal {

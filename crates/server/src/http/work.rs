@@ -11,21 +11,26 @@
 
 use super::Http;
 use super::access::Asking;
+use super::answers::{self, done_without_answer, no_memory};
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use crate::fair_queue::FairQueue;
-use crate::memory::Account;
+use crate::memory::{Account, Kind};
 use crate::process;
 use crate::repeats::Expected;
 use crate::security::{Security, TransactionAudit, User};
 use axum::http::HeaderMap;
-use mainstay::{Command, Database, MAIN, Receipt, Result, Transaction};
+use mainstay::{Answer, At, Command, Contract, Database, MAIN, Name, Receipt, Result, Transaction};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+/// What takes no more than this is read and encoded by the threads that serve all connections: it takes less than waiting for
+/// another thread would.
+const SMALL_BYTES: usize = 16 << 10;
 
 /// A transaction and who waits for its answer.
 struct Write {
@@ -257,7 +262,63 @@ impl Http {
         bounded(self.slow_reads(), own, work).await
     }
 
-    /// The same for a reader of the feed that is behind, on threads of their own. For a client that has left by then
+    /// Reads and encodes what takes so many bytes: at once where they are few, else like a slow read, with the bytes reserved
+    /// while it waits for its turn.
+    pub(crate) async fn read_sized<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        if bytes <= SMALL_BYTES {
+            return work();
+        }
+        let reserved = answers::account(self).reserve(Kind::Answers, bytes);
+        let _reserved = reserved.map_err(|exceeded| no_memory(&exceeded))?;
+        self.slowly(work).await
+    }
+
+    /// Reads a cell or a record; a large one, or one of the past, like a slow read.
+    pub(crate) async fn read_entry<T: Send + 'static>(
+        &self,
+        branch: Option<&str>,
+        (contract, name): (Contract, &Name),
+        at: At,
+        read: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        match at {
+            At::Latest => {
+                let bytes = self.db().stored_bytes(branch.unwrap_or(MAIN), contract, name)?;
+                self.read_sized(bytes, read).await
+            }
+            _ => self.slowly(read).await,
+        }
+    }
+
+    /// Encodes the answer to a transaction, a large one like a slow read.
+    pub(crate) async fn answer<T: Send + 'static>(
+        &self,
+        receipt: Receipt,
+        encode: impl FnOnce(Receipt) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        let bytes = receipt.answers.iter().map(Answer::weight_bytes).sum();
+        self.encode_sized(bytes, || encode(receipt)).await
+    }
+
+    /// Encodes so many bytes that answer something that is done, many like a slow read.
+    pub(crate) async fn encode_sized<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        encode: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        if bytes <= SMALL_BYTES {
+            return encode();
+        }
+        let reserved = answers::account(self).reserve(Kind::Answers, bytes);
+        let _reserved = reserved.map_err(|exceeded| done_without_answer(&exceeded))?;
+        self.slowly(encode).await
+    }
+
+    /// Reads for a reader of the feed that is behind, on threads of their own. For a client that has left by then
     /// nothing is read.
     pub(crate) async fn catch_up<T: Send + 'static>(
         &self,
@@ -337,6 +398,8 @@ async fn bounded<T: Send + 'static>(
 mod tests {
     use super::*;
     use crate::http::Settings;
+    use crate::jobs::Desk;
+    use crate::memory::{self, MemoryBudget};
     use mainstay::Code;
     use std::sync::mpsc::channel;
 
@@ -402,5 +465,47 @@ mod tests {
             assert!(tokio::time::timeout(limit, read).await.is_err(), "it takes longer");
         });
         assert_eq!(end.recv().unwrap(), Some(Code::Cancelled));
+    }
+
+    /// A large cell is decoded and encoded where slow reads are, so that it holds up nobody's small one.
+    #[tokio::test]
+    async fn large_entries_wait_for_a_seat_and_small_ones_do_not() {
+        let db = Database::memory().unwrap();
+        db.cells().set("small", "x").unwrap();
+        db.cells().set("large", "x".repeat(100 << 10)).unwrap();
+        let settings = Settings { slow_reads: 1, ..Settings::default() };
+        let limits = memory::Settings { per_connection_bytes: 250 << 10, ..Default::default() };
+        let budget = MemoryBudget::new(limits);
+        let jobs = Desk::plain(db.clone());
+        let app = Http::budgeted(db.clone(), settings, Security::open(), jobs, budget).unwrap();
+        let (let_go, gate) = channel::<()>();
+        let taken = tokio::spawn({
+            let app = app.clone();
+            async move { app.slowly(move || Ok(gate.recv().is_err())).await }
+        });
+        while app.slow_reads().available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let read = |name: &str| {
+            let (app, db, name) = (app.clone(), db.clone(), Name::new(name).unwrap());
+            async move {
+                let entry = (Contract::Cells, &name);
+                let cell = name.clone();
+                let read = move || Ok(db.cells().get(cell.as_str())?);
+                app.read_entry(None, entry, At::Latest, read).await
+            }
+        };
+        assert!(read("small").await.unwrap().is_some());
+        let account = app.memory().connect(None);
+        let large = |_| tokio::spawn(answers::on(account.clone(), read("large")));
+        let [first, second, third] = [1, 2, 3].map(large);
+        let refused = third.await.unwrap().unwrap_err();
+        assert!(refused.text().contains("memory.per_connection_bytes"), "{}", refused.text());
+        assert!(!first.is_finished() && !second.is_finished());
+        drop(let_go);
+        assert!(taken.await.unwrap().unwrap());
+        for waited in [first, second] {
+            assert!(waited.await.unwrap().unwrap().is_some());
+        }
     }
 }

@@ -592,7 +592,8 @@ impl Session {
                     self.size_bytes(&transaction.branch, name).max(written.largest_bytes)
                 }
                 Some(Held::Record(key)) => {
-                    let now = self.shared.db.record_bytes(&transaction.branch, key);
+                    let now =
+                        self.shared.db.stored_bytes(&transaction.branch, Contract::Records, key);
                     now.unwrap_or_default().saturating_add(written.all_bytes)
                 }
                 None => 0,

@@ -7,8 +7,8 @@ use crate::http::Http;
 use crate::http::access::Asking;
 use crate::http::extract::Asked;
 use crate::http::forms::Raw;
+use crate::http::json::Json;
 use crate::http::refusal::{Answered, Problem, Refusal};
-use axum::Json;
 use axum::extract::State;
 use mainstay::limits::{PAGE_DEFAULT, PAGE_LIMIT};
 use mainstay::{Code, Error};
@@ -71,7 +71,8 @@ pub(crate) async fn page(
         first = reader.next(wait) => first?,
         () = app.draining().cancelled() => None,
     };
-    gather(&mut reader, first, limit, app.settings().feed_page_bytes).await.map(Json)
+    let (page, bytes) = gather(&mut reader, first, limit, app.settings().feed_page_bytes).await?;
+    app.read_sized(bytes, || Ok(Json::of(page))).await
 }
 
 fn limit(asked: Option<usize>) -> Answered<usize> {
@@ -84,21 +85,21 @@ fn limit(asked: Option<usize>) -> Answered<usize> {
     }
 }
 
-/// Fills a page with what is there.
+/// Fills a page with what is there; and how many bytes that are.
 async fn gather(
     reader: &mut Reader,
     mut next: Option<Delivery>,
     limit: usize,
     limit_bytes: usize,
-) -> Answered<PageOfEvents> {
+) -> Answered<(PageOfEvents, usize)> {
     let (mut events, mut bytes) = (Vec::new(), 0);
     while let Some(delivery) = next {
         bytes += delivery.changes.iter().map(|change| change.text.get().len()).sum::<usize>();
         events.extend(delivery.changes.iter().map(|change| change.text.clone()));
         if events.len() >= limit || bytes >= limit_bytes {
-            return Ok(PageOfEvents { events, next: delivery.revision });
+            return Ok((PageOfEvents { events, next: delivery.revision }, bytes));
         }
         next = reader.at_once().await?;
     }
-    Ok(PageOfEvents { events, next: reader.position() })
+    Ok((PageOfEvents { events, next: reader.position() }, bytes))
 }
