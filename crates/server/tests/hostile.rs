@@ -52,6 +52,70 @@ fn the_counts_of_one_exec_have_a_budget() {
     assert!(said(&mut session, &["TXN.ROLLBACK"]).contains("OK"), "it came back from the worker");
 }
 
+/// Each of these commands writes two megabytes anew.
+fn large_record(options: Options) -> Session {
+    let mut session = session(options);
+    let large = "x".repeat(2 << 20);
+    assert!(said(&mut session, &["HSET", "large", "f", &large]).contains("Int(1)"));
+    assert!(said(&mut session, &["HSET", "small", "f", "x"]).contains("Int(1)"));
+    session
+}
+
+fn queue(session: &mut Session, commands: &[&[&str]]) {
+    said(session, &["MULTI"]);
+    for command in commands {
+        assert!(said(session, command).contains("QUEUED"));
+    }
+}
+
+#[test]
+fn what_a_transaction_overwrites_itself_has_a_budget() {
+    let mut session = large_record(Options::new().transaction_write_bytes(5 << 20));
+    let add: &[&str] = &["HINCRBY", "large", "n", "1"];
+    queue(&mut session, &[add; 2]);
+    assert!(said(&mut session, &["EXEC"]).contains("Int(2)"));
+    queue(&mut session, &[&["SET", "written", "1"], add, add, add]);
+    let reply = said(&mut session, &["EXEC"]);
+    assert!(reply.contains("TOOLARGE") && reply.contains("transaction_write_bytes"), "{reply}");
+    assert!(said(&mut session, &["GET", "written"]).contains("Nil"), "nothing was written");
+    assert!(said(&mut session, &["HGET", "large", "n"]).contains("[50]"), "neither here");
+}
+
+/// Others do not wait for the event loop, nor for a batch with it.
+#[test]
+fn what_writes_megabytes_anew_goes_to_a_worker() {
+    let mut session = large_record(Options::new());
+    let handled = |session: &mut Session, words: &[&str], pending| {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        session.handle(&words, pending)
+    };
+    for command in [
+        &["HINCRBY", "large", "n", "1"][..],
+        &["HSET", "large", "g", "x"],
+        &["EXPIRE", "large", "100"],
+        &["REC.SET", "large", "FIELDS", "g", "x"],
+        &["SESSION.DO", "s", "1", "LOWEST", "1", "HSET", "large", "g", "x"],
+    ] {
+        let first = handled(&mut session, command, Pending::Nothing);
+        assert!(matches!(first, Handled::Slow(_)), "{command:?}");
+        let behind = handled(&mut session, command, Pending::Some);
+        assert!(matches!(behind, Handled::NotYet), "{command:?} comes behind what came before");
+    }
+    for command in [
+        &["HINCRBY", "small", "n", "1"][..],
+        &["HSET", "small", "g", "x"],
+        &["SET", "cell", "x"],
+        &["SET", "large", "x"],
+    ] {
+        let handled = handled(&mut session, command, Pending::Nothing);
+        assert!(matches!(handled, Handled::Run(..)), "{command:?}");
+    }
+    queue(&mut session, &[&["HDEL", "large", "g"]]);
+    assert!(matches!(handled(&mut session, &["EXEC"], Pending::Nothing), Handled::Slow(_)));
+    queue(&mut session, &[&["HDEL", "small", "g"]]);
+    assert!(matches!(handled(&mut session, &["EXEC"], Pending::Nothing), Handled::Run(..)));
+}
+
 /// More keys than can be watched are refused before one of them is looked at.
 #[test]
 fn too_many_watched_keys_are_refused() {

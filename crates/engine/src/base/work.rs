@@ -36,6 +36,8 @@ pub(crate) struct WorkLimits {
     pub writer_entries: u64,
     /// Commands that it may have if it writes.
     pub commands: usize,
+    /// Bytes that it may write, also where one write replaces another.
+    pub write_bytes: usize,
 }
 
 /// Reads that a write cannot do without, and that may be long: the first of each kind in a transaction is not counted.
@@ -108,6 +110,22 @@ impl Work {
             steps.len()
         );
         Err(Error::new(Code::TransactionTooLarge, message))
+    }
+
+    /// Refuses to go on where so many bytes are written: each command on a large record writes all of it anew.
+    #[inline]
+    pub fn check_written(&self, bytes: usize) -> Result<()> {
+        if bytes > self.limits.write_bytes { Err(self.wrote_too_much()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn wrote_too_much(&self) -> Error {
+        let message = format!(
+            "the transaction writes more than {} bytes, those counted that it overwrites itself: make it several, or raise \
+             `database.transaction_write_bytes`",
+            self.limits.write_bytes
+        );
+        Error::new(Code::TransactionTooLarge, message)
     }
 
     fn entries_limit(&self) -> u64 {

@@ -56,6 +56,9 @@ pub(crate) mod session;
 /// The answers of so few steps are never too much: each has a limit of its own.
 const FEW_STEPS: usize = 2;
 
+/// A transaction that writes more keeps the others waiting for longer than they are used to.
+const LARGE_WRITE_BYTES: usize = 1 << 20;
+
 /// What the executor shares with readers.
 pub(crate) struct State {
     pub index: Index,
@@ -75,6 +78,8 @@ pub(crate) struct State {
     pub serves_branches: bool,
     /// Sealed buffers that wait to be flushed.
     pub sealed: AtomicUsize,
+    /// How many transactions were large, those that were refused as too large included.
+    pub large_writes: AtomicU64,
     /// What is counted.
     pub figures: Figures,
 }
@@ -212,12 +217,20 @@ impl Executor {
         let done = self.apply(submitted, stamp, &mut overlay);
         let done =
             done.and_then(|receipt| self.finish(transaction, fingerprint, &mut overlay, receipt));
-        overlay.clear();
-        self.overlay = overlay;
+        self.put_away(overlay);
         if let Ok(receipt) = &done {
             self.count_answers(transaction, receipt);
         }
         done
+    }
+
+    /// Keeps the overlay's memory for the next transaction.
+    fn put_away(&mut self, mut overlay: Overlay) {
+        if overlay.written_bytes() > LARGE_WRITE_BYTES {
+            self.state.large_writes.fetch_add(1, Ordering::Relaxed);
+        }
+        overlay.clear();
+        self.overlay = overlay;
     }
 
     /// What answers tell and effects do not: what was there already, and what was handed out.
@@ -272,8 +285,9 @@ impl Executor {
             (Some(otherwise), false) => otherwise,
             (None, false) => return Err(guard_failed()),
         };
-        if self.is_import(transaction) {
-            // An import repeats transactions as they once were, however large.
+        // An import repeats transactions as they once were, however large.
+        let is_import = self.is_import(transaction);
+        if is_import {
             overlay.make_import_room();
         } else {
             self.work.check_steps(steps)?;
@@ -284,8 +298,13 @@ impl Executor {
             if let Some(answer) = reuse.as_mut().and_then(|reuse| reuse.next(overlay, stamp)) {
                 return Ok(answer);
             }
-            self.step(&view, overlay, submitted, command)
-                .map_err(|error| session::of_a_step(transaction, error))
+            let answer = self
+                .step(&view, overlay, submitted, command)
+                .map_err(|error| session::of_a_step(transaction, error))?;
+            if !is_import {
+                self.work.check_written(overlay.written_bytes())?;
+            }
+            Ok(answer)
         })?;
         Ok(Receipt { revision: self.executed(), stamp, held, repeated: false, answers })
     }

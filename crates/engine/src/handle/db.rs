@@ -453,6 +453,23 @@ impl Database {
         }
     }
 
+    /// Waits until less of the room for unflushed writes is used than this, from 0 to 1, but not for longer than told: what writes
+    /// much at once leaves room for what writes little. A served database does not wait.
+    pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
+        if let Place::Here(core) = &self.place {
+            core.sequencer.wait_for_flushes(backlog, timeout);
+        }
+    }
+
+    /// How many transactions wrote more than 1 MiB, or were refused after so much: all others waited for them. 0 of a served
+    /// database.
+    pub fn large_writes(&self) -> u64 {
+        match &self.place {
+            Place::Here(core) => core.state.large_writes.load(Ordering::Relaxed),
+            Place::There(_) => 0,
+        }
+    }
+
     /// Refuses where the database was closed; of a served one that is not known here.
     pub fn check_open(&self) -> Result<()> {
         match &self.place {

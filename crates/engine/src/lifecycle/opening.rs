@@ -133,6 +133,7 @@ pub(crate) fn new_state(
         time_offset_us: AtomicU64::new(0),
         serves_branches: options.serve_branches,
         sealed,
+        large_writes: AtomicU64::new(0),
         figures: Figures::default(),
     })
 }

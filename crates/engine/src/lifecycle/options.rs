@@ -4,7 +4,7 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::base::work::WorkLimits;
 use crate::handle::db::Database;
 use crate::log::Files;
-use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
+use mainstay_model::limits::{TRANSACTION_LIMIT_COMMANDS, TRANSACTION_LIMIT_WRITTEN_BYTES};
 use mainstay_model::{Code, Durability, Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -85,6 +85,7 @@ impl Options {
                 bytes: 4 << 30,
                 writer_entries: 250_000,
                 commands: TRANSACTION_LIMIT_COMMANDS,
+                write_bytes: TRANSACTION_LIMIT_WRITTEN_BYTES,
             },
             serve_branches: false,
             clock: Arc::new(SystemClock::new()),
@@ -303,6 +304,14 @@ impl Options {
     #[must_use]
     pub fn transaction_commands(mut self, commands: usize) -> Options {
         self.work_limits.commands = commands.min(TRANSACTION_LIMIT_COMMANDS);
+        self
+    }
+
+    /// How many bytes a transaction may write, those counted that it overwrites itself: each command on a large record writes
+    /// all of it anew, while all others wait. Default, and at most: 256 MiB.
+    #[must_use]
+    pub fn transaction_write_bytes(mut self, bytes: usize) -> Options {
+        self.work_limits.write_bytes = bytes.min(TRANSACTION_LIMIT_WRITTEN_BYTES);
         self
     }
 

@@ -104,6 +104,12 @@ impl Overlay {
         self.effects.capacity() * size_of::<Effect>() + self.payloads.capacity() + places + keys
     }
 
+    /// The bytes of all payloads that were written, those that were replaced included.
+    #[inline]
+    pub fn written_bytes(&self) -> usize {
+        self.written_bytes
+    }
+
     pub fn effects(&self) -> &[Effect] {
         &self.effects
     }
@@ -268,7 +274,7 @@ fn too_many_entries() -> Error {
 
 #[cold]
 fn too_often() -> Error {
-    let message = "the transaction writes the same keys over and over, more than 256 MiB in all: make it several";
+    let message = "the transaction writes more than 256 MiB, those bytes counted that it overwrites itself: make it several";
     Error::new(Code::TransactionTooLarge, message)
 }
 
@@ -334,7 +340,7 @@ mod tests {
         (0..most).for_each(|_| again().unwrap());
         let error = again().unwrap_err();
         assert_eq!(error.code(), Code::TransactionTooLarge);
-        assert!(error.to_string().contains("over and over"), "{error}");
+        assert!(error.to_string().contains("overwrites itself"), "{error}");
     }
 
     #[test]

@@ -18,8 +18,9 @@ use crate::mvcc::pins::PinGuard;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, Command, Contract, Error, Name, Page, RecordCommand, Result,
-    Scales, SmallVec, Stamp, StateKey, StringCommand,
+    Answer, At, CellCommand, Code, Command, Contract, Error, HashCommand, Name, Page,
+    RecordCommand, Result, Scales, SmallVec, Stamp, StateCommand, StateKey, StateWrite,
+    StringCommand,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -71,11 +72,33 @@ impl Database {
         }
     }
 
-    /// What a cell or a record takes now, in bytes; nothing where there is none. Its value is not decoded. The database has to
+    /// The stored size of a cell or a record; 0 where there is none. Its value is not decoded. The database has to
     /// be in this process.
     pub fn stored_bytes(&self, branch: &str, contract: Contract, name: &Name) -> Result<usize> {
         let core = self.place.here("the size of an entry")?;
         Snapshot::new(core, branch, At::Latest)?.stored_bytes(spaces::of(contract)?, name)
+    }
+
+    /// How many bytes of cells, records and keyed states commands write anew although they were not given them, by the present
+    /// sizes; nothing where no command does so. The database has to be in this process.
+    pub fn rewritten_bytes<'c>(
+        &self,
+        branch: &str,
+        commands: impl IntoIterator<Item = &'c Command>,
+    ) -> Result<Option<usize>> {
+        let mut rewritten = commands.into_iter().filter_map(rewritten).peekable();
+        if rewritten.peek().is_none() {
+            return Ok(None);
+        }
+        let core = self.place.here("the size of entries")?;
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        let bytes = |entry| match entry {
+            Rewritten::Cell(name) => snapshot.stored_bytes(spaces::CELLS, name),
+            Rewritten::Record(key) => snapshot.stored_bytes(spaces::RECORDS, key),
+            Rewritten::States(space, keys) => snapshot.state_bytes(space, &keys),
+        };
+        let add = |sum: usize, entry| Ok(sum.saturating_add(bytes(entry)?));
+        rewritten.try_fold(0, add).map(Some)
     }
 
     /// What keys of a space take now, in bytes. The database has to be in this process.
@@ -88,6 +111,43 @@ impl Database {
     /// in this process.
     pub fn moment(&self, branch: &str, at: At) -> Result<Moment> {
         Moment::pinned(self.place.here("a moment of several kinds of state")?, branch, at)
+    }
+}
+
+/// An entry that a command writes anew, with what it had before.
+enum Rewritten<'c> {
+    Cell(&'c Name),
+    Record(&'c Name),
+    States(&'c Name, Vec<StateKey>),
+}
+
+/// The entry that a command writes anew. One that is given the whole value writes no more than that.
+fn rewritten(command: &Command) -> Option<Rewritten<'_>> {
+    match command {
+        Command::Cell(CellCommand::Expire { name, .. })
+        | Command::String(
+            StringCommand::Append { name, .. }
+            | StringCommand::Touch { name, .. }
+            | StringCommand::Expire { name, .. }
+            | StringCommand::Persist { name },
+        ) => Some(Rewritten::Cell(name)),
+        Command::Record(RecordCommand::Write(write)) => Some(Rewritten::Record(&write.key)),
+        Command::Record(RecordCommand::Expire { key, .. })
+        | Command::Hash(
+            HashCommand::Set { key, .. }
+            | HashCommand::Delete { key, .. }
+            | HashCommand::Add { key, .. }
+            | HashCommand::AddFloat { key, .. },
+        ) => Some(Rewritten::Record(key)),
+        Command::State(StateCommand::Write { space, writes }) => {
+            let merged = |write: &StateWrite| match write {
+                StateWrite::Merge { key, .. } => Some(StateKey(key.clone())),
+                _ => None,
+            };
+            let keys: Vec<StateKey> = writes.iter().filter_map(merged).collect();
+            (!keys.is_empty()).then_some(Rewritten::States(space, keys))
+        }
+        _ => None,
     }
 }
 

@@ -127,7 +127,7 @@ impl Snapshot {
         Ok(found.and_then(|(expires, _)| expires))
     }
 
-    /// What an entry takes, in bytes; nothing where there is none. Its value is not decoded.
+    /// The stored size of an entry; 0 where there is none. Its value is not decoded.
     pub fn stored_bytes(&self, space: u8, name: &Name) -> Result<usize> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());

@@ -65,6 +65,9 @@ settings! {
         pub transaction_commands: usize = 100_000, 1_000..=100_000;
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
+        /// How many bytes a transaction may write, those counted that it overwrites itself: each command on a large record writes all
+        /// of it anew, and all others wait.
+        pub transaction_write_bytes: usize = 256 << 20, 1 << 20..=256 << 20;
         /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what
         /// is written on a branch leaves when it has been merged into "main".
         pub serve_branches: bool = false;
@@ -125,6 +128,7 @@ impl Settings {
             .transaction_limits(ms(self.transaction_idle_limit_ms), ms(self.transaction_limit_ms))
             .work_limits(self.transaction_entries, self.transaction_read_bytes)
             .writer_entries(self.transaction_writer_entries)
+            .transaction_write_bytes(self.transaction_write_bytes)
             .transaction_commands(self.transaction_commands);
         options = match self.retention_ms {
             Some(retention_ms) => options.retention(ms(retention_ms)),

@@ -18,7 +18,7 @@ use crate::fair_queue::FairQueue;
 use crate::memory::{Account, Kind};
 use crate::process;
 use crate::repeats::Expected;
-use crate::security::{Security, TransactionAudit, User};
+use crate::security::{Security, TransactionAudit, User, await_flushes};
 use axum::http::HeaderMap;
 use mainstay::{Answer, At, Command, Contract, Database, MAIN, Name, Receipt, Result, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -28,9 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-/// What takes no more than this is read and encoded by the threads that serve all connections: it takes less than waiting for
-/// another thread would.
+/// Answers up to this size are read and encoded by the threads that serve all connections: that is quicker than waiting for
+/// another thread.
 const SMALL_BYTES: usize = 16 << 10;
+
+/// A transaction that writes more bytes anew is submitted by a thread that may block: it may have to execute it.
+const LARGE_WRITE_BYTES: usize = 1 << 20;
 
 /// A transaction and who waits for its answer.
 struct Write {
@@ -214,7 +217,7 @@ impl Http {
         let audited = Audited { security, entries: Some(entries) };
         self.admit(&asking.user, &transaction)?;
         self.pace(&asking.user, &transaction).await;
-        self.submit(asking.user.own_request(transaction), audited).await
+        self.submit(&asking.user, asking.user.own_request(transaction), audited).await
     }
 
     /// Counts the sessions that the transaction opens as the user's.
@@ -231,13 +234,28 @@ impl Http {
         user.pace.take(transaction.weight_bytes(), self.db().flush_backlog());
     }
 
-    async fn submit(&self, transaction: Transaction, audited: Audited) -> Answered<Receipt> {
+    async fn submit(
+        &self,
+        user: &User,
+        transaction: Transaction,
+        audited: Audited,
+    ) -> Answered<Receipt> {
         let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer, audited };
-        if write.transaction.is_long() {
+        let transaction = &write.transaction;
+        let commands = transaction.steps.iter().map(|step| &step.command);
+        let rewritten = self.db().rewritten_bytes(&transaction.branch, commands);
+        let bytes = rewritten.ok().flatten().unwrap_or_default();
+        if bytes > LARGE_WRITE_BYTES {
+            user.pace.take(bytes, self.db().flush_backlog());
+        }
+        if transaction.is_long() || bytes > LARGE_WRITE_BYTES {
             let db = self.db().clone();
             let submit = move || {
+                if bytes > LARGE_WRITE_BYTES {
+                    await_flushes(&db);
+                }
                 submit(&db, write);
                 Ok(())
             };

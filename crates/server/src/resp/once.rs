@@ -11,9 +11,11 @@
 //! has to be one transaction, and its reply made of nothing else.
 
 use super::arguments::{Arguments, syntax_error, understood};
-use super::plan::{Plan, Promise, unexpected};
+use super::plan::{Plan, unexpected};
 use super::reply::Reply;
-use super::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user, not_inside};
+use super::session::{
+    Call, Execution, Handled, Owed, Pending, Session, no_permission, no_user, not_inside,
+};
 use super::table::{self, Asker, Group, Run, Spec};
 use crate::repeats::Expected;
 use mainstay::{ErrorKind, Receipt, Result, SessionRequest, Transaction};
@@ -100,11 +102,19 @@ fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handle
 fn run(session: &Session, plan: Plan, request: SessionRequest, pending: Pending) -> Handled {
     let takes_a_while = plan.takes_a_while();
     let (transaction, promise) = plan.put_into(session.transaction());
-    match (takes_a_while || transaction.is_long(), pending) {
+    let execution = match session.execution_of(&transaction) {
+        Execution::Short if takes_a_while => Execution::Long,
+        execution => execution,
+    };
+    match (execution, pending) {
         (_, Pending::Full) => Handled::NotYet,
-        (false, _) => handled(transaction, request, Owed::Plan(promise.once())),
-        (true, Pending::Nothing) => elsewhere(session, transaction, request, promise),
-        (true, _) => Handled::NotYet,
+        (Execution::Short, _) => handled(transaction, request, Owed::Plan(promise.once())),
+        (_, Pending::Nothing) => {
+            let db = session.shared.db.clone();
+            let (transaction, once) = Once::of(transaction, request, Owed::Plan(promise.once()));
+            Handled::Slow(Box::new(move || once.reply(execution.run(&db, transaction))))
+        }
+        (_, _) => Handled::NotYet,
     }
 }
 
@@ -178,18 +188,6 @@ pub fn requested(
 ) -> (Transaction, Owed) {
     let (transaction, once) = Once::of(transaction, request, owed);
     (transaction, Owed::Once(Box::new(once)))
-}
-
-/// The same off the event loop.
-fn elsewhere(
-    session: &Session,
-    transaction: Transaction,
-    request: SessionRequest,
-    promise: Promise,
-) -> Handled {
-    let db = session.shared.db.clone();
-    let (transaction, once) = Once::of(transaction, request, Owed::Plan(promise.once()));
-    Handled::Slow(Box::new(move || once.reply(db.execute(transaction))))
 }
 
 /// What is said of what cannot be done once.

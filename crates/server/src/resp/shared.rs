@@ -13,8 +13,11 @@ use crate::security::{self, Resource, Security, Share, User};
 use mainstay::{Clock, Database, Durability, Stamp, SystemClock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// So many writes are weighed after the start; if none of them is large, there are hardly any large ones.
+const WEIGHED_AT_FIRST: u32 = 100_000;
 
 /// What all sessions share.
 pub struct Shared {
@@ -40,6 +43,8 @@ pub struct Shared {
     pub outside: Arc<Tally>,
     /// Commands that were slow.
     pub slow_log: SlowLog,
+    /// How many more writes are weighed before they are executed; all of them once one was found to be large.
+    to_weigh: AtomicU32,
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
@@ -118,6 +123,7 @@ impl Shared {
             stranger: stranger(&settings.request, security.settings()),
             settings,
             security,
+            to_weigh: AtomicU32::new(WEIGHED_AT_FIRST),
             clock: SystemClock::new(),
             last_session: AtomicU64::new(0),
             port: AtomicU16::new(0),
@@ -142,6 +148,24 @@ impl Shared {
     /// Microseconds since the start, never going back.
     pub fn ticks_us(&self) -> u64 {
         self.clock.monotonic_us()
+    }
+
+    /// Whether writes are weighed, which costs a lookup each: where there are large ones, and for a while after the start, when
+    /// nobody knows.
+    #[inline]
+    pub fn weighs_writes(&self) -> bool {
+        self.to_weigh.load(Ordering::Relaxed) > 0 || self.db.large_writes() > 0
+    }
+
+    /// A write was weighed.
+    pub fn weighed_write(&self, is_large: bool) {
+        let left = match self.to_weigh.load(Ordering::Relaxed) {
+            _ if is_large => u32::MAX,
+            u32::MAX => return,
+            left => left.saturating_sub(1),
+        };
+        // One that another thread counts meanwhile may be missed.
+        self.to_weigh.store(left, Ordering::Relaxed);
     }
 
     /// When a wait of so long is over; none is longer than the limit.

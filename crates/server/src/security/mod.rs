@@ -32,6 +32,7 @@ mod verifiers;
 mod waist;
 
 pub use audit::{Audit, Entry, Outcome};
+pub(crate) use pace::await_flushes;
 pub use password::hash;
 #[cfg(any(test, fuzzing))]
 pub(crate) use password::is_usable_hash;

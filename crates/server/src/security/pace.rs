@@ -8,7 +8,7 @@
 //! So a flood of one user's writes never fills the room, and the few writes of another user do not wait for a flush. This is
 //! the generic cell rate algorithm: one number says until when the bytes of the past have used up the rate.
 
-use mainstay::{Clock, SystemClock};
+use mainstay::{Clock, Database, SystemClock};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,8 +17,16 @@ use std::time::Duration;
 const BURST_US: u64 = 50_000;
 /// Nobody waits longer for one request: leases and sessions have to be kept alive.
 const WAIT_LIMIT_US: u64 = 2_000_000;
+/// From this part of the room on flushes are behind.
+const FIRST_STEP: f64 = 0.4;
 /// Each step of the backlog divides the rate by this.
 const STEP_FACTOR: u64 = 4;
+
+/// Waits while flushes are behind, a while at most: a write of megabytes takes much of the room at once, and whoever writes little
+/// must not wait for it.
+pub fn await_flushes(db: &Database) {
+    db.wait_for_flushes(FIRST_STEP, Duration::from_micros(WAIT_LIMIT_US));
+}
 
 /// The rate of one user. Clones of a user share it.
 pub struct Pace {
@@ -68,7 +76,7 @@ impl Pace {
 
     fn rate(&self, backlog: f64) -> Option<u64> {
         let divisor = match backlog {
-            backlog if backlog < 0.4 => return None,
+            backlog if backlog < FIRST_STEP => return None,
             backlog if backlog < 0.6 => 1,
             backlog if backlog < 0.8 => STEP_FACTOR,
             _ => STEP_FACTOR * STEP_FACTOR,

@@ -201,7 +201,7 @@ fn large_record(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     resp.call(&line("DURABILITY MEMORY"))?;
     resp.send(&line("MULTI"))?;
-    // As many as one transaction may: 256 MiB.
+    // 240 MiB: far more than this server's `transaction_write_bytes`.
     for _ in 0..30 {
         resp.send(&line("HINCRBY greedy:heavy count 1"))?;
     }

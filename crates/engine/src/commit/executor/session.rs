@@ -50,8 +50,7 @@ impl Executor {
         let mut overlay = std::mem::take(&mut self.overlay);
         let done = self.attempt(submitted, stamp, &mut overlay);
         let told = done.and_then(|done| self.answer(request, done, stamp, &mut overlay));
-        overlay.clear();
-        self.overlay = overlay;
+        self.put_away(overlay);
         if let Ok(Told { answer: Ok(receipt), .. }) = &told {
             self.count_answers(&submitted.transaction, receipt);
         }

@@ -40,6 +40,7 @@ use execute::{Queue, Work};
 use look::Remembered;
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
 use stage::{Group, LogStage};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -53,8 +54,9 @@ pub(crate) const IN_FLIGHT_LIMIT: usize = if MODELS { 3 } else { 65_536 };
 /// How many transactions of a batch enter at once; far fewer than may be under way.
 const CHUNK_LIMIT: usize = if MODELS { 2 } else { 1024 };
 
-/// The most bytes that may wait for the log.
-const UNWRITTEN_LIMIT_BYTES: usize = 128 << 20;
+/// The most bytes that may wait for the log, as many as a write buffer has, are within this: enough to keep the disk at work, and
+/// no more than it writes in an instant, because whoever writes next waits for all of them.
+const UNWRITTEN_LIMIT_BYTES: RangeInclusive<u64> = 16 << 20..=64 << 20;
 
 /// The most sealed buffers: with one more, writers wait until one is flushed.
 pub(crate) const SEALED_LIMIT: usize = if MODELS { 1 } else { 5 };
@@ -88,6 +90,7 @@ pub(crate) struct Sequencer {
     closed: AtomicBool,
     in_flight: AtomicUsize,
     unwritten_bytes: AtomicUsize,
+    unwritten_limit_bytes: usize,
     /// The log's segment is half full: the next one should be prepared.
     wants_segment: AtomicBool,
     /// The last flush failed: waiting for room may be in vain.
@@ -126,6 +129,8 @@ impl Sequencer {
             true => Arc::new(SystemClock::new()),
             false => options.clock.clone(),
         };
+        let (least, most) = UNWRITTEN_LIMIT_BYTES.into_inner();
+        let unwritten_limit_bytes = options.write_buffer_bytes.clamp(least, most);
         let written = executor.executed();
         let log = LogStage::new(writer, written, executor.stamper.last(), chain);
         Sequencer {
@@ -147,6 +152,7 @@ impl Sequencer {
             closed: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             unwritten_bytes: AtomicUsize::new(0),
+            unwritten_limit_bytes: unwritten_limit_bytes as usize,
             wants_segment: AtomicBool::new(false),
             flush_failed: AtomicBool::new(false),
             flush_failure: parking_lot::Mutex::new(None),
@@ -452,13 +458,23 @@ impl Sequencer {
         self.has_queued() || self.is_full() || self.exec.is_locked()
     }
 
+    /// Waits until less of the room for unflushed writes is used than this, but not for longer than told.
+    pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
+        let begun_us = self.clock.monotonic_us();
+        let is_over = || self.clock.monotonic_us() - begun_us >= timeout.as_micros() as u64;
+        let mut room = self.room.lock();
+        while self.flush_backlog() >= backlog && !is_over() && !self.is_closed() {
+            self.room_made.wait_for(&mut room, Duration::from_millis(10));
+        }
+    }
+
     fn has_full_buffers(&self) -> bool {
         self.state.sealed.load(Ordering::Relaxed) >= SEALED_LIMIT
     }
 
     fn is_full(&self) -> bool {
         self.has_full_buffers()
-            || self.unwritten_bytes.load(Ordering::Relaxed) >= UNWRITTEN_LIMIT_BYTES
+            || self.unwritten_bytes.load(Ordering::Relaxed) >= self.unwritten_limit_bytes
     }
 
     /// Lets writers go on who waited for a buffer, or tells them why the flush failed.
