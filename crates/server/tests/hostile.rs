@@ -74,7 +74,7 @@ fn what_a_transaction_overwrites_itself_has_a_budget() {
     let add: &[&str] = &["HINCRBY", "large", "n", "1"];
     queue(&mut session, &[add; 2]);
     assert!(said(&mut session, &["EXEC"]).contains("Int(2)"));
-    queue(&mut session, &[&["SET", "written", "1"], add, add, add]);
+    queue(&mut session, &[&["SET", "written", "1"], add, add, add, add]);
     let reply = said(&mut session, &["EXEC"]);
     assert!(reply.contains("TOOLARGE") && reply.contains("transaction_write_bytes"), "{reply}");
     assert!(said(&mut session, &["GET", "written"]).contains("Nil"), "nothing was written");

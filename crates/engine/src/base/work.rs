@@ -112,7 +112,7 @@ impl Work {
         Err(Error::new(Code::TransactionTooLarge, message))
     }
 
-    /// Refuses to go on where so many bytes are written: each command on a large record writes all of it anew.
+    /// Refuses a further command where so many bytes are written: each command on a large record writes the whole record.
     #[inline]
     pub fn check_written(&self, bytes: usize) -> Result<()> {
         if bytes > self.limits.write_bytes { Err(self.wrote_too_much()) } else { Ok(()) }

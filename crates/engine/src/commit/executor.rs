@@ -226,11 +226,15 @@ impl Executor {
 
     /// Keeps the overlay's memory for the next transaction.
     fn put_away(&mut self, mut overlay: Overlay) {
+        self.count_large(&overlay);
+        overlay.clear();
+        self.overlay = overlay;
+    }
+
+    fn count_large(&self, overlay: &Overlay) {
         if overlay.written_bytes() > LARGE_WRITE_BYTES {
             self.state.large_writes.fetch_add(1, Ordering::Relaxed);
         }
-        overlay.clear();
-        self.overlay = overlay;
     }
 
     /// What answers tell and effects do not: what was there already, and what was handed out.
@@ -298,13 +302,12 @@ impl Executor {
             if let Some(answer) = reuse.as_mut().and_then(|reuse| reuse.next(overlay, stamp)) {
                 return Ok(answer);
             }
-            let answer = self
-                .step(&view, overlay, submitted, command)
-                .map_err(|error| session::of_a_step(transaction, error))?;
+            // Before each further command: a single one has limits of its own.
             if !is_import {
                 self.work.check_written(overlay.written_bytes())?;
             }
-            Ok(answer)
+            self.step(&view, overlay, submitted, command)
+                .map_err(|error| session::of_a_step(transaction, error))
         })?;
         Ok(Receipt { revision: self.executed(), stamp, held, repeated: false, answers })
     }

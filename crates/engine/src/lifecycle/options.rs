@@ -307,8 +307,8 @@ impl Options {
         self
     }
 
-    /// How many bytes a transaction may write, those counted that it overwrites itself: each command on a large record writes
-    /// all of it anew, while all others wait. Default, and at most: 256 MiB.
+    /// How many bytes a transaction may write before its last command, those counted that it overwrites itself: each command on a
+    /// large record writes the whole record, while all others wait. Default, and at most: 256 MiB.
     #[must_use]
     pub fn transaction_write_bytes(mut self, bytes: usize) -> Options {
         self.work_limits.write_bytes = bytes.min(TRANSACTION_LIMIT_WRITTEN_BYTES);

@@ -126,6 +126,23 @@ impl<'a> View<'a> {
         Ok(None)
     }
 
+    /// The size of a key's entry, 0 where there is none; nothing where a layer would have to look at the disk.
+    pub fn size_in_memory(&self, key: &Key, hash: u64) -> Option<usize> {
+        for (place, &(branch, at)) in self.layers.iter().enumerate() {
+            let size = match place {
+                0 => self.index.size_in_memory(hash, key, at)?,
+                _ => {
+                    let key = rebased(key, branch);
+                    self.index.size_in_memory(self.index.current.hash(&key), &key, at)?
+                }
+            };
+            if size > 0 {
+                return Some(size);
+            }
+        }
+        Some(0)
+    }
+
     /// Visits the stored versions of a name, newest first, layer by layer, until told to stop.
     pub fn versions(
         &self,

@@ -19,8 +19,7 @@ use crate::read::snapshot::Snapshot;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, Error, HashCommand, Name, Page,
-    RecordCommand, Result, Scales, SmallVec, Stamp, StateCommand, StateKey, StateWrite,
-    StringCommand,
+    RecordCommand, Result, Scales, SmallVec, Stamp, StateKey, StringCommand,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -72,15 +71,27 @@ impl Database {
         }
     }
 
-    /// The stored size of a cell or a record; 0 where there is none. Its value is not decoded. The database has to
-    /// be in this process.
-    pub fn stored_bytes(&self, branch: &str, contract: Contract, name: &Name) -> Result<usize> {
+    /// The stored size of a cell or a record, 0 where there is none; nothing where it is not in memory, and the disk would have to be
+    /// read. The database has to be in this process.
+    pub fn size_in_memory(
+        &self,
+        branch: &str,
+        contract: Contract,
+        name: &Name,
+    ) -> Result<Option<usize>> {
         let core = self.place.here("the size of an entry")?;
-        Snapshot::new(core, branch, At::Latest)?.stored_bytes(spaces::of(contract)?, name)
+        let snapshot = Snapshot::new(core, branch, At::Latest)?;
+        Ok(snapshot.size_in_memory(spaces::of(contract)?, name))
     }
 
-    /// How many bytes of cells, records and keyed states commands write anew although they were not given them, by the present
-    /// sizes; nothing where no command does so. The database has to be in this process.
+    /// The stored size of a record; 0 where there is none. The database has to be in this process.
+    pub fn record_bytes(&self, branch: &str, key: &Name) -> Result<usize> {
+        let core = self.place.here("the size of a record")?;
+        Snapshot::new(core, branch, At::Latest)?.stored_bytes(spaces::RECORDS, key)
+    }
+
+    /// The size of the cells and records of which commands change a part and write the whole; nothing where no command does
+    /// so. The database has to be in this process.
     pub fn rewritten_bytes<'c>(
         &self,
         branch: &str,
@@ -92,12 +103,8 @@ impl Database {
         }
         let core = self.place.here("the size of entries")?;
         let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        let bytes = |entry| match entry {
-            Rewritten::Cell(name) => snapshot.stored_bytes(spaces::CELLS, name),
-            Rewritten::Record(key) => snapshot.stored_bytes(spaces::RECORDS, key),
-            Rewritten::States(space, keys) => snapshot.state_bytes(space, &keys),
-        };
-        let add = |sum: usize, entry| Ok(sum.saturating_add(bytes(entry)?));
+        let add =
+            |sum: usize, (space, name)| Ok(sum.saturating_add(snapshot.stored_bytes(space, name)?));
         rewritten.try_fold(0, add).map(Some)
     }
 
@@ -114,15 +121,8 @@ impl Database {
     }
 }
 
-/// An entry that a command writes anew, with what it had before.
-enum Rewritten<'c> {
-    Cell(&'c Name),
-    Record(&'c Name),
-    States(&'c Name, Vec<StateKey>),
-}
-
-/// The entry that a command writes anew. One that is given the whole value writes no more than that.
-fn rewritten(command: &Command) -> Option<Rewritten<'_>> {
+/// The cell or record that a command changes in part, for which it writes the whole.
+fn rewritten(command: &Command) -> Option<(u8, &Name)> {
     match command {
         Command::Cell(CellCommand::Expire { name, .. })
         | Command::String(
@@ -130,23 +130,17 @@ fn rewritten(command: &Command) -> Option<Rewritten<'_>> {
             | StringCommand::Touch { name, .. }
             | StringCommand::Expire { name, .. }
             | StringCommand::Persist { name },
-        ) => Some(Rewritten::Cell(name)),
-        Command::Record(RecordCommand::Write(write)) => Some(Rewritten::Record(&write.key)),
+        ) => Some((spaces::CELLS, name)),
+        Command::Record(RecordCommand::Write(write)) if !write.replace => {
+            Some((spaces::RECORDS, &write.key))
+        }
         Command::Record(RecordCommand::Expire { key, .. })
         | Command::Hash(
             HashCommand::Set { key, .. }
             | HashCommand::Delete { key, .. }
             | HashCommand::Add { key, .. }
             | HashCommand::AddFloat { key, .. },
-        ) => Some(Rewritten::Record(key)),
-        Command::State(StateCommand::Write { space, writes }) => {
-            let merged = |write: &StateWrite| match write {
-                StateWrite::Merge { key, .. } => Some(StateKey(key.clone())),
-                _ => None,
-            };
-            let keys: Vec<StateKey> = writes.iter().filter_map(merged).collect();
-            (!keys.is_empty()).then_some(Rewritten::States(space, keys))
-        }
+        ) => Some((spaces::RECORDS, key)),
         _ => None,
     }
 }

@@ -136,6 +136,13 @@ impl Snapshot {
         Ok(found.map_or(0, |(bytes, _)| bytes))
     }
 
+    /// The same; nothing where it is not in memory.
+    pub fn size_in_memory(&self, space: u8, name: &Name) -> Option<usize> {
+        let view = self.view();
+        let (key, hash) = view.key(space, name.as_bytes());
+        view.size_in_memory(&key, hash)
+    }
+
     pub fn record(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         let found = records::get(&self.view(), &Overlay::default(), key, wanted)?;
         self.check_reach(RECORDS, key)?;

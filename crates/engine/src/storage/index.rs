@@ -185,6 +185,14 @@ impl Index {
         }
     }
 
+    /// The size of a key's entry, 0 where there is none; nothing where a store would have to be read.
+    pub fn size_in_memory(&self, hash: u64, key: &[u8], at: Revision) -> Option<usize> {
+        match self.current.lookup(hash, key, at, |version| version.entry().len()) {
+            Lookup::Found(size) => Some(size),
+            Lookup::Elsewhere => self.known.never_had(hash, key).then_some(0),
+        }
+    }
+
     fn stored<T>(
         &self,
         hash: u64,

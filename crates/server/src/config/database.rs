@@ -65,9 +65,9 @@ settings! {
         pub transaction_commands: usize = 100_000, 1_000..=100_000;
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
-        /// How many bytes a transaction may write, those counted that it overwrites itself: each command on a large record writes all
-        /// of it anew, and all others wait.
-        pub transaction_write_bytes: usize = 256 << 20, 1 << 20..=256 << 20;
+        /// How many bytes a transaction may write before its last command, those counted that it overwrites itself: each command on a
+        /// large record writes the whole record, and all others wait. A job with its dependents takes up to 16 MiB.
+        pub transaction_write_bytes: usize = 256 << 20, 20 << 20..=256 << 20;
         /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what
         /// is written on a branch leaves when it has been merged into "main".
         pub serve_branches: bool = false;

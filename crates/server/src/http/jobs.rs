@@ -124,9 +124,13 @@ pub(crate) async fn submit_all(
     else {
         return Err(Refusal::lost());
     };
-    let stand = |(name, state): (&JobName, Stand)| JobStandForm::of(name, state);
-    let jobs = names.iter().zip(states).map(stand).collect();
-    Ok((StatusCode::CREATED, Json::of(GraphStandForm { jobs })))
+    let bytes = names.len() * size_of::<JobStandForm>();
+    let encode = move || {
+        let stand = |(name, state): (&JobName, Stand)| JobStandForm::of(name, state);
+        let jobs = names.iter().zip(states).map(stand).collect();
+        Ok((StatusCode::CREATED, Json::of(GraphStandForm { jobs })))
+    };
+    app.encode_sized(bytes, encode).await
 }
 
 /// What a worker asks for.

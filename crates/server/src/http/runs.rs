@@ -164,7 +164,7 @@ pub(crate) async fn bootstrap(
     let read = move |text: &str| Ok(form::<BootstrapForm>(text)?.at(run)?);
     let (command, _room) = body.parse(&app, read).await?;
     let receipt = app.execute(&asking, &headers, place.branch.as_deref(), [command]).await?;
-    Ok(Json::of(appended(receipt)?))
+    app.answer(receipt, |receipt| Ok(Json::of(appended(receipt)?))).await
 }
 
 /// What came of every event.
@@ -229,14 +229,18 @@ pub(crate) async fn append_events(
         Said::One(command) => (vec![command], true),
         Said::Many(commands) => (commands, false),
     };
-    let mut all = appended(app.execute(&asking, &headers, how.branch.as_deref(), commands).await?)?;
-    match all.pop() {
-        Some(only) if is_one => Ok(Json::of(only).into_response()),
-        last => {
-            all.extend(last);
-            Ok(Json::of(all).into_response())
+    let receipt = app.execute(&asking, &headers, how.branch.as_deref(), commands).await?;
+    let encode = move |receipt| {
+        let mut all = appended(receipt)?;
+        match all.pop() {
+            Some(only) if is_one => Ok(Json::of(only).into_response()),
+            last => {
+                all.extend(last);
+                Ok(Json::of(all).into_response())
+            }
         }
-    }
+    };
+    app.answer(receipt, encode).await
 }
 
 /// What a body says to append; only the first event has to meet the run as it is expected.

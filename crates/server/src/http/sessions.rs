@@ -40,8 +40,13 @@ async fn ask<T: Send + 'static>(
     command: SessionCommand,
     encode: impl FnOnce(SessionAnswer) -> Answered<T> + Send + 'static,
 ) -> Answered<T> {
+    let is_read = command.reads();
     let receipt = run(app, asking, command).await?;
-    app.answer(receipt, |receipt| encode(answered(receipt)?)).await
+    let encode = |receipt| encode(answered(receipt)?);
+    match is_read {
+        true => app.answer_read(receipt, encode).await,
+        false => app.answer(receipt, encode).await,
+    }
 }
 
 /// Executes a command that may be a request of a session.

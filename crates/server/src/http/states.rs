@@ -303,8 +303,15 @@ pub(crate) async fn write(
     let command = StateCommand::Write { space, writes };
     let (all, revision, repeated) =
         write_each(&app, &asking, &headers, place.branch.as_deref(), command).await?;
-    Ok(Json::of(WroteAll { wrote: all.into_iter().map(wrote).collect(), revision, repeated }))
+    let bytes = all.len() * WROTE_BYTES;
+    let encode = move || {
+        Ok(Json::of(WroteAll { wrote: all.into_iter().map(wrote).collect(), revision, repeated }))
+    };
+    app.encode_sized(bytes, encode).await
 }
+
+/// The JSON of what became of one write, about.
+const WROTE_BYTES: usize = 12;
 
 /// The writes that a body says.
 fn said(text: &str) -> Answered<Vec<StateWrite>> {

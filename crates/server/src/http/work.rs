@@ -15,10 +15,11 @@ use super::answers::{self, done_without_answer, no_memory};
 use super::conditions::identified;
 use super::refusal::{Answered, Refusal};
 use crate::fair_queue::FairQueue;
-use crate::memory::{Account, Kind};
+use crate::memory::{Account, Exceeded, Kind};
 use crate::process;
 use crate::repeats::Expected;
-use crate::security::{Security, TransactionAudit, User, await_flushes};
+use crate::resp::execution::large_bytes;
+use crate::security::{FLUSH_WAIT_LIMIT, Security, TransactionAudit, User, flushes_are_behind};
 use axum::http::HeaderMap;
 use mainstay::{Answer, At, Command, Contract, Database, MAIN, Name, Receipt, Result, Transaction};
 use parking_lot::{Condvar, Mutex};
@@ -26,14 +27,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Answers up to this size are read and encoded by the threads that serve all connections: that is quicker than waiting for
 /// another thread.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// A transaction that writes more bytes anew is submitted by a thread that may block: it may have to execute it.
-const LARGE_WRITE_BYTES: usize = 1 << 20;
+/// How long a large write waits before it looks again whether flushes are behind.
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
 /// A transaction and who waits for its answer.
 struct Write {
@@ -243,19 +245,9 @@ impl Http {
         let expected = Expected::of(&transaction);
         let (answer, receipt) = oneshot::channel();
         let write = Write { transaction, answer, audited };
-        let transaction = &write.transaction;
-        let commands = transaction.steps.iter().map(|step| &step.command);
-        let rewritten = self.db().rewritten_bytes(&transaction.branch, commands);
-        let bytes = rewritten.ok().flatten().unwrap_or_default();
-        if bytes > LARGE_WRITE_BYTES {
-            user.pace.take(bytes, self.db().flush_backlog());
-        }
-        if transaction.is_long() || bytes > LARGE_WRITE_BYTES {
+        if write.transaction.is_long() || self.rewrites_much(user, &write.transaction).await {
             let db = self.db().clone();
             let submit = move || {
-                if bytes > LARGE_WRITE_BYTES {
-                    await_flushes(&db);
-                }
                 submit(&db, write);
                 Ok(())
             };
@@ -268,6 +260,21 @@ impl Http {
             Some(expected) => Ok(expected.met_by(receipt)?),
             None => Ok(receipt),
         }
+    }
+
+    /// Whether a transaction rewrites large cells or records: it has waited while flushes were behind, and counts for the pace of
+    /// the user.
+    async fn rewrites_much(&self, user: &User, transaction: &Transaction) -> bool {
+        let bytes = large_bytes(self.db(), transaction);
+        if bytes == 0 {
+            return false;
+        }
+        user.pace.take(bytes, self.db().flush_backlog());
+        let begun = tokio::time::Instant::now();
+        while flushes_are_behind(self.db()) && begun.elapsed() < FLUSH_WAIT_LIMIT {
+            tokio::time::sleep(FLUSH_PAUSE).await;
+        }
+        true
     }
 
     /// Runs what may be slow on a thread that may block, a bounded number at once.
@@ -287,15 +294,10 @@ impl Http {
         bytes: usize,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        if bytes <= SMALL_BYTES {
-            return work();
-        }
-        let reserved = answers::account(self).reserve(Kind::Answers, bytes);
-        let _reserved = reserved.map_err(|exceeded| no_memory(&exceeded))?;
-        self.slowly(work).await
+        self.sized(bytes, no_memory, work).await
     }
 
-    /// Reads a cell or a record; a large one, or one of the past, like a slow read.
+    /// Reads a cell or a record; a large one, one on the disk, or one of the past, like a slow read.
     pub(crate) async fn read_entry<T: Send + 'static>(
         &self,
         branch: Option<&str>,
@@ -305,8 +307,10 @@ impl Http {
     ) -> Answered<T> {
         match at {
             At::Latest => {
-                let bytes = self.db().stored_bytes(branch.unwrap_or(MAIN), contract, name)?;
-                self.read_sized(bytes, read).await
+                match self.db().size_in_memory(branch.unwrap_or(MAIN), contract, name)? {
+                    Some(bytes) => self.read_sized(bytes, read).await,
+                    None => self.slowly(read).await,
+                }
             }
             _ => self.slowly(read).await,
         }
@@ -318,8 +322,16 @@ impl Http {
         receipt: Receipt,
         encode: impl FnOnce(Receipt) -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        let bytes = receipt.answers.iter().map(Answer::weight_bytes).sum();
-        self.encode_sized(bytes, || encode(receipt)).await
+        self.encode_sized(weight_bytes(&receipt), || encode(receipt)).await
+    }
+
+    /// The same of a transaction that only read.
+    pub(crate) async fn answer_read<T: Send + 'static>(
+        &self,
+        receipt: Receipt,
+        encode: impl FnOnce(Receipt) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        self.read_sized(weight_bytes(&receipt), || encode(receipt)).await
     }
 
     /// Encodes so many bytes that answer something that is done, many like a slow read.
@@ -328,12 +340,21 @@ impl Http {
         bytes: usize,
         encode: impl FnOnce() -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
+        self.sized(bytes, done_without_answer, encode).await
+    }
+
+    async fn sized<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        refuse: fn(&Exceeded) -> Refusal,
+        work: impl FnOnce() -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
         if bytes <= SMALL_BYTES {
-            return encode();
+            return work();
         }
         let reserved = answers::account(self).reserve(Kind::Answers, bytes);
-        let _reserved = reserved.map_err(|exceeded| done_without_answer(&exceeded))?;
-        self.slowly(encode).await
+        let _reserved = reserved.map_err(|exceeded| refuse(&exceeded))?;
+        self.slowly(work).await
     }
 
     /// Reads for a reader of the feed that is behind, on threads of their own. For a client that has left by then
@@ -371,6 +392,11 @@ impl Http {
     ) -> Answered<T> {
         bounded(self.transfers(), None, work).await
     }
+}
+
+fn weight_bytes(receipt: &Receipt) -> usize {
+    let answers = receipt.answers.iter().map(|answer| size_of::<Answer>() + answer.weight_bytes());
+    answers.sum()
 }
 
 /// Awaits work that goes on when its client leaves.

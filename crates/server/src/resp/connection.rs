@@ -467,6 +467,7 @@ impl Connection {
             Handled::Run(transaction, owed) => {
                 self.session.tally.batched(self.session.group());
                 self.written.add(words);
+                self.session.batch_bytes = self.written.all_bytes;
                 self.batched_bytes += transaction.weight_bytes();
                 let weight = self.session.weigh(&transaction, self.written);
                 self.behind_bytes = self.behind_bytes.saturating_add(weight);
@@ -651,6 +652,7 @@ impl Connection {
     /// Pays what is owed, from the receipts of the batch.
     pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
         (self.behind_bytes, self.written) = (0, Written::default());
+        self.session.batch_bytes = 0;
         self.batched_bytes = 0;
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {

@@ -18,6 +18,7 @@ mod connection;
 mod cursors;
 mod deadlines;
 mod event_loop;
+pub(crate) mod execution;
 mod feeds;
 mod glob;
 pub mod line;

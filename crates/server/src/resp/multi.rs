@@ -7,7 +7,7 @@ use super::once;
 use super::orders::{self, Turn};
 use super::plan::{Plan, Promise, too_many_commands, unexpected};
 use super::reply::{Protocol, Reply};
-use super::session::{Call, Execution, Handled, Owed, Session, no_permission};
+use super::session::{Call, Handled, Owed, Session, no_permission};
 use super::table::{Asker, Run, Spec};
 use crate::jobs::Order;
 use crate::security::{Denied, TransactionAudit, User};
@@ -285,13 +285,12 @@ pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled 
     let user = session.user.as_deref();
     let entries = user.map(|user| TransactionAudit::new(audit, user, &session.peer, &transaction));
     let entries = entries.unwrap_or_default();
-    let execution = session.execution_of(&transaction);
-    if execution == Execution::Short && entries.is_empty() {
+    if !session.is_for_workers(&transaction) && entries.is_empty() {
         return Handled::Run(Box::new(transaction), owed);
     }
-    let (security, db) = (session.shared.security.clone(), session.shared.db.clone());
+    let (security, execute) = (session.shared.security.clone(), session.execution(transaction));
     Handled::Slow(Box::new(move || {
-        let receipt = execution.run(&db, transaction);
+        let receipt = execute();
         entries.record(security.audit(), receipt.as_ref().ok());
         owed.reply(receipt)
     }))

@@ -13,9 +13,7 @@
 use super::arguments::{Arguments, syntax_error, understood};
 use super::plan::{Plan, unexpected};
 use super::reply::Reply;
-use super::session::{
-    Call, Execution, Handled, Owed, Pending, Session, no_permission, no_user, not_inside,
-};
+use super::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user, not_inside};
 use super::table::{self, Asker, Group, Run, Spec};
 use crate::repeats::Expected;
 use mainstay::{ErrorKind, Receipt, Result, SessionRequest, Transaction};
@@ -102,19 +100,15 @@ fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handle
 fn run(session: &Session, plan: Plan, request: SessionRequest, pending: Pending) -> Handled {
     let takes_a_while = plan.takes_a_while();
     let (transaction, promise) = plan.put_into(session.transaction());
-    let execution = match session.execution_of(&transaction) {
-        Execution::Short if takes_a_while => Execution::Long,
-        execution => execution,
-    };
-    match (execution, pending) {
+    match (takes_a_while || session.is_for_workers(&transaction), pending) {
         (_, Pending::Full) => Handled::NotYet,
-        (Execution::Short, _) => handled(transaction, request, Owed::Plan(promise.once())),
-        (_, Pending::Nothing) => {
-            let db = session.shared.db.clone();
+        (false, _) => handled(transaction, request, Owed::Plan(promise.once())),
+        (true, Pending::Nothing) => {
             let (transaction, once) = Once::of(transaction, request, Owed::Plan(promise.once()));
-            Handled::Slow(Box::new(move || once.reply(execution.run(&db, transaction))))
+            let execute = session.execution(transaction);
+            Handled::Slow(Box::new(move || once.reply(execute())))
         }
-        (_, _) => Handled::NotYet,
+        (true, _) => Handled::NotYet,
     }
 }
 

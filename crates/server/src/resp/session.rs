@@ -26,12 +26,12 @@ use super::tally::Tally;
 use super::tasks::Task;
 use crate::jobs::Order;
 use crate::memory::{Account, Exceeded};
-use crate::security::{Denied, Share, User, await_flushes};
+use crate::security::{Denied, Share, User};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::limits::LONG_COMMANDS;
 use mainstay::{
-    At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Database, Durability,
-    Error, Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, KeyCommand, MAIN, Moment, Name,
+    At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Durability, Error,
+    Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, KeyCommand, MAIN, Moment, Name,
     OutboxCommand, Receipt, RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand,
     Step, StringCommand, Transaction,
 };
@@ -45,8 +45,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Commands of an open transaction that holds more bytes are for workers.
 const LARGE_BYTES: usize = 256 << 10;
-/// Commands that write more bytes anew than this are for workers.
-const LARGE_WRITE_BYTES: usize = 1 << 20;
 /// Requests of more bytes go to workers: it may be JSON that has to be understood.
 const LONG_BYTES: usize = 1 << 20;
 /// The commands that end `MULTI` and take as long as it has commands.
@@ -108,6 +106,8 @@ pub struct Session {
     pub shared: Arc<Shared>,
     /// The account that its memory counts on.
     pub account: Arc<Account>,
+    /// The bytes that it has put into the database in the present batch.
+    pub batch_bytes: usize,
     /// Where its commands are counted.
     pub tally: Arc<Tally>,
     /// Its last command, if it was one.
@@ -247,6 +247,7 @@ impl Session {
             watches: Arc::new(()),
             view: None,
             shared: shared.clone(),
+            batch_bytes: 0,
             tally: shared.outside.clone(),
             last: None,
         }
@@ -495,7 +496,9 @@ impl Session {
     /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
-            return match (plan.takes_a_while(), pending) {
+            let is_long =
+                plan.takes_a_while() || self.rewrites_much(&self.branch, plan.commands.iter());
+            return match (is_long, pending) {
                 (false, _) => Handled::Reply(self.inside(plan)),
                 (true, Pending::Nothing) => self.inside_elsewhere(plan),
                 (true, _) => Handled::NotYet,
@@ -509,7 +512,11 @@ impl Session {
         }
         if self.rewrites_much(&self.branch, plan.commands.iter()) {
             return match pending {
-                Pending::Nothing => Handled::Slow(self.writing(plan)),
+                Pending::Nothing => {
+                    let (transaction, promise) = plan.put_into(self.transaction());
+                    let execute = self.execution(transaction);
+                    Handled::Slow(Box::new(move || promise.keep(execute())))
+                }
                 _ => Handled::NotYet,
             };
         }
@@ -600,8 +607,7 @@ impl Session {
                     self.size_bytes(&transaction.branch, name).max(written.largest_bytes)
                 }
                 Some(Held::Record(key)) => {
-                    let now =
-                        self.shared.db.stored_bytes(&transaction.branch, Contract::Records, key);
+                    let now = self.shared.db.record_bytes(&transaction.branch, key);
                     now.unwrap_or_default().saturating_add(written.all_bytes)
                 }
                 None => 0,
@@ -642,39 +648,6 @@ impl Session {
         let (db, (transaction, promise)) =
             (self.shared.db.clone(), plan.put_into(Transaction::new()));
         Box::new(move || promise.keep(db.execute(transaction)))
-    }
-
-    /// Runs a plan that writes much, elsewhere.
-    fn writing(&self, plan: Plan) -> Job {
-        let (shared, (transaction, promise)) =
-            (self.shared.clone(), plan.put_into(self.transaction()));
-        Box::new(move || promise.keep(Execution::Large.run(&shared.db, transaction)))
-    }
-
-    /// How a transaction is executed.
-    pub fn execution_of(&self, transaction: &Transaction) -> Execution {
-        let commands = transaction.steps.iter().map(|step| &step.command);
-        match () {
-            () if self.rewrites_much(&transaction.branch, commands) => Execution::Large,
-            () if transaction.is_long() => Execution::Long,
-            () => Execution::Short,
-        }
-    }
-
-    /// Whether commands write so much anew that others would wait for them, which then counts for the pace of the user.
-    fn rewrites_much<'c>(&self, branch: &str, commands: impl Iterator<Item = &'c Command>) -> bool {
-        if !self.shared.weighs_writes() {
-            return false;
-        }
-        let Ok(Some(bytes)) = self.shared.db.rewritten_bytes(branch, commands) else {
-            return false;
-        };
-        let is_much = bytes > LARGE_WRITE_BYTES;
-        self.shared.weighed_write(is_much);
-        if is_much {
-            self.take_bytes(bytes);
-        }
-        is_much
     }
 
     /// An empty transaction as this session wants them.
@@ -819,32 +792,6 @@ impl Session {
     fn reading(&self, plan: Plan) -> Job {
         let (db, branch) = (self.shared.db.clone(), self.branch.clone());
         Box::new(move || plan.read(&db, &branch))
-    }
-}
-
-/// How a transaction is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Execution {
-    /// By the event loop, in a batch with others.
-    Short,
-    /// By a worker, because it takes long.
-    Long,
-    /// By a worker, because it writes megabytes: it waits while flushes are behind.
-    Large,
-}
-
-impl Execution {
-    /// Executes a transaction, where this may block.
-    pub fn run(self, db: &Database, transaction: Transaction) -> mainstay::Result<Receipt> {
-        if self != Execution::Large {
-            return db.execute(transaction);
-        }
-        await_flushes(db);
-        let receipt = db.execute(transaction);
-        // Whatever its durability: else the next small write waits for the megabytes of several large ones. A failed sync is told
-        // to whoever asked for one.
-        let _ = db.sync();
-        receipt
     }
 }
 

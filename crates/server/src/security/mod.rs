@@ -32,7 +32,7 @@ mod verifiers;
 mod waist;
 
 pub use audit::{Audit, Entry, Outcome};
-pub(crate) use pace::await_flushes;
+pub(crate) use pace::{FLUSH_WAIT_LIMIT, await_flushes, flushes_are_behind};
 pub use password::hash;
 #[cfg(any(test, fuzzing))]
 pub(crate) use password::is_usable_hash;

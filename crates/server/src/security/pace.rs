@@ -17,15 +17,22 @@ use std::time::Duration;
 const BURST_US: u64 = 50_000;
 /// Nobody waits longer for one request: leases and sessions have to be kept alive.
 const WAIT_LIMIT_US: u64 = 2_000_000;
+/// And no large write waits longer for flushes.
+pub const FLUSH_WAIT_LIMIT: Duration = Duration::from_micros(WAIT_LIMIT_US);
 /// From this part of the room on flushes are behind.
 const FIRST_STEP: f64 = 0.4;
 /// Each step of the backlog divides the rate by this.
 const STEP_FACTOR: u64 = 4;
 
-/// Waits while flushes are behind, a while at most: a write of megabytes takes much of the room at once, and whoever writes little
-/// must not wait for it.
+/// Waits while flushes are behind, [`FLUSH_WAIT_LIMIT`] at most: a write of megabytes takes much of the room at once, and whoever
+/// writes little must not wait for it.
 pub fn await_flushes(db: &Database) {
-    db.wait_for_flushes(FIRST_STEP, Duration::from_micros(WAIT_LIMIT_US));
+    db.wait_for_flushes(FIRST_STEP, FLUSH_WAIT_LIMIT);
+}
+
+/// Whether flushes are behind.
+pub fn flushes_are_behind(db: &Database) -> bool {
+    db.flush_backlog() >= FIRST_STEP
 }
 
 /// The rate of one user. Clones of a user share it.

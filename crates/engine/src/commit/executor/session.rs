@@ -158,6 +158,7 @@ impl Executor {
         let mut bytes = std::mem::take(&mut self.response);
         let done = encode(done, &mut bytes)?;
         if done.is_err() {
+            self.count_large(overlay);
             overlay.clear();
         }
         let kept = self.keep_response(request, &bytes, stamp, overlay);

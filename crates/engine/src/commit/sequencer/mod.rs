@@ -458,12 +458,14 @@ impl Sequencer {
         self.has_queued() || self.is_full() || self.exec.is_locked()
     }
 
-    /// Waits until less of the room for unflushed writes is used than this, but not for longer than told.
+    /// Waits until less of the room for unflushed writes is used than this, but not for longer than told, nor for flushes that fail
+    /// or that nobody makes.
     pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
+        let is_vain = || !self.background || self.flush_failed.load(Ordering::Relaxed);
         let begun_us = self.clock.monotonic_us();
         let is_over = || self.clock.monotonic_us() - begun_us >= timeout.as_micros() as u64;
         let mut room = self.room.lock();
-        while self.flush_backlog() >= backlog && !is_over() && !self.is_closed() {
+        while self.flush_backlog() >= backlog && !is_over() && !is_vain() && !self.is_closed() {
             self.room_made.wait_for(&mut room, Duration::from_millis(10));
         }
     }

@@ -13,9 +13,7 @@ use crate::resp::feeds::{Arrival, Awaited, Following, Found, Reading, Telling, U
 use crate::resp::multi;
 use crate::resp::reply::Reply;
 use crate::resp::rights::Needs;
-use crate::resp::session::{
-    Call, Execution, Handled, Owed, Pending, Session, no_permission, no_user,
-};
+use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission, no_user};
 use crate::resp::table::{self, Group, Run, Spec};
 use crate::security::{Entry, Outcome, TransactionAudit, Wanted, recorded_question};
 use mainstay::wire::{
@@ -207,15 +205,18 @@ fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
         transaction = user.own_request(transaction);
     }
     transaction.durability = transaction.durability.or(call.session.durability);
-    let execution = call.session.execution_of(&transaction);
-    match (execution != Execution::Short || !entries.is_empty(), pending) {
+    let is_long = call.session.is_for_workers(&transaction);
+    match (is_long || !entries.is_empty(), pending) {
         (_, Pending::Full) => Handled::NotYet,
         (false, _) => Handled::Run(Box::new(transaction), Owed::Wire(Receipts::Executed)),
-        (true, Pending::Nothing) => Handled::Slow(Box::new(move || {
-            let receipt = execution.run(&shared.db, transaction);
-            entries.record(shared.security.audit(), receipt.as_ref().ok());
-            Receipts::Executed.reply(receipt)
-        })),
+        (true, Pending::Nothing) => {
+            let execute = call.session.execution(transaction);
+            Handled::Slow(Box::new(move || {
+                let receipt = execute();
+                entries.record(shared.security.audit(), receipt.as_ref().ok());
+                Receipts::Executed.reply(receipt)
+            }))
+        }
         (true, _) => Handled::NotYet,
     }
 }

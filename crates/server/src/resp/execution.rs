@@ -1,0 +1,74 @@
+//! Where transactions are executed.
+//!
+//! ```text
+//!   short                            event loop: one batch for all clients
+//!   long                             worker
+//!   rewrites large cells or records  worker: waits while flushes are behind, executes, syncs
+//! ```
+//!
+//! A command that changes one field of a record writes the whole record. Where that is megabytes, everybody in its batch would
+//! wait for it.
+
+use super::session::Session;
+use crate::security::await_flushes;
+use mainstay::{Command, Database, Receipt, Result, Transaction};
+
+/// Commands that rewrite more bytes are for workers.
+pub const LARGE_WRITE_BYTES: usize = 1 << 20;
+
+impl Session {
+    /// Whether a transaction takes so long that a worker executes it.
+    pub fn is_for_workers(&self, transaction: &Transaction) -> bool {
+        transaction.is_long() || self.rewrites_much(&transaction.branch, commands(transaction))
+    }
+
+    /// Whether commands rewrite so much that others would wait for them, by the present sizes and what this connection has added
+    /// to them in the batch.
+    pub fn rewrites_much<'c>(
+        &self,
+        branch: &str,
+        commands: impl Iterator<Item = &'c Command>,
+    ) -> bool {
+        if !self.shared.weighs_writes() {
+            return false;
+        }
+        let Ok(Some(bytes)) = self.shared.db.rewritten_bytes(branch, commands) else {
+            return false;
+        };
+        let is_much = bytes.saturating_add(self.batch_bytes) > LARGE_WRITE_BYTES;
+        self.shared.weighed_write(is_much);
+        is_much
+    }
+
+    /// Executes a transaction on a thread that may block.
+    pub fn execution(
+        &self,
+        transaction: Transaction,
+    ) -> impl FnOnce() -> Result<Receipt> + Send + use<> {
+        let (db, user) = (self.shared.db.clone(), self.user.clone());
+        move || {
+            let bytes = large_bytes(&db, &transaction);
+            if bytes == 0 {
+                return db.execute(transaction);
+            }
+            user.inspect(|user| user.pace.take(bytes, db.flush_backlog()));
+            await_flushes(&db);
+            let receipt = db.execute(transaction);
+            // Whatever its durability: else the next small write waits for the megabytes of several large ones. A failed sync is
+            // told to whoever asked for one.
+            let _ = db.sync();
+            receipt
+        }
+    }
+}
+
+/// The bytes that a transaction rewrites where they are many; else 0.
+pub fn large_bytes(db: &Database, transaction: &Transaction) -> usize {
+    let bytes = db.rewritten_bytes(&transaction.branch, commands(transaction));
+    bytes.ok().flatten().filter(|bytes| *bytes > LARGE_WRITE_BYTES).unwrap_or_default()
+}
+
+fn commands(transaction: &Transaction) -> impl Iterator<Item = &Command> {
+    let otherwise = transaction.otherwise.iter().flatten();
+    transaction.steps.iter().chain(otherwise).map(|step| &step.command)
+}
