@@ -66,8 +66,9 @@ settings! {
         /// How many bytes of entries a transaction may read, all its commands together.
         pub transaction_read_bytes: u64 = 4 << 30, 1 << 20..=TIB;
         /// How many bytes a transaction may write before its last command, those counted that it overwrites itself: each command on a
-        /// large record writes the whole record, and all others wait. A job with its dependents takes up to 16 MiB.
-        pub transaction_write_bytes: usize = 256 << 20, 20 << 20..=256 << 20;
+        /// large record writes the whole record, and all others wait. A job is completed together with its dependents, which take up to
+        /// 16 MiB: below that some jobs cannot be.
+        pub transaction_write_bytes: usize = 256 << 20, 8 << 20..=256 << 20;
         /// Whether messages are claimed and requests to clients are sent on other branches than "main" too. Without it, what
         /// is written on a branch leaves when it has been merged into "main".
         pub serve_branches: bool = false;

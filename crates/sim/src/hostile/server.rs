@@ -130,7 +130,7 @@ cache_bytes = "32 MiB"
 block_cache_bytes = "32 MiB"
 write_buffer_bytes = "16 MiB"
 transaction_writer_entries = 5_000
-transaction_write_bytes = "20 MiB"
+transaction_write_bytes = "8 MiB"
 
 [memory]
 total_bytes = "192 MiB"
