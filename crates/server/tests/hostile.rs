@@ -110,6 +110,11 @@ fn what_writes_megabytes_anew_goes_to_a_worker() {
         let handled = handled(&mut session, command, Pending::Nothing);
         assert!(matches!(handled, Handled::Run(..)), "{command:?}");
     }
+    // What the connection has put into the batch may have made the record large.
+    session.batch_bytes = 2 << 20;
+    let behind = handled(&mut session, &["HINCRBY", "small", "n", "1"], Pending::Some);
+    assert!(matches!(behind, Handled::NotYet));
+    session.batch_bytes = 0;
     queue(&mut session, &[&["HDEL", "large", "g"]]);
     assert!(matches!(handled(&mut session, &["EXEC"], Pending::Nothing), Handled::Slow(_)));
     queue(&mut session, &[&["HDEL", "small", "g"]]);

@@ -35,9 +35,8 @@ impl Session {
         let Ok(Some(bytes)) = self.shared.db.rewritten_bytes(branch, commands) else {
             return false;
         };
-        let is_much = bytes.saturating_add(self.batch_bytes) > LARGE_WRITE_BYTES;
-        self.shared.weighed_write(is_much);
-        is_much
+        self.shared.weighed_write(bytes > LARGE_WRITE_BYTES);
+        bytes.saturating_add(self.batch_bytes) > LARGE_WRITE_BYTES
     }
 
     /// Executes a transaction on a thread that may block.

@@ -56,7 +56,7 @@ const CHUNK_LIMIT: usize = if MODELS { 2 } else { 1024 };
 
 /// The most bytes that may wait for the log, as many as a write buffer has, are within this: enough to keep the disk at work, and
 /// no more than it writes in an instant, because whoever writes next waits for all of them.
-const UNWRITTEN_LIMIT_BYTES: RangeInclusive<u64> = 16 << 20..=64 << 20;
+const UNWRITTEN_LIMIT_BYTES: RangeInclusive<u64> = 16 << 20..=128 << 20;
 
 /// The most sealed buffers: with one more, writers wait until one is flushed.
 pub(crate) const SEALED_LIMIT: usize = if MODELS { 1 } else { 5 };
