@@ -6,6 +6,7 @@
 
 use super::Http;
 use super::access::Asking;
+use super::answers::done_without_answer;
 use super::cells::OnBranch;
 use super::extract::{Asked, NamedJob, OfType, Text, small_form as read};
 use super::forms::{JobForm, NewJobForm, Raw, bytes, shown_bytes};
@@ -130,7 +131,7 @@ pub(crate) async fn submit_all(
         let jobs = names.iter().zip(states).map(stand).collect();
         Ok((StatusCode::CREATED, Json::of(GraphStandForm { jobs })))
     };
-    app.encode_sized(bytes, encode).await
+    app.sized(bytes, done_without_answer, encode).await
 }
 
 /// What a worker asks for.
@@ -202,7 +203,7 @@ pub(crate) async fn claim(
         given.as_ref().and_then(|given| given.1.as_ref()).map_or(0, |data| data.len());
     let encode =
         move || Ok(Json::of(ClaimedForm { claimed: given.map(|given| GrantForm::of(*given)) }));
-    app.encode_sized(input_bytes, encode).await
+    app.sized(input_bytes, done_without_answer, encode).await
 }
 
 /// Who waits for others does so no longer when the server stops.

@@ -10,6 +10,7 @@
 
 use super::Http;
 use super::access::Asking;
+use super::answers::no_memory;
 use super::branches::{Removed, removed};
 use super::extract::{Asked, Named, Text, small_form};
 use super::forms::{
@@ -18,6 +19,7 @@ use super::forms::{
 };
 use super::json::Json;
 use super::refusal::{Answered, Problem, Refusal};
+use super::work::weight_bytes;
 use crate::sessions::Told;
 use axum::body::Body;
 use axum::extract::State;
@@ -44,7 +46,7 @@ async fn ask<T: Send + 'static>(
     let receipt = run(app, asking, command).await?;
     let encode = |receipt| encode(answered(receipt)?);
     match is_read {
-        true => app.answer_read(receipt, encode).await,
+        true => app.sized(weight_bytes(&receipt), no_memory, || encode(receipt)).await,
         false => app.answer(receipt, encode).await,
     }
 }

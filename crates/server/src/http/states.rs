@@ -9,6 +9,7 @@
 
 use super::Http;
 use super::access::Asking;
+use super::answers::done_without_answer;
 use super::cells::OnBranch;
 use super::extract::{Asked, Named, NamedState, Text, form, point, small_form, whole};
 use super::forms::{
@@ -307,7 +308,7 @@ pub(crate) async fn write(
     let encode = move || {
         Ok(Json::of(WroteAll { wrote: all.into_iter().map(wrote).collect(), revision, repeated }))
     };
-    app.encode_sized(bytes, encode).await
+    app.sized(bytes, done_without_answer, encode).await
 }
 
 /// The JSON of what became of one write, about.

@@ -2,6 +2,7 @@
 
 use super::Http;
 use super::access::Asking;
+use super::answers::no_memory;
 use super::extract::{Asked, Named};
 use super::feed::{self, Sending, Source, TailReader};
 use super::json::Json;
@@ -100,7 +101,8 @@ async fn page(
             break;
         }
     }
-    app.read_sized(bytes, move || Ok(Json::of(EventPageForm { events: events.into(), next }))).await
+    app.sized(bytes, no_memory, move || Ok(Json::of(EventPageForm { events: events.into(), next })))
+        .await
 }
 
 impl Source for TailReader {

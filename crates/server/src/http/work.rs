@@ -287,16 +287,6 @@ impl Http {
         bounded(self.slow_reads(), own, work).await
     }
 
-    /// Reads and encodes what takes so many bytes: at once where they are few, else like a slow read, with the bytes reserved
-    /// while it waits for its turn.
-    pub(crate) async fn read_sized<T: Send + 'static>(
-        &self,
-        bytes: usize,
-        work: impl FnOnce() -> Answered<T> + Send + 'static,
-    ) -> Answered<T> {
-        self.sized(bytes, no_memory, work).await
-    }
-
     /// Reads a cell or a record; a large one, one on the disk, or one of the past, like a slow read.
     pub(crate) async fn read_entry<T: Send + 'static>(
         &self,
@@ -308,7 +298,7 @@ impl Http {
         match at {
             At::Latest => {
                 match self.db().size_in_memory(branch.unwrap_or(MAIN), contract, name)? {
-                    Some(bytes) => self.read_sized(bytes, read).await,
+                    Some(bytes) => self.sized(bytes, no_memory, read).await,
                     None => self.slowly(read).await,
                 }
             }
@@ -322,28 +312,12 @@ impl Http {
         receipt: Receipt,
         encode: impl FnOnce(Receipt) -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        self.encode_sized(weight_bytes(&receipt), || encode(receipt)).await
+        self.sized(weight_bytes(&receipt), done_without_answer, || encode(receipt)).await
     }
 
-    /// The same of a transaction that only read.
-    pub(crate) async fn answer_read<T: Send + 'static>(
-        &self,
-        receipt: Receipt,
-        encode: impl FnOnce(Receipt) -> Answered<T> + Send + 'static,
-    ) -> Answered<T> {
-        self.read_sized(weight_bytes(&receipt), || encode(receipt)).await
-    }
-
-    /// Encodes so many bytes that answer something that is done, many like a slow read.
-    pub(crate) async fn encode_sized<T: Send + 'static>(
-        &self,
-        bytes: usize,
-        encode: impl FnOnce() -> Answered<T> + Send + 'static,
-    ) -> Answered<T> {
-        self.sized(bytes, done_without_answer, encode).await
-    }
-
-    async fn sized<T: Send + 'static>(
+    /// Makes an answer of about so many bytes: at once where they are few, else like a slow read, with the bytes reserved while it
+    /// waits for its turn. Where they do not fit, `refuse` says so: nothing was done, or it was done without an answer.
+    pub(crate) async fn sized<T: Send + 'static>(
         &self,
         bytes: usize,
         refuse: fn(&Exceeded) -> Refusal,
@@ -394,7 +368,8 @@ impl Http {
     }
 }
 
-fn weight_bytes(receipt: &Receipt) -> usize {
+/// The memory that the answers of a transaction take, about the size of their JSON.
+pub(super) fn weight_bytes(receipt: &Receipt) -> usize {
     let answers = receipt.answers.iter().map(|answer| size_of::<Answer>() + answer.weight_bytes());
     answers.sum()
 }

@@ -5,6 +5,7 @@ use super::reader::Reader;
 use super::{FeedContract, Wanted, start};
 use crate::http::Http;
 use crate::http::access::Asking;
+use crate::http::answers::no_memory;
 use crate::http::extract::Asked;
 use crate::http::forms::Raw;
 use crate::http::json::Json;
@@ -72,7 +73,7 @@ pub(crate) async fn page(
         () = app.draining().cancelled() => None,
     };
     let (page, bytes) = gather(&mut reader, first, limit, app.settings().feed_page_bytes).await?;
-    app.read_sized(bytes, || Ok(Json::of(page))).await
+    app.sized(bytes, no_memory, || Ok(Json::of(page))).await
 }
 
 fn limit(asked: Option<usize>) -> Answered<usize> {
