@@ -84,6 +84,44 @@ fn writes_that_come_meanwhile_are_the_next_batch() {
     assert_eq!(reader.line("GET b"), r"$1\r\n2\r\n");
 }
 
+/// Megabytes wait for the disk: a small write that comes after them is written before most of them, and everybody is answered what
+/// is theirs, also when one of them left.
+#[test]
+fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
+    let (ours, held, [mut writer, mut small, mut reader]) = waiting_for_the_disk();
+    let value = "x".repeat(256 << 10);
+    let mut large = Vec::new();
+    for number in 0..6 {
+        let (cell, count) = (format!("large:{number}"), format!("count:{number}"));
+        let mut client = ours.client();
+        client.send_bytes(&encode(&["SET", &cell, &value]));
+        client.send_bytes(&encode(&["INCRBY", &count, &number.to_string()]));
+        large.push((number, client));
+    }
+    // The loop has read them by then: it takes no more than one request of this connection in a turn.
+    for _ in 0..100 {
+        assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
+    }
+    small.send_bytes(&encode(&["SET", "small", "1"]));
+    drop(large.remove(2));
+    for _ in 0..100 {
+        assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
+    }
+    let (faults, before) = (held.0.clone(), held.0.syncs.came());
+    drop(held);
+    assert_eq!(small.receive(), r"+OK\r\n");
+    assert_eq!((writer.receive(), writer.receive()), (r"+OK\r\n".into(), r"$3\r\nnew\r\n".into()));
+    for (number, client) in &mut large {
+        assert_eq!(client.receive(), r"+OK\r\n");
+        assert_eq!(client.receive(), format!(r":{number}\r\n"));
+    }
+    let batches = faults.syncs.came() - before;
+    assert!(
+        batches >= 3,
+        "one with the small write and a large one, and at most a mebibyte in each of the others"
+    );
+}
+
 /// A request that is for workers waits for what came before it on its connection, be that with the disk.
 #[test]
 fn a_long_request_comes_behind_the_writes_before_it() {

@@ -114,7 +114,8 @@ impl Source for TailReader {
         let mut sending = Sending::default();
         for told in told {
             let id = told.seq.to_string();
-            sending.event([("event", "appended"), ("id", &id), ("data", told.json().get())]);
+            let lines = [("event", "appended".into()), ("id", id.as_str().into())];
+            sending.event(lines.into_iter().chain([("data", told.line())]));
             sending.hold(told.held);
         }
         Ok(sending)

@@ -42,8 +42,8 @@ const KEPT_BYTES: usize = 4 << 10;
 /// A reply that is not written yet.
 enum Debt {
     Reply(Reply),
-    /// The transaction of this place in the batch pays it.
-    Batch(usize, Owed, Told),
+    /// The next transaction of the connection in the batch pays it.
+    Batch(Owed, Told),
 }
 
 /// What a connection waits for.
@@ -471,7 +471,7 @@ impl Connection {
                 self.batched_bytes += transaction.weight_bytes();
                 let weight = self.session.weigh(&transaction, self.written);
                 self.behind_bytes = self.behind_bytes.saturating_add(weight);
-                self.debts.push_back(Debt::Batch(batch.len(), owed, self.told));
+                self.debts.push_back(Debt::Batch(owed, self.told));
                 batch.push(*transaction);
             }
             Handled::NotYet => self.state = State::Paused,
@@ -545,7 +545,7 @@ impl Connection {
     /// The requests that wait for the batch.
     pub fn waiting(&self) -> impl Iterator<Item = Told> {
         self.debts.iter().filter_map(|debt| match debt {
-            Debt::Batch(_, _, told) => Some(*told),
+            Debt::Batch(_, told) => Some(*told),
             Debt::Reply(_) => None,
         })
     }
@@ -649,16 +649,15 @@ impl Connection {
         self.closes(Ending::Malformed);
     }
 
-    /// Pays what is owed, from the receipts of the batch.
-    pub fn pay(&mut self, receipts: &mut [Option<mainstay::Result<Receipt>>]) {
+    /// Pays what is owed, from the receipts of its transactions in the batch.
+    pub fn pay(&mut self, mut receipts: impl Iterator<Item = mainstay::Result<Receipt>>) {
         (self.behind_bytes, self.written) = (0, Written::default());
         self.session.batch_bytes = 0;
         self.batched_bytes = 0;
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,
-                Debt::Batch(place, owed, _) => match receipts.get_mut(place).and_then(Option::take)
-                {
+                Debt::Batch(owed, _) => match receipts.next() {
                     Some(receipt) => owed.reply(receipt),
                     None => Reply::error("ERR the batch lost an answer: a fault of the server"),
                 },
@@ -668,6 +667,11 @@ impl Connection {
         if self.state == State::Paused {
             self.state = State::Open;
         }
+    }
+
+    /// The memory of its transactions in the batch.
+    pub fn batched_bytes(&self) -> usize {
+        self.batched_bytes
     }
 
     /// Whether replies wait for the batch.

@@ -24,6 +24,7 @@ use super::stream::Stream;
 use super::tally::{Tally, count};
 use super::work;
 use super::workers::Workers;
+use super::write_queue::{Batch, Waiter, WriteQueue, Writes};
 use crate::fair_queue::FairQueue;
 use crate::security::Verdict;
 use crate::telemetry::spans;
@@ -164,14 +165,6 @@ struct Listening {
     again: Option<Duration>,
 }
 
-/// The connections that wait for a batch.
-#[derive(Default)]
-struct BatchWaiters {
-    /// Their places, and the numbers of their sessions.
-    connections: Vec<(usize, u64)>,
-    began_us: u64,
-}
-
 struct Loop {
     shared: Arc<Shared>,
     tls: Option<Tls>,
@@ -185,11 +178,9 @@ struct Loop {
     ready: FairQueue<usize, (usize, u64)>,
     /// The connections that this turn served.
     served: Vec<usize>,
-    batch: Vec<Transaction>,
-    /// The connections that wait for the batch, and since when it is gathered.
-    owed: BatchWaiters,
-    /// Those that wait for the batch under way, while there is one.
-    under_way: Option<BatchWaiters>,
+    writes: WriteQueue,
+    /// The batch under way, while there is one, without its transactions.
+    under_way: Option<Batch>,
     /// The last batch took long.
     batch_was_slow: bool,
     /// Batches since a connection was served that waits for none: it read, or is about to.
@@ -222,7 +213,7 @@ impl Loop {
         let told = address.clone();
         let done = move |receipts| told.send(Message::Executed(receipts));
         Ok(Loop {
-            owed: BatchWaiters::default(),
+            writes: WriteQueue::default(),
             under_way: None,
             batch_was_slow: false,
             batches_since_read: 0,
@@ -241,7 +232,6 @@ impl Loop {
             deadlines: Deadlines::default(),
             ready: FairQueue::default(),
             served: Vec::new(),
-            batch: Vec::new(),
             buffer: vec![0; BUFFER_BYTES],
             workers,
             feeds,
@@ -294,7 +284,8 @@ impl Loop {
 
     /// How long it may wait for sockets.
     fn pause(&self) -> Option<Duration> {
-        if !self.ready.is_empty() {
+        let can_write = self.under_way.is_none() && !self.writes.is_empty();
+        if !self.ready.is_empty() || can_write {
             return Some(Duration::ZERO);
         }
         let pause = self.accepts_again().or(self.stopping.map(|_| PAUSE));
@@ -402,8 +393,8 @@ impl Loop {
                     self.tell(place, id, |it| it.logged_in(*login, verdict));
                 }
                 Message::Executed(receipts) => {
-                    if let Some(owed) = self.under_way.take() {
-                        self.pay(owed, receipts);
+                    if let Some(batch) = self.under_way.take() {
+                        self.pay(batch, receipts);
                     }
                 }
                 Message::Stop => self.stop(),
@@ -560,11 +551,15 @@ impl Loop {
             }
             owes
         });
-        let is_paid = !self.batch.is_empty() && self.under_way.is_none() && self.execute();
-        if !is_paid {
-            served.iter().for_each(|&place| self.finish(place));
+        if self.under_way.is_none() && !self.writes.is_empty() {
+            self.execute();
         }
-        served.clear();
+        for place in served.drain(..) {
+            // The others are paid, and finished with.
+            if self.connections.get(place).is_some_and(Connection::owes) {
+                self.finish(place);
+            }
+        }
         self.served = served;
     }
 
@@ -581,7 +576,9 @@ impl Loop {
         }
         let before_us = self.seen_us.max(self.began_us);
         let was_known = connection.session.user.is_some();
-        let wish = connection.take_requests(slice_us, &mut self.buffer, &mut self.batch);
+        let gathered = self.writes.gathered();
+        let first = gathered.len();
+        let wish = connection.take_requests(slice_us, &mut self.buffer, gathered);
         self.seen_us = self.shared.ticks_us();
         let took_us = self.seen_us.saturating_sub(before_us);
         if self.shared.slow_log.is_slow(took_us) {
@@ -589,10 +586,9 @@ impl Loop {
             connection.session.note_slow(last, took_us);
         }
         if connection.owes() {
-            if self.owed.connections.is_empty() {
-                self.owed.began_us = self.began_us;
-            }
-            self.owed.connections.push((place, connection.session.id));
+            let (owner, bytes) = (connection.session.owner(), connection.batched_bytes());
+            let (id, began_us) = (connection.session.id, self.began_us);
+            self.writes.put(Writes { owner, place, id, first, bytes, began_us });
         } else {
             self.batches_since_read = 0;
         }
@@ -606,29 +602,32 @@ impl Loop {
         self.served.push(place);
     }
 
-    /// Does the batch, or has it done where others could ask meanwhile; says whether it is done, and who waited for it is
-    /// paid. They go on in the next turn: one that waits again and again holds up nobody else.
-    fn execute(&mut self) -> bool {
-        let (mut batch, owed) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.owed));
-        self.tally.batch(batch.len());
+    /// Does the next batch, or has it done where others could ask meanwhile. Those who are paid go on in the next turn: one that
+    /// waits again and again holds up nobody else.
+    fn execute(&mut self) {
+        let mut batch = self.writes.take();
+        self.tally.batch(batch.transactions.len());
         self.executed_us = self.shared.ticks_us();
         self.batches_since_read = self.batches_since_read.saturating_add(1);
-        if self.others_may_read(&batch, &owed) {
-            match self.executor.take(batch) {
+        let others_may_read = self.others_may_read(&batch);
+        let mut transactions = std::mem::take(&mut batch.transactions);
+        if others_may_read {
+            match self.executor.take(transactions) {
                 Ok(()) => {
-                    self.under_way = Some(owed);
-                    return false;
+                    self.under_way = Some(batch);
+                    return;
                 }
-                Err(back) => batch = back,
+                Err(back) => transactions = back,
             }
         }
-        let receipts = spans::batch(batch.len()).in_scope(|| self.shared.db.execute_all(batch));
-        self.pay(owed, receipts);
-        true
+        let span = spans::batch(transactions.len());
+        let receipts = span.in_scope(|| self.shared.db.execute_all(transactions));
+        self.pay(batch, receipts);
     }
 
     /// Whether somebody could ask for something while the batch waits for the disk or for other writers.
-    fn others_may_read(&self, batch: &[Transaction], owed: &BatchWaiters) -> bool {
+    fn others_may_read(&self, batch: &Batch) -> bool {
+        let Batch { transactions, waiters, .. } = batch;
         let usual = self.shared.settings.durability;
         let syncs = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
         // The way to another thread and back costs a fifth of a write, which is saved while all clients only write. Whoever is
@@ -636,32 +635,34 @@ impl Loop {
         let somebody_reads = self.batches_since_read <= UNREAD_BATCHES || !self.ready.is_empty();
         // One of several commands may take long without a sync: each of them may write a large record anew.
         let is_long = |one: &Transaction| one.steps.len() > SHORT_STEPS;
-        self.connections.len() > owed.connections.len()
-            && (somebody_reads && batch.iter().any(syncs)
-                || batch.len() > SHORT_BATCH
-                || batch.iter().any(is_long)
+        self.connections.len() > waiters.len()
+            && (somebody_reads && transactions.iter().any(syncs)
+                || transactions.len() > SHORT_BATCH
+                || transactions.iter().any(is_long)
                 || self.batch_was_slow
                 || self.shared.db.is_busy())
     }
 
     /// Pays those who waited for a batch, from its receipts, and sends it.
-    fn pay(&mut self, owed: BatchWaiters, receipts: Receipts) {
-        let mut receipts: Vec<_> = receipts.into_iter().map(Some).collect();
+    fn pay(&mut self, batch: Batch, receipts: Receipts) {
+        let mut receipts = receipts.into_iter();
         self.seen_us = self.shared.ticks_us();
-        let took_us = self.seen_us.saturating_sub(owed.began_us);
+        let took_us = self.seen_us.saturating_sub(batch.began_us);
         self.batch_was_slow = self.seen_us.saturating_sub(self.executed_us) > SLOW_BATCH_US;
         self.tally.batch_took(took_us);
         let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
-        for (place, id) in owed.connections {
-            let Some(connection) = self.connections.get_mut(place) else { continue };
-            if connection.session.id != id {
-                continue;
+        for Waiter { place, id, transactions } in batch.waiters {
+            let mut own = receipts.by_ref().take(transactions);
+            let connection = self.connections.get_mut(place);
+            if let Some(connection) = connection.filter(|it| it.session.id == id) {
+                if slow > 0 {
+                    slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
+                }
+                connection.pay(&mut own);
+                self.finish(place);
             }
-            if slow > 0 {
-                slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
-            }
-            connection.pay(&mut receipts);
-            self.finish(place);
+            // Those of a connection that is gone: nobody else is given them.
+            own.for_each(drop);
         }
     }
 

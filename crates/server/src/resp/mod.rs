@@ -44,6 +44,7 @@ pub mod tally;
 mod tasks;
 mod work;
 mod workers;
+mod write_queue;
 
 pub use event_loop::{Handle, serve, serve_with};
 pub use reply::Reply;

@@ -1,5 +1,5 @@
 use crate::world::World;
-use mainstay::{ManualClock, Options};
+use mainstay::{CellCommand, ManualClock, Name, NewEvent, Options, RunCommand, Transaction};
 use mainstay_server::http::Settings;
 use serde_json::json;
 use std::time::Duration;
@@ -96,6 +96,40 @@ fn many_readers_all_see_everything_while_writers_write() {
             }
         }
     });
+}
+
+/// Long texts are sent from where all readers share them, between the lines of their events.
+#[test]
+fn large_changes_are_whole_events() {
+    let w = World::new();
+    let mut live = w.follow("/v1/feed", &[]);
+    let mut tail = w.follow("/v1/runs/r/tail", &[]);
+    w.wait_for_metric("mainstay_feed_readers 2");
+    let texts: Vec<_> = (0..20).map(|n| n.to_string().repeat(n * 5_000)).collect();
+    for text in &texts {
+        let cells =
+            ["a", "b"].map(|name| CellCommand::set(Name::new(name).unwrap(), text.as_str()));
+        let event = NewEvent {
+            idempotency_key: Some(text.len().to_string()),
+            ..NewEvent::new("r", "Noted")
+        };
+        let event = event.value(text.as_str());
+        let [a, b] = cells;
+        let append = RunCommand::Append { event: Box::new(event), expected: None };
+        w.db.execute(Transaction::new().step(a).step(append).step(b)).unwrap();
+    }
+    let mut behind = w.follow("/v1/feed?after=0", &[]);
+    for text in &texts {
+        for feed in [&mut live, &mut behind] {
+            let keys =
+                [(); 3].map(|()| feed.next().unwrap()).map(|sent| match sent.event.as_str() {
+                    "set" => (sent.data["value"] == *text, sent.id.is_some()),
+                    _ => (sent.data["value"]["eventData"] == *text, sent.id.is_some()),
+                });
+            assert_eq!(keys, [(true, false), (true, false), (true, true)]);
+        }
+        assert_eq!(tail.next().unwrap().data["eventData"], *text);
+    }
 }
 
 #[test]

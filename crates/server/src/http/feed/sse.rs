@@ -11,6 +11,7 @@
 //! back with `Last-Event-ID` gets every transaction whole. A quiet stream sends the position it has
 //! reached as an `id` without an event, so that coming back is cheap even if nothing was wanted.
 
+use super::change::Change;
 use super::hub::{Delivery, Held};
 use super::reader::Reader;
 use super::{FeedArguments, Wanted, start};
@@ -28,11 +29,12 @@ use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use mainstay::{Code, Error};
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
@@ -66,10 +68,56 @@ pub(crate) async fn stream(
     Ok(follow(app, Changes { reader, told: after }, seat))
 }
 
+/// A longer text is sent from where all readers share it. A shorter one costs less where it is copied.
+const SHARED_BYTES: usize = 16 << 10;
+
+/// The text of a line.
+pub(crate) enum Text<'a> {
+    Copied(&'a str),
+    Shared(Bytes),
+}
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Text<'a> {
+        Text::Copied(text)
+    }
+}
+
+/// Whole events, which are sent as parts one after the other.
+#[derive(Default)]
+struct Frame {
+    parts: VecDeque<Bytes>,
+    /// The part that is being written.
+    last: Vec<u8>,
+    bytes: usize,
+}
+
+impl Frame {
+    fn copy(&mut self, text: &str) {
+        self.last.extend_from_slice(text.as_bytes());
+        self.bytes += text.len();
+    }
+
+    fn add(&mut self, text: Text<'_>) {
+        match text {
+            Text::Copied(text) => self.copy(text),
+            Text::Shared(text) => {
+                self.bytes += text.len();
+                self.parts.extend([std::mem::take(&mut self.last).into(), text]);
+            }
+        }
+    }
+
+    fn into_parts(mut self) -> VecDeque<Bytes> {
+        self.parts.push_back(self.last.into());
+        self.parts
+    }
+}
+
 /// Events as the text that is sent, in frames.
 #[derive(Default)]
 pub(crate) struct Sending {
-    frames: Vec<Vec<u8>>,
+    frames: Vec<Frame>,
     /// The memory that the events are held in.
     held: Vec<Held>,
 }
@@ -77,8 +125,9 @@ pub(crate) struct Sending {
 impl Sending {
     /// One line that is no event: a comment, or a position.
     pub fn line(name: &str, text: &str) -> Sending {
-        let frames = vec![format!("{name}: {text}\n\n").into_bytes()];
-        Sending { frames, held: Vec::new() }
+        let mut frame = Frame::default();
+        [name, ": ", text, "\n\n"].iter().for_each(|part| frame.copy(part));
+        Sending { frames: vec![frame], held: Vec::new() }
     }
 
     /// A comment that says that the stream is alive.
@@ -87,17 +136,17 @@ impl Sending {
     }
 
     /// Adds an event: lines with the name and text of each, in this order. JSON has no line breaks.
-    pub fn event<'a>(&mut self, lines: impl IntoIterator<Item = (&'static str, &'a str)>) {
-        if self.frames.last().is_none_or(|frame| frame.len() >= FRAME_BYTES) {
-            self.frames.push(Vec::new());
+    pub fn event<'a>(&mut self, lines: impl IntoIterator<Item = (&'static str, Text<'a>)>) {
+        if self.frames.last().is_none_or(|frame| frame.bytes >= FRAME_BYTES) {
+            self.frames.push(Frame::default());
         }
         let Some(frame) = self.frames.last_mut() else { return };
         for (name, text) in lines {
-            [name, ": ", text, "\n"]
-                .iter()
-                .for_each(|part| frame.extend_from_slice(part.as_bytes()));
+            [name, ": "].iter().for_each(|part| frame.copy(part));
+            frame.add(text);
+            frame.copy("\n");
         }
-        frame.push(b'\n');
+        frame.copy("\n");
     }
 
     /// Adds the changes of a transaction; the last one says its revision.
@@ -106,8 +155,10 @@ impl Sending {
         let id = revision.to_string();
         let last = changes.len().saturating_sub(1);
         for (place, change) in changes.iter().enumerate() {
-            let id = (place == last).then_some(("id", id.as_str()));
-            self.event([("event", change.kind), ("data", change.text.get())].into_iter().chain(id));
+            let id = (place == last).then_some(("id", id.as_str().into()));
+            let lines =
+                [("event", change.kind.into()), ("data", shared(change, change.text.get()))];
+            self.event(lines.into_iter().chain(id));
         }
         self.hold(held);
     }
@@ -118,13 +169,30 @@ impl Sending {
     }
 
     fn bytes(&self) -> usize {
-        self.frames.iter().map(Vec::len).sum()
+        self.frames.iter().map(|frame| frame.bytes).sum()
+    }
+}
+
+/// A part of the text of a change.
+pub(super) fn shared<'a>(change: &Arc<Change>, text: &'a str) -> Text<'a> {
+    match text.len() {
+        ..SHARED_BYTES => Text::Copied(text),
+        _ => Text::Shared(Bytes::from_owner(Whole(change.clone())).slice_ref(text.as_bytes())),
+    }
+}
+
+/// The whole text of a change.
+struct Whole(Arc<Change>);
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        self.0.text.get().as_bytes()
     }
 }
 
 /// A frame that waits for its connection.
 struct Waiting {
-    frame: Bytes,
+    parts: VecDeque<Bytes>,
     _reserved: Reservation,
     /// Its part of the bytes that may wait for this reader.
     _room: OwnedSemaphorePermit,
@@ -146,7 +214,7 @@ pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response
     let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(Frames { receiver, last })).into_response()
+    (headers, Body::from_stream(Frames { receiver, given: None, last })).into_response()
 }
 
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
@@ -159,6 +227,8 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
 /// The body of the response: frames, and at the end the error that ended them.
 struct Frames {
     receiver: mpsc::Receiver<Waiting>,
+    /// The frame of which parts are given.
+    given: Option<Waiting>,
     last: Arc<Mutex<Option<Bytes>>>,
 }
 
@@ -166,10 +236,15 @@ impl Stream for Frames {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        match self.receiver.poll_recv(context) {
-            Poll::Ready(None) => Poll::Ready(self.last.lock().take().map(Ok)),
-            Poll::Ready(Some(waiting)) => Poll::Ready(Some(Ok(waiting.frame))),
-            Poll::Pending => Poll::Pending,
+        loop {
+            if let Some(part) = self.given.as_mut().and_then(|given| given.parts.pop_front()) {
+                return Poll::Ready(Some(Ok(part)));
+            }
+            self.given = None;
+            match ready!(self.receiver.poll_recv(context)) {
+                Some(waiting) => self.given = Some(waiting),
+                None => return Poll::Ready(self.last.lock().take().map(Ok)),
+            }
         }
     }
 }
@@ -241,8 +316,8 @@ impl<S: Source> Pump<S> {
         };
         if let End::Told(refusal) = end {
             let mut sending = Sending::default();
-            sending.event([("event", "error"), ("data", refusal.text().as_str())]);
-            *self.last.lock() = sending.frames.pop().map(Bytes::from);
+            sending.event([("event", "error".into()), ("data", refusal.text().as_str().into())]);
+            *self.last.lock() = sending.frames.pop().map(|frame| frame.last.into());
         }
     }
 
@@ -257,13 +332,13 @@ impl<S: Source> Pump<S> {
     async fn step(&mut self) -> Result<(), End> {
         let sending = self.source.next(self.app.settings().keep_alive()).await?;
         for frame in sending.frames {
-            self.send(frame.into()).await?;
+            self.send(frame).await?;
         }
         drop(sending.held);
         Ok(())
     }
 
-    async fn send(&mut self, frame: Bytes) -> Result<(), End> {
+    async fn send(&mut self, frame: Frame) -> Result<(), End> {
         let limit = self.app.settings().feed_stall_limit();
         match tokio::time::timeout(limit, self.queue(frame)).await {
             Ok(sent) => sent,
@@ -272,14 +347,14 @@ impl<S: Source> Pump<S> {
     }
 
     /// Waits until the reader has taken enough of the frames before.
-    async fn queue(&mut self, frame: Bytes) -> Result<(), End> {
-        let bytes = frame.len();
+    async fn queue(&mut self, frame: Frame) -> Result<(), End> {
+        let bytes = frame.bytes;
         let share = u32::try_from(bytes.clamp(1, self.room_bytes)).unwrap_or(u32::MAX);
         let room = self.room.clone().acquire_many_owned(share).await;
         let room = room.map_err(|_| End::Quiet)?;
         let reserved = self.account.reserve(Kind::Streams, bytes);
         let reserved = reserved.map_err(|exceeded| End::Told(no_memory(&exceeded)))?;
-        let waiting = Waiting { frame, _reserved: reserved, _room: room };
+        let waiting = Waiting { parts: frame.into_parts(), _reserved: reserved, _room: room };
         self.sender.send(waiting).await.map_err(|_| End::Quiet)
     }
 }

@@ -12,6 +12,7 @@
 use super::Wanted;
 use super::change::Change;
 use super::hub::{Delivery, Held};
+use super::sse;
 use crate::http::Http;
 use crate::http::answers::{account, no_memory};
 use crate::http::extract::runs_of;
@@ -66,6 +67,15 @@ impl Told {
         match &self.text {
             Text::Own(text) => text,
             Text::Shared(change) => change.value().unwrap_or(RawValue::NULL),
+        }
+    }
+
+    /// The same, ready to be sent.
+    pub fn line(&self) -> sse::Text<'_> {
+        let text = self.json().get();
+        match &self.text {
+            Text::Own(_) => text.into(),
+            Text::Shared(change) => sse::shared(change, text),
         }
     }
 }

@@ -1,0 +1,174 @@
+//! The writes that wait for the next batch.
+//!
+//! ```text
+//!   small writes --all of them---------------------+--> batch: executed together, one sync
+//!   large writes --a bounded part, users in turn---+
+//! ```
+//!
+//! A small write waits for the batch under way and for its own, both of bounded size, and not for all the megabytes that others
+//! have sent before it.
+
+use crate::fair_queue::FairQueue;
+use mainstay::Transaction;
+
+/// The writes of one turn of a connection are large beyond this.
+const LARGE_BYTES: usize = 64 << 10;
+/// A batch takes no further large writes once it has so many bytes of them: small writes that come meanwhile wait for it.
+const BATCH_BYTES: usize = 1 << 20;
+/// The same for a batch that has small writes, which wait for all of it.
+const BATCH_BYTES_BESIDE_SMALL: usize = BATCH_BYTES / 8;
+
+/// A connection that waits for a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiter {
+    pub place: usize,
+    /// The number of its session.
+    pub id: u64,
+    /// How many transactions of the batch are its own.
+    pub transactions: usize,
+}
+
+/// Transactions that are executed together, and who waits for them, in the same order.
+#[derive(Default)]
+pub struct Batch {
+    pub transactions: Vec<Transaction>,
+    pub waiters: Vec<Waiter>,
+    /// When the first of them was gathered, in microseconds.
+    pub began_us: u64,
+}
+
+/// The writes of one connection.
+pub struct Writes {
+    pub owner: usize,
+    pub place: usize,
+    pub id: u64,
+    /// The place of the first of its transactions in the batch; those behind are its own as well.
+    pub first: usize,
+    /// The memory of its transactions.
+    pub bytes: usize,
+    pub began_us: u64,
+}
+
+struct Large {
+    waiter: Waiter,
+    transactions: Vec<Transaction>,
+    bytes: usize,
+    began_us: u64,
+}
+
+/// The writes that wait for the next batch.
+#[derive(Default)]
+pub struct WriteQueue {
+    small: Batch,
+    /// By owner, who take turns.
+    large: FairQueue<usize, Large>,
+}
+
+impl WriteQueue {
+    /// Where a connection puts its transactions, before it is told by [`WriteQueue::put`] whose they are.
+    pub fn gathered(&mut self) -> &mut Vec<Transaction> {
+        &mut self.small.transactions
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.small.waiters.is_empty() && self.large.is_empty()
+    }
+
+    /// The last transactions that were gathered are these writes.
+    pub fn put(&mut self, writes: Writes) {
+        let Writes { owner, place, id, first, bytes, began_us } = writes;
+        let gathered = &mut self.small.transactions;
+        let waiter = Waiter { place, id, transactions: gathered.len() - first };
+        if bytes > LARGE_BYTES {
+            let transactions = gathered.split_off(first);
+            self.large.push(owner, Large { waiter, transactions, bytes, began_us });
+        } else {
+            self.small.wait(waiter, began_us);
+        }
+    }
+
+    /// The next batch.
+    pub fn take(&mut self) -> Batch {
+        let mut batch = std::mem::take(&mut self.small);
+        let limit = match batch.waiters.is_empty() {
+            true => BATCH_BYTES,
+            false => BATCH_BYTES_BESIDE_SMALL,
+        };
+        let mut bytes = 0;
+        while bytes < limit
+            && let Some((_, large)) = self.large.pop()
+        {
+            bytes += large.bytes;
+            batch.transactions.extend(large.transactions);
+            batch.wait(large.waiter, large.began_us);
+        }
+        batch
+    }
+}
+
+impl Batch {
+    fn wait(&mut self, waiter: Waiter, began_us: u64) {
+        self.began_us = match self.waiters.is_empty() {
+            true => began_us,
+            false => self.began_us.min(began_us),
+        };
+        self.waiters.push(waiter);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mainstay::{CellCommand, Name, Value};
+
+    /// Puts a write of so many bytes into the queue.
+    fn put(queue: &mut WriteQueue, owner: usize, id: u64, bytes: usize) {
+        let first = queue.gathered().len();
+        let value = Value::Bytes(vec![0; bytes]);
+        let set = CellCommand::set(Name::new(&id.to_string()).unwrap(), value);
+        queue.gathered().push(Transaction::new().step(set));
+        let bytes = queue.gathered()[first].weight_bytes();
+        queue.put(Writes { owner, place: 0, id, first, bytes, began_us: id });
+    }
+
+    /// The connections of the next batch, whose transactions have to be theirs.
+    fn next(queue: &mut WriteQueue) -> Vec<u64> {
+        let Batch { transactions, waiters, .. } = queue.take();
+        assert_eq!(transactions.len(), waiters.len());
+        for (transaction, waiter) in transactions.iter().zip(&waiters) {
+            let written = format!("{:?}", transaction.steps[0].command);
+            assert!(written.contains(&format!("\"{}\"", waiter.id)), "{waiter:?}: {written}");
+        }
+        waiters.iter().map(|waiter| waiter.id).collect()
+    }
+
+    #[test]
+    fn a_small_write_is_in_the_next_batch_and_large_ones_follow_in_parts() {
+        let mut queue = WriteQueue::default();
+        (1..=10).for_each(|id| put(&mut queue, 0, id, 256 << 10));
+        put(&mut queue, 0, 11, 1);
+        assert_eq!(next(&mut queue), [11, 1]);
+        assert_eq!(next(&mut queue), [2, 3, 4, 5]);
+        (12..=13).for_each(|id| put(&mut queue, 0, id, 1));
+        assert_eq!(next(&mut queue), [12, 13, 6]);
+        assert_eq!(next(&mut queue), [7, 8, 9, 10]);
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn users_take_turns_with_large_writes() {
+        let mut queue = WriteQueue::default();
+        (1..=8).for_each(|id| put(&mut queue, 0, id, 256 << 10));
+        put(&mut queue, 1, 9, 256 << 10);
+        assert_eq!(next(&mut queue), [1, 9, 2, 3]);
+    }
+
+    #[test]
+    fn a_write_larger_than_a_batch_is_written_alone() {
+        let mut queue = WriteQueue::default();
+        put(&mut queue, 0, 1, 8 << 20);
+        put(&mut queue, 0, 2, 256 << 10);
+        assert_eq!(next(&mut queue), [1]);
+        assert_eq!(next(&mut queue), [2]);
+    }
+}
