@@ -17,6 +17,7 @@ use super::shared::Seat;
 use super::slow_log::Told;
 use super::stalls::{Stalled, Stalls};
 use super::stream::Stream;
+use super::table::Group;
 use super::tasks::{Kept, Task};
 use super::{Settings, Shared};
 use crate::memory::Exceeded;
@@ -43,7 +44,7 @@ const KEPT_BYTES: usize = 4 << 10;
 enum Debt {
     Reply(Reply),
     /// The next transaction of the connection in the batch pays it.
-    Batch(Owed, Told),
+    Batch(Owed, Told, Group),
 }
 
 /// What a connection waits for.
@@ -465,13 +466,12 @@ impl Connection {
                 self.owe(Debt::Reply(reply));
             }
             Handled::Run(transaction, owed) => {
-                self.session.tally.batched(self.session.group());
                 self.written.add(words);
                 self.session.batch_bytes = self.written.all_bytes;
                 self.batched_bytes += transaction.weight_bytes();
                 let weight = self.session.weigh(&transaction, self.written);
                 self.behind_bytes = self.behind_bytes.saturating_add(weight);
-                self.debts.push_back(Debt::Batch(owed, self.told));
+                self.debts.push_back(Debt::Batch(owed, self.told, self.session.group()));
                 batch.push(*transaction);
             }
             Handled::NotYet => self.state = State::Paused,
@@ -504,7 +504,8 @@ impl Connection {
 
     /// Whether it has just begun to close and has not taken all that it is told.
     pub fn begins_to_leave(&mut self) -> bool {
-        let begins = self.state == State::Closing && !std::mem::replace(&mut self.leaving, true);
+        let leaves = self.state == State::Closing && !self.owes();
+        let begins = leaves && !std::mem::replace(&mut self.leaving, true);
         if begins {
             self.left_bytes = self.output.len() - self.sent;
         }
@@ -545,7 +546,7 @@ impl Connection {
     /// The requests that wait for the batch.
     pub fn waiting(&self) -> impl Iterator<Item = Told> {
         self.debts.iter().filter_map(|debt| match debt {
-            Debt::Batch(_, told) => Some(*told),
+            Debt::Batch(_, told, _) => Some(*told),
             Debt::Reply(_) => None,
         })
     }
@@ -649,18 +650,25 @@ impl Connection {
         self.closes(Ending::Malformed);
     }
 
-    /// Pays what is owed, from the receipts of its transactions in the batch.
-    pub fn pay(&mut self, mut receipts: impl Iterator<Item = mainstay::Result<Receipt>>) {
+    /// Pays what is owed, from the receipts of its transactions in the batch, which took so long.
+    pub fn pay(
+        &mut self,
+        mut receipts: impl Iterator<Item = mainstay::Result<Receipt>>,
+        took_us: u64,
+    ) {
         (self.behind_bytes, self.written) = (0, Written::default());
         self.session.batch_bytes = 0;
         self.batched_bytes = 0;
         while let Some(debt) = self.debts.pop_front() {
             let reply = match debt {
                 Debt::Reply(reply) => reply,
-                Debt::Batch(owed, _) => match receipts.next() {
-                    Some(receipt) => owed.reply(receipt),
-                    None => Reply::error("ERR the batch lost an answer: a fault of the server"),
-                },
+                Debt::Batch(owed, _, group) => {
+                    self.session.tally.took(group, took_us);
+                    match receipts.next() {
+                        Some(receipt) => owed.reply(receipt),
+                        None => Reply::error("ERR the batch lost an answer: a fault of the server"),
+                    }
+                }
             };
             self.write(&reply);
         }

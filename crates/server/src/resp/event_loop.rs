@@ -590,6 +590,8 @@ impl Loop {
             let (id, began_us) = (connection.session.id, self.began_us);
             self.writes.put(Writes { owner, place, id, first, bytes, began_us });
         } else {
+            // It has given up what it asked in this turn.
+            self.writes.drop_from(first);
             self.batches_since_read = 0;
         }
         // Whoever said RESET is a stranger again, and counts as nobody's connection.
@@ -647,18 +649,17 @@ impl Loop {
     fn pay(&mut self, batch: Batch, receipts: Receipts) {
         let mut receipts = receipts.into_iter();
         self.seen_us = self.shared.ticks_us();
-        let took_us = self.seen_us.saturating_sub(batch.began_us);
         self.batch_was_slow = self.seen_us.saturating_sub(self.executed_us) > SLOW_BATCH_US;
-        self.tally.batch_took(took_us);
-        let mut slow = if self.shared.slow_log.is_slow(took_us) { BATCH_LIMIT } else { 0 };
-        for Waiter { place, id, transactions } in batch.waiters {
+        let mut slow = BATCH_LIMIT;
+        for Waiter { place, id, transactions, began_us } in batch.waiters {
             let mut own = receipts.by_ref().take(transactions);
+            let took_us = self.seen_us.saturating_sub(began_us);
             let connection = self.connections.get_mut(place);
             if let Some(connection) = connection.filter(|it| it.session.id == id) {
-                if slow > 0 {
+                if slow > 0 && self.shared.slow_log.is_slow(took_us) {
                     slow -= connection.session.note_slow(connection.waiting().take(slow), took_us);
                 }
-                connection.pay(&mut own);
+                connection.pay(&mut own, took_us);
                 self.finish(place);
             }
             // Those of a connection that is gone: nobody else is given them.

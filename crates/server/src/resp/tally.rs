@@ -30,8 +30,6 @@ pub struct Tally {
     commands: Box<[Count]>,
     /// Answered at once in this turn, by group.
     known: [Count; GROUPS.len()],
-    /// Put into the batch of this turn, by group.
-    batched: [Count; GROUPS.len()],
     durations_us: [Buckets; GROUPS.len()],
     batches: Buckets,
     received_bytes: Count,
@@ -44,7 +42,6 @@ impl Default for Tally {
         Tally {
             commands: (0..table::all().count()).map(|_| Count::new()).collect(),
             known: [const { Count::new() }; GROUPS.len()],
-            batched: [const { Count::new() }; GROUPS.len()],
             durations_us: [const { Buckets::new(DURATION_BOUNDS_US) }; GROUPS.len()],
             batches: Buckets::new(BATCH_BOUNDS),
             received_bytes: Count::new(),
@@ -67,33 +64,19 @@ impl Tally {
         self.known[group as usize].add(1);
     }
 
-    /// A command waits for its batch.
-    pub fn batched(&self, group: Group) {
-        self.batched[group as usize].add(1);
-    }
-
     /// All that was answered at once took so long.
     pub fn known_took(&self, us: u64) {
-        self.took(&self.known, us);
-    }
-
-    /// All that was in the batch took so long.
-    pub fn batch_took(&self, us: u64) {
-        self.took(&self.batched, us);
-    }
-
-    /// A command that was in no batch took so long.
-    pub fn took_alone(&self, group: Group, us: u64) {
-        self.durations_us[group as usize].add(us, 1);
-    }
-
-    fn took(&self, counts: &[Count], us: u64) {
-        for (count, durations) in counts.iter().zip(&self.durations_us) {
+        for (count, durations) in self.known.iter().zip(&self.durations_us) {
             match count.take() {
                 0 => {}
                 count => durations.add(us, count),
             }
         }
+    }
+
+    /// A command took so long.
+    pub fn took(&self, group: Group, us: u64) {
+        self.durations_us[group as usize].add(us, 1);
     }
 
     /// A batch of so many transactions is executed.
@@ -242,9 +225,8 @@ mod tests {
         two.command(place);
         one.answered(Group::Strings);
         one.answered(Group::Strings);
-        two.batched(Group::Strings);
         one.known_took(100);
-        two.batch_took(10_000);
+        two.took(Group::Strings, 10_000);
         one.known_took(999);
         one.reply(&Reply::error("WRONGTYPE of something"));
         two.reply(&Reply::error("WRONGTYPE of something else"));

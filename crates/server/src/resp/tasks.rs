@@ -115,7 +115,7 @@ impl Kept {
     fn measure(&self, session: &Session) {
         let shared = &session.shared;
         let took_us = shared.ticks_us().saturating_sub(self.began_us);
-        session.tally.took_alone(self.group, took_us);
+        session.tally.took(self.group, took_us);
         if shared.slow_log.is_slow(took_us) {
             session.note_slow(std::iter::once(self.told), took_us);
         }

@@ -5,18 +5,20 @@
 //!   large writes --a bounded part, users in turn---+
 //! ```
 //!
-//! A small write waits for the batch under way and for its own, both of bounded size, and not for all the megabytes that others
-//! have sent before it.
+//! A small write waits for the batch under way and for its own, and not for all the megabytes that others have sent before it. RocksDB
+//! bounds its groups of writes the same way.
 
 use crate::fair_queue::FairQueue;
-use mainstay::Transaction;
+use mainstay::{Command, Transaction};
 
-/// The writes of one turn of a connection are large beyond this.
-const LARGE_BYTES: usize = 64 << 10;
+/// Keys and values of one turn of a connection are large beyond this.
+const LARGE_BYTES: usize = 16 << 10;
+/// The memory of a transaction with one command, without keys and values.
+const SHORT_BYTES: usize = size_of::<Transaction>() + size_of::<Command>();
 /// A batch takes no further large writes once it has so many bytes of them: small writes that come meanwhile wait for it.
 const BATCH_BYTES: usize = 1 << 20;
 /// The same for a batch that has small writes, which wait for all of it.
-const BATCH_BYTES_BESIDE_SMALL: usize = BATCH_BYTES / 8;
+const BATCH_BYTES_BESIDE_SMALL: usize = BATCH_BYTES / 4;
 
 /// A connection that waits for a batch.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,8 @@ pub struct Waiter {
     pub id: u64,
     /// How many transactions of the batch are its own.
     pub transactions: usize,
+    /// When its turn began, in microseconds.
+    pub began_us: u64,
 }
 
 /// Transactions that are executed together, and who waits for them, in the same order.
@@ -33,8 +37,6 @@ pub struct Waiter {
 pub struct Batch {
     pub transactions: Vec<Transaction>,
     pub waiters: Vec<Waiter>,
-    /// When the first of them was gathered, in microseconds.
-    pub began_us: u64,
 }
 
 /// The writes of one connection.
@@ -53,7 +55,6 @@ struct Large {
     waiter: Waiter,
     transactions: Vec<Transaction>,
     bytes: usize,
-    began_us: u64,
 }
 
 /// The writes that wait for the next batch.
@@ -78,13 +79,19 @@ impl WriteQueue {
     pub fn put(&mut self, writes: Writes) {
         let Writes { owner, place, id, first, bytes, began_us } = writes;
         let gathered = &mut self.small.transactions;
-        let waiter = Waiter { place, id, transactions: gathered.len() - first };
-        if bytes > LARGE_BYTES {
+        let transactions = gathered.len() - first;
+        let waiter = Waiter { place, id, transactions, began_us };
+        if bytes > LARGE_BYTES + transactions * SHORT_BYTES {
             let transactions = gathered.split_off(first);
-            self.large.push(owner, Large { waiter, transactions, bytes, began_us });
+            self.large.push(owner, Large { waiter, transactions, bytes });
         } else {
-            self.small.wait(waiter, began_us);
+            self.small.waiters.push(waiter);
         }
+    }
+
+    /// Nobody waits for the last transactions that were gathered: they are dropped.
+    pub fn drop_from(&mut self, first: usize) {
+        self.small.transactions.truncate(first);
     }
 
     /// The next batch.
@@ -100,19 +107,14 @@ impl WriteQueue {
         {
             bytes += large.bytes;
             batch.transactions.extend(large.transactions);
-            batch.wait(large.waiter, large.began_us);
+            batch.waiters.push(large.waiter);
         }
+        // Receipts are handed out by these numbers: one too many would be somebody else's.
+        debug_assert_eq!(
+            batch.waiters.iter().map(|waiter| waiter.transactions).sum::<usize>(),
+            batch.transactions.len()
+        );
         batch
-    }
-}
-
-impl Batch {
-    fn wait(&mut self, waiter: Waiter, began_us: u64) {
-        self.began_us = match self.waiters.is_empty() {
-            true => began_us,
-            false => self.began_us.min(began_us),
-        };
-        self.waiters.push(waiter);
     }
 }
 
@@ -121,24 +123,29 @@ mod tests {
     use super::*;
     use mainstay::{CellCommand, Name, Value};
 
-    /// Puts a write of so many bytes into the queue.
+    /// Puts two writes into the queue, the first one of so many bytes.
     fn put(queue: &mut WriteQueue, owner: usize, id: u64, bytes: usize) {
         let first = queue.gathered().len();
-        let value = Value::Bytes(vec![0; bytes]);
-        let set = CellCommand::set(Name::new(&id.to_string()).unwrap(), value);
-        queue.gathered().push(Transaction::new().step(set));
-        let bytes = queue.gathered()[first].weight_bytes();
+        for bytes in [bytes, 1] {
+            let value = Value::Bytes(vec![0; bytes]);
+            let set = CellCommand::set(Name::new(&id.to_string()).unwrap(), value);
+            queue.gathered().push(Transaction::new().step(set));
+        }
+        let bytes = queue.gathered()[first..].iter().map(Transaction::weight_bytes).sum();
         queue.put(Writes { owner, place: 0, id, first, bytes, began_us: id });
     }
 
     /// The connections of the next batch, whose transactions have to be theirs.
     fn next(queue: &mut WriteQueue) -> Vec<u64> {
-        let Batch { transactions, waiters, .. } = queue.take();
-        assert_eq!(transactions.len(), waiters.len());
-        for (transaction, waiter) in transactions.iter().zip(&waiters) {
-            let written = format!("{:?}", transaction.steps[0].command);
-            assert!(written.contains(&format!("\"{}\"", waiter.id)), "{waiter:?}: {written}");
+        let Batch { transactions, waiters } = queue.take();
+        let mut transactions = transactions.iter();
+        for waiter in &waiters {
+            for transaction in transactions.by_ref().take(waiter.transactions) {
+                let written = format!("{:?}", transaction.steps[0].command);
+                assert!(written.contains(&format!("\"{}\"", waiter.id)), "{waiter:?}: {written}");
+            }
         }
+        assert_eq!(transactions.len(), 0);
         waiters.iter().map(|waiter| waiter.id).collect()
     }
 
@@ -170,5 +177,16 @@ mod tests {
         put(&mut queue, 0, 2, 256 << 10);
         assert_eq!(next(&mut queue), [1]);
         assert_eq!(next(&mut queue), [2]);
+    }
+
+    #[test]
+    fn writes_that_nobody_waits_for_are_no_part_of_a_batch() {
+        let mut queue = WriteQueue::default();
+        put(&mut queue, 0, 1, 1);
+        let first = queue.gathered().len();
+        queue.gathered().push(Transaction::new());
+        queue.drop_from(first);
+        put(&mut queue, 0, 2, 1);
+        assert_eq!(next(&mut queue), [1, 2]);
     }
 }

@@ -214,7 +214,7 @@ pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response
     let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(Frames { receiver, given: None, last })).into_response()
+    (headers, Body::from_stream(Frames { receiver, taken: VecDeque::new(), last })).into_response()
 }
 
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
@@ -227,8 +227,8 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
 /// The body of the response: frames, and at the end the error that ended them.
 struct Frames {
     receiver: mpsc::Receiver<Waiting>,
-    /// The frame of which parts are given.
-    given: Option<Waiting>,
+    /// The rest of a frame whose first part the connection has taken.
+    taken: VecDeque<Bytes>,
     last: Arc<Mutex<Option<Bytes>>>,
 }
 
@@ -237,12 +237,11 @@ impl Stream for Frames {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            if let Some(part) = self.given.as_mut().and_then(|given| given.parts.pop_front()) {
+            if let Some(part) = self.taken.pop_front() {
                 return Poll::Ready(Some(Ok(part)));
             }
-            self.given = None;
             match ready!(self.receiver.poll_recv(context)) {
-                Some(waiting) => self.given = Some(waiting),
+                Some(waiting) => self.taken = waiting.parts,
                 None => return Poll::Ready(self.last.lock().take().map(Ok)),
             }
         }
