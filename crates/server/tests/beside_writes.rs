@@ -8,6 +8,7 @@ use mainstay::Options;
 use mainstay_server::memory;
 use mainstay_server::resp::Settings;
 use seam::{Faults, FaultyFiles};
+use std::io::Read;
 use std::sync::Arc;
 use support::{Client, Ours, encode};
 
@@ -22,12 +23,13 @@ impl Drop for Held {
 
 /// One event loop for two clients, and a disk whose syncs wait; a third client's write waits for one.
 fn waiting_for_the_disk() -> (Ours, Held, [Client; 3]) {
-    waiting_with(memory::Settings::default())
+    waiting_with(Settings::default(), memory::Settings::default())
 }
 
-fn waiting_with(memory: memory::Settings) -> (Ours, Held, [Client; 3]) {
+fn waiting_with(settings: Settings, memory: memory::Settings) -> (Ours, Held, [Client; 3]) {
     let (files, faults) = FaultyFiles::new();
-    let settings = Settings { loops: 1, ..Settings::default() };
+    // No turn ends by time: how much a client asks in one does not hang on how fast this machine is.
+    let settings = Settings { loops: 1, turn_us: 10_000_000, unsent_bytes: 2 * LARGE, ..settings };
     let options = Options::new().files(files).sweep_interval(None);
     let ours = Ours::budgeted(settings, options, memory);
     let mut clients = [ours.client(), ours.client(), ours.client()];
@@ -129,13 +131,81 @@ fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
 #[test]
 fn what_a_refused_connection_asked_is_no_part_of_the_batch() {
     let limit = memory::Settings { per_connection_bytes: 64 << 10, ..memory::Settings::default() };
-    let (_ours, held, [_writer, mut greedy, mut other]) = waiting_with(limit);
+    let (_ours, held, [_writer, mut greedy, mut other]) = waiting_with(Settings::default(), limit);
     greedy.send_bytes(&encode(&["INCR", "greedy"]).repeat(500));
     assert!(greedy.is_closed(), "500 transactions in memory are more than 64 KiB");
     other.send_bytes(&encode(&["INCRBY", "other", "7"]));
     drop(held);
     assert_eq!(other.receive(), r":7\r\n");
     assert_eq!(other.line("GET greedy"), r"$-1\r\n");
+}
+
+/// A value that does not fit between a server and a client that reads nothing.
+const LARGE: usize = 12 << 20;
+
+/// With a large cell, which a client reads and then writes something.
+fn writing_behind_a_large_reply(settings: Settings) -> (Ours, Held, [Client; 3]) {
+    let (ours, held, [mut writer, mut reader, mut other]) =
+        waiting_with(settings, memory::Settings::default());
+    held.0.syncs.let_go();
+    assert_eq!((writer.receive(), writer.receive()), (r"+OK\r\n".into(), r"$3\r\nnew\r\n".into()));
+    assert_eq!(writer.call(&["SET", "large", &"x".repeat(LARGE)]), r"+OK\r\n");
+    let before = held.0.syncs.came();
+    held.0.syncs.hold();
+    writer.send_bytes(&encode(&["SET", "a", "newer"]));
+    held.0.syncs.wait_for_more_than(before);
+    reader.send_bytes(&[encode(&["GET", "large"]), encode(&["INCR", "behind"])].concat());
+    assert_eq!(other.line("GET a"), r"$3\r\nnew\r\n");
+    (ours, held, [writer, reader, other])
+}
+
+#[test]
+fn a_large_reply_is_sent_while_the_write_behind_it_waits_for_the_disk() {
+    let (_ours, held, [_writer, mut reader, _other]) =
+        writing_behind_a_large_reply(Settings::default());
+    assert!(reader.receive().len() > LARGE);
+    drop(held);
+    assert_eq!(reader.receive(), r":1\r\n");
+}
+
+/// The memory of its requests is counted until they are executed, so its connection is as well.
+#[test]
+fn whoever_leaves_in_the_middle_of_a_reply_counts_until_its_writes_are_done() {
+    let (_ours, held, [_writer, mut reader, mut other]) =
+        writing_behind_a_large_reply(Settings::default());
+    reader.peek();
+    drop(reader);
+    for _ in 0..100 {
+        assert!(other.line("INFO clients").contains(r"connected_clients:3\r\n"));
+    }
+    drop(held);
+    while !other.line("INFO clients").contains(r"connected_clients:2\r\n") {}
+    assert_eq!(other.line("GET behind"), r"$1\r\n1\r\n");
+}
+
+#[test]
+fn a_reader_that_is_cut_is_sent_nothing_behind_half_a_reply() {
+    let settings = Settings { write_limit_ms: 50, ..Settings::default() };
+    let (_ours, held, [_writer, mut reader, mut other]) = writing_behind_a_large_reply(settings);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    drop(held);
+    while !other.line("INFO clients").contains(r"connected_clients:2\r\n") {}
+    let mut received = Vec::new();
+    // It ends with or without an error.
+    let _ = reader.stream().read_to_end(&mut received);
+    assert!(received.len() < LARGE && received.ends_with(b"x"), "{} bytes", received.len());
+    assert_eq!(other.line("GET behind"), r"$1\r\n1\r\n");
+}
+
+#[test]
+fn an_unfinished_request_is_refused_behind_the_replies_before_it() {
+    let settings = Settings { request_limit_ms: 50, ..Settings::default() };
+    let (_ours, held, [_writer, mut half, _]) = waiting_with(settings, memory::Settings::default());
+    half.send_bytes(&[encode(&["INCR", "half"]), b"*2\r\n$3\r\nGET\r\n".to_vec()].concat());
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    drop(held);
+    assert_eq!(half.receive(), r":1\r\n");
+    assert!(half.receive().contains("resp.request_limit_ms (50 ms)"));
 }
 
 /// A request that is for workers waits for what came before it on its connection, be that with the disk.

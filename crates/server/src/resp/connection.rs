@@ -140,6 +140,8 @@ pub struct Connection {
     waker: Option<Waker>,
     /// It closes, and has limited time for that.
     leaving: bool,
+    /// The client is gone, or is told nothing more.
+    is_cut: bool,
     /// What it had to be told when that was last looked at.
     left_bytes: usize,
     /// It is on the list for this turn.
@@ -181,6 +183,7 @@ impl Connection {
             task: None,
             waker: None,
             leaving: false,
+            is_cut: false,
             left_bytes: 0,
             listed: false,
         }
@@ -552,6 +555,9 @@ impl Connection {
     }
 
     fn write(&mut self, reply: &Reply) {
+        if self.is_cut {
+            return;
+        }
         self.session.tally.reply(reply);
         reply.write(self.session.protocol, &mut self.output);
     }
@@ -677,9 +683,13 @@ impl Connection {
         }
     }
 
-    /// The memory of its transactions in the batch.
-    pub fn batched_bytes(&self) -> usize {
-        self.batched_bytes
+    /// Neither takes nor sends anything more.
+    pub fn cut(&mut self) {
+        self.ends();
+        self.is_cut = true;
+        (self.output, self.sent) = (Vec::new(), 0);
+        // It has shrunk, and that always fits.
+        let _ = self.reserve();
     }
 
     /// Whether replies wait for the batch.
@@ -717,7 +727,9 @@ impl Connection {
 
     /// Whether it waits for the rest of a request, and nothing else keeps it from being read.
     fn awaits_rest(&self) -> bool {
-        !self.input.is_empty() && !self.left_over && !self.readable && self.may_go_on()
+        let awaits = !self.input.is_empty() && !self.left_over && !self.readable;
+        // An error would come before the replies that are owed.
+        awaits && self.may_go_on() && !self.owes()
     }
 
     /// A deadline is reached. Says how the connection stalled; nothing when it went on.
@@ -749,6 +761,9 @@ impl Connection {
 
     /// Sends what can be sent; false when the connection is over.
     pub fn send(&mut self) -> bool {
+        if self.is_cut {
+            return false;
+        }
         while self.sent < self.output.len() {
             match self.stream.write(&self.output[self.sent..]) {
                 Ok(0) => return false,

@@ -362,6 +362,12 @@ impl Loop {
     }
 
     fn close(&mut self, place: usize) {
+        let Some(connection) = self.connections.get_mut(place) else { return };
+        connection.cut();
+        // Its requests are still executed, and their memory counts as its own until then.
+        if connection.owes() {
+            return;
+        }
         let mut connection = self.connections.remove(place);
         self.tell_ending(&connection);
         let _ = self.poll.registry().deregister(connection.socket());
@@ -570,9 +576,9 @@ impl Loop {
             return;
         }
         connection.listed = false;
-        // It goes on when it is paid.
+        // It goes on when it is paid. Until then it is sent what came before.
         if connection.owes() {
-            return;
+            return self.served.push(place);
         }
         let before_us = self.seen_us.max(self.began_us);
         let was_known = connection.session.user.is_some();
@@ -586,9 +592,8 @@ impl Loop {
             connection.session.note_slow(last, took_us);
         }
         if connection.owes() {
-            let (owner, bytes) = (connection.session.owner(), connection.batched_bytes());
-            let (id, began_us) = (connection.session.id, self.began_us);
-            self.writes.put(Writes { owner, place, id, first, bytes, began_us });
+            let (owner, began_us) = (connection.session.owner(), self.began_us);
+            self.writes.put(Writes { owner, place, id, first, began_us });
         } else {
             // It has given up what it asked in this turn.
             self.writes.drop_from(first);

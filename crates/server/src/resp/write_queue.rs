@@ -6,16 +6,14 @@
 //! ```
 //!
 //! A small write waits for the batch under way and for its own, and not for all the megabytes that others have sent before it. RocksDB
-//! bounds its groups of writes the same way.
+//! bounds its groups of writes the same way. Beyond a mebibyte, small writes wait with the large ones.
 
 use crate::fair_queue::FairQueue;
 use mainstay::{Command, Transaction};
 
 /// Keys and values of one turn of a connection are large beyond this.
 const LARGE_BYTES: usize = 16 << 10;
-/// The memory of a transaction with one command, without keys and values.
-const SHORT_BYTES: usize = size_of::<Transaction>() + size_of::<Command>();
-/// A batch takes no further large writes once it has so many bytes of them: small writes that come meanwhile wait for it.
+/// A batch takes no further writes once it has so many bytes of keys and values: those that come meanwhile wait for it.
 const BATCH_BYTES: usize = 1 << 20;
 /// The same for a batch that has small writes, which wait for all of it.
 const BATCH_BYTES_BESIDE_SMALL: usize = BATCH_BYTES / 4;
@@ -46,21 +44,20 @@ pub struct Writes {
     pub id: u64,
     /// The place of the first of its transactions in the batch; those behind are its own as well.
     pub first: usize,
-    /// The memory of its transactions.
-    pub bytes: usize,
     pub began_us: u64,
 }
 
 struct Large {
     waiter: Waiter,
     transactions: Vec<Transaction>,
-    bytes: usize,
+    data_bytes: usize,
 }
 
 /// The writes that wait for the next batch.
 #[derive(Default)]
 pub struct WriteQueue {
     small: Batch,
+    small_bytes: usize,
     /// By owner, who take turns.
     large: FairQueue<usize, Large>,
 }
@@ -77,14 +74,15 @@ impl WriteQueue {
 
     /// The last transactions that were gathered are these writes.
     pub fn put(&mut self, writes: Writes) {
-        let Writes { owner, place, id, first, bytes, began_us } = writes;
+        let Writes { owner, place, id, first, began_us } = writes;
         let gathered = &mut self.small.transactions;
-        let transactions = gathered.len() - first;
-        let waiter = Waiter { place, id, transactions, began_us };
-        if bytes > LARGE_BYTES + transactions * SHORT_BYTES {
+        let data_bytes = gathered[first..].iter().map(data_bytes).sum();
+        let waiter = Waiter { place, id, transactions: gathered.len() - first, began_us };
+        if data_bytes > LARGE_BYTES || self.small_bytes + data_bytes > BATCH_BYTES {
             let transactions = gathered.split_off(first);
-            self.large.push(owner, Large { waiter, transactions, bytes });
+            self.large.push(owner, Large { waiter, transactions, data_bytes });
         } else {
+            self.small_bytes += data_bytes;
             self.small.waiters.push(waiter);
         }
     }
@@ -97,6 +95,7 @@ impl WriteQueue {
     /// The next batch.
     pub fn take(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.small);
+        self.small_bytes = 0;
         let limit = match batch.waiters.is_empty() {
             true => BATCH_BYTES,
             false => BATCH_BYTES_BESIDE_SMALL,
@@ -105,7 +104,7 @@ impl WriteQueue {
         while bytes < limit
             && let Some((_, large)) = self.large.pop()
         {
-            bytes += large.bytes;
+            bytes += large.data_bytes;
             batch.transactions.extend(large.transactions);
             batch.waiters.push(large.waiter);
         }
@@ -116,6 +115,12 @@ impl WriteQueue {
         );
         batch
     }
+}
+
+/// The memory of its keys and values, about.
+fn data_bytes(transaction: &Transaction) -> usize {
+    let bare = size_of::<Transaction>() + transaction.steps.len() * size_of::<Command>();
+    transaction.weight_bytes().saturating_sub(bare)
 }
 
 #[cfg(test)]
@@ -131,8 +136,7 @@ mod tests {
             let set = CellCommand::set(Name::new(&id.to_string()).unwrap(), value);
             queue.gathered().push(Transaction::new().step(set));
         }
-        let bytes = queue.gathered()[first..].iter().map(Transaction::weight_bytes).sum();
-        queue.put(Writes { owner, place: 0, id, first, bytes, began_us: id });
+        queue.put(Writes { owner, place: 0, id, first, began_us: id });
     }
 
     /// The connections of the next batch, whose transactions have to be theirs.
@@ -168,6 +172,19 @@ mod tests {
         (1..=8).for_each(|id| put(&mut queue, 0, id, 256 << 10));
         put(&mut queue, 1, 9, 256 << 10);
         assert_eq!(next(&mut queue), [1, 9, 2, 3]);
+    }
+
+    #[test]
+    fn small_writes_beyond_a_batch_take_turns_as_well() {
+        let mut queue = WriteQueue::default();
+        (1..=100).for_each(|id| put(&mut queue, 0, id, 15 << 10));
+        put(&mut queue, 1, 101, 8 << 10);
+        put(&mut queue, 0, 102, 15 << 10);
+        let first = next(&mut queue);
+        assert_eq!(first[66..71], [67, 68, 69, 101, 70]);
+        assert!(first.len() < 90, "{first:?}");
+        let rest = next(&mut queue);
+        assert_eq!((first.len() + rest.len(), rest.last()), (102, Some(&102)));
     }
 
     #[test]
