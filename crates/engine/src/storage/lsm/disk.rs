@@ -15,6 +15,7 @@ use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueTy
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
+use super::delete_scheduler::{DeleteScheduler, Unlisted};
 use super::early_sync::EarlySync;
 use super::failure::{corrupt, io_failure, tree_failure};
 use super::filter::SieveFactory;
@@ -55,6 +56,7 @@ pub struct DiskStore {
     /// Earlier ones that somebody may still read. Whoever lets go of one last removes the files of tables that were compacted
     /// away, which takes milliseconds: no reader does.
     stale_lookups: Mutex<Vec<Arc<Lookup>>>,
+    delete_scheduler: Arc<DeleteScheduler>,
     dir: PathBuf,
     table_bytes: u64,
     floor: Arc<AtomicU64>,
@@ -113,6 +115,7 @@ impl DiskStore {
         let store = DiskStore {
             lookup: RwLock::new(Arc::new(Lookup::of(&tree))),
             stale_lookups: Mutex::default(),
+            delete_scheduler: options.delete_scheduler.clone(),
             tree,
             dir: dir.to_owned(),
             table_bytes,
@@ -357,7 +360,10 @@ impl DiskStore {
         drop(version);
         let ran = run();
         self.list_tables();
+        // Our list still names them, so that their files are there.
+        let unlisted = self.unlisted(&known);
         self.refresh_lookup();
+        self.delete_scheduler.take(unlisted);
         if ran.is_ok() {
             self.learn_current();
         }
@@ -373,6 +379,14 @@ impl DiskStore {
         }
         ran.map_err(|error| self.failure(error, "compacting"))?;
         Ok(moved.then(|| self.written_bytes(&known)))
+    }
+
+    /// Those of the tables that are no longer listed.
+    fn unlisted(&self, before: &HashSet<u64>) -> Vec<Unlisted> {
+        let version = self.tree.current_version();
+        let listed: HashSet<u64> = version.iter_tables().map(Table::id).collect();
+        let path = |id: &u64| self.dir.join(manifest::TABLES).join(id.to_string());
+        before.difference(&listed).filter_map(|id| Unlisted::open(path(id))).collect()
     }
 
     /// The bytes of tables that a compaction wrote, given those that were there before. What is new at

@@ -17,6 +17,7 @@
 
 mod bounds;
 mod check;
+mod delete_scheduler;
 mod disk;
 mod early_sync;
 mod failure;
@@ -40,6 +41,7 @@ use mainstay_model::{Result, Revision};
 #[cfg(any(test, fuzzing))]
 pub use check::tables_of;
 pub use check::{check_list, check_tables};
+pub use delete_scheduler::DeleteScheduler;
 pub use disk::DiskStore;
 #[cfg(any(test, fuzzing))]
 pub use manifest::current_of;
@@ -64,6 +66,8 @@ pub struct StoreOptions {
     pub block_cache: Arc<lsm_tree::Cache>,
     /// Open files, shared by all stores; `None` keeps every table open.
     pub descriptors: Option<Arc<lsm_tree::DescriptorTable>>,
+    /// Frees the space of tables that were compacted away.
+    pub delete_scheduler: Arc<DeleteScheduler>,
     /// Which deletions may go.
     pub purge: Purge,
 }

@@ -25,7 +25,8 @@ fn options() -> StoreOptions {
     StoreOptions {
         block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(1024 * 1024)),
         descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(16))),
-        purge: std::sync::Arc::new(purge),
+        delete_scheduler: Arc::default(),
+        purge: Arc::new(purge),
     }
 }
 

@@ -1,6 +1,9 @@
 //! The largest and the impossible.
 
+use std::fs::{self, File};
 use std::ops::Bound;
+use std::thread;
+use std::time::Duration;
 
 use mainstay_model::Code;
 
@@ -28,6 +31,31 @@ fn values_of_17_mib_come_back_whole_after_compaction_and_reopening() {
     let store = Store::open(dir.path(), &options(), true).unwrap();
     assert!(store.get(b"k", 2).unwrap().unwrap()[..] == big[..]);
     assert_eq!(&store.get(b"k", 1).unwrap().unwrap()[9..], b"small");
+}
+
+/// A file system with `discard` holds up commits while it tells the device of a whole table.
+#[test]
+fn the_space_of_compacted_tables_is_freed_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open_small(dir.path(), false);
+    for revision in 1..=9 {
+        put(&store, b"k", revision, b"value");
+    }
+    let tables = fs::read_dir(dir.path().join("tables")).unwrap();
+    let watched: Vec<File> =
+        tables.map(|table| File::open(table.unwrap().path()).unwrap()).collect();
+    store.compact_all(9).unwrap();
+    let left = || watched.iter().filter(|table| table.metadata().unwrap().len() > 0).count();
+    for _ in 0..1_000 {
+        if left() == 0 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!(
+        "{} removed tables are still whole: they were freed at once when they were closed",
+        left()
+    );
 }
 
 /// A large table that is synced only when it is complete delays all commits that come meanwhile.
