@@ -93,18 +93,10 @@ impl From<Transaction> for Submitted {
 }
 
 impl Submitted {
-    /// A transaction whose range guards were checked before, if they were.
-    pub fn with_checked(transaction: Transaction, checked: Option<CheckedRanges>) -> Submitted {
-        let mut submitted = Submitted::from(transaction);
-        submitted.put(Ahead { checked, ..Ahead::default() });
-        submitted
-    }
-
-    pub fn put(&mut self, ahead: Ahead) {
+    pub fn new(transaction: Transaction, ahead: Ahead) -> Submitted {
         let Ahead { checked, candidates, prefetched } = &ahead;
-        if checked.is_some() || candidates.is_some() || prefetched.is_some() {
-            self.ahead = Some(Box::new(ahead));
-        }
+        let is_empty = checked.is_none() && candidates.is_none() && prefetched.is_none();
+        Submitted { transaction, ahead: (!is_empty).then(|| Box::new(ahead)) }
     }
 
     pub fn checked(&self) -> Option<&CheckedRanges> {

@@ -89,10 +89,12 @@ impl Core {
 
     /// Makes long reads, and those of a merge, before the writer is asked.
     pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> Submitted {
-        let mut submitted = Submitted::from(transaction);
-        let prefetched = self.prefetch(&submitted.transaction);
-        submitted.put(Ahead { prefetched, ..self.look_ahead(&submitted.transaction) });
-        submitted
+        if !transaction.walks() && !transaction.takes_a_while() {
+            return Submitted::from(transaction);
+        }
+        let prefetched = self.prefetch(&transaction);
+        let ahead = Ahead { prefetched, ..self.look_ahead(&transaction) };
+        Submitted::new(transaction, ahead)
     }
 
     /// Answers a long transaction that reads and does nothing else; nothing for all others.

@@ -385,7 +385,7 @@ fn store_options(options: &Options, purger: &Arc<Purger>) -> StoreOptions {
     StoreOptions {
         block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(options.block_cache_bytes)),
         descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(256))),
-        delete_scheduler: Arc::default(),
+        delete_scheduler: options.background.then(Arc::default),
         purge: purger.rule(),
     }
 }

@@ -17,7 +17,7 @@ use crate::apply::runs::Folds;
 use crate::apply::sessions::Desk;
 use crate::apply::{cells, hashes, keyed, names, outbox, records, runs, sessions, strings};
 use crate::base::work::Work;
-use crate::commit::candidates::Submitted;
+use crate::commit::candidates::{Ahead, Submitted};
 use crate::commit::executor::branch::only_imports;
 use crate::key::spaces;
 use crate::lifecycle::core::Core;
@@ -635,7 +635,7 @@ impl Open {
         if checked.as_ref().is_some_and(|checked| !checked.held()) {
             return Err(conflict());
         }
-        let submitted = Submitted::with_checked(transaction, checked);
+        let submitted = Submitted::new(transaction, Ahead { checked, ..Ahead::default() });
         core.sequencer.execute(submitted).map_err(refusal)
     }
 

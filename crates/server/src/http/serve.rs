@@ -48,6 +48,8 @@ const REFUSALS: usize = 64;
 const REFUSAL_LIMIT: Duration = Duration::from_secs(1);
 /// How long to wait when the system gives no connection, as when files run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// After so many new connections the others are served.
+const ACCEPTED_AT_ONCE: usize = 8;
 
 /// How long work that nobody waits for any more may hold up the end.
 const ABANDONED_LIMIT: Duration = Duration::from_secs(1);
@@ -156,13 +158,17 @@ impl Server {
 
     async fn accept_all(&self, listener: TcpListener) {
         loop {
-            match listener.accept().await {
-                Ok((stream, peer)) => self.seat(stream, Peer(peer)),
-                Err(error) => {
-                    tracing::debug!(%error, "a connection was not accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+            for _ in 0..ACCEPTED_AT_ONCE {
+                match listener.accept().await {
+                    Ok((stream, peer)) => self.seat(stream, Peer(peer)),
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection was not accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
                 }
             }
+            // Requests on open connections come before a flood of new ones.
+            tokio::task::yield_now().await;
         }
     }
 

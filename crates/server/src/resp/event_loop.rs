@@ -48,7 +48,7 @@ pub(super) const BUFFER_BYTES: usize = 64 << 10;
 /// The parts of a turn: no connection takes more than one of them while others wait.
 const SLICES: usize = 4;
 /// The connections that are accepted in one turn: a flood of them does not hold up those that are there.
-const ACCEPTED_AT_ONCE: usize = 64;
+const ACCEPTED_AT_ONCE: usize = 16;
 /// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
 const PAUSE: Duration = Duration::from_millis(50);
 /// A transaction of more steps is executed off the event loop, whatever it waits for.

@@ -56,7 +56,7 @@ pub struct DiskStore {
     /// Earlier ones that somebody may still read. Whoever lets go of one last removes the files of tables that were compacted
     /// away, which takes milliseconds: no reader does.
     stale_lookups: Mutex<Vec<Arc<Lookup>>>,
-    delete_scheduler: Arc<DeleteScheduler>,
+    delete_scheduler: Option<Arc<DeleteScheduler>>,
     dir: PathBuf,
     table_bytes: u64,
     floor: Arc<AtomicU64>,
@@ -360,10 +360,12 @@ impl DiskStore {
         drop(version);
         let ran = run();
         self.list_tables();
-        // Our list still names them, so that their files are there.
-        let unlisted = self.unlisted(&known);
+        // Our own list still names them, so that their files are there.
+        let removed = self.delete_scheduler.as_ref().map(|by| (by, self.unlisted(&known)));
         self.refresh_lookup();
-        self.delete_scheduler.take(unlisted);
+        if let Some((scheduler, tables)) = removed {
+            scheduler.take(tables);
+        }
         if ran.is_ok() {
             self.learn_current();
         }

@@ -66,8 +66,8 @@ pub struct StoreOptions {
     pub block_cache: Arc<lsm_tree::Cache>,
     /// Open files, shared by all stores; `None` keeps every table open.
     pub descriptors: Option<Arc<lsm_tree::DescriptorTable>>,
-    /// Frees the space of tables that were compacted away.
-    pub delete_scheduler: Arc<DeleteScheduler>,
+    /// Frees the space of tables that were compacted away, on a thread; without it, it is freed at once.
+    pub delete_scheduler: Option<Arc<DeleteScheduler>>,
     /// Which deletions may go.
     pub purge: Purge,
 }

@@ -25,7 +25,7 @@ fn options() -> StoreOptions {
     StoreOptions {
         block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(1024 * 1024)),
         descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(16))),
-        delete_scheduler: Arc::default(),
+        delete_scheduler: Some(Arc::default()),
         purge: Arc::new(purge),
     }
 }
