@@ -253,15 +253,20 @@ impl Loop {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return tracing::error!(%error, "waiting for sockets failed"),
             }
+            let mut has_messages = false;
             for event in &events {
                 match event.token() {
-                    WAKER => self.take_messages(),
+                    WAKER => has_messages = true,
                     LISTENER => self.accept(),
                     Token(place) => {
                         let hung_up = event.is_read_closed() || event.is_error();
                         self.note(place, event.is_readable(), hung_up);
                     }
                 }
+            }
+            // Afterwards: a place that they free and give to another must not be met by an event of the one before.
+            if has_messages {
+                self.take_messages();
             }
             if self.accepts_again().is_some() {
                 self.accept();

@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// Beyond so many bytes to be freed there are no pauses: the disk must not fill up with them.
 const BACKLOG_BYTES: u64 = 256 << 20;
 /// More files are not kept open: the oldest are closed, and freed at once.
-const OPEN_FILES: usize = 64;
+pub(super) const OPEN_FILES: usize = 64;
 /// How often the tables that are still read are looked at.
 const READERS_EVERY: Duration = Duration::from_secs(1);
 
@@ -40,6 +40,10 @@ impl Unlisted {
     /// Opens a table before its name is removed. One that cannot be opened is freed when it is removed.
     pub(super) fn open(path: PathBuf) -> Option<Unlisted> {
         let file = File::options().write(true).open(&path).ok()?;
+        // Where files have no count of names, nothing would tell when the last one is removed.
+        if file.metadata().ok()?.nlink() == 0 {
+            return None;
+        }
         Some(Unlisted { path, file })
     }
 

@@ -15,7 +15,7 @@ use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueTy
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
-use super::delete_scheduler::{DeleteScheduler, Unlisted};
+use super::delete_scheduler::{DeleteScheduler, OPEN_FILES, Unlisted};
 use super::early_sync::EarlySync;
 use super::failure::{corrupt, io_failure, tree_failure};
 use super::filter::SieveFactory;
@@ -388,7 +388,8 @@ impl DiskStore {
         let version = self.tree.current_version();
         let listed: HashSet<u64> = version.iter_tables().map(Table::id).collect();
         let path = |id: &u64| self.dir.join(manifest::TABLES).join(id.to_string());
-        before.difference(&listed).filter_map(|id| Unlisted::open(path(id))).collect()
+        let removed = before.difference(&listed).take(OPEN_FILES);
+        removed.filter_map(|id| Unlisted::open(path(id))).collect()
     }
 
     /// The bytes of tables that a compaction wrote, given those that were there before. What is new at
