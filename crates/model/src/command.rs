@@ -144,60 +144,35 @@ impl Command {
 
     /// Whether it may look at so much that others should not have to wait behind it.
     pub fn walks(&self) -> bool {
-        self.passes_deleted() || self.looks_at() > PAGE_DEFAULT
+        self.looks_at() > PAGE_DEFAULT
     }
 
-    /// Whether it may pass by any number of deleted names and old versions, however few it gives.
-    pub(crate) fn passes_deleted(&self) -> bool {
-        matches!(
-            self,
-            Command::Cell(CellCommand::List { .. } | CellCommand::History { .. })
-                | Command::Record(
-                    RecordCommand::Scan { .. }
-                        | RecordCommand::Count { .. }
-                        | RecordCommand::History { .. }
-                )
-                | Command::Key(_)
-                | Command::Run(RunCommand::List { .. })
-                | Command::State(
-                    StateCommand::Scan { .. }
-                        | StateCommand::List { .. }
-                        | StateCommand::Waiting { .. }
-                        | StateCommand::Items { .. }
-                        | StateCommand::Spaces { .. }
-                )
-        )
-    }
-
-    /// How many entries it may look at, about; a search that passes by all that it does not give may look at any number.
+    /// How many entries it may look at, about. Whatever passes by deleted names, old versions or entries that do not match may
+    /// look at any number, however few it gives.
+    #[inline]
     pub(crate) fn looks_at(&self) -> usize {
         match self {
-            Command::Record(RecordCommand::Count { .. })
-            | Command::Run(RunCommand::Project { .. })
-            | Command::State(StateCommand::Dump { .. }) => usize::MAX,
-            Command::Record(RecordCommand::Scan { filters, .. }) if !filters.is_empty() => {
-                usize::MAX
-            }
-            Command::Run(RunCommand::List { filter, .. }) if filter.status.is_some() => usize::MAX,
+            Command::Cell(CellCommand::List { .. } | CellCommand::History { .. })
+            | Command::Record(
+                RecordCommand::Scan { .. }
+                | RecordCommand::Count { .. }
+                | RecordCommand::History { .. },
+            )
+            | Command::Key(_)
+            | Command::Run(RunCommand::List { .. } | RunCommand::Project { .. })
+            | Command::State(
+                StateCommand::Scan { .. }
+                | StateCommand::List { .. }
+                | StateCommand::Waiting { .. }
+                | StateCommand::Items { .. }
+                | StateCommand::Spaces { .. }
+                | StateCommand::Dump { .. },
+            ) => usize::MAX,
             Command::Record(RecordCommand::Pick(_)) => PICK_ENTRIES,
             Command::Run(RunCommand::Snapshot { .. }) => SNAPSHOT_ENTRIES,
-            Command::Cell(CellCommand::List { limit, .. } | CellCommand::History { limit, .. })
-            | Command::Record(
-                RecordCommand::Scan { limit, .. } | RecordCommand::History { limit, .. },
-            )
-            | Command::Key(KeyCommand::Names { limit, .. } | KeyCommand::Count { limit, .. })
-            | Command::Run(
-                RunCommand::Fetch { limit, .. }
-                | RunCommand::List { limit, .. }
-                | RunCommand::Alerts { limit, .. },
-            )
-            | Command::State(
-                StateCommand::Scan { limit, .. }
-                | StateCommand::List { limit, .. }
-                | StateCommand::Items { limit, .. }
-                | StateCommand::Waiting { limit, .. }
-                | StateCommand::Spaces { limit, .. },
-            ) => *limit,
+            Command::Run(RunCommand::Fetch { limit, .. } | RunCommand::Alerts { limit, .. }) => {
+                *limit
+            }
             _ => 0,
         }
     }

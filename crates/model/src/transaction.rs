@@ -187,7 +187,7 @@ impl Transaction {
     pub fn takes_a_while(&self) -> bool {
         let is_merge =
             |step: &Step| matches!(step.command, Command::Branch(BranchCommand::Merge { .. }));
-        self.steps.iter().chain(self.otherwise.iter().flatten()).any(is_merge)
+        self.steps.iter().any(is_merge) || self.otherwise.iter().flatten().any(is_merge)
     }
 
     /// Whether its guards, searches, lists and folds may look at so much that others should not have to wait behind it.
@@ -200,17 +200,12 @@ impl Transaction {
     /// assert!(Transaction::new().step(count).walks());
     /// ```
     pub fn walks(&self) -> bool {
-        if self.has_range_guards() {
-            return true;
-        }
-        let (mut looks, mut passes) = (0usize, false);
-        for steps in [self.steps.as_slice(), self.otherwise.as_deref().unwrap_or_default()] {
-            for step in steps {
-                looks = looks.saturating_add(step.command.looks_at());
-                passes |= step.command.passes_deleted();
-            }
-        }
-        passes || looks > PAGE_DEFAULT
+        // One of the two lists is run.
+        let walk = |steps: &[Step]| {
+            let looks = steps.iter().map(|step| step.command.looks_at());
+            looks.fold(0, usize::saturating_add) > PAGE_DEFAULT
+        };
+        walk(&self.steps) || self.otherwise.as_deref().is_some_and(walk) || self.has_range_guards()
     }
 
     /// Whether it takes so long that it is not for an event loop: it merges, walks, or has many commands.

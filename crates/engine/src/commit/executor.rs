@@ -97,7 +97,8 @@ pub(crate) struct Executor {
     /// Readers are at this revision or later.
     pub seen: Revision,
     work: Work,
-    overlay: Overlay,
+    /// The memory of the last overlay, for the next; in a box, so that taking it copies no more than an address.
+    overlay: Option<Box<Overlay>>,
     scratch: Vec<u8>,
     /// Room for the response of a request of a session.
     response: Vec<u8>,
@@ -139,7 +140,7 @@ impl Executor {
             sessions_changed: 0,
             seen: last,
             work,
-            overlay: Overlay::default(),
+            overlay: None,
             scratch: Vec::new(),
             response: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
@@ -213,7 +214,7 @@ impl Executor {
         };
         // The stamp is taken when it is certain that it is used.
         let stamp = now.max(self.stamper.last() + 1);
-        let mut overlay = std::mem::take(&mut self.overlay);
+        let mut overlay = self.overlay.take().unwrap_or_default();
         let done = self.apply(submitted, stamp, &mut overlay);
         let done =
             done.and_then(|receipt| self.finish(transaction, fingerprint, &mut overlay, receipt));
@@ -225,10 +226,10 @@ impl Executor {
     }
 
     /// Keeps the overlay's memory for the next transaction.
-    fn put_away(&mut self, mut overlay: Overlay) {
+    fn put_away(&mut self, mut overlay: Box<Overlay>) {
         self.count_large(&overlay);
         overlay.clear();
-        self.overlay = overlay;
+        self.overlay = Some(overlay);
     }
 
     fn count_large(&self, overlay: &Overlay) {

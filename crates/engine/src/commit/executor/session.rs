@@ -47,7 +47,7 @@ impl Executor {
                 return Err(error);
             }
         }
-        let mut overlay = std::mem::take(&mut self.overlay);
+        let mut overlay = self.overlay.take().unwrap_or_default();
         let done = self.attempt(submitted, stamp, &mut overlay);
         let told = done.and_then(|done| self.answer(request, done, stamp, &mut overlay));
         self.put_away(overlay);
@@ -74,7 +74,7 @@ impl Executor {
         if !self.state.sessions.lock().end(session.as_str(), stamp) {
             return Ok(());
         }
-        let mut overlay = std::mem::take(&mut self.overlay);
+        let mut overlay = self.overlay.take().unwrap_or_default();
         let removed = self.desk(stamp).remove(&mut overlay, session, true);
         let due = removed.and_then(|_| self.follow(&mut overlay));
         let done = due.and_then(|due| {
@@ -83,7 +83,7 @@ impl Executor {
             Ok(())
         });
         overlay.clear();
-        self.overlay = overlay;
+        self.overlay = Some(overlay);
         done
     }
 
