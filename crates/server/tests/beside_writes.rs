@@ -10,6 +10,7 @@ use mainstay_server::resp::Settings;
 use seam::{Faults, FaultyFiles};
 use std::io::Read;
 use std::sync::Arc;
+use std::time::Duration;
 use support::{Client, Ours, encode};
 
 /// Lets the disk go on at the end, however the test ends.
@@ -187,7 +188,7 @@ fn whoever_leaves_in_the_middle_of_a_reply_counts_until_its_writes_are_done() {
 fn a_reader_that_is_cut_is_sent_nothing_behind_half_a_reply() {
     let settings = Settings { write_limit_ms: 50, ..Settings::default() };
     let (_ours, held, [_writer, mut reader, mut other]) = writing_behind_a_large_reply(settings);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     drop(held);
     while !other.line("INFO clients").contains(r"connected_clients:2\r\n") {}
     let mut received = Vec::new();
@@ -202,7 +203,7 @@ fn an_unfinished_request_is_refused_behind_the_replies_before_it() {
     let settings = Settings { request_limit_ms: 50, ..Settings::default() };
     let (_ours, held, [_writer, mut half, _]) = waiting_with(settings, memory::Settings::default());
     half.send_bytes(&[encode(&["INCR", "half"]), b"*2\r\n$3\r\nGET\r\n".to_vec()].concat());
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(500));
     drop(held);
     assert_eq!(half.receive(), r":1\r\n");
     assert!(half.receive().contains("resp.request_limit_ms (50 ms)"));
@@ -224,6 +225,37 @@ fn a_long_request_comes_behind_the_writes_before_it() {
     drop(held);
     let replies = [second.receive(), second.receive(), second.receive()];
     assert_eq!(replies, [r"+OK\r\n", r":1\r\n", r"+PONG\r\n"]);
+}
+
+/// A client that takes nothing is cut some time after its goodbye; the wait for the disk is not its fault.
+#[test]
+fn a_goodbye_is_not_limited_in_time_while_the_disk_is_waited_for() {
+    let settings = Settings { drain_limit_ms: 50, ..Settings::default() };
+    let (_ours, held, [_writer, mut second, mut reader]) =
+        waiting_with(settings, memory::Settings::default());
+    second.send_bytes(&[encode(&["SET", "b", "1"]), b"*no\r\n".to_vec()].concat());
+    assert_eq!(reader.line("GET b"), r"$-1\r\n");
+    std::thread::sleep(Duration::from_millis(500));
+    drop(held);
+    assert_eq!(second.receive(), r"+OK\r\n");
+    assert!(second.receive().starts_with("-ERR Protocol error"));
+    assert!(second.is_closed());
+}
+
+/// Both waited for the same sync, the second in the queue behind it.
+#[test]
+fn the_slow_log_counts_the_wait_of_each_write() {
+    let settings = Settings { slow_log_us: 100_000, ..Settings::default() };
+    let (_ours, held, [mut writer, mut second, mut reader]) =
+        waiting_with(settings, memory::Settings::default());
+    second.send_bytes(&encode(&["INCR", "b"]));
+    assert_eq!(reader.line("GET b"), r"$-1\r\n");
+    std::thread::sleep(Duration::from_millis(200));
+    drop(held);
+    assert_eq!((writer.receive(), second.receive()), (r"+OK\r\n".into(), r":1\r\n".into()));
+    let logged = reader.line("SLOWLOG GET");
+    let (slow, quick) = (logged.contains("incr"), logged.contains(r"get\r\n$1\r\nb"));
+    assert!(slow && !quick, "{logged}");
 }
 
 #[test]

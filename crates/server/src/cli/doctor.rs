@@ -16,19 +16,24 @@ const COULD_NOT_LOOK: u8 = 2;
     after_help = "Exit codes: 0 healthy or salvaged; 1 a problem was found; 2 it could not look."
 )]
 pub struct Doctor {
-    /// The directory of the database
-    directory: PathBuf,
+    /// The directory of the database; `--data` says the same
+    #[arg(required_unless_present = "data", conflicts_with = "data")]
+    directory: Option<PathBuf>,
     /// Make a damaged database open again; deletes nothing
     #[arg(long)]
     salvage: bool,
 }
 
 impl Doctor {
-    /// Does what was asked for.
-    pub fn run(&self, paper: &mut Paper) -> ExitCode {
+    /// Does what was asked for. `data` is the directory where it is not an argument.
+    pub fn run(&self, data: Option<PathBuf>, paper: &mut Paper) -> ExitCode {
+        let Some(directory) = self.directory.clone().or(data) else {
+            complain("which database? Give its directory.");
+            return ExitCode::from(COULD_NOT_LOOK);
+        };
         match self.salvage {
-            true => salvage(&self.directory, paper),
-            false => look(&self.directory, paper),
+            true => salvage(&directory, paper),
+            false => look(&directory, paper),
         }
     }
 }

@@ -86,7 +86,7 @@ pub fn run(
         None => configured(ServeArgs { data, ..ServeArgs::default() }),
         Some(Noun::Serve(given)) => configured(ServeArgs { data, ..given }),
         Some(Noun::Config(verb)) => done(verb.run(data, output).map(|()| ExitCode::SUCCESS)),
-        Some(Noun::Doctor(doctor)) => doctor.run(&mut Paper::stdout()),
+        Some(Noun::Doctor(doctor)) => doctor.run(data, &mut Paper::stdout()),
         Some(Noun::Tour(tour)) => tour.run(&mut Paper::stdout()),
         Some(Noun::Repl) => done(session().map(repl::run)),
         Some(Noun::User(verb)) => ended(session(), |session| verb.run(session)),

@@ -44,6 +44,7 @@ fn wrong_words_end_with_two_say_where_help_is_and_make_nothing() {
         &["dokter"][..],
         &["--fast"],
         &["doctor"],
+        &["doctor", ".", "--data", "."],
         &["doctor", ".", "--slavage"],
         &["--data", "d", "cell", "gte", "a"],
         &["--data", "d", "--server", "x:1", "cell", "list"],

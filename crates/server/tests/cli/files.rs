@@ -55,7 +55,7 @@ fn the_tour_leaves_a_foreign_directory_alone() {
 #[test]
 fn the_doctor_finds_and_salvages_damage() {
     let program = toured();
-    let healthy = program.run(&["doctor", "mainstay-tour"]).ok();
+    let healthy = program.run(&["doctor", "--data", "mainstay-tour"]).ok();
     assert!(healthy.contains("HEALTHY"), "{healthy}");
 
     damage(&program);
