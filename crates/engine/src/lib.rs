@@ -73,7 +73,6 @@ pub use base::figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigur
 pub use base::planted;
 pub use base::work::until_stopped;
 pub use commit::ticket::Ticket;
-pub use feed::event::{ChangeKind, Event};
 pub use feed::{Feed, Filter, Glance};
 pub use fs::part::PartFile;
 pub use fs::spare::{Spare, Sparing};
@@ -94,7 +93,6 @@ pub use handle::stats::{
 pub use lifecycle::options::Options;
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;
-pub use mvcc::pins::{Pin, PinSummary};
 pub use read::moment::Moment;
 pub use tools::backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,

@@ -13,11 +13,10 @@
 //! contract is further commands of the waist, and further reads here: those pass by the writer.
 
 use crate::feed::Filter;
-use crate::feed::event::Event;
 use mainstay_model::{
-    Answer, At, Command, Durability, EntryBlock, HistoryEntry, Name, OutboxAnswer, OutboxCommand,
-    Page, Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision, RunAnswer,
-    RunCommand, SnapshotMark, StateAnswer, StateCommand, Transaction, Versioned, Where,
+    Answer, At, Command, Durability, EntryBlock, Event, HistoryEntry, Name, OutboxAnswer,
+    OutboxCommand, Page, Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision,
+    RunAnswer, RunCommand, SnapshotMark, StateAnswer, StateCommand, Transaction, Versioned, Where,
 };
 use serde::{Deserialize, Serialize};
 

@@ -1,16 +1,19 @@
 //! The vocabulary of Mainstay: values, names, commands, transactions, errors. No I/O.
 
+mod answer;
 mod blocks;
 /// Transactions as bytes, for fingerprints.
 pub mod canonical;
 mod command;
 mod contract;
 mod error;
+mod feed;
 mod keyed;
 /// Every stated limit in one place.
 pub mod limits;
 mod name;
 mod outbox;
+mod pin;
 mod record;
 mod run;
 mod scales;
@@ -22,12 +25,14 @@ mod value;
 /// Transactions, answers and errors as bytes, for those who are not in this process.
 pub mod wire;
 
+pub use answer::{Answer, HistoryEntry, Page, Receipt, Versioned};
 pub use command::{
     BranchCommand, CellCommand, Command, KeyCommand, MergeStrategy, Number, SystemCommand, Ttl,
 };
 pub use compact_str::CompactString;
 pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
+pub use feed::{ChangeKind, Event};
 pub use keyed::{
     Entries, EntryBlock, EntryKind, EntryParts, EntryPlace, EntryRef, GROUPS_DEFAULT, GROUPS_LIMIT,
     Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, MergeFunction, Merging,
@@ -41,6 +46,7 @@ pub use outbox::{
     CLAIM_LIMIT, Claimed, EventMessage, FAILURE_LIMIT_BYTES, Failed, LEASE_LIMIT_MS, Message,
     OutboxAnswer, OutboxCommand, OutboxState, SUBJECT_LIMIT_BYTES, TRIES_LIMIT,
 };
+pub use pin::{Pin, PinSummary};
 pub use record::{
     Answering, Capabilities, Change, Changed, Condition, Conditions, Counters, Decimal,
     FIELD_LIMIT_BYTES, Field, FieldValue, Fields, Found, HashCommand, IndexCommand, IndexInfo,
@@ -66,8 +72,5 @@ pub use session::{
 pub use smallvec::{SmallVec, smallvec};
 pub use strings::{ExpireOnly, Only, StringCommand};
 pub use time::{At, Durability, Revision, Stamp};
-pub use transaction::{
-    Answer, Demand, Guard, HistoryEntry, MAIN, Page, Receipt, Request, RequestId, Step,
-    Transaction, Versioned,
-};
+pub use transaction::{Demand, Guard, MAIN, Request, RequestId, Step, Transaction};
 pub use value::{Value, codec, from_value, to_value};

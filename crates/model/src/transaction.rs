@@ -13,9 +13,8 @@
 use crate::limits::{LONG_COMMANDS, PAGE_DEFAULT};
 use crate::wire::fields;
 use crate::{
-    BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, OutboxAnswer, Record,
-    RecordHistoryEntry, RecordPage, Revision, RunAnswer, SessionAnswer, SessionRequest, Stamp,
-    StateAnswer, StatePlace, Value, Version,
+    BranchCommand, Code, Command, Contract, Durability, Error, Field, Name, Revision,
+    SessionRequest, Stamp, StatePlace, Value, Version,
 };
 use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
@@ -239,7 +238,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Demand {
     /// Nothing: an error about its own input, or about what its cell holds, is its answer
-    /// ([`Answer::Failed`]), and nothing of it is written. Errors of the database fail everything,
+    /// ([`Answer::Failed`](crate::Answer::Failed)), and nothing of it is written. Errors of the database fail everything,
     /// and so does the error of a command that is not on data.
     Nothing,
     /// No error; that it did not take effect (a lost CAS, a delete of nothing) is an answer.
@@ -398,142 +397,4 @@ pub enum Guard {
         /// The revision it was read at.
         since: Revision,
     },
-}
-
-/// What a committed transaction answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Receipt {
-    /// The transaction's revision; of one that wrote nothing, the revision it read at.
-    pub revision: Revision,
-    /// Its stamp, the `now` of all its commands.
-    pub stamp: Stamp,
-    /// Whether the guards held, so that the answers are those of `steps`.
-    pub held: bool,
-    /// Whether an earlier request of this id did the work.
-    pub repeated: bool,
-    /// One answer per command that ran.
-    #[serde(with = "fields::list")]
-    pub answers: SmallVec<[Answer; 1]>,
-}
-
-/// What a command answers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Answer {
-    /// The counter after a write that always takes effect.
-    Counter(u64),
-    /// The counter after a conditional write, `None` when the condition did not hold.
-    MaybeCounter(Option<u64>),
-    /// Whether something happened.
-    Did(bool),
-    /// The number after an addition, and the cell's counter.
-    Number {
-        /// The sum: an integer, a float, or the text of a decimal.
-        #[serde(with = "fields::value")]
-        value: Value,
-        /// The cell's counter.
-        counter: u64,
-    },
-    /// What a cell holds.
-    Cell(Option<Versioned>),
-    /// A page of names.
-    Names(Page),
-    /// A revision: of a fork, a tag, a merge.
-    Revision(Revision),
-    /// A number: how many keys were touched, how many bytes a text has.
-    Count(u64),
-    /// What a cell held before, and whether the command did what it is for.
-    Replaced {
-        /// Whether the condition held: it was written, taken, or is there.
-        did: bool,
-        /// The value before.
-        #[serde(with = "fields::maybe_value")]
-        old: Option<Value>,
-    },
-    /// The error of a command that was allowed to fail.
-    Failed(Error),
-    /// What a record holds.
-    Record(Option<Record>),
-    /// A page of records.
-    Records(RecordPage),
-    /// The sum in a field, as decimal text.
-    Sum(String),
-    /// The record that came first, as it has become; nothing if none passed.
-    Picked(Option<Box<(String, Record)>>),
-    /// What a command on a run answers.
-    Run(Box<RunAnswer>),
-    /// What a command on the outbox answers.
-    Outbox(Box<OutboxAnswer>),
-    /// What a command on keyed state answers.
-    State(Box<StateAnswer>),
-    /// What a command on sessions answers.
-    Session(Box<SessionAnswer>),
-    /// The versions of a cell, newest first.
-    History(#[serde(with = "fields::list")] Vec<HistoryEntry>),
-    /// The versions of a record, newest first.
-    RecordHistory(#[serde(with = "fields::list")] Vec<RecordHistoryEntry>),
-}
-
-impl Answer {
-    /// Whether the command took effect; what `must` asks.
-    pub fn took_effect(&self) -> bool {
-        if let Answer::Run(answer) = self {
-            return answer.took_effect();
-        }
-        if let Answer::State(answer) = self {
-            return answer.took_effect();
-        }
-        !matches!(
-            self,
-            Answer::MaybeCounter(None)
-                | Answer::Did(false)
-                | Answer::Picked(None)
-                | Answer::Replaced { did: false, .. }
-                | Answer::Failed(_)
-        ) && !matches!(self, Answer::Session(answer) if **answer == SessionAnswer::Sent(None))
-    }
-}
-
-/// A cell's value and everything known about it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Versioned {
-    /// The value.
-    #[serde(with = "fields::value")]
-    pub value: Value,
-    /// How often the cell has been written, deletions included.
-    pub counter: u64,
-    /// When it was written.
-    pub stamp: Stamp,
-    /// The transaction that wrote it. Zero inside the transaction that is still open.
-    pub revision: Revision,
-    /// When it expires.
-    pub expires: Option<Stamp>,
-}
-
-/// One version of a cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HistoryEntry {
-    /// The cell's counter after this version.
-    pub counter: u64,
-    /// How many writes the version stands for: its transaction may have made several.
-    pub writes: u64,
-    /// The value; nothing where the cell was deleted.
-    #[serde(with = "fields::maybe_value")]
-    pub value: Option<Value>,
-    /// When it was written.
-    pub stamp: Stamp,
-    /// The transaction that wrote it. Zero inside the transaction that is still open.
-    pub revision: Revision,
-    /// When it expires or expired.
-    pub expires: Option<Stamp>,
-}
-
-/// A page of names, and where the next one begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
-    /// The names, in byte order.
-    #[serde(with = "fields::list")]
-    pub names: Vec<String>,
-    /// Pass this as `after` for the next page; `None` at the end.
-    pub next: Option<String>,
 }

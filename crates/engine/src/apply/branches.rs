@@ -1,10 +1,10 @@
 //! Branches and tags: a fork writes one small record, whatever it forks.
 
+use crate::apply::candidates::Candidates;
 use crate::apply::merge;
 use crate::apply::sessions::Desk;
 use crate::base::figures::Count;
 use crate::base::work::Budget;
-use crate::commit::candidates::Candidates;
 use crate::key::entry::DELETED;
 use crate::key::spaces::{Key, MAIN_ID};
 use crate::mvcc::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};

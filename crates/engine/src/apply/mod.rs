@@ -11,6 +11,7 @@
 //! A command on data that fails has written nothing: its transaction can go on without it.
 
 pub(crate) mod branches;
+pub(crate) mod candidates;
 pub(crate) mod cells;
 mod choice;
 pub(crate) mod compare;

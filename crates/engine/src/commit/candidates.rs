@@ -11,62 +11,21 @@
 //! for one source and one common ancestor; if the writer finds others, or the trail does not reach
 //! back to where the walk ended, it walks itself, as it does for a merge without candidates.
 
-use crate::apply::compare::{Comparison, Item, Point};
+use crate::apply::candidates::Candidates;
+use crate::apply::compare::Comparison;
 use crate::apply::guards::CheckedRanges;
 use crate::base::work::Budget;
 use crate::commit::prefetch::Prefetched;
-use crate::key::spaces::{self, DATA};
 use crate::lifecycle::core::Inner;
-use crate::mvcc::trail::Trail;
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
-use mainstay_model::{BranchCommand, Code, Command, Name, Result, Revision, Transaction};
+use mainstay_model::{BranchCommand, Code, Command, Name, Result, Transaction};
 use std::collections::BTreeSet;
 
 /// How many rows are walked before the trail is asked, which must not forget meanwhile.
 const STEP_ROWS: usize = 1024;
 /// How often a walk is made anew because another merge came first.
 const TRIES: usize = 3;
-
-pub(crate) struct Candidates {
-    source: u32,
-    base: Point,
-    names: BTreeSet<Item>,
-    /// Everything that the source changed up to here is in it, or more names than a merge may have.
-    upto: Revision,
-}
-
-impl Candidates {
-    /// All names, in order, if they are those of this source and base, and the trail knows the rest.
-    pub fn all(&self, source: u32, base: Point, trail: &Trail) -> Option<Vec<Item>> {
-        if (self.source, self.base) != (source, base) {
-            return None;
-        }
-        let mut later = written(trail, source, self.upto, Revision::MAX)?;
-        later.extend(self.names.iter().cloned());
-        Some(later.into_iter().collect())
-    }
-
-    /// Adds what was written to the source up to a revision; nothing if the trail does not reach back.
-    fn catch_up(&mut self, trail: &Trail, upto: Revision) -> Option<()> {
-        let mut later = written(trail, self.source, self.upto, upto)?;
-        self.names.append(&mut later);
-        self.upto = upto;
-        Some(())
-    }
-}
-
-/// The names written to a branch after one revision, up to another, if the trail reaches back.
-fn written(trail: &Trail, branch: u32, since: Revision, upto: Revision) -> Option<BTreeSet<Item>> {
-    let mut names = BTreeSet::new();
-    trail.any(since, upto, |key| {
-        let own = spaces::split(key).filter(|(_, of, _)| *of == branch);
-        let data = own.filter(|(space, ..)| DATA.contains(space));
-        names.extend(data.map(|(space, _, name)| (space, name.to_vec())));
-        false
-    })?;
-    Some(names)
-}
 
 /// A transaction on its way to the writer, with what was looked at before.
 pub(crate) struct Submitted {
@@ -217,6 +176,8 @@ fn merge_of(transaction: &Transaction) -> Option<(&Name, &Name)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::spaces;
+    use crate::mvcc::trail::Trail;
     use crate::{At, Database, Durability, ManualClock, MergeStrategy, Options, Ttl};
     use proptest::prelude::*;
     use std::sync::Arc;

@@ -32,6 +32,7 @@ use crate::key::spaces::{self, MAIN_ID};
 use crate::key::version::Version;
 use crate::log::Payload;
 use crate::mvcc::catalog::{Catalog, Layers};
+use crate::mvcc::dead_names::DeadNames;
 use crate::mvcc::overlay::{self, Overlay, Write};
 use crate::mvcc::trail::Trail;
 use crate::mvcc::view::View;
@@ -64,6 +65,8 @@ pub(crate) struct State {
     pub index: Index,
     pub catalog: RwLock<Catalog>,
     pub trail: Trail,
+    /// Ranges of names that are all dead.
+    pub dead_names: DeadNames,
     /// The earliest moment at which something may expire.
     pub next_expiry: AtomicU64,
     /// Whether runs may have left something that is to go.
@@ -552,10 +555,8 @@ impl Executor {
         let now = self.stamper.last();
         let view = View::unlimited(&self.state.index, &self.main, now);
         let (mut nothing, mut fronts) = (Overlay::default(), self.state.fronts.lock());
-        match outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)? {
-            Answer::Outbox(answer) => crate::handle::outbox::state(*answer),
-            _ => Err(crate::handle::cells::unexpected()),
-        }
+        let answer = outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)?;
+        answer.into_outbox()?.into_outbox_state()
     }
 
     /// The bytes for the log in this round so far.

@@ -6,7 +6,7 @@ use crate::apply::keyed::told;
 use crate::apply::outbox::transfer::{Content, Transfer, in_order};
 use crate::apply::runs;
 use crate::base::work::Budget;
-use crate::handle::cells::{Cells, unexpected};
+use crate::handle::cells::Cells;
 use crate::handle::db::{Database, retry};
 use crate::handle::interactive::Interactive;
 use crate::handle::keyed::{self, Keyed};
@@ -179,7 +179,7 @@ impl Database {
 
     fn run_branch(&self, command: BranchCommand) -> Result<Answer> {
         let receipt = self.execute(Transaction::new().step(command))?;
-        receipt.answers.into_iter().next().ok_or_else(unexpected)
+        receipt.into_first()
     }
 
     /// Makes a branch that starts as `from` was; gives the revision it starts at.
@@ -188,7 +188,7 @@ impl Database {
     pub fn fork(&self, name: &str, from: &str, at: At) -> Result<Revision> {
         let (name, from) = (Name::new(name)?, Name::new(from)?);
         let at = self.point(at)?;
-        revision(self.run_branch(BranchCommand::Fork { name, from, at })?)
+        self.run_branch(BranchCommand::Fork { name, from, at })?.into_revision()
     }
 
     /// Makes a branch that starts as `from` was when an event of a run came, and where that run ends with this event:
@@ -232,7 +232,7 @@ impl Database {
     /// Deletes a branch; says whether there was one.
     pub fn delete_branch(&self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
-        crate::handle::cells::did(self.run_branch(BranchCommand::Delete { name })?)
+        self.run_branch(BranchCommand::Delete { name })?.into_did()
     }
 
     /// Gives a branch another name.
@@ -263,7 +263,7 @@ impl Database {
         };
         let (id, _) = core.layers(name, 0)?;
         let info = BranchInfo::all(core).into_iter().find(|branch| branch.id == id);
-        info.ok_or_else(unexpected)
+        info.ok_or_else(Answer::mismatch)
     }
 
     /// The keys that two branches do not agree on, against their common ancestor.
@@ -331,20 +331,20 @@ impl Database {
     /// A conflict under `Strict` changes nothing; the error lists the keys.
     pub fn merge(&self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
         let (from, into) = (Name::new(from)?, Name::new(into)?);
-        revision(self.run_branch(BranchCommand::Merge { from, into, strategy })?)
+        self.run_branch(BranchCommand::Merge { from, into, strategy })?.into_revision()
     }
 
     /// Pins a revision of a branch by name; gives the revision.
     pub fn tag(&self, name: &str, branch: &str, at: At) -> Result<Revision> {
         let (name, branch) = (Name::new(name)?, Name::new(branch)?);
         let at = self.point(at)?;
-        revision(self.run_branch(BranchCommand::Tag { name, branch, at })?)
+        self.run_branch(BranchCommand::Tag { name, branch, at })?.into_revision()
     }
 
     /// Removes a tag; says whether there was one.
     pub fn untag(&self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
-        crate::handle::cells::did(self.run_branch(BranchCommand::Untag { name })?)
+        self.run_branch(BranchCommand::Untag { name })?.into_did()
     }
 
     /// All tags, in the order of their names; none where a served database cannot be reached, which
@@ -402,13 +402,6 @@ impl TagInfo {
             revision: tag.revision,
         })
         .collect()
-    }
-}
-
-pub(crate) fn revision(answer: Answer) -> Result<Revision> {
-    match answer {
-        Answer::Revision(revision) => Ok(revision),
-        _ => Err(unexpected()),
     }
 }
 

@@ -13,9 +13,9 @@ use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
 use crate::storage::current::Lookup;
 use mainstay_model::{
-    Answer, At, CellCommand, Code, CompactString, Error, HistoryEntry, MAIN, Name, Number, Page,
-    Result, Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec,
-    from_value, to_value,
+    Answer, At, CellCommand, Code, CompactString, HistoryEntry, MAIN, Name, Number, Page, Result,
+    Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec, from_value,
+    to_value,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -152,13 +152,13 @@ impl Cells {
             Place::Here(core) => core.sequencer.execute(transaction)?,
             Place::There(link) => link.execute_and_wait(&transaction)?,
         };
-        receipt.answers.into_iter().next().ok_or_else(unexpected)
+        receipt.into_first()
     }
 
     /// Writes when the cell is absent; gives its counter either way.
     pub fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let name = Name::new(name)?;
-        counter(self.run(CellCommand::Init { name, value: value.into() })?)
+        self.run(CellCommand::Init { name, value: value.into() })?.into_counter()
     }
 
     /// Writes; gives the new counter. A time to live ends.
@@ -169,7 +169,7 @@ impl Cells {
     /// Writes with a time to live; gives the new counter.
     pub fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let name = Name::new(name)?;
-        counter(self.run(CellCommand::Set { name, value: value.into(), ttl })?)
+        self.run(CellCommand::Set { name, value: value.into(), ttl })?.into_counter()
     }
 
     /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
@@ -181,36 +181,34 @@ impl Cells {
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
         let name = Name::new(name)?;
-        maybe_counter(self.run(CellCommand::Cas { name, expected, value: value.into() })?)
+        self.run(CellCommand::Cas { name, expected, value: value.into() })?.into_maybe_counter()
     }
 
     /// Deletes; says whether the cell existed. Its counter goes on.
     pub fn delete(&self, name: &str) -> Result<bool> {
-        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None })?)
+        self.run(CellCommand::Delete { name: Name::new(name)?, counter: None })?.into_did()
     }
 
     /// Deletes when the counter is this one.
     pub fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
-        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: Some(counter) })?)
+        self.run(CellCommand::Delete { name: Name::new(name)?, counter: Some(counter) })?.into_did()
     }
 
     /// Adds to a number; gives the sum and the new counter.
     pub fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
-        number(self.run(CellCommand::Incr { name: Name::new(name)?, by: by.into() })?)
+        self.run(CellCommand::Incr { name: Name::new(name)?, by: by.into() })?.into_number()
     }
 
     /// Changes a cell's time to live; says whether the cell exists.
     pub fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
-        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl })?)
+        self.run(CellCommand::Expire { name: Name::new(name)?, ttl })?.into_did()
     }
 
     /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
     pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
         let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
         let transactions = commands.into_iter().map(transaction).collect();
-        let answer = |receipt: mainstay_model::Receipt| {
-            receipt.answers.into_iter().next().ok_or_else(unexpected)
-        };
+        let answer = |receipt: mainstay_model::Receipt| receipt.into_first();
         let receipts = Database { place: self.place.clone() }.execute_all(transactions);
         receipts.into_iter().map(|receipt| receipt.and_then(answer)).collect()
     }
@@ -398,51 +396,4 @@ fn live_payload<'e>(core: &Core, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
         Some(expires) if expires <= core.now() => Ok(None),
         _ => Ok(Some(payload)),
     }
-}
-
-pub(crate) fn counter(answer: Answer) -> Result<u64> {
-    match answer {
-        Answer::Counter(counter) => Ok(counter),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn maybe_counter(answer: Answer) -> Result<Option<u64>> {
-    match answer {
-        Answer::MaybeCounter(counter) => Ok(counter),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn did(answer: Answer) -> Result<bool> {
-    match answer {
-        Answer::Did(did) => Ok(did),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn number(answer: Answer) -> Result<(Value, u64)> {
-    match answer {
-        Answer::Number { value, counter } => Ok((value, counter)),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn cell(answer: Answer) -> Result<Option<Versioned>> {
-    match answer {
-        Answer::Cell(cell) => Ok(cell),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn page(answer: Answer) -> Result<Page> {
-    match answer {
-        Answer::Names(page) => Ok(page),
-        _ => Err(unexpected()),
-    }
-}
-
-#[cold]
-pub(crate) fn unexpected() -> Error {
-    Error::new(Code::Unsupported, "the command has another answer than expected")
 }

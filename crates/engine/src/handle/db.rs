@@ -15,11 +15,10 @@ use crate::handle::stats::Stats;
 use crate::lifecycle::core::{Core, OpenReport};
 use crate::lifecycle::options::Options;
 use crate::log::DatabaseId;
-use crate::mvcc::pins::{Pin, PinSummary};
 use crate::remote::wait;
 use mainstay_model::{
-    At, Code, Durability, Error, ErrorKind, MAIN, Page, Receipt, Result, Revision, Stamp,
-    Transaction,
+    At, Code, Durability, Error, ErrorKind, MAIN, Page, Pin, PinSummary, Receipt, Result, Revision,
+    Stamp, Transaction,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -423,7 +422,7 @@ impl Database {
     /// What holds history back, oldest first, or why a served database cannot tell.
     pub fn try_pins(&self) -> Result<Vec<Pin>> {
         match &self.place {
-            Place::Here(core) => Ok(Pin::all(core)),
+            Place::Here(core) => Ok(core.all_pins()),
             Place::There(link) => wait(Place::there(link).pins()),
         }
     }
@@ -431,7 +430,7 @@ impl Database {
     /// What holds history back, by kind; nothing of a served database.
     pub fn pin_summaries(&self) -> Vec<PinSummary> {
         match &self.place {
-            Place::Here(core) => PinSummary::all(core),
+            Place::Here(core) => core.pins_by_kind(),
             Place::There(_) => Vec::new(),
         }
     }
@@ -533,6 +532,24 @@ impl Database {
                 Ok(())
             }
         }
+    }
+}
+
+impl Options {
+    /// Opens the database in a directory, or makes one there.
+    pub fn open(self, directory: impl AsRef<Path>) -> Result<Database> {
+        self.check()?;
+        Database::open_with(directory.as_ref(), self)
+    }
+
+    /// A database in memory: the same in everything but its end.
+    pub fn memory(self) -> Result<Database> {
+        self.check()?;
+        if self.base.is_some() {
+            let message = "base: a backup fills a database in a directory, not one in memory";
+            return Err(Error::new(Code::InvalidOption, message));
+        }
+        Database::memory_with(self)
     }
 }
 

@@ -2,11 +2,9 @@
 //!
 //! In this process that is [`Open`], on a served database the server's.
 
-use crate::handle::cells::{cell, counter, did, maybe_counter, number, page};
-use crate::handle::keyed::{self, Ask};
+use crate::handle::keyed::Ask;
 use crate::handle::outbox;
 use crate::handle::place::Place;
-use crate::handle::records::{self, record, records};
 use crate::handle::runs;
 use crate::lifecycle::core::Core;
 use crate::read::open::{self, Open};
@@ -197,7 +195,7 @@ impl Interactive {
 
     /// The value of a cell with its counter; the revision of an own write is 0.
     pub fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
-        cell(self.run(CellCommand::Get { name: Name::new(name)? })?)
+        self.run(CellCommand::Get { name: Name::new(name)? })?.into_cell()
     }
 
     /// The versions of a cell, newest first; the revision of an own write is 0.
@@ -220,7 +218,7 @@ impl Interactive {
         let name = Name::new(name)?;
         match self.run(CellCommand::History { name, limit, before })? {
             Answer::History(versions) => Ok(versions),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -234,15 +232,15 @@ impl Interactive {
         let key = Name::new(key)?;
         match self.run(RecordCommand::History { key, limit, before })? {
             Answer::RecordHistory(versions) => Ok(versions),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
     /// The revision that brought an event; 0 for an own one.
     pub fn revision_of(&mut self, run: &str, seq: u64) -> Result<Option<Revision>> {
-        match runs::of_runs(self.run(RunCommand::Revision { run: Name::new(run)?, seq })?)? {
+        match self.run(RunCommand::Revision { run: Name::new(run)?, seq })?.into_run()? {
             RunAnswer::Revision(revision) => Ok(revision),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -251,19 +249,19 @@ impl Interactive {
         let kinds = vec![Contract::Cells, Contract::Records];
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         let hidden = Vec::new();
-        page(self.run(KeyCommand::Names { kinds, prefix, after, limit, hidden })?)
+        self.run(KeyCommand::Names { kinds, prefix, after, limit, hidden })?.into_names()
     }
 
     /// Names in byte order, own writes included.
     pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-        page(self.run(CellCommand::List { prefix, after, limit })?)
+        self.run(CellCommand::List { prefix, after, limit })?.into_names()
     }
 
     /// Writes when the cell is absent; gives its counter either way.
     pub fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let name = Name::new(name)?;
-        counter(self.run(CellCommand::Init { name, value: value.into() })?)
+        self.run(CellCommand::Init { name, value: value.into() })?.into_counter()
     }
 
     /// Writes; gives the provisional counter.
@@ -274,7 +272,7 @@ impl Interactive {
     /// Writes with a time to live; gives the provisional counter.
     pub fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let name = Name::new(name)?;
-        counter(self.run(CellCommand::Set { name, value: value.into(), ttl })?)
+        self.run(CellCommand::Set { name, value: value.into(), ttl })?.into_counter()
     }
 
     /// Writes when the counter is the expected one (`None`: when absent).
@@ -285,31 +283,31 @@ impl Interactive {
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
         let name = Name::new(name)?;
-        maybe_counter(self.run(CellCommand::Cas { name, expected, value: value.into() })?)
+        self.run(CellCommand::Cas { name, expected, value: value.into() })?.into_maybe_counter()
     }
 
     /// Deletes; says whether the cell existed.
     pub fn delete(&mut self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
-        did(self.run(CellCommand::Delete { name, counter: None })?)
+        self.run(CellCommand::Delete { name, counter: None })?.into_did()
     }
 
     /// Deletes when the counter is this one.
     pub fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
         let name = Name::new(name)?;
-        did(self.run(CellCommand::Delete { name, counter: Some(counter) })?)
+        self.run(CellCommand::Delete { name, counter: Some(counter) })?.into_did()
     }
 
     /// Adds to a number; gives the sum and the provisional counter.
     pub fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let name = Name::new(name)?;
-        number(self.run(CellCommand::Incr { name, by: by.into() })?)
+        self.run(CellCommand::Incr { name, by: by.into() })?.into_number()
     }
 
     /// Changes a cell's time to live; says whether the cell exists.
     pub fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
         let name = Name::new(name)?;
-        did(self.run(CellCommand::Expire { name, ttl })?)
+        self.run(CellCommand::Expire { name, ttl })?.into_did()
     }
 
     /// A record with its fields and counter; the revision of an own write is 0.
@@ -329,25 +327,25 @@ impl Interactive {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn get_record(&mut self, key: &str) -> Result<Option<Record>> {
-        record(self.run(RecordCommand::Get { key: Name::new(key)?, fields: None })?)
+        self.run(RecordCommand::Get { key: Name::new(key)?, fields: None })?.into_record()
     }
 
     /// Writes as told; gives the provisional counter, or nothing when a condition does not hold. What
     /// becomes the transaction's revision ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads
     /// as 0 before the commit.
     pub fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
-        maybe_counter(self.run(write)?)
+        self.run(write)?.into_maybe_counter()
     }
 
     /// Deletes a record if all conditions hold; says whether it did.
     pub fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
-        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when })?)
+        self.run(RecordCommand::Delete { key: Name::new(key)?, when })?.into_did()
     }
 
     /// Changes a record's time to live; says whether the record exists.
     pub fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
-        did(self.run(RecordCommand::Expire { key, ttl, only })?)
+        self.run(RecordCommand::Expire { key, ttl, only })?.into_did()
     }
 
     /// Records in byte order of their keys, own writes included.
@@ -360,13 +358,13 @@ impl Interactive {
     ) -> Result<RecordPage> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
         let after = after.map(str::to_owned);
-        records(self.run(RecordCommand::Scan { prefix, filters, after, limit })?)
+        self.run(RecordCommand::Scan { prefix, filters, after, limit })?.into_records()
     }
 
     /// How many records there are that begin with `prefix` and pass all filters, own writes included.
     pub fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
-        records::count(self.run(RecordCommand::Count { prefix, filters })?)
+        self.run(RecordCommand::Count { prefix, filters })?.into_count()
     }
 
     /// Appends an event to a run. Its name and whether it was new are so once the transaction has committed: where
@@ -387,12 +385,12 @@ impl Interactive {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn append(&mut self, event: NewEvent) -> Result<Appended> {
-        runs::appended(self.run(runs::append(event, None)?)?)
+        self.run(runs::append(event, None)?)?.into_run()?.into_appended()
     }
 
     /// Appends an event to a run if its last sequence is this one.
     pub fn append_expecting(&mut self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
-        runs::appended(self.run(runs::append(event, Some(expected_seq))?)?)
+        self.run(runs::append(event, Some(expected_seq))?)?.into_run()?.into_appended()
     }
 
     /// Events of a run behind one of them, own ones included.
@@ -403,18 +401,18 @@ impl Interactive {
         limit: usize,
     ) -> Result<Vec<CanonicalEvent>> {
         let fetch = runs::fetch(run, after_seq, limit)?;
-        runs::events(runs::of_runs(self.run(fetch)?)?)
+        self.run(fetch)?.into_run()?.into_events()
     }
 
     /// What the events of a run add up to, own ones included.
     pub fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
         let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
-        runs::snapshot(runs::of_runs(self.run(command)?)?)
+        self.run(command)?.into_run()?.into_snapshot()
     }
 
     /// Deletes a whole run; says whether there was one.
     pub fn delete_run(&mut self, run: &str) -> Result<bool> {
-        did(self.run(RunCommand::Delete { run: Name::new(run)? })?)
+        self.run(RunCommand::Delete { run: Name::new(run)? })?.into_did()
     }
 
     /// Writes a message that is sent once the transaction is committed; its number is provisional.
@@ -425,7 +423,7 @@ impl Interactive {
         run: Option<&str>,
     ) -> Result<u64> {
         let put = outbox::put(subject, payload, run)?;
-        outbox::number(self.run(put)?)
+        self.run(put)?.into_outbox()?.into_number()
     }
 
     /// Writes to a space of keyed state; says what became of each. Where another writes to one of these keys meanwhile,
@@ -444,13 +442,13 @@ impl Interactive {
     /// ```
     pub fn write_states(&mut self, space: &str, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
         let space = Name::new(space)?;
-        keyed::wrote(self.run(StateCommand::Write { space, writes })?)
+        self.run(StateCommand::Write { space, writes })?.into_state()?.into_wrote()
     }
 
     /// A key's state, own writes included.
     pub fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
-        Ok(keyed::kept(self.run(look)?)?.pop().flatten().and_then(Kept::into_state))
+        Ok(self.run(look)?.into_state()?.into_kept()?.pop().flatten().and_then(Kept::into_state))
     }
 
     /// Commits, or fails with `Conflict` when something that was read, or that an answer told of, has changed.
@@ -482,9 +480,4 @@ impl Interactive {
 
     /// Forgets everything it wrote.
     pub fn rollback(self) {}
-}
-
-#[cold]
-fn unexpected() -> Error {
-    Error::new(Code::Unsupported, "a read gave an answer of another kind")
 }

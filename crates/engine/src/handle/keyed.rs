@@ -1,14 +1,13 @@
 //! Keyed state: spaces of keys with versions, written exactly once.
 
-use crate::handle::cells::{did, page, unexpected};
 use crate::handle::place::Place;
 use crate::read::pinned::Pinned;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncKeyed, AsyncKeyedAt, Link, wait};
 use mainstay_model::{
     Answer, At, Code, CompactString, Durability, Error, Item, Kept, Name, Page, Receipt, Result,
-    Revision, SpaceInfo, SpaceOptions, State, StateAnswer, StateCommand, StateKey, StatePage,
-    StateWrite, Transaction, Version, WaitingEntry, Wrote,
+    Revision, SpaceInfo, SpaceOptions, State, StateCommand, StateKey, StatePage, StateWrite,
+    Transaction, Version, WaitingEntry, Wrote,
 };
 use std::sync::Arc;
 
@@ -78,7 +77,7 @@ impl Keyed {
     }
 
     fn run(&self, command: StateCommand) -> Result<Answer> {
-        first(self.receive(command, self.durability)?)
+        self.receive(command, self.durability)?.into_first()
     }
 
     /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
@@ -103,12 +102,12 @@ impl Keyed {
 
     /// Declares the space; says whether it is new. One that is there has to be asked for as it is.
     pub fn declare(&self, options: SpaceOptions) -> Result<bool> {
-        did(self.run(StateCommand::Declare { space: self.space.clone(), options })?)
+        self.run(StateCommand::Declare { space: self.space.clone(), options })?.into_did()
     }
 
     /// What is known of the space; nothing before it is declared or written to.
     pub fn info(&self) -> Result<Option<SpaceInfo>> {
-        info(self.read(self.ask().info())?)
+        self.read(self.ask().info())?.into_state()?.into_info()
     }
 
     /// Writes a key's state if the version is newer than the key's.
@@ -148,11 +147,13 @@ impl Keyed {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
-        wrote(self.run(StateCommand::Write { space: self.space.clone(), writes })?)
+        self.run(StateCommand::Write { space: self.space.clone(), writes })?
+            .into_state()?
+            .into_wrote()
     }
 
     fn write_one(&self, write: StateWrite) -> Result<Wrote> {
-        self.write(vec![write])?.first().copied().ok_or_else(unexpected)
+        self.write(vec![write])?.first().copied().ok_or_else(Answer::mismatch)
     }
 
     /// A key's state.
@@ -162,28 +163,30 @@ impl Keyed {
 
     /// What is known of keys, deleted ones included, all as of one moment.
     pub fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
-        kept(self.read(self.ask().look(keys))?)
+        self.read(self.ask().look(keys))?.into_state()?.into_kept()
     }
 
     /// Keys in byte order with their states: those that begin with `prefix` and come behind `after`. A page ends
     /// early where it becomes large.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
-        states(self.read(self.ask().scan(prefix, after, limit))?)
+        self.read(self.ask().scan(prefix, after, limit))?.into_state()?.into_states()
     }
 
     /// Items of a key's log behind one of them, in the order of their ids.
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
-        items(self.read(self.ask().items(key, after, limit))?)
+        self.read(self.ask().items(key, after, limit))?.into_state()?.into_items()
     }
 
     /// How far sources were read and sinks written, in byte order of their names.
     pub fn positions(&self) -> Result<Vec<(String, u64)>> {
-        positions(self.read(StateCommand::Positions { space: self.space.clone() })?)
+        self.read(StateCommand::Positions { space: self.space.clone() })?
+            .into_state()?
+            .into_positions()
     }
 
     /// Writes that wait with versions below one, in order.
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
-        waiting(self.read(self.ask().waiting(below, limit))?)
+        self.read(self.ask().waiting(below, limit))?.into_state()?.into_waiting()
     }
 
     /// Closes all versions below the frontier: what waited with one of them is applied, in order, and what comes later
@@ -192,7 +195,8 @@ impl Keyed {
     pub fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
         let (frontier, mut all) = (frontier.into(), 0);
         loop {
-            let (settled, done) = sealed(self.run(self.ask().seal(frontier))?)?;
+            let (settled, done) =
+                self.run(self.ask().seal(frontier))?.into_state()?.into_sealed()?;
             all += settled;
             if done {
                 return Ok(all);
@@ -202,7 +206,7 @@ impl Keyed {
 
     /// Removes the space and everything in it; says whether there was one.
     pub fn clear(&self) -> Result<bool> {
-        did(self.run(StateCommand::Drop { space: self.space.clone() })?)
+        self.run(StateCommand::Drop { space: self.space.clone() })?.into_did()
     }
 
     /// The space as it was, for as long as the view lives (an hour at most).
@@ -260,28 +264,30 @@ impl KeyedAt {
 
     /// What was known of the space.
     pub fn info(&self) -> Result<Option<SpaceInfo>> {
-        info(self.read(self.ask().info())?)
+        self.read(self.ask().info())?.into_state()?.into_info()
     }
 
     /// What a key's state was.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
-        let found = kept(self.read(self.ask().look(&[key.as_ref()]))?)?.pop();
+        let found = self.read(self.ask().look(&[key.as_ref()]))?.into_state()?.into_kept()?.pop();
         Ok(found.flatten().and_then(Kept::into_state))
     }
 
     /// Keys in byte order with what their states were.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
-        states(self.read(self.ask().scan(prefix, after, limit))?)
+        self.read(self.ask().scan(prefix, after, limit))?.into_state()?.into_states()
     }
 
     /// Items that a key's log had, in the order of their ids.
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
-        items(self.read(self.ask().items(key, after, limit))?)
+        self.read(self.ask().items(key, after, limit))?.into_state()?.into_items()
     }
 
     /// How far sources had been read.
     pub fn positions(&self) -> Result<Vec<(String, u64)>> {
-        positions(self.read(StateCommand::Positions { space: self.space.clone() })?)
+        self.read(StateCommand::Positions { space: self.space.clone() })?
+            .into_state()?
+            .into_positions()
     }
 }
 
@@ -295,7 +301,7 @@ pub(crate) fn spaces(
 ) -> Result<Page> {
     let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
     let command = StateCommand::Spaces { prefix, after, limit };
-    page(Keyed::on(place.clone(), branch, "spaces")?.read(command)?)
+    Keyed::on(place.clone(), branch, "spaces")?.read(command)?.into_names()
 }
 
 /// Commands on one space.
@@ -345,10 +351,6 @@ pub(crate) fn transaction(
     Transaction { durability, ..Transaction::on(branch).step(command) }
 }
 
-pub(crate) fn first(receipt: Receipt) -> Result<Answer> {
-    receipt.answers.into_iter().next().ok_or_else(unexpected)
-}
-
 pub(crate) fn only_read(command: &StateCommand) -> Result<()> {
     match command.is_read() {
         true => Ok(()),
@@ -356,50 +358,5 @@ pub(crate) fn only_read(command: &StateCommand) -> Result<()> {
             Code::InvalidArgument,
             "a command on keyed state that does not only read: execute it in a transaction",
         )),
-    }
-}
-
-fn of_state(answer: Answer) -> Result<StateAnswer> {
-    match answer {
-        Answer::State(answer) => Ok(*answer),
-        Answer::Failed(error) => Err(error),
-        _ => Err(unexpected()),
-    }
-}
-
-macro_rules! answers {
-    ($($(#[$doc:meta])* $name:ident: $variant:ident => $type:ty;)*) => {
-        $($(#[$doc])* pub(crate) fn $name(answer: Answer) -> Result<$type> {
-            match of_state(answer)? {
-                StateAnswer::$variant(answer) => Ok(answer),
-                _ => Err(unexpected()),
-            }
-        })*
-    };
-}
-
-answers! {
-    wrote: Wrote => Vec<Wrote>;
-    kept: Kept => Vec<Option<Kept>>;
-    states: States => StatePage;
-    items: Items => Vec<Item>;
-    waiting: Waiting => Vec<WaitingEntry>;
-    positions: Positions => Vec<(String, u64)>;
-    info: Info => Option<SpaceInfo>;
-}
-
-/// How many writes had waited, and whether the frontier is where it was asked to be.
-pub(crate) fn sealed(answer: Answer) -> Result<(u64, bool)> {
-    match of_state(answer)? {
-        StateAnswer::Sealed { settled, done } => Ok((settled, done)),
-        _ => Err(unexpected()),
-    }
-}
-
-/// Entries, and where those behind them begin.
-pub(crate) fn entries(answer: Answer) -> Result<(mainstay_model::EntryBlock, Option<Vec<u8>>)> {
-    match of_state(answer)? {
-        StateAnswer::Entries { block, next } => Ok((block, next)),
-        _ => Err(unexpected()),
     }
 }

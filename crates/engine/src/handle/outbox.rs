@@ -1,8 +1,6 @@
 //! The outbox: messages that are written with a transaction, for those who send them.
 
-use crate::handle::cells::{did, unexpected};
 use crate::handle::place::Place;
-use crate::handle::records::count;
 use crate::handle::runs::only_read;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncOutbox, Link, wait};
@@ -58,7 +56,7 @@ impl Outbox {
     }
 
     fn write(&self, command: OutboxCommand) -> Result<Answer> {
-        self.receive(command)?.answers.into_iter().next().ok_or_else(unexpected)
+        self.receive(command)?.into_first()
     }
 
     /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
@@ -72,7 +70,7 @@ impl Outbox {
         loop {
             match Snapshot::new(core, &self.branch, At::Latest)?.outbox(&command) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
-                answer => return of_outbox(answer?),
+                answer => return answer?.into_outbox(),
             }
         }
     }
@@ -84,12 +82,14 @@ impl Outbox {
         payload: impl Into<Vec<u8>>,
         run: Option<&str>,
     ) -> Result<u64> {
-        number(self.write(put(subject, payload, run)?)?)
+        self.write(put(subject, payload, run)?)?.into_outbox()?.into_number()
     }
 
     /// Takes messages that wait, the longest waiting first; nobody else gets them while the lease lasts.
     pub fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Message>> {
-        messages(of_outbox(self.write(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?)?)
+        self.write(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?
+            .into_outbox()?
+            .into_messages()
     }
 
     /// The same, with the token of the lease: who names it is never taken for somebody who claimed a message later.
@@ -106,13 +106,13 @@ impl Outbox {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn hold(&self, limit: usize, lease: Duration) -> Result<Claimed> {
-        claimed(self.receive(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?)
+        self.receive(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?.into_claimed()
     }
 
     /// Messages of one claim were delivered: they go. Gives how many of them were there. The error `Fenced` says that one
     /// of them was claimed by another since, and then none goes.
     pub fn ack_held(&self, token: Stamp, ids: &[u64]) -> Result<u64> {
-        count(self.write(OutboxCommand::ack(ids.to_vec(), Some(token)))?)
+        self.write(OutboxCommand::ack(ids.to_vec(), Some(token)))?.into_count()
     }
 
     /// A message of a claim could not be delivered. The error `Fenced` says that it was claimed by another since.
@@ -125,40 +125,38 @@ impl Outbox {
         tries: u32,
     ) -> Result<Failed> {
         let (message, backoff_ms) = (message.to_owned(), ms(backoff));
-        failed(self.write(OutboxCommand::fail(id, message, backoff_ms, tries, Some(token)))?)
+        self.write(OutboxCommand::fail(id, message, backoff_ms, tries, Some(token)))?
+            .into_outbox()?
+            .into_failed()
     }
 
     /// Messages were delivered: they go. Gives how many of them were there.
     pub fn ack(&self, ids: &[u64]) -> Result<u64> {
-        count(self.write(OutboxCommand::Ack { ids: ids.to_vec() })?)
+        self.write(OutboxCommand::Ack { ids: ids.to_vec() })?.into_count()
     }
 
     /// A message could not be delivered: it waits, longer each time, or after so many tries is dead.
     pub fn fail(&self, id: u64, message: &str, backoff: Duration, tries: u32) -> Result<Failed> {
         let (message, backoff_ms) = (message.to_owned(), ms(backoff));
-        failed(self.write(OutboxCommand::Fail { id, message, backoff_ms, tries })?)
+        self.write(OutboxCommand::Fail { id, message, backoff_ms, tries })?
+            .into_outbox()?
+            .into_failed()
     }
 
     /// Dead messages behind one of them, the oldest first.
     pub fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
-        messages(self.read(OutboxCommand::Dead { after, limit })?)
+        self.read(OutboxCommand::Dead { after, limit })?.into_messages()
     }
 
     /// Makes a dead message wait again, with all its tries; says whether it was dead.
     pub fn replay(&self, id: u64) -> Result<bool> {
-        did(self.write(OutboxCommand::Replay { id })?)
+        self.write(OutboxCommand::Replay { id })?.into_did()
     }
 
     /// How it stands.
     pub fn state(&self) -> Result<OutboxState> {
-        state(self.read(OutboxCommand::Look)?)
+        self.read(OutboxCommand::Look)?.into_outbox_state()
     }
-}
-
-/// What a transaction of one claim has claimed.
-pub(crate) fn claimed(receipt: Receipt) -> Result<Claimed> {
-    let answer = receipt.answers.into_iter().next().ok_or_else(unexpected)?;
-    Ok(Claimed { token: receipt.stamp, messages: messages(of_outbox(answer)?)? })
 }
 
 pub(crate) fn ms(duration: Duration) -> u64 {
@@ -173,40 +171,4 @@ pub(crate) fn put(
 ) -> Result<OutboxCommand> {
     let run = run.map(Name::new).transpose()?;
     Ok(OutboxCommand::Put { subject: subject.to_owned(), payload: payload.into(), run })
-}
-
-/// The number of a message.
-pub(crate) fn number(answer: Answer) -> Result<u64> {
-    match of_outbox(answer)? {
-        OutboxAnswer::Put(id) => Ok(id),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn failed(answer: Answer) -> Result<Failed> {
-    match of_outbox(answer)? {
-        OutboxAnswer::Failed(failed) => Ok(failed),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn of_outbox(answer: Answer) -> Result<OutboxAnswer> {
-    match answer {
-        Answer::Outbox(answer) => Ok(*answer),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn messages(answer: OutboxAnswer) -> Result<Vec<Message>> {
-    match answer {
-        OutboxAnswer::Messages(messages) => Ok(messages),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn state(answer: OutboxAnswer) -> Result<OutboxState> {
-    match answer {
-        OutboxAnswer::State(state) => Ok(state),
-        _ => Err(unexpected()),
-    }
 }

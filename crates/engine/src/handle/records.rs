@@ -1,6 +1,5 @@
 //! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
 
-use crate::handle::cells::{did, maybe_counter, unexpected};
 use crate::handle::place::Place;
 use crate::lifecycle::core::Core;
 use crate::read::pinned::Pinned;
@@ -59,7 +58,7 @@ impl Records {
             Place::Here(core) => core.sequencer.execute(transaction)?,
             Place::There(link) => link.execute_and_wait(&transaction)?,
         };
-        receipt.answers.into_iter().next().ok_or_else(unexpected)
+        receipt.into_first()
     }
 
     /// Reads what is published; what retention passed by meanwhile is looked at again.
@@ -140,7 +139,7 @@ impl Records {
     /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
     /// its own.
     pub fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
-        maybe_counter(self.run(write)?)
+        self.run(write)?.into_maybe_counter()
     }
 
     /// Writes to the first record that passes, in one step: of any number of callers no two get the same. Gives
@@ -163,7 +162,7 @@ impl Records {
     pub fn pick(&self, pick: RecordPick) -> Result<Option<(String, Record)>> {
         match self.run(pick)? {
             Answer::Picked(picked) => Ok(picked.map(|picked| *picked)),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -174,13 +173,13 @@ impl Records {
 
     /// Deletes if all conditions hold; says whether it did.
     pub fn delete_when(&self, key: &str, when: Vec<Condition>) -> Result<bool> {
-        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when })?)
+        self.run(RecordCommand::Delete { key: Name::new(key)?, when })?.into_did()
     }
 
     /// Changes a record's time to live; says whether the record exists.
     pub fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
-        did(self.run(RecordCommand::Expire { key, ttl, only })?)
+        self.run(RecordCommand::Expire { key, ttl, only })?.into_did()
     }
 
     /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come
@@ -243,14 +242,14 @@ impl Records {
         let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
         let command = IndexCommand::Add { prefix: prefix.to_owned(), fields };
         match self.run(command)? {
-            Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
-            _ => Err(unexpected()),
+            Answer::Count(id) => u32::try_from(id).map_err(|_| Answer::mismatch()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
     /// Removes an index; says whether there was one.
     pub fn drop_index(&self, id: u32) -> Result<bool> {
-        did(self.run(IndexCommand::Drop { id })?)
+        self.run(IndexCommand::Drop { id })?.into_did()
     }
 
     /// All indexes, as they stand.
@@ -380,26 +379,5 @@ impl RecordsAt {
             View::Here(pinned) => pinned.snapshot.record_history(&Name::new(key)?, limit, before),
             View::There(view) => wait(view.history(key, limit, before)),
         }
-    }
-}
-
-pub(crate) fn record(answer: Answer) -> Result<Option<Record>> {
-    match answer {
-        Answer::Record(record) => Ok(record),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn records(answer: Answer) -> Result<RecordPage> {
-    match answer {
-        Answer::Records(page) => Ok(page),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn count(answer: Answer) -> Result<u64> {
-    match answer {
-        Answer::Count(count) => Ok(count),
-        _ => Err(unexpected()),
     }
 }

@@ -1,9 +1,7 @@
 //! Runs: append-only logs of events, what they add up to, and those who follow them.
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::handle::cells::{did, unexpected};
 use crate::handle::place::Place;
-use crate::handle::records::count;
 use crate::lifecycle::core::Core;
 use crate::read::pinned::Pinned;
 use crate::read::snapshot::Snapshot;
@@ -69,7 +67,7 @@ impl Runs {
 
     fn write(&self, command: RunCommand) -> Result<Answer> {
         let answers = self.execute(Transaction::on(&self.branch).step(command))?;
-        answers.into_iter().next().ok_or_else(unexpected)
+        answers.into_iter().next().ok_or_else(Answer::mismatch)
     }
 
     /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
@@ -91,13 +89,13 @@ impl Runs {
     /// Appends an event; one whose key the run has already is the first one again. A run that is not known is
     /// made, one that was deleted is the error `RunNotFound`.
     pub fn append(&self, event: NewEvent) -> Result<Appended> {
-        appended(self.write(append(event, None)?)?)
+        self.write(append(event, None)?)?.into_run()?.into_appended()
     }
 
     /// Appends an event if the run's last sequence is this one (0: it has none); else the error is `SequenceMoved`. An
     /// event that is there already is found all the same.
     pub fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
-        appended(self.write(append(event, Some(expected_seq))?)?)
+        self.write(append(event, Some(expected_seq))?)?.into_run()?.into_appended()
     }
 
     /// Appends several events, of one run or of many, all or none; answers each.
@@ -115,7 +113,7 @@ impl Runs {
             return Ok(Vec::new());
         }
         let answers = self.execute(batch(&self.branch, events)?)?;
-        answers.into_iter().map(appended).collect()
+        answers.into_iter().map(|answer| answer.into_run()?.into_appended()).collect()
     }
 
     /// Makes a run with what is known of it and its first events; where there is one, the error is `RunExists`.
@@ -126,7 +124,7 @@ impl Runs {
         events: Vec<NewEvent>,
     ) -> Result<Vec<Appended>> {
         let (run, metadata) = (Name::new(run)?, metadata.into());
-        appended_all(self.write(RunCommand::Bootstrap { run, metadata, events })?)
+        self.write(RunCommand::Bootstrap { run, metadata, events })?.into_run()?.into_appended_all()
     }
 
     /// Writes events as an archive kept them, behind those that are there; those that are there already are left
@@ -139,12 +137,12 @@ impl Runs {
         events: Vec<CanonicalEvent>,
     ) -> Result<u64> {
         let run = Name::new(run)?;
-        count(self.write(RunCommand::Restore { run, metadata, created, events })?)
+        self.write(RunCommand::Restore { run, metadata, created, events })?.into_count()
     }
 
     /// Deletes a whole run; says whether there was one. Single events are never deleted.
     pub fn delete(&self, run: &str) -> Result<bool> {
-        did(self.write(RunCommand::Delete { run: Name::new(run)? })?)
+        self.write(RunCommand::Delete { run: Name::new(run)? })?.into_did()
     }
 
     /// Keeps what a reducer has made of a run's events up to one of them; says whether there is such a run.
@@ -157,7 +155,7 @@ impl Runs {
         state: Value,
     ) -> Result<bool> {
         let (run, reducer) = (Name::new(run)?, reducer.to_owned());
-        did(self.write(RunCommand::Keep { run, reducer, version, seq, state })?)
+        self.write(RunCommand::Keep { run, reducer, version, seq, state })?.into_did()
     }
 
     /// What a reducer has made of a run, as it was kept last; nothing of another version.
@@ -165,38 +163,38 @@ impl Runs {
         let (run, reducer) = (Name::new(run)?, reducer.to_owned());
         match self.read(RunCommand::Kept { run, reducer, version, upto: None })? {
             RunAnswer::Kept(kept) => Ok(kept),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
     /// What is known of a run.
     pub fn get(&self, run: &str) -> Result<Option<RunInfo>> {
-        info(self.read(RunCommand::Get { run: Name::new(run)? })?)
+        self.read(RunCommand::Get { run: Name::new(run)? })?.into_info()
     }
 
     /// Events behind one of them, in order; none of a run that there is not.
     pub fn fetch(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<CanonicalEvent>> {
-        events(self.read(fetch(run, after_seq, limit)?)?)
+        self.read(fetch(run, after_seq, limit)?)?.into_events()
     }
 
     /// What the events add up to, never behind them.
     pub fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None })?)
+        self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None })?.into_snapshot()
     }
 
     /// What the events up to one of them add up to; nothing where there are not so many.
     pub fn snapshot_at(&self, run: &str, seq: u64) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: Some(seq) })?)
+        self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: Some(seq) })?.into_snapshot()
     }
 
     /// What the events add up to, from the first one on.
     pub fn project(&self, run: &str) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Project { run: Name::new(run)? })?)
+        self.read(RunCommand::Project { run: Name::new(run)? })?.into_snapshot()
     }
 
     /// Runs in byte order of their names.
     pub fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> Result<RunPage> {
-        page(self.read(list(filter, after, limit))?)
+        self.read(list(filter, after, limit))?.into_page()
     }
 
     /// Events behind one of them that could not follow those before them.
@@ -204,7 +202,7 @@ impl Runs {
         let run = Name::new(run)?;
         match self.read(RunCommand::Alerts { run, after: after_seq, limit })? {
             RunAnswer::Alerts(alerts) => Ok(alerts),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -397,22 +395,22 @@ impl RunsAt {
 
     /// What was known of a run.
     pub fn get(&self, run: &str) -> Result<Option<RunInfo>> {
-        info(self.read(RunCommand::Get { run: Name::new(run)? })?)
+        self.read(RunCommand::Get { run: Name::new(run)? })?.into_info()
     }
 
     /// Events behind one of them that there were, in order.
     pub fn fetch(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<CanonicalEvent>> {
-        events(self.read(fetch(run, after_seq, limit)?)?)
+        self.read(fetch(run, after_seq, limit)?)?.into_events()
     }
 
     /// What the events added up to.
     pub fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None })?)
+        self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None })?.into_snapshot()
     }
 
     /// Runs that there were, in byte order of their names.
     pub fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> Result<RunPage> {
-        page(self.read(list(filter, after, limit))?)
+        self.read(list(filter, after, limit))?.into_page()
     }
 }
 
@@ -454,53 +452,4 @@ pub(crate) fn fetch(run: &str, after: u64, limit: usize) -> Result<RunCommand> {
 
 pub(crate) fn list(filter: &RunFilter, after: Option<&str>, limit: usize) -> RunCommand {
     RunCommand::List { filter: filter.clone(), after: after.map(str::to_owned), limit }
-}
-
-pub(crate) fn of_runs(answer: Answer) -> Result<RunAnswer> {
-    match answer {
-        Answer::Run(answer) => Ok(*answer),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn appended(answer: Answer) -> Result<Appended> {
-    match of_runs(answer)? {
-        RunAnswer::Appended(appended) => Ok(appended),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn appended_all(answer: Answer) -> Result<Vec<Appended>> {
-    match of_runs(answer)? {
-        RunAnswer::AppendedAll(all) => Ok(all),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn info(answer: RunAnswer) -> Result<Option<RunInfo>> {
-    match answer {
-        RunAnswer::Info(info) => Ok(info),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn events(answer: RunAnswer) -> Result<Vec<CanonicalEvent>> {
-    match answer {
-        RunAnswer::Events(events) => Ok(events),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn snapshot(answer: RunAnswer) -> Result<Option<RunSnapshot>> {
-    match answer {
-        RunAnswer::Snapshot(snapshot) => Ok(snapshot),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn page(answer: RunAnswer) -> Result<RunPage> {
-    match answer {
-        RunAnswer::Runs(page) => Ok(page),
-        _ => Err(unexpected()),
-    }
 }

@@ -1,15 +1,13 @@
 //! Sessions: handles for clients whose requests are executed once, and for those who send them something.
 
 use crate::commit::executor::session::repeated;
-use crate::handle::cells::{did, unexpected};
 use crate::handle::outbox::ms;
 use crate::handle::place::Place;
-use crate::handle::records::count;
 use crate::lifecycle::core::Inner;
 use crate::lifecycle::identity::random_id;
 use mainstay_model::{
-    Answer, Name, Receipt, Result, SessionAnswer, SessionCommand, SessionInfo, SessionPage,
-    SessionRequest, Stamp, Transaction,
+    Answer, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest, Stamp,
+    Transaction,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,7 +96,7 @@ impl Sessions {
 
     /// Opens a session, or finds the one of this name; its lease begins anew.
     pub fn open(&self, options: SessionOptions) -> Result<Session> {
-        let (info, created) = opened(self.run(options.command()?)?)?;
+        let (info, created) = self.run(options.command()?)?.into_session()?.into_opened()?;
         Ok(Session::found(&self.place, info, created))
     }
 
@@ -119,7 +117,7 @@ impl Sessions {
     /// ```
     pub fn send(&self, session: &str, payload: impl Into<Vec<u8>>) -> Result<Option<u64>> {
         let (session, payload) = (Name::new(session)?, payload.into());
-        sent(self.run(SessionCommand::Send { session, payload })?)
+        self.run(SessionCommand::Send { session, payload })?.into_session()?.into_sent()
     }
 
     /// What was sent before this, strictly, and is not acknowledged, the oldest first; it counts as sent now. Who delivers
@@ -129,7 +127,7 @@ impl Sessions {
         sent_before: Stamp,
         limit: usize,
     ) -> Result<Vec<(Name, u64, Vec<u8>)>> {
-        retried(self.run(SessionCommand::Retry { sent_before, limit })?)
+        self.run(SessionCommand::Retry { sent_before, limit })?.into_session()?.into_retried()
     }
 
     /// Whether something was sent before this, strictly, and is not acknowledged. It costs the same however much is.
@@ -139,24 +137,24 @@ impl Sessions {
                 core.check_open()?;
                 Ok(core.state.sessions.lock().any_before(sent_before))
             }
-            _ => did(self.run(SessionCommand::HasPending { sent_before })?),
+            _ => self.run(SessionCommand::HasPending { sent_before })?.into_did(),
         }
     }
 
     /// What is known of a session.
     pub fn info(&self, session: &str) -> Result<Option<SessionInfo>> {
-        info(self.run(SessionCommand::Info { session: Name::new(session)? })?)
+        self.run(SessionCommand::Info { session: Name::new(session)? })?.into_session()?.into_info()
     }
 
     /// Sessions in the order of their names.
     pub fn list(&self, after: Option<&str>, limit: usize) -> Result<SessionPage> {
         let after = after.map(str::to_owned);
-        page(self.run(SessionCommand::List { after, limit })?)
+        self.run(SessionCommand::List { after, limit })?.into_session()?.into_page()
     }
 
     /// Ends a session; says whether there was one.
     pub fn close(&self, session: &str) -> Result<bool> {
-        did(self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 })?)
+        self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 })?.into_did()
     }
 
     fn run(&self, command: SessionCommand) -> Result<Answer> {
@@ -274,24 +272,27 @@ impl Session {
     /// What was sent to the client behind a number and is not acknowledged, in order.
     pub fn pending(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
         let session = self.name().clone();
-        pending(run(&self.place, SessionCommand::Pending { session, after, limit, epoch: 0 })?)
+        run(&self.place, SessionCommand::Pending { session, after, limit, epoch: 0 })?
+            .into_session()?
+            .into_pending()
     }
 
     /// The client has done everything up to this number; gives how many that were.
     pub fn acknowledge(&self, upto: u64) -> Result<u64> {
         let session = self.name().clone();
-        count(run(&self.place, SessionCommand::Acknowledge { session, upto, epoch: 0 })?)
+        run(&self.place, SessionCommand::Acknowledge { session, upto, epoch: 0 })?.into_count()
     }
 
     /// Ends it; says whether it was there.
     pub fn close(&self) -> Result<bool> {
-        did(run(&self.place, SessionCommand::Close { session: self.name().clone(), epoch: 0 })?)
+        run(&self.place, SessionCommand::Close { session: self.name().clone(), epoch: 0 })?
+            .into_did()
     }
 }
 
 fn run(place: &Place, command: SessionCommand) -> Result<Answer> {
     let receipt = place.execute(Transaction::new().step(command))?;
-    receipt.answers.into_iter().next().ok_or_else(unexpected)
+    receipt.into_first()
 }
 
 impl Inner {
@@ -313,55 +314,6 @@ impl Inner {
         }
         self.state.figures.sessions.repeated.fetch_add(1, Ordering::Relaxed);
         Some(told.answer)
-    }
-}
-
-fn of_session(answer: Answer) -> Result<SessionAnswer> {
-    match answer {
-        Answer::Session(answer) => Ok(*answer),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn opened(answer: Answer) -> Result<(SessionInfo, bool)> {
-    match of_session(answer)? {
-        SessionAnswer::Opened { info, created, .. } => Ok((info, created)),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn sent(answer: Answer) -> Result<Option<u64>> {
-    match of_session(answer)? {
-        SessionAnswer::Sent(number) => Ok(number),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn pending(answer: Answer) -> Result<Vec<(u64, Vec<u8>)>> {
-    match of_session(answer)? {
-        SessionAnswer::Pending { requests, .. } => Ok(requests),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn retried(answer: Answer) -> Result<Vec<(Name, u64, Vec<u8>)>> {
-    match of_session(answer)? {
-        SessionAnswer::Retry(requests) => Ok(requests),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn info(answer: Answer) -> Result<Option<SessionInfo>> {
-    match of_session(answer)? {
-        SessionAnswer::Info(info) => Ok(info),
-        _ => Err(unexpected()),
-    }
-}
-
-pub(crate) fn page(answer: Answer) -> Result<SessionPage> {
-    match of_session(answer)? {
-        SessionAnswer::List(page) => Ok(page),
-        _ => Err(unexpected()),
     }
 }
 

@@ -133,7 +133,7 @@ impl Core {
         index.look_for_kinds()?;
         index.graves.begin(end.last);
         let catalog = load_catalog(&index)?;
-        purger.learn(&catalog, &index);
+        catalog.note_dropped(&purger, &index);
         let state = Arc::new(new_state(index, catalog, end.last, &options)?);
         // Who fills a database from a backup of long ago has said that time went by.
         let limit = options.clock_jump_limit.filter(|_| report.base.is_none());

@@ -449,7 +449,7 @@ impl Inner {
             }
         });
         let catalog = self.state.catalog.read();
-        self.purger.learn(&catalog, self.index());
+        catalog.note_dropped(&self.purger, self.index());
         drop(catalog);
         self.index().keep_floors()
     }

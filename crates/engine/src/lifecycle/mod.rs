@@ -5,3 +5,4 @@ pub(crate) mod identity;
 pub(crate) mod maintenance;
 pub(crate) mod opening;
 pub(crate) mod options;
+mod pins;

@@ -24,6 +24,7 @@ use crate::lifecycle::maintenance;
 use crate::lifecycle::options::Options;
 use crate::log::{self, Cut, DatabaseId, Files, Known, Log, LogOptions, Writer};
 use crate::mvcc::catalog::Catalog;
+use crate::mvcc::dead_names::DeadNames;
 use crate::mvcc::trail::Trail;
 use crate::storage::classes::{self, Classes, Rules};
 use crate::storage::index::{Index, IndexParts};
@@ -126,6 +127,7 @@ pub(crate) fn new_state(
         index,
         catalog: RwLock::new(catalog),
         trail: Trail::new(last),
+        dead_names: DeadNames::default(),
         next_expiry: AtomicU64::new(next_expiry),
         reaps: AtomicBool::new(true),
         fronts: Mutex::default(),

@@ -2,11 +2,10 @@
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::work::WorkLimits;
-use crate::handle::db::Database;
 use crate::log::Files;
 use mainstay_model::limits::{TRANSACTION_LIMIT_COMMANDS, TRANSACTION_LIMIT_WRITTEN_BYTES};
 use mainstay_model::{Code, Durability, Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,7 +204,7 @@ impl Options {
     }
 
     /// How far the wall clock may be ahead of the last stamp when the database is opened: it may have been closed for so long. A clock
-    /// that is further ahead is followed only once it is confirmed with [`Database::confirm_clock`], for stamps never go back;
+    /// that is further ahead is followed only once it is confirmed with [`Database::confirm_clock`](crate::Database::confirm_clock), for stamps never go back;
     /// [`Stats::clock_jump_us`](crate::Stats::clock_jump_us) tells. `None`: whatever it shows is believed. Default: 365 days.
     #[must_use]
     pub fn clock_jump_limit(mut self, limit: Option<Duration>) -> Options {
@@ -213,7 +212,7 @@ impl Options {
         self
     }
 
-    /// How often expiries are looked for; `None`: only when [`Database::sweep`] is called.
+    /// How often expiries are looked for; `None`: only when [`Database::sweep`](crate::Database::sweep) is called.
     /// Default: every second.
     #[must_use]
     pub fn sweep_interval(mut self, interval: Option<Duration>) -> Options {
@@ -226,14 +225,14 @@ impl Options {
     /// Without them whoever calls does the work, and nothing happens between calls; so a program of one thread does the
     /// same each time it runs, if its [clock](Options::clock) and its [files](Options::files) do. What is different then:
     ///
-    /// - A write, [`Database::submit`] and [`Database::submit_with`] have their answer when they return, and callbacks are
+    /// - A write, [`Database::submit`](crate::Database::submit) and [`Database::submit_with`](crate::Database::submit_with) have their answer when they return, and callbacks are
     ///   called before; inside a callback, those of what it submits are called when it has returned.
     /// - What was written under [`Durability::Interval`] is synced by the first write, sync or sweep behind its interval,
     ///   which passes by the database's clock; until there is one, it is not.
     /// - A writer that finds the write buffers full moves them into the stores itself.
-    /// - Nobody compacts, applies retention or trims the log but [`Database::trim`]; nobody turns expiries into deletions but
-    ///   [`Database::sweep`], which should both be called now and then; nobody deletes what deleted runs have left but
-    ///   [`Database::reap`], and nobody fills an index over records of before but [`Database::fill_indexes`].
+    /// - Nobody compacts, applies retention or trims the log but [`Database::trim`](crate::Database::trim); nobody turns expiries into deletions but
+    ///   [`Database::sweep`](crate::Database::sweep), which should both be called now and then; nobody deletes what deleted runs have left but
+    ///   [`Database::reap`](crate::Database::reap), and nobody fills an index over records of before but [`Database::fill_indexes`](crate::Database::fill_indexes).
     ///
     /// ```
     /// use mainstay::{CellCommand, Name, Options, Transaction};
@@ -329,7 +328,7 @@ impl Options {
         self
     }
 
-    /// A backup to fill the index from, made by [`Database::backup`].
+    /// A backup to fill the index from, made by [`Database::backup`](crate::Database::backup).
     ///
     /// It is used in two cases only. An empty directory becomes a copy of the database as it was
     /// backed up. Where the index is missing or damaged and the log no longer holds everything, the
@@ -339,22 +338,6 @@ impl Options {
     pub fn base(mut self, backup: impl Into<PathBuf>) -> Options {
         self.base = Some(backup.into());
         self
-    }
-
-    /// Opens the database in a directory, or makes one there.
-    pub fn open(self, directory: impl AsRef<Path>) -> Result<Database> {
-        self.check()?;
-        Database::open_with(directory.as_ref(), self)
-    }
-
-    /// A database in memory: the same in everything but its end.
-    pub fn memory(self) -> Result<Database> {
-        self.check()?;
-        if self.base.is_some() {
-            let message = "base: a backup fills a database in a directory, not one in memory";
-            return Err(Error::new(Code::InvalidOption, message));
-        }
-        Database::memory_with(self)
     }
 
     /// Whether a database can be opened so; opening asks, too.

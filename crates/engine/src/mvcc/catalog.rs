@@ -14,9 +14,10 @@
 mod record;
 
 use crate::key::entry::{Head, damaged_record};
-use crate::key::spaces::{self, MAIN_ID};
+use crate::key::spaces::{self, ENTRIES, MAIN_ID};
 use crate::storage::declared::Declared;
-use crate::storage::index::NEWEST;
+use crate::storage::index::{Index, NEWEST};
+use crate::storage::purge::Purger;
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
@@ -174,10 +175,14 @@ impl Catalog {
         self.indexes.values().filter(|declared| declared.dropped.is_none()).cloned().collect()
     }
 
-    /// The numbers of indexes that were dropped up to a revision.
-    pub fn dropped_indexes(&self, upto: Revision) -> impl Iterator<Item = u32> {
-        let gone = move |declared: &&Declared| declared.dropped.is_some_and(|at| at <= upto);
-        self.indexes.values().filter(gone).map(|declared| declared.id)
+    /// Tells compactions which branches were deleted before all floors, and which indexes were dropped before that of entries.
+    /// A floor is flushed, and so durable: a later deletion may yet be taken back.
+    pub fn note_dropped(&self, purger: &Purger, index: &Index) {
+        let is_gone = |dropped: Option<Revision>, floor| dropped.is_some_and(|at| at <= floor);
+        let (data_floor, entries_floor) = (index.data_floor_min(), index.space_floor(ENTRIES));
+        let branches = self.branches().filter(|branch| is_gone(branch.deleted, data_floor));
+        let indexes = self.indexes.values().filter(|index| is_gone(index.dropped, entries_floor));
+        purger.learn(branches.map(|branch| branch.id), indexes.map(|index| index.id));
     }
 
     /// The number of the next index; none is given twice.

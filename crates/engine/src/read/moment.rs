@@ -50,7 +50,7 @@ impl Database {
         branch: &str,
         commands: &[Command],
     ) -> Result<(SmallVec<[Answer; 1]>, Stamp)> {
-        self.look_within(branch, commands, usize::MAX)?.ok_or_else(crate::handle::cells::unexpected)
+        self.look_within(branch, commands, usize::MAX)?.ok_or_else(Answer::mismatch)
     }
 
     /// The same; nothing once some of the answers have more bytes than this, and there are more commands.
@@ -183,7 +183,7 @@ impl Moment {
 
     /// Answers commands that only read; together their answers have a limit.
     pub fn answers(&self, commands: &[Command]) -> Result<SmallVec<[Answer; 1]>> {
-        self.answers_within(commands, usize::MAX)?.ok_or_else(crate::handle::cells::unexpected)
+        self.answers_within(commands, usize::MAX)?.ok_or_else(Answer::mismatch)
     }
 
     /// The same; nothing once some of the answers have more bytes than this, and there are more commands.

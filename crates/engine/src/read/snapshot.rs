@@ -91,7 +91,7 @@ impl Snapshot {
         let start = range.1.filter(|after| *after >= range.0);
         let start = start.map(|after| crate::key::spaces::key(space, self.branch, after).to_vec());
         let at = (self.revision, self.now);
-        let dead = DeadWalk::new(&index.dead_names, &state.trail, at, start);
+        let dead = DeadWalk::new(&state.dead_names, &state.trail, at, start);
         let nothing = Overlay::default();
         let of = (space, hidden);
         let found = keys::names_within(&self.view(), &nothing, Some(dead), of, range, most)?;
@@ -198,7 +198,7 @@ impl Snapshot {
             Err(_) if self.fresh => Err(trimmed_meanwhile()),
             Err(_) => {
                 let fetch = RunCommand::Fetch { run: run.clone(), after, limit };
-                crate::handle::runs::events(self.past_runs(&fetch)?)
+                self.past_runs(&fetch)?.into_events()
             }
         }
     }

@@ -17,7 +17,6 @@ use super::seat::Seat;
 use super::slot::{Slot, wait, wait_within};
 use super::socket::{Socket, Writing};
 use crate::base::clock::{Clock, SystemClock};
-use crate::handle::cells::unexpected;
 use crate::wire::{self, Act, Acted, Look, Question, Read, Seen};
 use mainstay_model::{
     Answer, At, Code, Command, Error, Receipt, Result, Revision, SessionCommand, Step, Transaction,
@@ -190,7 +189,7 @@ impl Link {
     /// Runs a command by itself.
     pub async fn run(&self, branch: &str, command: Command) -> Result<Answer> {
         let receipt = self.execute(&Transaction::on(branch).step(command)).await?;
-        receipt.answers.into_iter().next().ok_or_else(unexpected)
+        receipt.into_first()
     }
 
     /// Reads what is newest on a branch.
@@ -268,7 +267,7 @@ impl Link {
             let mut seat = self.seat().await?;
             match seat.act(act).await {
                 Ok(Acted::Holds(revision)) => return Ok((seat, revision)),
-                Ok(_) => return Err(unexpected()),
+                Ok(_) => return Err(Answer::mismatch()),
                 // A connection that was kept for this may have ended meanwhile.
                 Err(error) if error.code() == Code::Io && left > 0 => {}
                 Err(error) => return Err(error),

@@ -16,7 +16,6 @@ use crate::base::planted::{self, Bug};
 use crate::key::entry;
 use crate::key::spaces::{self, CELLS, EVENT_KEYS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
 use crate::key::version::Version;
-use crate::mvcc::dead_names::DeadNames;
 use crate::storage::classes::{self, Class, Classes};
 use crate::storage::current::{Current, Lookup};
 use crate::storage::declared::{AllDeclared, Declared};
@@ -70,8 +69,6 @@ pub(crate) struct Index {
     declared: RwLock<AllDeclared>,
     /// Where their entries are dead.
     pub graves: Graves,
-    /// Ranges of names that are all dead.
-    pub dead_names: DeadNames,
     /// How they are used.
     pub searches: Searches,
     /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while stamps and the clock are apart.
@@ -138,7 +135,6 @@ impl Index {
             has_keyed: AtomicBool::new(true),
             declared: RwLock::default(),
             graves: Graves::default(),
-            dead_names: DeadNames::default(),
             searches: Searches::default(),
             wall_offset_us: AtomicI64::new(0),
         })

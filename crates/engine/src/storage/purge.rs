@@ -8,8 +8,6 @@
 
 use crate::key::entry::{self, DELETED};
 use crate::key::spaces::{self, ENTRIES, MAIN_ID};
-use crate::mvcc::catalog::Catalog;
-use crate::storage::index::Index;
 use crate::storage::lsm::Purge;
 use crate::storage::times::Times;
 use mainstay_model::Revision;
@@ -29,17 +27,10 @@ pub(crate) struct Purger {
 }
 
 impl Purger {
-    /// Takes note of branches that were deleted before all floors, and of indexes that were dropped before
-    /// that of entries: no reader can look at them any more, and their numbers are never used again.
-    ///
-    /// A floor is flushed, and so durable: what the catalog holds beyond may yet be taken back.
-    pub fn learn(&self, catalog: &Catalog, index: &Index) {
-        let floor = index.data_floor_min();
-        let gone = |deleted: Option<Revision>| deleted.is_some_and(|deleted| deleted <= floor);
-        let deleted = catalog.branches().filter(|branch| gone(branch.deleted));
-        *self.dropped.write() = deleted.map(|branch| branch.id).collect();
-        *self.dropped_indexes.write() =
-            catalog.dropped_indexes(index.space_floor(ENTRIES)).collect();
+    /// Takes note of the branches and indexes that no reader can look at any more: their numbers are never used again.
+    pub fn learn(&self, branches: impl Iterator<Item = u32>, indexes: impl Iterator<Item = u32>) {
+        *self.dropped.write() = branches.collect();
+        *self.dropped_indexes.write() = indexes.collect();
     }
 
     /// Lets the stamps of revisions before this one go; nobody may look for them any more.

@@ -11,11 +11,10 @@
 use super::space::Declaration;
 use super::write::{damaged, position_of};
 use crate::apply::compare::Triple;
-use crate::feed::event::ChangeKind;
 use crate::key::spaces::KEYED;
 use crate::key::state_keys;
 use mainstay_model::{
-    EntryKind, EntryRef, Result, Revision, Value, Version, VersionKind, take_state,
+    ChangeKind, EntryKind, EntryRef, Result, Revision, Value, Version, VersionKind, take_state,
 };
 use std::fmt::Write;
 

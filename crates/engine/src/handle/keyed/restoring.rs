@@ -6,7 +6,6 @@
 //! ```
 
 use super::Keyed;
-use crate::handle::records::count;
 use mainstay_model::{
     Code, Durability, EntryBlock, EntryRef, Error, Result, Revision, SnapshotHead, SnapshotReader,
     SpaceInfo, StateCommand, Version,
@@ -56,7 +55,7 @@ impl Keyed {
         let mut taken = 0;
         for block in join(blocks) {
             let space = self.space.clone();
-            taken += count(self.run(StateCommand::Take { space, info, block })?)?;
+            taken += self.run(StateCommand::Take { space, info, block })?.into_count()?;
         }
         Ok(taken)
     }
@@ -138,7 +137,7 @@ impl Pieces<'_> {
         let durability = if ends { self.keyed.durability } else { Some(Durability::Memory) };
         let receipt = self.keyed.receive(command, durability)?;
         self.begun.get_or_insert(receipt.revision);
-        self.entries += count(super::first(receipt)?)?;
+        self.entries += receipt.into_first()?.into_count()?;
         Ok(())
     }
 }

@@ -146,7 +146,7 @@ impl KeyedAt {
     fn each_dumped(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut after = None;
         loop {
-            let (block, next) = super::entries(self.read(self.ask().dump(after))?)?;
+            let (block, next) = self.read(self.ask().dump(after))?.into_state()?.into_entries()?;
             for entry in &block {
                 let (place, payload) = entry?;
                 visit(place, payload.unwrap_or_default())?;

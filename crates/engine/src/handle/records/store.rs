@@ -7,7 +7,6 @@
 //! ```
 
 use super::Records;
-use crate::handle::cells::{did, maybe_counter, unexpected};
 use crate::handle::place::Place;
 use crate::lifecycle::core::Core;
 use crate::remote::{AsyncRecords, Slot};
@@ -31,7 +30,7 @@ impl Records {
             Place::Here(core) => {
                 let transaction = Transaction::on(&self.branch).step(command);
                 let receipt = core.sequencer.submit(transaction).await?;
-                receipt.answers.into_iter().next().ok_or_else(unexpected)
+                receipt.into_first()
             }
             Place::There(link) => link.run(&self.branch, command).await,
         }
@@ -74,19 +73,19 @@ impl RecordStore for Records {
     }
 
     fn write<'a>(&'a self, write: RecordWrite) -> Answering<'a, Option<u64>> {
-        Box::pin(async move { maybe_counter(self.run_soon(write).await?) })
+        Box::pin(async move { self.run_soon(write).await?.into_maybe_counter() })
     }
 
     fn delete_when<'a>(&'a self, key: &'a str, when: Vec<Condition>) -> Answering<'a, bool> {
         Box::pin(async move {
-            did(self.run_soon(RecordCommand::Delete { key: Name::new(key)?, when }).await?)
+            self.run_soon(RecordCommand::Delete { key: Name::new(key)?, when }).await?.into_did()
         })
     }
 
     fn expire<'a>(&'a self, key: &'a str, ttl: Ttl) -> Answering<'a, bool> {
         Box::pin(async move {
             let (key, only) = (Name::new(key)?, ExpireOnly::Always);
-            did(self.run_soon(RecordCommand::Expire { key, ttl, only }).await?)
+            self.run_soon(RecordCommand::Expire { key, ttl, only }).await?.into_did()
         })
     }
 
@@ -154,7 +153,7 @@ impl RecordStore for Records {
         Box::pin(async move {
             match self.run_soon(pick).await? {
                 Answer::Picked(picked) => Ok(picked.map(|picked| *picked)),
-                _ => Err(unexpected()),
+                _ => Err(Answer::mismatch()),
             }
         })
     }
@@ -163,14 +162,14 @@ impl RecordStore for Records {
         Box::pin(async move {
             let (prefix, fields) = (prefix.to_owned(), fields.to_vec());
             match self.run_soon(IndexCommand::Add { prefix, fields }).await? {
-                Answer::Count(id) => u32::try_from(id).map_err(|_| unexpected()),
-                _ => Err(unexpected()),
+                Answer::Count(id) => u32::try_from(id).map_err(|_| Answer::mismatch()),
+                _ => Err(Answer::mismatch()),
             }
         })
     }
 
     fn drop_index(&self, id: u32) -> Answering<'_, bool> {
-        Box::pin(async move { did(self.run_soon(IndexCommand::Drop { id }).await?) })
+        Box::pin(async move { self.run_soon(IndexCommand::Drop { id }).await?.into_did() })
     }
 
     fn indexes(&self) -> Answering<'_, Vec<IndexInfo>> {

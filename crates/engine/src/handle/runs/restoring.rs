@@ -1,10 +1,9 @@
 //! A run on its way back from an archive: in pieces, and seen by nobody before it is whole.
 
 use super::Runs;
-use crate::handle::cells::unexpected;
-use crate::handle::records::count;
 use mainstay_model::{
-    CanonicalEvent, Contract, Guard, Name, Result, Revision, RunCommand, Stamp, Transaction, Value,
+    Answer, CanonicalEvent, Contract, Guard, Name, Result, Revision, RunCommand, Stamp,
+    Transaction, Value,
 };
 
 /// A run that is being restored; [`Restoring::finish`] shows it. One that is dropped before, or that a crash
@@ -81,6 +80,6 @@ impl Restoring {
         let command = RunCommand::RestoreHidden { run, metadata, created, events, begun, ends };
         let receipt = self.runs.receive(transaction.step(command))?;
         self.begun.get_or_insert(receipt.revision);
-        count(receipt.answers.into_iter().next_back().ok_or_else(unexpected)?)
+        receipt.answers.into_iter().next_back().ok_or_else(Answer::mismatch)?.into_count()
     }
 }

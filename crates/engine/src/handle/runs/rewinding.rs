@@ -10,9 +10,8 @@
 //! a merge can tell a run that is being rewound from one that was deleted.
 
 use super::Runs;
-use crate::handle::cells::unexpected;
 use mainstay_model::limits::PAGE_DEFAULT;
-use mainstay_model::{At, Code, Error, MAIN, PageSize, Result, RunInfo};
+use mainstay_model::{Answer, At, Code, Error, MAIN, PageSize, Result, RunInfo};
 
 impl Runs {
     /// Makes a run of a branch end with one of its events, so that what is appended next follows that one; gives how
@@ -52,7 +51,7 @@ impl Runs {
             after += size.ask(|limit| {
                 let page = before.fetch(run, after, limit.min(left))?;
                 if page.is_empty() {
-                    return Err(unexpected());
+                    return Err(Answer::mismatch());
                 }
                 let count = page.len();
                 restoring.piece(page, count == left)?;

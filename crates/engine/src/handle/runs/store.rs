@@ -1,9 +1,8 @@
 //! The engine's runs as a store among others, to be awaited.
 
-use super::{Runs, append, appended, appended_all, batch};
-use crate::handle::cells::{did, unexpected};
+use super::{Runs, append, batch};
 use crate::handle::place::Place;
-use crate::handle::records::{close_beside, count};
+use crate::handle::records::close_beside;
 use crate::remote::{AsyncRuns, Slot};
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
 use mainstay_model::{
@@ -33,7 +32,7 @@ impl Runs {
 
     async fn write_soon(&self, command: RunCommand) -> Result<Answer> {
         let answers = self.execute_soon(Transaction::on(&self.branch).step(command)).await?;
-        answers.into_iter().next().ok_or_else(unexpected)
+        answers.into_iter().next().ok_or_else(Answer::mismatch)
     }
 
     async fn read_soon(&self, command: RunCommand) -> Result<RunAnswer> {
@@ -81,20 +80,20 @@ impl RunStore for Runs {
     fn append_event(&self, event: NewEvent) -> Answering<'_, Appended> {
         Box::pin(async move {
             CAPABILITIES.check_event(&event)?;
-            appended(self.write_soon(append(event, None)?).await?)
+            self.write_soon(append(event, None)?).await?.into_run()?.into_appended()
         })
     }
 
     fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Answering<'_, Appended> {
-        Box::pin(
-            async move { appended(self.write_soon(append(event, Some(expected_seq))?).await?) },
-        )
+        Box::pin(async move {
+            self.write_soon(append(event, Some(expected_seq))?).await?.into_run()?.into_appended()
+        })
     }
 
     fn append_batch(&self, events: Vec<NewEvent>) -> Answering<'_, Vec<Appended>> {
         Box::pin(async move {
             let answers = self.execute_soon(batch(&self.branch, events)?).await?;
-            answers.into_iter().map(appended).collect()
+            answers.into_iter().map(|answer| answer.into_run()?.into_appended()).collect()
         })
     }
 
@@ -107,7 +106,7 @@ impl RunStore for Runs {
         Box::pin(async move {
             let run = Name::new(run)?;
             let command = RunCommand::Bootstrap { run, metadata, events };
-            appended_all(self.write_soon(command).await?)
+            self.write_soon(command).await?.into_run()?.into_appended_all()
         })
     }
 
@@ -118,14 +117,14 @@ impl RunStore for Runs {
     ) -> Answering<'a, Vec<CanonicalEvent>> {
         Box::pin(async move {
             let command = super::fetch(run, options.after_seq, options.limit)?;
-            super::events(self.read_soon(command).await?)
+            self.read_soon(command).await?.into_events()
         })
     }
 
     fn get_snapshot<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunSnapshot>> {
         Box::pin(async move {
             let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
-            super::snapshot(self.read_soon(command).await?)
+            self.read_soon(command).await?.into_snapshot()
         })
     }
 
@@ -134,20 +133,20 @@ impl RunStore for Runs {
             let Some(info) = RunStore::get(self, run).await? else { return Ok(None) };
             let seq = Some(seq.min(info.last_event_seq));
             let command = RunCommand::Snapshot { run: Name::new(run)?, seq };
-            super::snapshot(self.read_soon(command).await?)
+            self.read_soon(command).await?.into_snapshot()
         })
     }
 
     fn project_snapshot<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunSnapshot>> {
         Box::pin(async move {
             let command = RunCommand::Project { run: Name::new(run)? };
-            super::snapshot(self.read_soon(command).await?)
+            self.read_soon(command).await?.into_snapshot()
         })
     }
 
     fn get<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunInfo>> {
         Box::pin(async move {
-            super::info(self.read_soon(RunCommand::Get { run: Name::new(run)? }).await?)
+            self.read_soon(RunCommand::Get { run: Name::new(run)? }).await?.into_info()
         })
     }
 
@@ -158,14 +157,14 @@ impl RunStore for Runs {
         limit: usize,
     ) -> Answering<'a, RunPage> {
         Box::pin(
-            async move { super::page(self.read_soon(super::list(filter, after, limit)).await?) },
+            async move { self.read_soon(super::list(filter, after, limit)).await?.into_page() },
         )
     }
 
     fn delete_run<'a>(&'a self, run: &'a str) -> Answering<'a, bool> {
-        Box::pin(
-            async move { did(self.write_soon(RunCommand::Delete { run: Name::new(run)? }).await?) },
-        )
+        Box::pin(async move {
+            self.write_soon(RunCommand::Delete { run: Name::new(run)? }).await?.into_did()
+        })
     }
 
     fn restore(&self, events: Vec<CanonicalEvent>) -> Answering<'_, ()> {
@@ -180,7 +179,7 @@ impl RunStore for Runs {
             self.execute_soon(transaction)
                 .await?
                 .into_iter()
-                .try_for_each(|answer| count(answer).map(drop))
+                .try_for_each(|answer| answer.into_count().map(drop))
         })
     }
 

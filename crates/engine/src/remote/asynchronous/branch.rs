@@ -4,8 +4,6 @@ use super::{
     AsyncCells, AsyncDatabase, AsyncInteractive, AsyncKeyed, AsyncOutbox, AsyncRecords, AsyncRuns,
     retry,
 };
-use crate::handle::branch::revision;
-use crate::handle::cells::did;
 use crate::remote::link::Link;
 use crate::wire::Question;
 use mainstay_model::{Answer, At, BranchCommand, MAIN, MergeStrategy, Name, Result, Revision};
@@ -85,13 +83,13 @@ impl AsyncDatabase {
     pub async fn fork(&self, name: &str, from: &str, at: At) -> Result<Revision> {
         let (name, from) = (Name::new(name)?, Name::new(from)?);
         let at = self.point(at).await?;
-        revision(self.run_branch(BranchCommand::Fork { name, from, at }).await?)
+        self.run_branch(BranchCommand::Fork { name, from, at }).await?.into_revision()
     }
 
     /// Deletes a branch; says whether there was one.
     pub async fn delete_branch(&self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
-        did(self.run_branch(BranchCommand::Delete { name }).await?)
+        self.run_branch(BranchCommand::Delete { name }).await?.into_did()
     }
 
     /// Gives a branch another name.
@@ -103,19 +101,19 @@ impl AsyncDatabase {
     /// Brings the changes of one branch into another, in one transaction.
     pub async fn merge(&self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
         let (from, into) = (Name::new(from)?, Name::new(into)?);
-        revision(self.run_branch(BranchCommand::Merge { from, into, strategy }).await?)
+        self.run_branch(BranchCommand::Merge { from, into, strategy }).await?.into_revision()
     }
 
     /// Pins a revision of a branch by name; gives the revision.
     pub async fn tag(&self, name: &str, branch: &str, at: At) -> Result<Revision> {
         let (name, branch) = (Name::new(name)?, Name::new(branch)?);
         let at = self.point(at).await?;
-        revision(self.run_branch(BranchCommand::Tag { name, branch, at }).await?)
+        self.run_branch(BranchCommand::Tag { name, branch, at }).await?.into_revision()
     }
 
     /// Removes a tag; says whether there was one.
     pub async fn untag(&self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
-        did(self.run_branch(BranchCommand::Untag { name }).await?)
+        self.run_branch(BranchCommand::Untag { name }).await?.into_did()
     }
 }

@@ -3,7 +3,6 @@
 use super::held::Held;
 use super::keyed::{self, AsyncKeyedAt};
 use super::{AsyncRecordsAt, AsyncRunsAt};
-use crate::handle::cells::{counter, did, maybe_counter, number, unexpected};
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
@@ -67,7 +66,7 @@ impl AsyncCells {
     /// Writes when the cell is absent; gives its counter either way.
     pub async fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
-        counter(self.run(CellCommand::Init { name, value }).await?)
+        self.run(CellCommand::Init { name, value }).await?.into_counter()
     }
 
     /// Writes; gives the new counter. A time to live ends.
@@ -78,7 +77,7 @@ impl AsyncCells {
     /// Writes with a time to live; gives the new counter.
     pub async fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
-        counter(self.run(CellCommand::Set { name, value, ttl }).await?)
+        self.run(CellCommand::Set { name, value, ttl }).await?.into_counter()
     }
 
     /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
@@ -90,29 +89,29 @@ impl AsyncCells {
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
         let (name, value) = (Name::new(name)?, value.into());
-        maybe_counter(self.run(CellCommand::Cas { name, expected, value }).await?)
+        self.run(CellCommand::Cas { name, expected, value }).await?.into_maybe_counter()
     }
 
     /// Deletes; says whether the cell existed. Its counter goes on.
     pub async fn delete(&self, name: &str) -> Result<bool> {
-        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?)
+        self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?.into_did()
     }
 
     /// Deletes when the counter is this one.
     pub async fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
         let (name, counter) = (Name::new(name)?, Some(counter));
-        did(self.run(CellCommand::Delete { name, counter }).await?)
+        self.run(CellCommand::Delete { name, counter }).await?.into_did()
     }
 
     /// Adds to a number; gives the sum and the new counter.
     pub async fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let (name, by) = (Name::new(name)?, by.into());
-        number(self.run(CellCommand::Incr { name, by }).await?)
+        self.run(CellCommand::Incr { name, by }).await?.into_number()
     }
 
     /// Changes a cell's time to live; says whether the cell exists.
     pub async fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
-        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?)
+        self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?.into_did()
     }
 
     /// The versions of a cell, newest first, deletions included; `before` leaves out counters from
@@ -204,20 +203,20 @@ fn list(prefix: &str, after: Option<&str>, limit: usize) -> Read {
 fn seen_cell(seen: Seen) -> Result<Option<Versioned>> {
     match seen {
         Seen::Cell(cell) => Ok(cell),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }
 
 fn seen_names(seen: Seen) -> Result<Page> {
     match seen {
         Seen::Names(page) => Ok(page),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }
 
 fn seen_history(seen: Seen) -> Result<Vec<HistoryEntry>> {
     match seen {
         Seen::History(entries) => Ok(entries),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }

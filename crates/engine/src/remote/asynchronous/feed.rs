@@ -3,12 +3,11 @@
 use super::millis;
 use crate::base::clock::{Clock, SystemClock};
 use crate::feed::Filter;
-use crate::feed::event::Event;
 use crate::remote::call::{Nature, request};
 use crate::remote::link::{Link, decode};
 use crate::remote::seat::Seat;
 use crate::wire::{self, Follow, Followed};
-use mainstay_model::{Code, Result, Revision};
+use mainstay_model::{Code, Event, Result, Revision};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

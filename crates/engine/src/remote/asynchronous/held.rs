@@ -1,10 +1,9 @@
 //! Views of the past that a server holds.
 
-use crate::handle::cells::unexpected;
 use crate::remote::link::Link;
 use crate::remote::seat::Seat;
 use crate::wire::{Act, Acted, Read, Seen};
-use mainstay_model::{At, Result, Revision};
+use mainstay_model::{Answer, At, Result, Revision};
 use std::sync::Arc;
 
 /// A view of one branch as of one point in time, on a connection of its own: when that breaks, the view
@@ -23,7 +22,7 @@ impl Held {
     pub async fn look(&self, read: Read) -> Result<Seen> {
         match self.seat.act_held(&Act::Look(read)).await? {
             Acted::Seen(seen) => Ok(seen),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 }

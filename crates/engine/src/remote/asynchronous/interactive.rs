@@ -1,9 +1,7 @@
 //! Interactive transactions on a served database: open on the server, on a connection of their own.
 
-use crate::handle::cells::{cell, counter, did, maybe_counter, number, page, unexpected};
-use crate::handle::keyed::{self, Ask};
+use crate::handle::keyed::Ask;
 use crate::handle::outbox;
-use crate::handle::records::{self, record, records};
 use crate::handle::runs;
 use crate::remote::link::Link;
 use crate::remote::seat::Seat;
@@ -50,7 +48,7 @@ impl AsyncInteractive {
     pub async fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
         match self.seat.act_held(&Act::Run(command.into())).await? {
             Acted::Answered(answer) => Ok(answer),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -61,19 +59,19 @@ impl AsyncInteractive {
 
     /// The value of a cell with its counter; the revision of an own write is 0.
     pub async fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
-        cell(self.run(CellCommand::Get { name: Name::new(name)? }).await?)
+        self.run(CellCommand::Get { name: Name::new(name)? }).await?.into_cell()
     }
 
     /// Names in byte order, own writes included.
     pub async fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-        page(self.run(CellCommand::List { prefix, after, limit }).await?)
+        self.run(CellCommand::List { prefix, after, limit }).await?.into_names()
     }
 
     /// Writes when the cell is absent; gives its counter either way.
     pub async fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
-        counter(self.run(CellCommand::Init { name, value }).await?)
+        self.run(CellCommand::Init { name, value }).await?.into_counter()
     }
 
     /// Writes; gives the provisional counter.
@@ -84,7 +82,7 @@ impl AsyncInteractive {
     /// Writes with a time to live; gives the provisional counter.
     pub async fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
-        counter(self.run(CellCommand::Set { name, value, ttl }).await?)
+        self.run(CellCommand::Set { name, value, ttl }).await?.into_counter()
     }
 
     /// Writes when the counter is the expected one (`None`: when absent).
@@ -95,50 +93,50 @@ impl AsyncInteractive {
         value: impl Into<Value>,
     ) -> Result<Option<u64>> {
         let (name, value) = (Name::new(name)?, value.into());
-        maybe_counter(self.run(CellCommand::Cas { name, expected, value }).await?)
+        self.run(CellCommand::Cas { name, expected, value }).await?.into_maybe_counter()
     }
 
     /// Deletes; says whether the cell existed.
     pub async fn delete(&mut self, name: &str) -> Result<bool> {
-        did(self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?)
+        self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?.into_did()
     }
 
     /// Deletes when the counter is this one.
     pub async fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
         let (name, counter) = (Name::new(name)?, Some(counter));
-        did(self.run(CellCommand::Delete { name, counter }).await?)
+        self.run(CellCommand::Delete { name, counter }).await?.into_did()
     }
 
     /// Adds to a number; gives the sum and the provisional counter.
     pub async fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let (name, by) = (Name::new(name)?, by.into());
-        number(self.run(CellCommand::Incr { name, by }).await?)
+        self.run(CellCommand::Incr { name, by }).await?.into_number()
     }
 
     /// Changes a cell's time to live; says whether the cell exists.
     pub async fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
-        did(self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?)
+        self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?.into_did()
     }
 
     /// A record with its fields and counter; the revision of an own write is 0.
     pub async fn get_record(&mut self, key: &str) -> Result<Option<Record>> {
-        record(self.run(RecordCommand::Get { key: Name::new(key)?, fields: None }).await?)
+        self.run(RecordCommand::Get { key: Name::new(key)?, fields: None }).await?.into_record()
     }
 
     /// Writes as told; gives the provisional counter, or nothing when a condition does not hold.
     pub async fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
-        maybe_counter(self.run(write).await?)
+        self.run(write).await?.into_maybe_counter()
     }
 
     /// Deletes a record if all conditions hold; says whether it did.
     pub async fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
-        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?)
+        self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?.into_did()
     }
 
     /// Changes a record's time to live; says whether the record exists.
     pub async fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
-        did(self.run(RecordCommand::Expire { key, ttl, only }).await?)
+        self.run(RecordCommand::Expire { key, ttl, only }).await?.into_did()
     }
 
     /// Records in byte order of their keys, own writes included.
@@ -151,20 +149,20 @@ impl AsyncInteractive {
     ) -> Result<RecordPage> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
         let after = after.map(str::to_owned);
-        records(self.run(RecordCommand::Scan { prefix, filters, after, limit }).await?)
+        self.run(RecordCommand::Scan { prefix, filters, after, limit }).await?.into_records()
     }
 
     /// How many records there are that begin with `prefix` and pass all filters, own writes included.
     pub async fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
-        records::count(self.run(RecordCommand::Count { prefix, filters }).await?)
+        self.run(RecordCommand::Count { prefix, filters }).await?.into_count()
     }
 
     /// Appends an event to a run. Its name and whether it was new are so once the transaction has committed: where
     /// another has told the same event first, that is a `Conflict`. Its sequence is provisional, as others may append
     /// meanwhile, and its time is that of the commit: the receipt has both.
     pub async fn append(&mut self, event: NewEvent) -> Result<Appended> {
-        runs::appended(self.run(runs::append(event, None)?).await?)
+        self.run(runs::append(event, None)?).await?.into_run()?.into_appended()
     }
 
     /// Appends an event to a run if its last sequence is this one.
@@ -173,7 +171,7 @@ impl AsyncInteractive {
         event: NewEvent,
         expected_seq: u64,
     ) -> Result<Appended> {
-        runs::appended(self.run(runs::append(event, Some(expected_seq))?).await?)
+        self.run(runs::append(event, Some(expected_seq))?).await?.into_run()?.into_appended()
     }
 
     /// Events of a run behind one of them, own ones included.
@@ -184,18 +182,18 @@ impl AsyncInteractive {
         limit: usize,
     ) -> Result<Vec<CanonicalEvent>> {
         let fetch = runs::fetch(run, after_seq, limit)?;
-        runs::events(runs::of_runs(self.run(fetch).await?)?)
+        self.run(fetch).await?.into_run()?.into_events()
     }
 
     /// What the events of a run add up to, own ones included.
     pub async fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
         let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
-        runs::snapshot(runs::of_runs(self.run(command).await?)?)
+        self.run(command).await?.into_run()?.into_snapshot()
     }
 
     /// Deletes a whole run; says whether there was one.
     pub async fn delete_run(&mut self, run: &str) -> Result<bool> {
-        did(self.run(RunCommand::Delete { run: Name::new(run)? }).await?)
+        self.run(RunCommand::Delete { run: Name::new(run)? }).await?.into_did()
     }
 
     /// Writes a message that is sent once the transaction is committed; its number is provisional.
@@ -206,7 +204,7 @@ impl AsyncInteractive {
         run: Option<&str>,
     ) -> Result<u64> {
         let put = outbox::put(subject, payload, run)?;
-        outbox::number(self.run(put).await?)
+        self.run(put).await?.into_outbox()?.into_number()
     }
 
     /// Writes to a space of keyed state; says what became of each.
@@ -216,20 +214,27 @@ impl AsyncInteractive {
         writes: Vec<StateWrite>,
     ) -> Result<Vec<Wrote>> {
         let space = Name::new(space)?;
-        keyed::wrote(self.run(StateCommand::Write { space, writes }).await?)
+        self.run(StateCommand::Write { space, writes }).await?.into_state()?.into_wrote()
     }
 
     /// A key's state, own writes included.
     pub async fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
-        Ok(keyed::kept(self.run(look).await?)?.pop().flatten().and_then(Kept::into_state))
+        Ok(self
+            .run(look)
+            .await?
+            .into_state()?
+            .into_kept()?
+            .pop()
+            .flatten()
+            .and_then(Kept::into_state))
     }
 
     /// Commits, or fails with `Conflict` when something that was read has changed.
     pub async fn commit(mut self) -> Result<Receipt> {
         match self.seat.act(&Act::Commit { durability: self.durability }).await? {
             Acted::Committed(receipt) => Ok(receipt),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -237,7 +242,7 @@ impl AsyncInteractive {
     pub async fn into_transaction(mut self) -> Result<Transaction> {
         match self.seat.act(&Act::Take { durability: self.durability }).await? {
             Acted::Taken(transaction) => Ok(*transaction),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 

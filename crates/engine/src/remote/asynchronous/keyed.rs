@@ -1,11 +1,7 @@
 //! Keyed state of a served database.
 
 use super::held::Held;
-use crate::handle::cells::{did, unexpected};
-use crate::handle::keyed::{
-    Ask, first, info, items, kept, only_read, positions, sealed, states, transaction, waiting,
-    wrote,
-};
+use crate::handle::keyed::{Ask, only_read, transaction};
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
@@ -58,26 +54,29 @@ impl AsyncKeyed {
     }
 
     async fn run(&self, command: StateCommand) -> Result<Answer> {
-        first(self.link.execute(&transaction(&self.branch, command, self.durability)).await?)
+        self.link.execute(&transaction(&self.branch, command, self.durability)).await?.into_first()
     }
 
     /// Declares the space; says whether it is new.
     pub async fn declare(&self, options: SpaceOptions) -> Result<bool> {
-        did(self.run(StateCommand::Declare { space: self.space.clone(), options }).await?)
+        self.run(StateCommand::Declare { space: self.space.clone(), options }).await?.into_did()
     }
 
     /// What is known of the space; nothing before it is declared or written to.
     pub async fn info(&self) -> Result<Option<SpaceInfo>> {
-        info(self.read(Ask(&self.space).info()).await?)
+        self.read(Ask(&self.space).info()).await?.into_state()?.into_info()
     }
 
     /// Writes, all or nothing; says what became of each.
     pub async fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
-        wrote(self.run(StateCommand::Write { space: self.space.clone(), writes }).await?)
+        self.run(StateCommand::Write { space: self.space.clone(), writes })
+            .await?
+            .into_state()?
+            .into_wrote()
     }
 
     async fn write_one(&self, write: StateWrite) -> Result<Wrote> {
-        self.write(vec![write]).await?.first().copied().ok_or_else(unexpected)
+        self.write(vec![write]).await?.first().copied().ok_or_else(Answer::mismatch)
     }
 
     /// Writes a key's state if the version is newer than the key's.
@@ -117,7 +116,7 @@ impl AsyncKeyed {
 
     /// What is known of keys, deleted ones included, all as of one moment.
     pub async fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
-        kept(self.read(Ask(&self.space).look(keys)).await?)
+        self.read(Ask(&self.space).look(keys)).await?.into_state()?.into_kept()
     }
 
     /// Keys in byte order with their states.
@@ -127,29 +126,33 @@ impl AsyncKeyed {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<StatePage> {
-        states(self.read(Ask(&self.space).scan(prefix, after, limit)).await?)
+        self.read(Ask(&self.space).scan(prefix, after, limit)).await?.into_state()?.into_states()
     }
 
     /// Items of a key's log behind one of them, in the order of their ids.
     pub async fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
-        items(self.read(Ask(&self.space).items(key, after, limit)).await?)
+        self.read(Ask(&self.space).items(key, after, limit)).await?.into_state()?.into_items()
     }
 
     /// How far sources were read and sinks written.
     pub async fn positions(&self) -> Result<Vec<(String, u64)>> {
-        positions(self.read(StateCommand::Positions { space: self.space.clone() }).await?)
+        self.read(StateCommand::Positions { space: self.space.clone() })
+            .await?
+            .into_state()?
+            .into_positions()
     }
 
     /// Writes that wait, with versions below one where that is said, in the order in which they are sealed.
     pub async fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
-        waiting(self.read(Ask(&self.space).waiting(below, limit)).await?)
+        self.read(Ask(&self.space).waiting(below, limit)).await?.into_state()?.into_waiting()
     }
 
     /// Closes all versions below the frontier; gives how many writes had waited.
     pub async fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
         let (frontier, mut all) = (frontier.into(), 0);
         loop {
-            let (settled, done) = sealed(self.run(Ask(&self.space).seal(frontier)).await?)?;
+            let (settled, done) =
+                self.run(Ask(&self.space).seal(frontier)).await?.into_state()?.into_sealed()?;
             all += settled;
             if done {
                 return Ok(all);
@@ -159,7 +162,7 @@ impl AsyncKeyed {
 
     /// Removes the space and everything in it; says whether there was one.
     pub async fn clear(&self) -> Result<bool> {
-        did(self.run(StateCommand::Drop { space: self.space.clone() }).await?)
+        self.run(StateCommand::Drop { space: self.space.clone() }).await?.into_did()
     }
 
     /// The space as it was, for as long as the view lives (an hour at most).
@@ -192,22 +195,30 @@ impl AsyncKeyedAt {
 
     /// What was known of the space.
     pub async fn info(&self) -> Result<Option<SpaceInfo>> {
-        info(self.read(Ask(&self.space).info()).await?)
+        self.read(Ask(&self.space).info()).await?.into_state()?.into_info()
     }
 
     /// Items that a key's log had, in the order of their ids.
     pub async fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
-        items(self.read(Ask(&self.space).items(key, after, limit)).await?)
+        self.read(Ask(&self.space).items(key, after, limit)).await?.into_state()?.into_items()
     }
 
     /// How far sources had been read.
     pub async fn positions(&self) -> Result<Vec<(String, u64)>> {
-        positions(self.read(StateCommand::Positions { space: self.space.clone() }).await?)
+        self.read(StateCommand::Positions { space: self.space.clone() })
+            .await?
+            .into_state()?
+            .into_positions()
     }
 
     /// What a key's state was.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
-        let found = kept(self.read(Ask(&self.space).look(&[key.as_ref()])).await?)?.pop();
+        let found = self
+            .read(Ask(&self.space).look(&[key.as_ref()]))
+            .await?
+            .into_state()?
+            .into_kept()?
+            .pop();
         Ok(found.flatten().and_then(Kept::into_state))
     }
 
@@ -218,7 +229,7 @@ impl AsyncKeyedAt {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<StatePage> {
-        states(self.read(Ask(&self.space).scan(prefix, after, limit)).await?)
+        self.read(Ask(&self.space).scan(prefix, after, limit)).await?.into_state()?.into_states()
     }
 }
 
@@ -226,6 +237,6 @@ pub(super) fn seen(seen: Seen) -> Result<Answer> {
     match seen {
         Seen::State(answer) => Ok(Answer::State(answer)),
         Seen::Names(page) => Ok(Answer::Names(page)),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }

@@ -33,10 +33,9 @@ use crate::feed::Filter;
 use crate::handle::branch::{BranchInfo, Difference, TagInfo};
 use crate::handle::db::RETRIES;
 use crate::handle::stats::Stats;
-use crate::mvcc::pins::Pin;
 use crate::wire::Question;
 use mainstay_model::{
-    At, Code, Error, ErrorKind, MAIN, Receipt, Result, Revision, Stamp, Transaction,
+    At, Code, Error, ErrorKind, MAIN, Pin, Receipt, Result, Revision, Stamp, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;

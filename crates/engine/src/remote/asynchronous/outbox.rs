@@ -1,13 +1,11 @@
 //! The outbox of a served database.
 
-use crate::handle::cells::{did, unexpected};
-use crate::handle::outbox::{claimed, failed, messages, ms, number, of_outbox, put, state};
-use crate::handle::records::count;
+use crate::handle::outbox::{ms, put};
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
 use mainstay_model::{
-    Claimed, CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState, Result,
-    Stamp, Transaction,
+    Answer, Claimed, CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState,
+    Result, Stamp, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +25,7 @@ impl AsyncOutbox {
     pub(crate) async fn read(&self, command: OutboxCommand) -> Result<OutboxAnswer> {
         match self.link.look(&self.branch, Read::Outbox(command)).await? {
             Seen::Outbox(answer) => Ok(*answer),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -39,25 +37,25 @@ impl AsyncOutbox {
         run: Option<&str>,
     ) -> Result<u64> {
         let put = put(subject, payload, run)?;
-        number(self.link.run(&self.branch, put.into()).await?)
+        self.link.run(&self.branch, put.into()).await?.into_outbox()?.into_number()
     }
 
     /// Takes messages that wait, the longest waiting first.
     pub async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Message>> {
         let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
-        messages(of_outbox(self.link.run(&self.branch, claim.into()).await?)?)
+        self.link.run(&self.branch, claim.into()).await?.into_outbox()?.into_messages()
     }
 
     /// The same, with the token of the lease.
     pub async fn hold(&self, limit: usize, lease: Duration) -> Result<Claimed> {
         let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
-        claimed(self.link.execute(&Transaction::on(&self.branch).step(claim)).await?)
+        self.link.execute(&Transaction::on(&self.branch).step(claim)).await?.into_claimed()
     }
 
     /// Messages of one claim were delivered: they go; `Fenced` where one of them was claimed by another since.
     pub async fn ack_held(&self, token: Stamp, ids: &[u64]) -> Result<u64> {
         let ack = OutboxCommand::ack(ids.to_vec(), Some(token));
-        count(self.link.run(&self.branch, ack.into()).await?)
+        self.link.run(&self.branch, ack.into()).await?.into_count()
     }
 
     /// A message of a claim could not be delivered; `Fenced` where it was claimed by another since.
@@ -71,13 +69,13 @@ impl AsyncOutbox {
     ) -> Result<Failed> {
         let (message, backoff_ms) = (message.to_owned(), ms(backoff));
         let fail = OutboxCommand::fail(id, message, backoff_ms, tries, Some(token));
-        failed(self.link.run(&self.branch, fail.into()).await?)
+        self.link.run(&self.branch, fail.into()).await?.into_outbox()?.into_failed()
     }
 
     /// Messages were delivered: they go. Gives how many of them were there.
     pub async fn ack(&self, ids: &[u64]) -> Result<u64> {
         let ack = OutboxCommand::Ack { ids: ids.to_vec() };
-        count(self.link.run(&self.branch, ack.into()).await?)
+        self.link.run(&self.branch, ack.into()).await?.into_count()
     }
 
     /// A message could not be delivered: it waits, or is dead.
@@ -90,21 +88,21 @@ impl AsyncOutbox {
     ) -> Result<Failed> {
         let (message, backoff_ms) = (message.to_owned(), ms(backoff));
         let fail = OutboxCommand::Fail { id, message, backoff_ms, tries };
-        failed(self.link.run(&self.branch, fail.into()).await?)
+        self.link.run(&self.branch, fail.into()).await?.into_outbox()?.into_failed()
     }
 
     /// Dead messages behind one of them, the oldest first.
     pub async fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
-        messages(self.read(OutboxCommand::Dead { after, limit }).await?)
+        self.read(OutboxCommand::Dead { after, limit }).await?.into_messages()
     }
 
     /// Makes a dead message wait again; says whether it was dead.
     pub async fn replay(&self, id: u64) -> Result<bool> {
-        did(self.link.run(&self.branch, OutboxCommand::Replay { id }.into()).await?)
+        self.link.run(&self.branch, OutboxCommand::Replay { id }.into()).await?.into_did()
     }
 
     /// How it stands.
     pub async fn state(&self) -> Result<OutboxState> {
-        state(self.read(OutboxCommand::Look).await?)
+        self.read(OutboxCommand::Look).await?.into_outbox_state()
     }
 }

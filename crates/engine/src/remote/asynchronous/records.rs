@@ -1,7 +1,6 @@
 //! Records of a served database.
 
 use super::held::Held;
-use crate::handle::cells::{did, maybe_counter, unexpected};
 use crate::handle::records::{always, field_names, filled, only_value};
 use crate::remote::link::Link;
 use crate::wire::{Read, Seen};
@@ -114,7 +113,7 @@ impl AsyncRecords {
     /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
     /// its own.
     pub async fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
-        maybe_counter(self.run(write).await?)
+        self.run(write).await?.into_maybe_counter()
     }
 
     /// Deletes; says whether the record existed. Its counter goes on.
@@ -124,13 +123,13 @@ impl AsyncRecords {
 
     /// Deletes if all conditions hold; says whether it did.
     pub async fn delete_when(&self, key: &str, when: Vec<Condition>) -> Result<bool> {
-        did(self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?)
+        self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?.into_did()
     }
 
     /// Changes a record's time to live; says whether the record exists.
     pub async fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
-        did(self.run(RecordCommand::Expire { key, ttl, only }).await?)
+        self.run(RecordCommand::Expire { key, ttl, only }).await?.into_did()
     }
 
     /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come
@@ -245,27 +244,27 @@ fn history(key: &str, limit: usize, before: Option<u64>) -> Result<Read> {
 fn seen_record(seen: Seen) -> Result<Option<Record>> {
     match seen {
         Seen::Record(record) => Ok(record),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }
 
 fn seen_records(seen: Seen) -> Result<RecordPage> {
     match seen {
         Seen::Records(page) => Ok(page),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }
 
 fn seen_count(seen: Seen) -> Result<u64> {
     match seen {
         Seen::Count(count) => Ok(count),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }
 
 fn seen_history(seen: Seen) -> Result<Vec<RecordHistoryEntry>> {
     match seen {
         Seen::RecordHistory(entries) => Ok(entries),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }

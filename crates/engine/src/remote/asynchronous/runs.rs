@@ -1,12 +1,8 @@
 //! Runs of a served database.
 
 use super::held::Held;
-use crate::handle::cells::{did, unexpected};
 use crate::handle::outbox::ms;
-use crate::handle::records::count;
-use crate::handle::runs::{
-    append, appended, appended_all, batch, events, fetch, info, list, page, snapshot,
-};
+use crate::handle::runs::{append, batch, fetch, list};
 use crate::remote::link::Link;
 use crate::wire::{Question, Read, Seen};
 use mainstay_model::{
@@ -53,12 +49,12 @@ impl AsyncRuns {
 
     /// Appends an event; one whose key the run has already is the first one again.
     pub async fn append(&self, event: NewEvent) -> Result<Appended> {
-        appended(self.write(append(event, None)?).await?)
+        self.write(append(event, None)?).await?.into_run()?.into_appended()
     }
 
     /// Appends an event if the run's last sequence is this one; else the error is `SequenceMoved`.
     pub async fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
-        appended(self.write(append(event, Some(expected_seq))?).await?)
+        self.write(append(event, Some(expected_seq))?).await?.into_run()?.into_appended()
     }
 
     /// Appends several events, all or none; answers each.
@@ -67,7 +63,7 @@ impl AsyncRuns {
             return Ok(Vec::new());
         }
         let receipt = self.link.execute(&batch(&self.branch, events)?).await?;
-        receipt.answers.into_iter().map(appended).collect()
+        receipt.answers.into_iter().map(|answer| answer.into_run()?.into_appended()).collect()
     }
 
     /// Makes a run with what is known of it and its first events; where there is one, the error is `RunExists`.
@@ -78,7 +74,10 @@ impl AsyncRuns {
         events: Vec<NewEvent>,
     ) -> Result<Vec<Appended>> {
         let (run, metadata) = (Name::new(run)?, metadata.into());
-        appended_all(self.write(RunCommand::Bootstrap { run, metadata, events }).await?)
+        self.write(RunCommand::Bootstrap { run, metadata, events })
+            .await?
+            .into_run()?
+            .into_appended_all()
     }
 
     /// Writes events as an archive kept them; gives how many were written.
@@ -90,12 +89,12 @@ impl AsyncRuns {
         events: Vec<CanonicalEvent>,
     ) -> Result<u64> {
         let run = Name::new(run)?;
-        count(self.write(RunCommand::Restore { run, metadata, created, events }).await?)
+        self.write(RunCommand::Restore { run, metadata, created, events }).await?.into_count()
     }
 
     /// Deletes a whole run; says whether there was one.
     pub async fn delete(&self, run: &str) -> Result<bool> {
-        did(self.write(RunCommand::Delete { run: Name::new(run)? }).await?)
+        self.write(RunCommand::Delete { run: Name::new(run)? }).await?.into_did()
     }
 
     /// Keeps what a reducer has made of a run's events up to one of them.
@@ -108,7 +107,7 @@ impl AsyncRuns {
         state: Value,
     ) -> Result<bool> {
         let (run, reducer) = (Name::new(run)?, reducer.to_owned());
-        did(self.write(RunCommand::Keep { run, reducer, version, seq, state }).await?)
+        self.write(RunCommand::Keep { run, reducer, version, seq, state }).await?.into_did()
     }
 
     /// What a reducer has made of a run, as it was kept last.
@@ -116,13 +115,13 @@ impl AsyncRuns {
         let (run, reducer) = (Name::new(run)?, reducer.to_owned());
         match self.read(RunCommand::Kept { run, reducer, version, upto: None }).await? {
             RunAnswer::Kept(kept) => Ok(kept),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
     /// What is known of a run.
     pub async fn get(&self, run: &str) -> Result<Option<RunInfo>> {
-        info(self.read(RunCommand::Get { run: Name::new(run)? }).await?)
+        self.read(RunCommand::Get { run: Name::new(run)? }).await?.into_info()
     }
 
     /// Events behind one of them, in order; none of a run that there is not.
@@ -132,7 +131,7 @@ impl AsyncRuns {
         after_seq: u64,
         limit: usize,
     ) -> Result<Vec<CanonicalEvent>> {
-        events(self.read(fetch(run, after_seq, limit)?).await?)
+        self.read(fetch(run, after_seq, limit)?).await?.into_events()
     }
 
     /// Waits for events behind one of them; none when the time is over.
@@ -145,22 +144,24 @@ impl AsyncRuns {
     ) -> Result<Vec<CanonicalEvent>> {
         let (branch, run) = (self.branch.to_string(), run.clone());
         let question = Question::Tail { branch, run, after, limit, wait_ms: ms(timeout) };
-        events(self.link.ask(question).await?)
+        self.link.ask::<RunAnswer>(question).await?.into_events()
     }
 
     /// What the events add up to, never behind them.
     pub async fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None }).await?)
+        self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None }).await?.into_snapshot()
     }
 
     /// What the events up to one of them add up to.
     pub async fn snapshot_at(&self, run: &str, seq: u64) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: Some(seq) }).await?)
+        self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: Some(seq) })
+            .await?
+            .into_snapshot()
     }
 
     /// What the events add up to, from the first one on.
     pub async fn project(&self, run: &str) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Project { run: Name::new(run)? }).await?)
+        self.read(RunCommand::Project { run: Name::new(run)? }).await?.into_snapshot()
     }
 
     /// Runs in byte order of their names.
@@ -170,7 +171,7 @@ impl AsyncRuns {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RunPage> {
-        page(self.read(list(filter, after, limit)).await?)
+        self.read(list(filter, after, limit)).await?.into_page()
     }
 
     /// Events behind one of them that could not follow those before them.
@@ -178,7 +179,7 @@ impl AsyncRuns {
         let run = Name::new(run)?;
         match self.read(RunCommand::Alerts { run, after: after_seq, limit }).await? {
             RunAnswer::Alerts(alerts) => Ok(alerts),
-            _ => Err(unexpected()),
+            _ => Err(Answer::mismatch()),
         }
     }
 
@@ -210,7 +211,7 @@ impl AsyncRunsAt {
 
     /// What was known of a run.
     pub async fn get(&self, run: &str) -> Result<Option<RunInfo>> {
-        info(self.read(RunCommand::Get { run: Name::new(run)? }).await?)
+        self.read(RunCommand::Get { run: Name::new(run)? }).await?.into_info()
     }
 
     /// Events behind one of them that there were, in order.
@@ -220,12 +221,12 @@ impl AsyncRunsAt {
         after_seq: u64,
         limit: usize,
     ) -> Result<Vec<CanonicalEvent>> {
-        events(self.read(fetch(run, after_seq, limit)?).await?)
+        self.read(fetch(run, after_seq, limit)?).await?.into_events()
     }
 
     /// What the events added up to.
     pub async fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
-        snapshot(self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None }).await?)
+        self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None }).await?.into_snapshot()
     }
 
     /// Runs that there were, in byte order of their names.
@@ -235,13 +236,13 @@ impl AsyncRunsAt {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RunPage> {
-        page(self.read(list(filter, after, limit)).await?)
+        self.read(list(filter, after, limit)).await?.into_page()
     }
 }
 
 fn seen(seen: Seen) -> Result<RunAnswer> {
     match seen {
         Seen::Runs(answer) => Ok(*answer),
-        _ => Err(unexpected()),
+        _ => Err(Answer::mismatch()),
     }
 }

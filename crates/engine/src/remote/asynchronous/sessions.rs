@@ -1,8 +1,6 @@
 //! The sessions of a served database.
 
-use crate::handle::cells::did;
-use crate::handle::records::count;
-use crate::handle::sessions::{SessionOptions, info, opened, page, pending, retried, sent};
+use crate::handle::sessions::SessionOptions;
 use crate::remote::link::Link;
 use mainstay_model::{
     Answer, MAIN, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest,
@@ -38,14 +36,14 @@ impl AsyncSessions {
 
     /// Opens a session, or finds the one of this name; its lease begins anew.
     pub async fn open(&self, options: SessionOptions) -> Result<AsyncSession> {
-        let (info, created) = opened(self.run(options.command()?).await?)?;
+        let (info, created) = self.run(options.command()?).await?.into_session()?.into_opened()?;
         Ok(AsyncSession { sessions: self.clone(), info, created })
     }
 
     /// Sends a request to the client of a session; gives its number, or nothing where there is no such session.
     pub async fn send(&self, session: &str, payload: impl Into<Vec<u8>>) -> Result<Option<u64>> {
         let (session, payload) = (Name::new(session)?, payload.into());
-        sent(self.run(SessionCommand::Send { session, payload }).await?)
+        self.run(SessionCommand::Send { session, payload }).await?.into_session()?.into_sent()
     }
 
     /// What was sent before this, strictly, and is not acknowledged, the oldest first; it counts as sent now.
@@ -54,28 +52,31 @@ impl AsyncSessions {
         sent_before: Stamp,
         limit: usize,
     ) -> Result<Vec<(Name, u64, Vec<u8>)>> {
-        retried(self.run(SessionCommand::Retry { sent_before, limit }).await?)
+        self.run(SessionCommand::Retry { sent_before, limit }).await?.into_session()?.into_retried()
     }
 
     /// Whether something was sent before this, strictly, and is not acknowledged.
     pub async fn has_pending(&self, sent_before: Stamp) -> Result<bool> {
-        did(self.run(SessionCommand::HasPending { sent_before }).await?)
+        self.run(SessionCommand::HasPending { sent_before }).await?.into_did()
     }
 
     /// What is known of a session.
     pub async fn info(&self, session: &str) -> Result<Option<SessionInfo>> {
-        info(self.run(SessionCommand::Info { session: Name::new(session)? }).await?)
+        self.run(SessionCommand::Info { session: Name::new(session)? })
+            .await?
+            .into_session()?
+            .into_info()
     }
 
     /// Sessions in the order of their names.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<SessionPage> {
         let after = after.map(str::to_owned);
-        page(self.run(SessionCommand::List { after, limit }).await?)
+        self.run(SessionCommand::List { after, limit }).await?.into_session()?.into_page()
     }
 
     /// Ends a session; says whether there was one.
     pub async fn close(&self, session: &str) -> Result<bool> {
-        did(self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 }).await?)
+        self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 }).await?.into_did()
     }
 }
 
@@ -125,15 +126,20 @@ impl AsyncSession {
     /// What was sent to the client behind a number and is not acknowledged, in order.
     pub async fn pending(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
         let session = self.name().clone();
-        pending(
-            self.sessions.run(SessionCommand::Pending { session, after, limit, epoch: 0 }).await?,
-        )
+        self.sessions
+            .run(SessionCommand::Pending { session, after, limit, epoch: 0 })
+            .await?
+            .into_session()?
+            .into_pending()
     }
 
     /// The client has done everything up to this number; gives how many that were.
     pub async fn acknowledge(&self, upto: u64) -> Result<u64> {
         let session = self.name().clone();
-        count(self.sessions.run(SessionCommand::Acknowledge { session, upto, epoch: 0 }).await?)
+        self.sessions
+            .run(SessionCommand::Acknowledge { session, upto, epoch: 0 })
+            .await?
+            .into_count()
     }
 
     /// Ends it; says whether it was there.

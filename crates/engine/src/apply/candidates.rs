@@ -1,0 +1,48 @@
+//! Candidates of a merge: the names that its source may have changed.
+
+use super::compare::{Item, Point};
+use crate::key::spaces::{self, DATA};
+use crate::mvcc::trail::Trail;
+use mainstay_model::Revision;
+use std::collections::BTreeSet;
+
+/// They hold for one source and one common ancestor.
+pub(crate) struct Candidates {
+    pub source: u32,
+    pub base: Point,
+    pub names: BTreeSet<Item>,
+    /// Everything that the source changed up to here is in it, or more names than a merge may have.
+    pub upto: Revision,
+}
+
+impl Candidates {
+    /// All names, in order, if they are those of this source and base, and the trail knows the rest.
+    pub fn all(&self, source: u32, base: Point, trail: &Trail) -> Option<Vec<Item>> {
+        if (self.source, self.base) != (source, base) {
+            return None;
+        }
+        let mut later = written(trail, source, self.upto, Revision::MAX)?;
+        later.extend(self.names.iter().cloned());
+        Some(later.into_iter().collect())
+    }
+
+    /// Adds what was written to the source up to a revision; nothing if the trail does not reach back.
+    pub fn catch_up(&mut self, trail: &Trail, upto: Revision) -> Option<()> {
+        let mut later = written(trail, self.source, self.upto, upto)?;
+        self.names.append(&mut later);
+        self.upto = upto;
+        Some(())
+    }
+}
+
+/// The names written to a branch after one revision, up to another, if the trail reaches back.
+fn written(trail: &Trail, branch: u32, since: Revision, upto: Revision) -> Option<BTreeSet<Item>> {
+    let mut names = BTreeSet::new();
+    trail.any(since, upto, |key| {
+        let own = spaces::split(key).filter(|(_, of, _)| *of == branch);
+        let data = own.filter(|(space, ..)| DATA.contains(space));
+        names.extend(data.map(|(space, _, name)| (space, name.to_vec())));
+        false
+    })?;
+    Some(names)
+}

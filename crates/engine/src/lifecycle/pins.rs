@@ -1,0 +1,52 @@
+//! The pins of a database: the revisions that it keeps, and for whom.
+
+use super::core::Core;
+use mainstay_model::{Pin, PinSummary, Revision, Stamp};
+use std::collections::BTreeMap;
+
+impl Core {
+    /// All pins, oldest first.
+    pub fn all_pins(&self) -> Vec<Pin> {
+        let (newest, now) = (self.sequencer.published(), self.now());
+        let mut pins = self.pinned(newest);
+        pins.sort();
+        let pin = |(revision, holder): (Revision, String)| {
+            let age_us = self.age_us(revision, now);
+            Pin { revision, holder, age_us, revisions_behind: newest.saturating_sub(revision) }
+        };
+        pins.into_iter().map(pin).collect()
+    }
+
+    /// The pins by kind. Stamps are looked up for the oldest of each kind only: there may
+    /// be very many pins.
+    pub fn pins_by_kind(&self) -> Vec<PinSummary> {
+        let (newest, now) = (self.sequencer.published(), self.now());
+        let mut kinds: BTreeMap<String, (u64, Revision)> = BTreeMap::new();
+        for (revision, holder) in self.pinned(newest) {
+            let kind = holder.split(' ').next().unwrap_or_default().to_owned();
+            let (count, oldest) = kinds.entry(kind).or_insert((0, revision));
+            (*count, *oldest) = (*count + 1, revision.min(*oldest));
+        }
+        let summary = |(kind, (count, oldest))| PinSummary {
+            kind,
+            count,
+            oldest_age_us: self.age_us(oldest, now),
+            revisions_behind: newest.saturating_sub(oldest),
+        };
+        kinds.into_iter().map(summary).collect()
+    }
+
+    /// The holders of revisions.
+    fn pinned(&self, newest: Revision) -> Vec<(Revision, String)> {
+        let mut pins = self.state.catalog.read().pins(newest);
+        let readers = self.pins.held();
+        pins.extend(readers.into_iter().map(|held| (held.revision, held.holder.to_owned())));
+        pins
+    }
+
+    /// How long ago a revision was stamped.
+    fn age_us(&self, revision: Revision, now: Stamp) -> u64 {
+        let stamp = self.index().stamp_of(revision).ok().flatten().unwrap_or(now);
+        now.saturating_sub(stamp)
+    }
+}
