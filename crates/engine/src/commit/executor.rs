@@ -23,8 +23,8 @@ use crate::base::figures::Figures;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::RwLock;
 use crate::base::work::Work;
-use crate::commit::candidates::Submitted;
-use crate::commit::prefetch::Reuse;
+use crate::commit::prefetched::Reuse;
+use crate::commit::prepared::PreparedTransaction;
 use crate::commit::receipts;
 use crate::key::entry::{EXPIRED, Head, LAPSED};
 use crate::key::run_keys;
@@ -187,7 +187,7 @@ impl Executor {
     }
 
     /// Runs one transaction at time `now`. An error is told at once: nothing of it is kept.
-    pub fn run(&mut self, submitted: &Submitted, now: Stamp) -> Result<Told> {
+    pub fn run(&mut self, submitted: &PreparedTransaction, now: Stamp) -> Result<Told> {
         self.end_expired(&submitted.transaction, now)?;
         let told = match submitted.transaction.session() {
             Some(request) => self.run_in_session(submitted, request, now),
@@ -202,7 +202,7 @@ impl Executor {
         }
     }
 
-    fn run_alone(&mut self, submitted: &Submitted, now: Stamp) -> Result<Receipt> {
+    fn run_alone(&mut self, submitted: &PreparedTransaction, now: Stamp) -> Result<Receipt> {
         let transaction = &submitted.transaction;
         check_limits(transaction)?;
         let fingerprint = match transaction.named() {
@@ -273,7 +273,7 @@ impl Executor {
 
     fn apply(
         &mut self,
-        submitted: &Submitted,
+        submitted: &PreparedTransaction,
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<Receipt> {
@@ -338,7 +338,7 @@ impl Executor {
         &self,
         view: &View<'_>,
         overlay: &mut Overlay,
-        submitted: &Submitted,
+        submitted: &PreparedTransaction,
         command: &Command,
     ) -> Result<Answer> {
         match command {

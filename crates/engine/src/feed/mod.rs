@@ -8,15 +8,14 @@
 //! told so, with the revision to resume after; nothing is ever left out silently.
 
 pub(crate) mod event;
-pub(crate) mod places;
 pub(crate) mod written;
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::planted::{self, Bug};
-use crate::feed::places::FeedPlace;
 use crate::handle::db::Database;
 use crate::handle::place::Place;
 use crate::lifecycle::core::Core;
+use crate::lifecycle::feed_positions::FeedPosition;
 use crate::log::Reader;
 use crate::remote::{AsyncFeed, wait};
 use mainstay_model::{Contract, Event, Result, Revision};
@@ -66,7 +65,7 @@ struct Follower {
     after: Revision,
     ready: VecDeque<Event>,
     /// Others see here how far it is.
-    place: FeedPlace,
+    position: FeedPosition,
 }
 
 impl Database {
@@ -136,8 +135,8 @@ impl Follower {
     fn new(core: &Arc<Core>, filter: Filter, after: Revision) -> Result<Follower> {
         core.check_open()?;
         let reader = core.log.reader(after)?;
-        let place = core.feeds.open(after);
-        Ok(Follower { core: core.clone(), filter, reader, after, ready: VecDeque::new(), place })
+        let position = core.feeds.open(after);
+        Ok(Follower { core: core.clone(), filter, reader, after, ready: VecDeque::new(), position })
     }
 
     fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
@@ -206,7 +205,7 @@ impl Follower {
         }
         self.ready.extend(events.into_iter().filter(|event| self.filter.wants(event)));
         self.after = self.after.max(frame.last_revision());
-        self.place.moved(self.after);
+        self.position.moved(self.after);
         Ok(Some(frame.bytes().len()))
     }
 }

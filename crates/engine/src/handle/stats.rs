@@ -365,7 +365,7 @@ impl Stats {
         let index = core.index();
         let (figures, sequencer) = (&core.state.figures, &core.sequencer);
         let (cache_hits, cache_misses) = index.current.hits.look();
-        let (feeds, slowest) = core.feeds.look();
+        let (feeds, slowest) = core.feeds.count_and_slowest();
         // An outbox that cannot be read says so to whoever uses it.
         let (jump_us, folds, outbox) = sequencer.with_exec(|exec| {
             (exec.stamper.jump_us(), exec.folds(), exec.outbox().unwrap_or_default())

@@ -1,11 +1,11 @@
 //! The core that all handles share; [`opening`](crate::lifecycle::opening) makes what it is made of.
 
+use super::feed_positions::FeedPositions;
 use crate::base::clock::{Clock, Stamper};
 use crate::base::sync;
 use crate::base::work::Work;
 use crate::commit::executor::{Executor, State, load_catalog};
 use crate::commit::sequencer::Sequencer;
-use crate::feed::places::FeedPlaces;
 use crate::lifecycle::identity::{self, Hold, Identity};
 use crate::lifecycle::maintenance::Workers;
 use crate::lifecycle::opening::{
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub sequencer: Arc<Sequencer>,
     pub log: Log,
     pub pins: Arc<Pins>,
-    pub feeds: FeedPlaces,
+    pub feeds: FeedPositions,
     pub clock: Arc<dyn Clock>,
     pub report: OpenReport,
     pub purger: Arc<Purger>,
@@ -143,7 +143,7 @@ impl Core {
         let mut executor = Executor::new(state.clone(), stamper, end.last, work);
         executor.load_sessions()?;
         let chain = Chain::new(end.chain, &DatabaseId(place.database));
-        let sequencer = Sequencer::new(state.clone(), executor, writer, chain, &options);
+        let sequencer = Sequencer::new(state.clone(), executor, writer, chain, options.commit());
         let inner = Arc::new(Inner {
             clock: options.clock.clone(),
             options,
@@ -151,7 +151,7 @@ impl Core {
             sequencer: Arc::new(sequencer),
             log,
             pins: Arc::default(),
-            feeds: FeedPlaces::default(),
+            feeds: FeedPositions::default(),
             report,
             purger,
             workers: sync::Mutex::new(None),

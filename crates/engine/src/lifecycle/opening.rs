@@ -32,8 +32,6 @@ use crate::storage::lsm::{Store, StoreOptions};
 use crate::storage::mark::Mark;
 use crate::storage::migrate;
 use crate::storage::purge::Purger;
-use crate::tools::backup::Watch;
-use crate::tools::backup::restore::Base;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -48,6 +46,23 @@ const BUFFERS: usize = SEALED_LIMIT + 4;
 /// The size of a segment of a log in memory.
 const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
 
+/// A copy of the database, checked, that an index can be filled from.
+pub(crate) trait RebuildSource: Send + Sync {
+    fn database(&self) -> [u8; 16];
+    fn revision(&self) -> Revision;
+    /// It must be of this database.
+    fn check_owner(&self, database: [u8; 16]) -> Result<()>;
+    /// The log must go on where it ends.
+    fn check_reach(&self, log: &log::Report) -> Result<()>;
+    /// Copies of a database go ways of their own under one id: where the log holds its revision, that must be the same one.
+    fn check_history(&self, files: &dyn Files) -> Result<()>;
+    /// Makes an index of it, in place of the one in the directory, which is kept under another name.
+    fn fill(&self, directory: &Path, options: &StoreOptions) -> Result<()>;
+}
+
+/// Opens and checks it.
+pub(crate) type OpenRebuildSource = Arc<dyn Fn() -> Result<Box<dyn RebuildSource>> + Send + Sync>;
+
 /// Where a database is, and whose it is.
 pub(crate) struct Place {
     pub files: Arc<dyn Files>,
@@ -56,7 +71,7 @@ pub(crate) struct Place {
     pub index: Option<PathBuf>,
     pub identity: Option<Identity>,
     /// What an empty directory is filled from.
-    pub base: Option<Base>,
+    pub base: Option<Box<dyn RebuildSource>>,
 }
 
 /// Where a log ends.
@@ -141,10 +156,13 @@ pub(crate) fn new_state(
 }
 
 /// Takes the directory; where there is no database yet, as the one that a base was taken of.
-pub(crate) fn claim(directory: &Path, options: &Options) -> Result<(Identity, Option<Base>)> {
+pub(crate) fn claim(
+    directory: &Path,
+    options: &Options,
+) -> Result<(Identity, Option<Box<dyn RebuildSource>>)> {
     match &options.base {
-        Some(base) if identity::read(directory)?.is_none() => {
-            let base = Base::open(base)?;
+        Some(open_base) if identity::read(directory)?.is_none() => {
+            let base = open_base()?;
             Ok((Identity::reserve(directory, base.database())?, Some(base)))
         }
         _ => Ok((Identity::claim(directory)?, None)),
@@ -170,7 +188,7 @@ pub(crate) fn open_index(
     purger: &Arc<Purger>,
 ) -> Result<Opened> {
     if let Some(base) = restores(place, options)? {
-        let index = fill_index(place, options, purger, &base)?;
+        let index = fill_index(place, options, purger, &*base)?;
         return Ok(Opened { index, rebuilt: None, base: Some(base.revision()), restored: true });
     }
     let why = match try_index(place, options, purger, false) {
@@ -191,16 +209,16 @@ pub(crate) fn open_index(
         return Ok(Opened { index, rebuilt, base: None, restored: false });
     }
     let begins = first.map_or("is empty".to_owned(), |first| format!("begins at revision {first}"));
-    let Some(base) = &options.base else { return Err(no_base(&why, &begins)) };
+    let Some(open_base) = &options.base else { return Err(no_base(&why, &begins)) };
     let unfit = |error: Error| {
         let message =
             format!("{}; the log {begins}, and the base: {}", why.message(), error.message());
         Error::new(error.code(), message)
     };
-    let base = Base::open(base).map_err(unfit)?;
+    let base = open_base().map_err(unfit)?;
     let fits = base.check_owner(place.database).and_then(|()| base.check_reach(&report));
     fits.and_then(|()| base.check_history(&*place.files)).map_err(unfit)?;
-    let index = fill_index(place, options, purger, &base)?;
+    let index = fill_index(place, options, purger, &*base)?;
     Ok(Opened { index, rebuilt, base: Some(base.revision()), restored: false })
 }
 
@@ -229,24 +247,24 @@ fn check_end(place: &Place, log: &log::Report) -> Result<()> {
 }
 
 /// The base, checked, where there is nothing else to open: neither a log nor an index.
-fn restores(place: &mut Place, options: &Options) -> Result<Option<Base>> {
+fn restores(place: &mut Place, options: &Options) -> Result<Option<Box<dyn RebuildSource>>> {
     if let Some(base) = place.base.take() {
         if has_segments(place)? {
-            check_left(place, &base)?;
+            check_left(place, &*base)?;
         }
         return Ok(Some(base));
     }
-    let (Some(base), Some(directory)) = (&options.base, &place.index) else { return Ok(None) };
+    let (Some(open_base), Some(directory)) = (&options.base, &place.index) else { return Ok(None) };
     if has_segments(place)? || !matches!(Mark::read(directory), Ok(None)) {
         return Ok(None);
     }
-    let base = Base::open(base)?;
+    let base = open_base()?;
     base.check_owner(place.database)?;
     Ok(Some(base))
 }
 
 /// A restore that was cut short leaves a log that begins behind the base and in which nothing is.
-fn check_left(place: &Place, base: &Base) -> Result<()> {
+fn check_left(place: &Place, base: &dyn RebuildSource) -> Result<()> {
     let log = log::inspect(&*place.files)?;
     let next = base.revision() + 1;
     if log.database == Some(DatabaseId(place.database))
@@ -271,10 +289,10 @@ fn fill_index(
     place: &Place,
     options: &Options,
     purger: &Arc<Purger>,
-    base: &Base,
+    base: &dyn RebuildSource,
 ) -> Result<Index> {
     if let Some(directory) = &place.index {
-        base.fill(directory, &store_options(options, purger), &mut Watch::silent())?;
+        base.fill(directory, &store_options(options, purger))?;
     }
     try_index(place, options, purger, false)
 }

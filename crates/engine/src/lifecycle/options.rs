@@ -2,10 +2,11 @@
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::work::WorkLimits;
+use crate::commit::sequencer::CommitOptions;
+use crate::lifecycle::opening::OpenRebuildSource;
 use crate::log::Files;
 use mainstay_model::limits::{TRANSACTION_LIMIT_COMMANDS, TRANSACTION_LIMIT_WRITTEN_BYTES};
 use mainstay_model::{Code, Durability, Error, Result};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ pub struct Options {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) clock_jump_limit: Option<Duration>,
     pub(crate) files: Option<Arc<dyn Files>>,
-    pub(crate) base: Option<PathBuf>,
+    pub(crate) base: Option<OpenRebuildSource>,
     pub(crate) keep_modes: bool,
 }
 
@@ -328,16 +329,15 @@ impl Options {
         self
     }
 
-    /// A backup to fill the index from, made by [`Database::backup`](crate::Database::backup).
-    ///
-    /// It is used in two cases only. An empty directory becomes a copy of the database as it was
-    /// backed up. Where the index is missing or damaged and the log no longer holds everything, the
-    /// index is filled from the backup and the log is replayed behind it. The file is checked as a
-    /// whole before anything is written.
-    #[must_use]
-    pub fn base(mut self, backup: impl Into<PathBuf>) -> Options {
-        self.base = Some(backup.into());
-        self
+    /// Those that concern commits.
+    pub(crate) fn commit(&self) -> CommitOptions {
+        CommitOptions {
+            durability: self.durability,
+            sync_interval: self.sync_interval,
+            background: self.background,
+            clock: self.clock.clone(),
+            write_buffer_bytes: self.write_buffer_bytes,
+        }
     }
 
     /// Whether a database can be opened so; opening asks, too.

@@ -17,8 +17,8 @@ use crate::apply::runs::Folds;
 use crate::apply::sessions::Desk;
 use crate::apply::{cells, hashes, keyed, names, outbox, records, runs, sessions, strings};
 use crate::base::work::Work;
-use crate::commit::candidates::{Ahead, Submitted};
 use crate::commit::executor::branch::only_imports;
+use crate::commit::prepared::{PreparedTransaction, ReadAhead};
 use crate::key::spaces;
 use crate::lifecycle::core::Core;
 use crate::mvcc::overlay::Overlay;
@@ -635,7 +635,8 @@ impl Open {
         if checked.as_ref().is_some_and(|checked| !checked.held()) {
             return Err(conflict());
         }
-        let submitted = Submitted::new(transaction, Ahead { checked, ..Ahead::default() });
+        let submitted =
+            PreparedTransaction::new(transaction, ReadAhead { checked, ..ReadAhead::default() });
         core.sequencer.execute(submitted).map_err(refusal)
     }
 

@@ -30,7 +30,6 @@ pub use chain::{backup_head, verify_backup, verify_chain};
 #[cfg(any(test, fuzzing))]
 pub(crate) use mend::mend;
 pub use rebuild::restore_backup;
-pub(crate) use watch::Watch;
 
 use crate::base::planted::{self, Bug};
 use crate::fs::hashed::HashedWriter;

@@ -15,7 +15,7 @@ use crate::apply::sessions::response::{self, Kept};
 use crate::apply::sessions::slot::{self, Response};
 use crate::apply::sessions::{drop_slots, expired, taken};
 use crate::base::planted::{self, Bug};
-use crate::commit::candidates::Submitted;
+use crate::commit::prepared::PreparedTransaction;
 use crate::key::entry;
 use crate::mvcc::overlay::{Overlay, Payload, Write};
 use crate::storage::index::{Index, NEWEST};
@@ -33,7 +33,7 @@ impl Executor {
     /// Runs a request of a session at time `now`.
     pub(super) fn run_in_session(
         &mut self,
-        submitted: &Submitted,
+        submitted: &PreparedTransaction,
         request: &SessionRequest,
         now: Stamp,
     ) -> Result<Told> {
@@ -129,7 +129,7 @@ impl Executor {
     /// Runs the transaction. What says nothing about it, but about the machine it runs on, is no answer.
     fn attempt(
         &mut self,
-        submitted: &Submitted,
+        submitted: &PreparedTransaction,
         stamp: Stamp,
         overlay: &mut Overlay,
     ) -> Result<Done> {

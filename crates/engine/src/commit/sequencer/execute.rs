@@ -7,8 +7,8 @@ use crate::base::planted::{self, Bug};
 use crate::base::sync::MutexGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::commit::bell;
-use crate::commit::candidates::Submitted;
 use crate::commit::executor::{Executor, Told};
+use crate::commit::prepared::PreparedTransaction;
 use crate::commit::ticket::{Completion, Waiter};
 use crate::storage::current::TOUCH_LIMIT;
 use mainstay_model::{
@@ -64,7 +64,7 @@ impl Queue {
 
 #[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
 pub(super) enum Work {
-    Run(Submitted),
+    Run(PreparedTransaction),
     /// Nothing but to be durable with all before it.
     Sync,
 }
@@ -260,7 +260,7 @@ impl Sequencer {
             let mut round = ExecutedRound::begin(&mut exec);
             let stamp = round.now.max(exec.stamper.last() + 1);
             let work = match make(exec.executed(), stamp) {
-                Ok(transaction) => Work::Run(Submitted::from(transaction)),
+                Ok(transaction) => Work::Run(PreparedTransaction::from(transaction)),
                 Err(error) => {
                     drop(exec);
                     self.leave(1);
@@ -296,10 +296,10 @@ impl Sequencer {
     }
 
     /// Executes several transactions one behind the other, in as few rounds as they fit into.
-    pub(super) fn enter_all(&self, chunk: Vec<(Submitted, Completion)>) {
+    pub(super) fn enter_all(&self, chunk: Vec<(PreparedTransaction, Completion)>) {
         let entered = self.check_open().and_then(|()| self.wait_for_room(chunk.len()));
         if let Err(error) = entered {
-            let refused = |(submitted, completion): (Submitted, Completion)| {
+            let refused = |(submitted, completion): (PreparedTransaction, Completion)| {
                 (completion, self.look(&submitted.transaction, error.clone()))
             };
             return calls::answer(chunk.into_iter().map(refused));

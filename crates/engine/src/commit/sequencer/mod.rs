@@ -16,7 +16,7 @@
 //! - Answers leave, and readers see, only what the durability asked for allows: a group is published
 //!   when it is written, and synced first if any of its transactions asks for that.
 //! - Answers are given with no lock held ([`calls`]): a callback may submit, execute, close or panic.
-//! - Without a background ([`Options::background`]) there is no log thread: whoever calls brings what was submitted before
+//! - Without a background ([`Options::background`](crate::Options::background)) there is no log thread: whoever calls brings what was submitted before
 //!   through both stages, waiting for others who are at them.
 //! - The log thread runs callbacks, too. Before it waits in one, it does what others leave to it
 //!   ([`Sequencer::see_through`]): nobody else would.
@@ -31,10 +31,9 @@ use crate::base::planted::{self, Bug};
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::thread::Thread;
 use crate::base::sync::{Condvar, Mutex};
-use crate::commit::candidates::Submitted;
 use crate::commit::executor::{Executor, State};
+use crate::commit::prepared::PreparedTransaction;
 use crate::commit::ticket::{Batch, Completion, Ticket, Waiter};
-use crate::lifecycle::options::Options;
 use crate::log::{Chain, Writer};
 use execute::{Queue, Work};
 use look::Remembered;
@@ -117,18 +116,25 @@ pub(crate) struct Sequencer {
     remembered: Mutex<Option<Arc<Remembered>>>,
 }
 
+/// The options of a database that concern commits.
+pub(crate) struct CommitOptions {
+    pub durability: Durability,
+    pub sync_interval: Duration,
+    pub background: bool,
+    pub clock: Arc<dyn Clock>,
+    pub write_buffer_bytes: u64,
+}
+
 impl Sequencer {
     pub fn new(
         state: Arc<State>,
         executor: Executor,
         writer: Writer,
         chain: Chain,
-        options: &Options,
+        options: CommitOptions,
     ) -> Sequencer {
-        let clock: Arc<dyn Clock> = match options.background {
-            true => Arc::new(SystemClock::new()),
-            false => options.clock.clone(),
-        };
+        let clock: Arc<dyn Clock> =
+            if options.background { Arc::new(SystemClock::new()) } else { options.clock };
         let (least, most) = UNWRITTEN_LIMIT_BYTES.into_inner();
         let unwritten_limit_bytes = options.write_buffer_bytes.clamp(least, most);
         let written = executor.executed();
@@ -201,7 +207,7 @@ impl Sequencer {
     }
 
     /// Submits and waits; does the work itself where nobody else is at it.
-    pub fn execute(&self, transaction: impl Into<Submitted>) -> Result<Receipt> {
+    pub fn execute(&self, transaction: impl Into<PreparedTransaction>) -> Result<Receipt> {
         let submitted = transaction.into();
         match look::only_looks(&submitted.transaction) {
             true => self.wait_to_look(submitted.transaction),
@@ -240,7 +246,7 @@ impl Sequencer {
     }
 
     /// Submits several, side by side, and waits for all; each has its own answer.
-    pub fn execute_all(&self, transactions: Vec<Submitted>) -> Vec<Result<Receipt>> {
+    pub fn execute_all(&self, transactions: Vec<PreparedTransaction>) -> Vec<Result<Receipt>> {
         if transactions.is_empty() {
             return Vec::new();
         }
@@ -263,7 +269,7 @@ impl Sequencer {
     }
 
     /// Submits; the ticket has the answer.
-    pub fn submit(&self, transaction: impl Into<Submitted>) -> Ticket {
+    pub fn submit(&self, transaction: impl Into<PreparedTransaction>) -> Ticket {
         let waiter: Arc<Waiter> = Arc::default();
         self.submit_to(transaction.into(), Completion::Waiter(waiter.clone()));
         Ticket::here(waiter)
@@ -272,13 +278,13 @@ impl Sequencer {
     /// Submits; the callback gets the answer, on whichever thread has it.
     pub fn submit_with(
         &self,
-        transaction: impl Into<Submitted>,
+        transaction: impl Into<PreparedTransaction>,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
         self.submit_to(transaction.into(), Completion::Callback(Box::new(done)));
     }
 
-    fn submit_to(&self, submitted: Submitted, completion: Completion) {
+    fn submit_to(&self, submitted: PreparedTransaction, completion: Completion) {
         self.enter(Work::Run(submitted), completion);
         self.wake_log();
     }

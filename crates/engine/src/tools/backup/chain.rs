@@ -14,6 +14,7 @@ use super::restore::Base;
 use super::watch::Watch;
 use super::{BackupHead, BackupReport, Kind, file};
 use crate::fs::hashed::HashedReader;
+use crate::lifecycle::opening::RebuildSource;
 use crate::log::{DatabaseId, Frame};
 use crate::tools::export::Progress;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};

@@ -15,6 +15,7 @@ use super::watch::Watch;
 use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::opening::RebuildSource;
 use crate::lifecycle::opening::{make_dir, plain_store_options};
 use crate::log::{Chain, DiskFiles, Frame, Growing, Log, LogOptions, Payload, Writer};
 use crate::storage::migrate;
@@ -39,7 +40,7 @@ pub fn restore_backup(
     let mut watch = Watch::over(files, "restoring", progress);
     let mut identity = Identity::reserve(directory, base.database())?;
     check_unused(directory)?;
-    base.fill(&directory.join("index"), &plain_store_options(), &mut watch)?;
+    base.fill_watched(&directory.join("index"), &plain_store_options(), &mut watch)?;
     watch.file_done(base.report().bytes);
     write_log(directory, End::of_base(full, &base), &files[1..], &mut watch)?;
     identity.complete()?;

@@ -11,6 +11,8 @@ use super::BackupReport;
 use super::file::{self, Contents};
 use super::watch::Watch;
 use crate::fs::error::io_error;
+use crate::lifecycle::opening::RebuildSource;
+use crate::lifecycle::options::Options;
 use crate::log::{self, DatabaseId, Files, Report};
 use crate::storage::classes::{self, Classes};
 use crate::storage::lsm::{Store, StoreOptions};
@@ -19,11 +21,80 @@ use crate::storage::pour::Pour;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A backup that was checked from end to end.
 pub(crate) struct Base {
     path: PathBuf,
     contents: Contents,
+}
+
+impl Options {
+    /// A backup to fill the index from, made by [`Database::backup`](crate::Database::backup).
+    ///
+    /// It is used in two cases only. An empty directory becomes a copy of the database as it was
+    /// backed up. Where the index is missing or damaged and the log no longer holds everything, the
+    /// index is filled from the backup and the log is replayed behind it. The file is checked as a
+    /// whole before anything is written.
+    #[must_use]
+    pub fn base(mut self, backup: impl Into<PathBuf>) -> Options {
+        let backup = backup.into();
+        self.base = Some(Arc::new(move || Ok(Box::new(Base::open(&backup)?))));
+        self
+    }
+}
+
+impl RebuildSource for Base {
+    fn database(&self) -> [u8; 16] {
+        self.contents.mark.database
+    }
+
+    fn revision(&self) -> Revision {
+        self.contents.mark.revision
+    }
+
+    fn check_owner(&self, database: [u8; 16]) -> Result<()> {
+        if self.database() == database {
+            return Ok(());
+        }
+        let message = format!(
+            "{} is a backup of database {}, not of {}: give one of this database; nothing was \
+             changed",
+            self.path.display(),
+            DatabaseId(self.database()),
+            DatabaseId(database)
+        );
+        Err(Error::new(Code::InvalidArgument, message))
+    }
+
+    fn check_reach(&self, log: &Report) -> Result<()> {
+        let revision = self.revision();
+        let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
+            return Err(self.short("the log is gone, and with it what came behind"));
+        };
+        if first > revision + 1 {
+            let missing = format!("revisions {} to {} are missing", revision + 1, first - 1);
+            return Err(self.short(&format!("the log begins at revision {first}: {missing}")));
+        }
+        let last = log.last_revision().unwrap_or(first - 1);
+        if last < revision {
+            let missing = format!("revisions {} to {revision} are missing in it", last + 1);
+            return Err(self.short(&format!("the log ends at revision {last}: {missing}")));
+        }
+        Ok(())
+    }
+
+    fn check_history(&self, files: &dyn Files) -> Result<()> {
+        let logged = log::stamp_in(files, self.revision())?;
+        if logged.is_none() || self.contents.stamp.is_none() || logged == self.contents.stamp {
+            return Ok(());
+        }
+        Err(self.short("the log has another revision of that number: it is of another copy"))
+    }
+
+    fn fill(&self, directory: &Path, options: &StoreOptions) -> Result<()> {
+        self.fill_watched(directory, options, &mut Watch::silent())
+    }
 }
 
 impl Base {
@@ -42,14 +113,6 @@ impl Base {
         Err(Error::new(Code::CorruptData, message))
     }
 
-    pub fn database(&self) -> [u8; 16] {
-        self.contents.mark.database
-    }
-
-    pub fn revision(&self) -> Revision {
-        self.contents.mark.revision
-    }
-
     /// When its revision was made, if that is known.
     pub fn stamp(&self) -> Option<Stamp> {
         self.contents.stamp
@@ -57,49 +120,6 @@ impl Base {
 
     pub fn report(&self) -> BackupReport {
         super::report(&self.contents.mark, &self.contents)
-    }
-
-    /// The base must be of this database.
-    pub fn check_owner(&self, database: [u8; 16]) -> Result<()> {
-        if self.database() == database {
-            return Ok(());
-        }
-        let message = format!(
-            "{} is a backup of database {}, not of {}: give one of this database; nothing was \
-             changed",
-            self.path.display(),
-            DatabaseId(self.database()),
-            DatabaseId(database)
-        );
-        Err(Error::new(Code::InvalidArgument, message))
-    }
-
-    /// The log must go on where the base ends.
-    pub fn check_reach(&self, log: &Report) -> Result<()> {
-        let revision = self.revision();
-        let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
-            return Err(self.short("the log is gone, and with it what came behind"));
-        };
-        if first > revision + 1 {
-            let missing = format!("revisions {} to {} are missing", revision + 1, first - 1);
-            return Err(self.short(&format!("the log begins at revision {first}: {missing}")));
-        }
-        let last = log.last_revision().unwrap_or(first - 1);
-        if last < revision {
-            let missing = format!("revisions {} to {revision} are missing in it", last + 1);
-            return Err(self.short(&format!("the log ends at revision {last}: {missing}")));
-        }
-        Ok(())
-    }
-
-    /// Copies of a database go ways of their own under one id: where the log holds the base's
-    /// revision, it must be the same one.
-    pub fn check_history(&self, files: &dyn Files) -> Result<()> {
-        let logged = log::stamp_in(files, self.revision())?;
-        if logged.is_none() || self.contents.stamp.is_none() || logged == self.contents.stamp {
-            return Ok(());
-        }
-        Err(self.short("the log has another revision of that number: it is of another copy"))
     }
 
     #[cold]
@@ -114,7 +134,7 @@ impl Base {
     }
 
     /// Makes an index of it, in place of what is there, which is kept under another name.
-    pub fn fill(
+    pub fn fill_watched(
         &self,
         directory: &Path,
         options: &StoreOptions,

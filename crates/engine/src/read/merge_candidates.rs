@@ -15,7 +15,7 @@ use crate::apply::candidates::Candidates;
 use crate::apply::compare::Comparison;
 use crate::apply::guards::CheckedRanges;
 use crate::base::work::Budget;
-use crate::commit::prefetch::Prefetched;
+use crate::commit::prepared::ReadAhead;
 use crate::lifecycle::core::Inner;
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
@@ -27,55 +27,11 @@ const STEP_ROWS: usize = 1024;
 /// How often a walk is made anew because another merge came first.
 const TRIES: usize = 3;
 
-/// A transaction on its way to the writer, with what was looked at before.
-pub(crate) struct Submitted {
-    pub transaction: Transaction,
-    /// Nothing for most: they are short.
-    pub ahead: Option<Box<Ahead>>,
-}
-
-/// The work for a transaction that was done before it went to the writer.
-#[derive(Default)]
-pub(crate) struct Ahead {
-    /// The range guards, where they were checked before.
-    pub checked: Option<CheckedRanges>,
-    /// The names that the source of a merge may have changed, or the error that stopped the search for them.
-    pub candidates: Option<Result<Candidates>>,
-    /// Long reads that were made before.
-    pub prefetched: Option<Prefetched>,
-}
-
-impl From<Transaction> for Submitted {
-    fn from(transaction: Transaction) -> Submitted {
-        Submitted { transaction, ahead: None }
-    }
-}
-
-impl Submitted {
-    pub fn new(transaction: Transaction, ahead: Ahead) -> Submitted {
-        let Ahead { checked, candidates, prefetched } = &ahead;
-        let is_empty = checked.is_none() && candidates.is_none() && prefetched.is_none();
-        Submitted { transaction, ahead: (!is_empty).then(|| Box::new(ahead)) }
-    }
-
-    pub fn checked(&self) -> Option<&CheckedRanges> {
-        self.ahead.as_deref()?.checked.as_ref()
-    }
-
-    pub fn candidates(&self) -> Option<&Result<Candidates>> {
-        self.ahead.as_deref()?.candidates.as_ref()
-    }
-
-    pub fn prefetched(&self) -> Option<&Prefetched> {
-        self.ahead.as_deref()?.prefetched.as_ref()
-    }
-}
-
 impl Inner {
     /// Looks for a merge's candidates, and whether guards on ranges hold so far.
-    pub fn look_ahead(&self, transaction: &Transaction) -> Ahead {
+    pub fn look_ahead(&self, transaction: &Transaction) -> ReadAhead {
         let merge = merge_of(transaction);
-        Ahead {
+        ReadAhead {
             checked: self.checked(transaction),
             candidates: merge.and_then(|(from, into)| self.find(from, into).transpose()),
             prefetched: None,

@@ -12,59 +12,21 @@
 
 use crate::apply::{cells, keyed, names, records};
 use crate::base::work::Work;
-use crate::commit::candidates::{Ahead, Submitted};
 use crate::commit::executor::{check_limits, run_all};
+use crate::commit::prefetched::{Found, Keys, Prefetched};
+use crate::commit::prepared::{PreparedTransaction, ReadAhead};
 use crate::key::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
 use crate::key::state_keys;
 use crate::lifecycle::core::Core;
 use crate::mvcc::overlay::Overlay;
-use crate::mvcc::trail::Trail;
 use crate::read::moment::Moment;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Durability, Error, KeyCommand, Name, Receipt,
-    RecordCommand, Result, Revision, RunAnswer, RunCommand, Scales, SmallVec, Stamp, StateCommand,
-    StatePlace, Transaction,
+    RecordCommand, Result, RunAnswer, RunCommand, Scales, SmallVec, StateCommand, StatePlace,
+    Transaction,
 };
-use parking_lot::Mutex;
-use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
-
-/// Answers to some steps of a transaction, with the ranges of keys that they rest on.
-pub(crate) struct Prefetched {
-    branch: u32,
-    /// Up to here it is known which stretches were written.
-    revision: Revision,
-    /// Stretches that others wrote while it was read.
-    written: BTreeSet<usize>,
-    /// Where the ranges begin and end, in order: between two of them lies a stretch.
-    bounds: Vec<Vec<u8>>,
-    /// By the position of the step.
-    reads: HashMap<usize, Read>,
-    /// The transaction asked for too much before all was read.
-    failed: Option<Error>,
-}
-
-struct Read {
-    /// Taken by the writer: it may be large, and nobody wants it twice.
-    answer: Mutex<Option<Answer>>,
-    /// The stretches that it rests on.
-    stretches: SmallVec<[Range<usize>; 2]>,
-    /// When the first of what it found expires.
-    expires: Option<Stamp>,
-}
-
-/// Keys from the first one up to another, which is not among them.
-type Keys = (Vec<u8>, Option<Vec<u8>>);
-
-/// An answer and the keys that it rests on.
-struct Found {
-    answer: Answer,
-    keys: SmallVec<[Keys; 2]>,
-    /// When the first of them expires.
-    expires: Option<Stamp>,
-}
 
 impl Core {
     /// Executes a transaction and waits.
@@ -88,13 +50,13 @@ impl Core {
     }
 
     /// Makes long reads, and those of a merge, before the writer is asked.
-    pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> Submitted {
+    pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> PreparedTransaction {
         if !transaction.walks() && !transaction.takes_a_while() {
-            return Submitted::from(transaction);
+            return PreparedTransaction::from(transaction);
         }
         let prefetched = self.prefetch(&transaction);
-        let ahead = Ahead { prefetched, ..self.look_ahead(&transaction) };
-        Submitted::new(transaction, ahead)
+        let ahead = ReadAhead { prefetched, ..self.look_ahead(&transaction) };
+        PreparedTransaction::new(transaction, ahead)
     }
 
     /// Answers a long transaction that reads and does nothing else; nothing for all others.
@@ -163,7 +125,7 @@ impl Core {
         if found.is_empty() && failed.is_none() {
             return None;
         }
-        let mut prefetched = Prefetched::new(&snapshot, found, failed);
+        let mut prefetched = Prefetched::new((snapshot.branch, snapshot.revision), found, failed);
         prefetched.catch_up(&self.state.trail, self.sequencer.published());
         Some(prefetched)
     }
@@ -322,105 +284,6 @@ fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> Ke
 fn behind(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
-}
-
-impl Prefetched {
-    fn new(snapshot: &Snapshot, found: Vec<(usize, Found)>, failed: Option<Error>) -> Prefetched {
-        let keys = found.iter().flat_map(|(_, found)| &found.keys);
-        let ends = keys.flat_map(|(from, to)| [Some(from), to.as_ref()]);
-        let bounds: BTreeSet<&Vec<u8>> = ends.flatten().collect();
-        let bounds: Vec<Vec<u8>> = bounds.into_iter().cloned().collect();
-        let stretches = |(from, to): &Keys| {
-            let first = stretch_of(&bounds, from);
-            // Nothing lies behind the last stretch.
-            let end = to.as_ref().map_or(bounds.len() + 1, |to| stretch_of(&bounds, to));
-            first..end.max(first)
-        };
-        let reads = found.into_iter().map(|(position, Found { answer, keys, expires })| {
-            let stretches = keys.iter().map(stretches).collect();
-            (position, Read { answer: Mutex::new(Some(answer)), stretches, expires })
-        });
-        let reads = reads.collect();
-        Prefetched {
-            branch: snapshot.branch,
-            revision: snapshot.revision,
-            written: BTreeSet::new(),
-            bounds,
-            reads,
-            failed,
-        }
-    }
-
-    /// Notes the stretches that others wrote during the read, so that the writer checks only later writes. If the trail does not
-    /// reach back so far, it does not for the writer either.
-    fn catch_up(&mut self, trail: &Trail, upto: Revision) {
-        if let Some(written) = self.written(trail, upto) {
-            (self.written, self.revision) = (written, upto.max(self.revision));
-        }
-    }
-
-    /// The stretches that were written up to a revision; nothing where nobody remembers.
-    fn written(&self, trail: &Trail, upto: Revision) -> Option<BTreeSet<usize>> {
-        let mut written = self.written.clone();
-        trail.any(self.revision, upto, |key| {
-            written.insert(stretch_of(&self.bounds, key));
-            false
-        })?;
-        Some(written)
-    }
-}
-
-/// The number of the stretch that a key lies in; 0 is that before all bounds.
-fn stretch_of(bounds: &[Vec<u8>], key: &[u8]) -> usize {
-    bounds.partition_point(|bound| bound.as_slice() <= key)
-}
-
-/// Prefetched reads as the writer uses them, step by step.
-pub(crate) struct Reuse<'p> {
-    prefetched: &'p Prefetched,
-    /// Stretches that were written since, by others or by the transaction itself.
-    written: BTreeSet<usize>,
-    /// How many of its own writes are among them.
-    passed: usize,
-    /// The step that comes next.
-    position: usize,
-}
-
-impl<'p> Reuse<'p> {
-    /// The reads of a transaction whose steps are executed on this branch, if there are any; the error says that they ask for too
-    /// much.
-    pub fn of(
-        submitted: &'p Submitted,
-        held: bool,
-        trail: &Trail,
-        branch: u32,
-    ) -> Result<Option<Reuse<'p>>> {
-        let prefetched = submitted.prefetched();
-        let prefetched = prefetched.filter(|prefetched| held && prefetched.branch == branch);
-        let Some(prefetched) = prefetched else { return Ok(None) };
-        if let Some(failed) = &prefetched.failed {
-            return Err(failed.clone());
-        }
-        let written = prefetched.written(trail, Revision::MAX);
-        Ok(written.map(|written| Reuse { prefetched, written, passed: 0, position: 0 }))
-    }
-
-    /// The answer to the next step, if it is still the right one.
-    pub fn next(&mut self, overlay: &Overlay, now: Stamp) -> Option<Answer> {
-        let prefetched = self.prefetched;
-        let position = self.position;
-        self.position += 1;
-        let read = prefetched.reads.get(&position)?;
-        let own = overlay.effects().get(self.passed..).unwrap_or_default();
-        let stretches = own.iter().map(|effect| stretch_of(&prefetched.bounds, &effect.key));
-        self.written.extend(stretches);
-        self.passed = overlay.effects().len();
-        let is_unwritten =
-            |stretches: &Range<usize>| self.written.range(stretches.clone()).next().is_none();
-        let unwritten = read.stretches.iter().all(is_unwritten);
-        let lives = read.expires.is_none_or(|expires| expires > now);
-        (unwritten && lives).then(|| read.answer.lock().take()).flatten()
-    }
 }
 
 #[cfg(test)]
