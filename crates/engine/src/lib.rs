@@ -73,14 +73,15 @@ pub use base::figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigur
 pub use base::planted;
 pub use base::work::until_stopped;
 pub use commit::ticket::Ticket;
-pub use feed::{Feed, Filter, Glance};
 pub use fs::part::PartFile;
-pub use fs::spare::{Spare, Sparing};
+pub use fs::spare::Spare;
 pub use fs::way::make_directory;
 pub use handle::branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
 pub use handle::cells::{Cells, CellsAt};
 pub use handle::connection::Connection;
 pub use handle::db::{Database, Reached};
+pub use handle::feed::Feed;
+pub use handle::files::Sparing;
 pub use handle::interactive::Interactive;
 pub use handle::keyed::{Keyed, KeyedAt};
 pub use handle::outbox::Outbox;

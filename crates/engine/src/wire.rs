@@ -12,9 +12,8 @@
 //! Each goes in a frame ([`encode`], [`decode`]); an answer is a frame of a `Result`. A further
 //! contract is further commands of the waist, and further reads here: those pass by the writer.
 
-use crate::feed::Filter;
 use mainstay_model::{
-    Answer, At, Command, Durability, EntryBlock, Event, HistoryEntry, Name, OutboxAnswer,
+    Answer, At, Command, Durability, EntryBlock, Event, Filter, HistoryEntry, Name, OutboxAnswer,
     OutboxCommand, Page, Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Revision,
     RunAnswer, RunCommand, SnapshotMark, StateAnswer, StateCommand, Transaction, Versioned, Where,
 };

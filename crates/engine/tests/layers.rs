@@ -28,16 +28,7 @@ const OTHERS: &[&str] = &["fuzz", "lib"];
 
 /// Upward uses that are left: they go when the handles and the network client are crates of their own. An entry that nothing
 /// needs any more fails the test.
-const LEFT: &[(&str, &str)] = &[
-    ("fs", "handle"),
-    ("commit", "remote"),
-    ("read", "handle"),
-    ("feed", "handle"),
-    ("feed", "remote"),
-    ("tools", "handle"),
-    ("tools", "remote"),
-    ("handle", "remote"),
-];
+const LEFT: &[(&str, &str)] = &[("commit", "remote"), ("handle", "remote")];
 
 fn height(layer: &str) -> Option<usize> {
     LAYERS.iter().position(|name| *name == layer)

@@ -67,3 +67,37 @@ pub struct Event {
     /// number of a request to the client of a session.
     pub counter: u64,
 }
+
+/// Which changes are wanted; the default is all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Only on this branch.
+    pub branch: Option<String>,
+    /// Only of this kind of state.
+    pub contract: Option<Contract>,
+    /// Only keys that begin with this.
+    pub prefix: Option<String>,
+    /// Only this key.
+    pub key: Option<String>,
+}
+
+impl Filter {
+    /// Whether it lets a change pass.
+    pub fn wants(&self, event: &Event) -> bool {
+        self.branch.as_ref().is_none_or(|branch| *branch == event.branch)
+            && self.contract.is_none_or(|contract| contract == event.contract)
+            && self.prefix.as_ref().is_none_or(|prefix| event.key.starts_with(prefix.as_str()))
+            && self.key.as_ref().is_none_or(|key| *key == event.key)
+    }
+}
+
+/// What a feed has at the moment.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Glance {
+    /// A change.
+    Event(Event),
+    /// Nothing further yet.
+    End,
+    /// The log goes on, but as much was looked through as was allowed.
+    More,
+}

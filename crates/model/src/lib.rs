@@ -32,7 +32,7 @@ pub use command::{
 pub use compact_str::CompactString;
 pub use contract::Contract;
 pub use error::{Code, Error, ErrorKind, Result};
-pub use feed::{ChangeKind, Event};
+pub use feed::{ChangeKind, Event, Filter, Glance};
 pub use keyed::{
     Entries, EntryBlock, EntryKind, EntryParts, EntryPlace, EntryRef, GROUPS_DEFAULT, GROUPS_LIMIT,
     Item, Kept, KeySelection, KeyedCapabilities, KeyedState, LogicalTime, MergeFunction, Merging,

@@ -4,45 +4,30 @@
 //!   trail --after one revision, up to another--> branch and key of each record that was written
 //! ```
 
-use crate::handle::db::Database;
 use crate::key::spaces;
 use crate::lifecycle::core::Core;
-use mainstay_model::{Result, Revision};
+use mainstay_model::Revision;
 use std::collections::BTreeMap;
 
-impl Database {
-    /// Tells the branch and the key of every record that was written after one revision, up to another that is
-    /// visible. Says no where it cannot tell: that is too long ago to be remembered, or branches came, went or
-    /// got other names meanwhile. The database has to be in this process.
-    ///
-    /// ```
-    /// use mainstay::{Database, Fields};
-    /// let db = Database::memory()?;
-    /// let before = db.revision();
-    /// db.records().put("a", &Fields::of([("state", "pending")])?, None)?;
-    /// let mut keys = Vec::new();
-    /// assert!(db.written_records(before, db.revision(), |_, key| keys.push(key.to_owned()))?);
-    /// assert_eq!(keys, ["a"]);
-    /// # Ok::<(), mainstay::Error>(())
-    /// ```
+impl Core {
+    /// Tells the branch and the key of every record that was written after one revision, up to another; says no where it cannot tell.
     pub fn written_records(
         &self,
         after: Revision,
         upto: Revision,
         mut tell: impl FnMut(&str, &str),
-    ) -> Result<bool> {
-        let core = self.here("what was written lately")?;
+    ) -> bool {
         let mut branches = BTreeMap::new();
-        let moved = core.state.trail.any(after, upto, |key| match spaces::split(key) {
+        let moved = self.state.trail.any(after, upto, |key| match spaces::split(key) {
             Some((spaces::RECORDS, branch, name)) => {
-                let branch = branches.entry(branch).or_insert_with(|| name_of(core, branch, upto));
+                let branch = branches.entry(branch).or_insert_with(|| name_of(self, branch, upto));
                 tell(branch, &String::from_utf8_lossy(name));
                 false
             }
             Some((space, ..)) => space == spaces::BRANCHES,
             None => false,
         });
-        Ok(moved == Some(false))
+        moved == Some(false)
     }
 }
 
@@ -52,7 +37,7 @@ fn name_of(core: &Core, branch: u32, at: Revision) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Database;
     use mainstay_model::{At, Fields, MAIN};
 
     #[test]

@@ -33,8 +33,7 @@ pub use rebuild::restore_backup;
 
 use crate::base::planted::{self, Bug};
 use crate::fs::hashed::HashedWriter;
-use crate::fs::spare::{Spare, Sparing};
-use crate::handle::db::Database;
+use crate::fs::spare::Spare;
 use crate::key::entry;
 use crate::key::spaces;
 use crate::lifecycle::core::Core;
@@ -92,43 +91,20 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-impl Database {
-    /// Writes everything that is kept at the newest revision to one file, which must not exist yet:
-    /// all branches with their history, tags, expiries and receipts.
-    ///
-    /// Writers go on meanwhile; history is held back until it is done, up to the reader limit. With
-    /// [`Options::base`](crate::Options::base) the file fills an empty directory, or stands in for
-    /// the part of the log that an index cannot be rebuilt from any more.
-    ///
-    /// ```
-    /// use mainstay::{Database, Options};
-    /// let root = tempfile::tempdir().unwrap();
-    /// let (file, copy) = (root.path().join("backup"), root.path().join("copy"));
-    /// let db = Database::memory()?;
-    /// db.cells().set("a", 1)?;
-    /// let report = db.backup(&file, &mut |_| {})?;
-    /// db.cells().set("a", 2)?;
-    ///
-    /// let restored = Options::new().base(&file).open(&copy)?;
-    /// assert_eq!(restored.revision(), report.revision);
-    /// assert_eq!(restored.cells().get("a")?, Some(1.into()));
-    /// # Ok::<(), mainstay::Error>(())
-    /// ```
-    pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        self.sparing(Spare::default()).backup(path, progress)
-    }
-}
-
-impl Sparing<'_> {
-    /// Writes a full backup, as [`Database::backup`] does.
-    pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        let core = self.db.here("a backup")?;
-        core.check_open()?;
-        let file = HashedWriter::create(path, self.spare)?;
-        let (index, now) = (core.index(), core.clock.monotonic_us());
-        let _pin = core.pins.hold("backup", now, index.data_floor_min());
-        let moment = Moment::take(core);
-        let mut backup = Backup { core, progress, keys: 0, versions: 0 };
+impl Core {
+    /// Writes a full backup.
+    pub fn backup(
+        &self,
+        path: &Path,
+        spare: Spare,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<BackupReport> {
+        self.check_open()?;
+        let file = HashedWriter::create(path, spare)?;
+        let (index, now) = (self.index(), self.clock.monotonic_us());
+        let _pin = self.pins.hold("backup", now, index.data_floor_min());
+        let moment = Moment::take(self);
+        let mut backup = Backup { core: self, progress, keys: 0, versions: 0 };
         let blocks = Blocks::begin(file, &index.database(), moment.revision)?;
         backup.run(moment, blocks)
     }

@@ -24,14 +24,10 @@
 //! What the branch inherits is its own in the file. Nothing of the file is used before all of it
 //! has been checked.
 
-use crate::fs::spare::Spare;
-use crate::handle::db::Database;
-use crate::handle::place::Place;
 use crate::key::spaces::{CELLS, DATA};
 use crate::lifecycle::core::Core;
 use crate::mvcc::overlay::Overlay;
 use crate::read::snapshot::Snapshot;
-use crate::remote::wait;
 use import::Import;
 use mainstay_model::{At, BranchCommand, Name, Result, Revision};
 use reader::check_file;
@@ -115,26 +111,15 @@ pub fn verify_export(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<
     check_file(path, progress)
 }
 
-impl Database {
-    /// Writes a branch to one file, which must not exist yet.
-    pub fn export(
-        &self,
-        branch: &str,
-        path: &Path,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<ExportReport> {
-        self.sparing(Spare::default()).export(branch, path, progress)
-    }
-
-    /// Makes a branch from a file; the file is checked as a whole before anything is written.
+impl Core {
+    /// Makes a branch from a file, which is checked as a whole before anything is written.
     pub fn import(
-        &self,
+        self: &Arc<Core>,
         path: &Path,
         as_branch: &str,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ImportReport> {
         let name = Name::new(as_branch)?;
-        self.here("an import")?;
         check_file(path, progress)?;
         let import = Import::begin(self, name)?;
         let give_up = import.on_branch(BranchCommand::Delete { name: import.name.clone() });
@@ -146,14 +131,10 @@ impl Database {
         done
     }
 
-    /// A hash of all retained versions of a branch: equal for equal logs, on any machine.
-    pub fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
-        let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(Place::there(link).export_hash(branch)),
-        };
-        let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        let tags = tags_of(core, &snapshot);
+    /// A hash of all retained versions of a branch.
+    pub fn export_hash(self: &Arc<Core>, branch: &str) -> Result<[u8; 32]> {
+        let snapshot = Snapshot::new(self, branch, At::Latest)?;
+        let tags = tags_of(self, &snapshot);
         let mut hasher = blake3::Hasher::new();
         for space in DATA {
             // Cells came first: what follows them says so with a length that no name has. Where nothing

@@ -2,12 +2,11 @@
 
 use super::millis;
 use crate::base::clock::{Clock, SystemClock};
-use crate::feed::Filter;
 use crate::remote::call::{Nature, request};
 use crate::remote::link::{Link, decode};
 use crate::remote::seat::Seat;
 use crate::wire::{self, Follow, Followed};
-use mainstay_model::{Code, Event, Result, Revision};
+use mainstay_model::{Code, Event, Filter, Result, Revision};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

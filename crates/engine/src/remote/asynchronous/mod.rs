@@ -29,13 +29,12 @@ pub use runs::{AsyncRuns, AsyncRunsAt};
 pub use sessions::{AsyncSession, AsyncSessions};
 
 use super::link::Link;
-use crate::feed::Filter;
 use crate::handle::branch::{BranchInfo, Difference, TagInfo};
 use crate::handle::db::RETRIES;
 use crate::handle::stats::Stats;
 use crate::wire::Question;
 use mainstay_model::{
-    At, Code, Error, ErrorKind, MAIN, Pin, Receipt, Result, Revision, Stamp, Transaction,
+    At, Code, Error, ErrorKind, Filter, MAIN, Pin, Receipt, Result, Revision, Stamp, Transaction,
 };
 use std::sync::Arc;
 use std::time::Duration;

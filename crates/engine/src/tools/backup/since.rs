@@ -7,8 +7,7 @@
 use super::increment::{self, Contents, Head};
 use super::{BackupReport, make_durable};
 use crate::fs::hashed::HashedWriter;
-use crate::fs::spare::{Spare, Sparing};
-use crate::handle::db::Database;
+use crate::fs::spare::Spare;
 use crate::lifecycle::core::Core;
 use crate::log::Reader;
 use crate::log::frame::OwnedFrame;
@@ -16,53 +15,18 @@ use crate::tools::export::Progress;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::Path;
 
-impl Database {
-    /// Writes everything that was committed after a revision to one file, which must not exist yet:
-    /// effects, stamps and receipts, as the log has them.
-    ///
-    /// Together with a full [backup](Database::backup) of that revision, or of a later one, and the
-    /// increments between, it makes the database as it is now: see
-    /// [`restore_backup`](crate::restore_backup). Where the log no longer reaches back so far the
-    /// answer is `HistoryTrimmed`, and a full backup is due;
-    /// [`Options::feed_retention`](crate::Options::feed_retention) says how long it does.
-    ///
-    /// ```
-    /// use mainstay::{Database, restore_backup};
-    /// let root = tempfile::tempdir().unwrap();
-    /// let (full, more) = (root.path().join("full"), root.path().join("more"));
-    /// let db = Database::memory()?;
-    /// db.cells().set("a", 1)?;
-    /// let report = db.backup(&full, &mut |_| {})?;
-    /// db.cells().set("a", 2)?;
-    /// db.backup_since(report.revision, &more, &mut |_| {})?;
-    ///
-    /// let copy = root.path().join("copy");
-    /// restore_backup(&copy, &[full, more], &mut |_| {})?;
-    /// assert_eq!(Database::open(&copy)?.cells().get("a")?, Some(2.into()));
-    /// # Ok::<(), mainstay::Error>(())
-    /// ```
+impl Core {
+    /// Writes an increment.
     pub fn backup_since(
         &self,
         since: Revision,
         path: &Path,
+        spare: Spare,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupReport> {
-        self.sparing(Spare::default()).backup_since(since, path, progress)
-    }
-}
-
-impl Sparing<'_> {
-    /// Writes an increment, as [`Database::backup_since`] does.
-    pub fn backup_since(
-        &self,
-        since: Revision,
-        path: &Path,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<BackupReport> {
-        let core = self.db.here("a backup")?;
-        core.check_open()?;
-        make_durable(core, core.sequencer.published())?;
-        let taking = Taking::begin(core, since, |head| increment::begin(path, head, self.spare));
+        self.check_open()?;
+        make_durable(self, self.sequencer.published())?;
+        let taking = Taking::begin(self, since, |head| increment::begin(path, head, spare));
         let taking = taking.map_err(|error| full_is_due(error, since))?;
         taking.run(progress).map_err(|error| full_is_due(error, since))
     }

@@ -4,12 +4,13 @@ use super::reader::Records;
 use super::record::{HEAD, INDEX, TAG, index_of, is_version, source_of, tag_of, version_of};
 use super::{ImportReport, Progress, keyed};
 use crate::commit::ticket::Ticket;
-use crate::handle::db::Database;
+use crate::lifecycle::core::Core;
 use mainstay_model::{
     BranchCommand, Code, Command, Error, IndexCommand, Name, Result, Revision, Transaction,
 };
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 
 /// How many transactions an import keeps under way.
 const UNDER_WAY: usize = 256;
@@ -23,7 +24,7 @@ const UNDER_WAY: usize = 256;
 /// After a crash there is no more of it than before: what is not finished is deleted when the
 /// database is opened. Sweeps pass it by, so that nothing expires which the next record replaces.
 pub(super) struct Import<'a> {
-    db: &'a Database,
+    core: &'a Arc<Core>,
     pub name: Name,
     /// The branch's number: by its name nobody reaches it before it is finished.
     id: u32,
@@ -36,10 +37,10 @@ pub(super) struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    pub fn begin(db: &'a Database, name: Name) -> Result<Import<'a>> {
+    pub fn begin(core: &'a Arc<Core>, name: Name) -> Result<Import<'a>> {
         let command = BranchCommand::Import { name: name.clone() };
-        let begun = db.execute(Transaction::new().step(command))?;
-        let catalog = db.here("an import")?.state.catalog.read();
+        let begun = core.execute(Transaction::new().step(command))?;
+        let catalog = core.state.catalog.read();
         // A name can be taken again; a stamp is given once.
         let mut imports = catalog.imports();
         let own = imports.find(|record| record.created_stamp == begun.stamp);
@@ -47,7 +48,7 @@ impl<'a> Import<'a> {
         let source = String::new();
         let report = ImportReport { source, versions: 0, spaces: 0, tags: 0, revision: 0 };
         let (under_way, group, tags) = (VecDeque::new(), None, Vec::new());
-        Ok(Import { db, name, id, under_way, group, reached: begun.revision, tags, report })
+        Ok(Import { core, name, id, under_way, group, reached: begun.revision, tags, report })
     }
 
     pub fn on_branch(&self, command: impl Into<Command>) -> Transaction {
@@ -91,7 +92,7 @@ impl<'a> Import<'a> {
 
     /// Declares an index, unless there is the same one.
     fn declare(&self, index: IndexCommand) -> Result<()> {
-        match self.db.execute(Transaction::new().step(index)) {
+        match self.core.execute(Transaction::new().step(index)) {
             Err(error) if error.code() == Code::IndexExists => Ok(()),
             done => done.map(drop),
         }
@@ -119,7 +120,8 @@ impl<'a> Import<'a> {
 
     fn submit(&mut self) -> Result<()> {
         if let Some((_, transaction)) = self.group.take() {
-            self.under_way.push_back(self.db.submit(transaction));
+            let prepared = self.core.prepare(transaction);
+            self.under_way.push_back(self.core.sequencer.submit(prepared));
         }
         match self.under_way.len() >= UNDER_WAY {
             true => self.wait_for_one(),
@@ -149,7 +151,7 @@ impl<'a> Import<'a> {
         let tags = std::mem::take(&mut self.tags);
         self.report.tags = tags.len() as u64;
         let finish = BranchCommand::Finish { name: self.name.clone(), tags };
-        self.report.revision = self.db.execute(self.on_branch(finish))?.revision;
+        self.report.revision = self.core.execute(self.on_branch(finish))?.revision;
         Ok(())
     }
 }

@@ -9,34 +9,36 @@ use crate::apply::outbox::transfer;
 use crate::apply::runs;
 use crate::fs::hashed::HashedWriter;
 use crate::fs::sorter::Sorter;
-use crate::fs::spare::Sparing;
+use crate::fs::spare::Spare;
 use crate::key::entry::{self, QUIET};
 use crate::key::spaces::{CELLS, EVENTS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
+use crate::lifecycle::core::Core;
 use crate::mvcc::overlay::Overlay;
 use crate::read::snapshot::Snapshot;
 use crate::storage::declared::Declared;
 use mainstay_model::{At, Code, Error, Name, Result, Revision};
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 
-impl Sparing<'_> {
-    /// Writes a branch to one file, as [`Database::export`](crate::Database::export) does.
+impl Core {
+    /// Writes a branch to one file.
     pub fn export(
-        &self,
+        self: &Arc<Core>,
         branch: &str,
         path: &Path,
+        spare: Spare,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ExportReport> {
-        let core = self.db.here("an export")?;
-        let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        let _pin = core.pins.hold(
+        let snapshot = Snapshot::new(self, branch, At::Latest)?;
+        let _pin = self.pins.hold(
             "export",
-            core.clock.monotonic_us(),
-            core.index().data_floor().min(snapshot.revision),
+            self.clock.monotonic_us(),
+            self.index().data_floor().min(snapshot.revision),
         );
         // Removed tags are not kept for long: they are asked for before the rest is read.
-        let tags = tags_of(core, &snapshot);
-        let mut sorter = Sorter::beside(path, self.spare)?;
+        let tags = tags_of(self, &snapshot);
+        let mut sorter = Sorter::beside(path, spare)?;
         let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
         for space in [CELLS, RECORDS] {
             let names = if space == CELLS { &mut cells } else { &mut records };
@@ -58,7 +60,7 @@ impl Sparing<'_> {
         })?;
         transfer::each(
             &snapshot.view(),
-            core.state.serves_branches,
+            self.state.serves_branches,
             |revision, place, content| {
                 versions += 1;
                 sorter.push(revision, &[&[OUTBOX], &place[..]].concat(), &content.encode())
@@ -69,8 +71,8 @@ impl Sparing<'_> {
             sorter.push(revision, name, version)
         })?;
         let count = tags.len() as u64;
-        let mut file = ExportFile { file: HashedWriter::create(path, self.spare)? };
-        file.begin(branch, snapshot.revision, &core.index().declared())?;
+        let mut file = ExportFile { file: HashedWriter::create(path, spare)? };
+        file.begin(branch, snapshot.revision, &self.index().declared())?;
         let bytes = file.fill(sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
         Ok(ExportReport { revision, cells, records, runs, spaces, versions, tags: count, bytes })

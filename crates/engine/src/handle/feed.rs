@@ -1,0 +1,91 @@
+//! The feed of a database in this process or of a served one.
+
+use super::db::Database;
+use super::place::Place;
+use crate::feed::Follower;
+use crate::remote::{AsyncFeed, wait};
+use mainstay_model::{Event, Filter, Glance, Result, Revision};
+use std::time::Duration;
+
+/// A place in the stream of changes.
+pub struct Feed(Source);
+
+enum Source {
+    Here(Box<Follower>),
+    There(AsyncFeed),
+}
+
+impl Database {
+    /// Follows the changes after a revision.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let db = mainstay::Database::memory()?;
+    /// let mut feed = db.watch(mainstay::Filter::default(), db.revision())?;
+    /// db.cells().set("a", 1)?;
+    /// let event = feed.next(Duration::from_secs(1))?.expect("the change of `a`");
+    /// assert_eq!((event.key.as_str(), event.value), ("a", Some(1.into())));
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn watch(&self, filter: Filter, after: Revision) -> Result<Feed> {
+        Ok(Feed(match &self.place {
+            Place::Here(core) => Source::Here(Box::new(Follower::new(core, filter, after)?)),
+            Place::There(link) => Source::There(wait(Place::there(link).watch(filter, after))?),
+        }))
+    }
+
+    /// Tells the branch and the key of every record that was written after one revision, up to another that is
+    /// visible. Says no where it cannot tell: that is too long ago to be remembered, or branches came, went or
+    /// got other names meanwhile. The database has to be in this process.
+    ///
+    /// ```
+    /// use mainstay::{Database, Fields};
+    /// let db = Database::memory()?;
+    /// let before = db.revision();
+    /// db.records().put("a", &Fields::of([("state", "pending")])?, None)?;
+    /// let mut keys = Vec::new();
+    /// assert!(db.written_records(before, db.revision(), |_, key| keys.push(key.to_owned()))?);
+    /// assert_eq!(keys, ["a"]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn written_records(
+        &self,
+        after: Revision,
+        upto: Revision,
+        tell: impl FnMut(&str, &str),
+    ) -> Result<bool> {
+        Ok(self.here("what was written lately")?.written_records(after, upto, tell))
+    }
+}
+
+impl Feed {
+    /// The next change; nothing when there is none within the time.
+    ///
+    /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
+        match &mut self.0 {
+            Source::Here(follower) => follower.next(timeout),
+            Source::There(feed) => wait(feed.next(timeout)),
+        }
+    }
+
+    /// What comes next, without waiting, and without looking through more than so many bytes of the log:
+    /// for those who have others to serve. What was looked through is taken off; a frame is looked
+    /// through as a whole, and each counts for something.
+    pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
+        match &mut self.0 {
+            Source::Here(follower) => follower.glance(bytes),
+            Source::There(feed) => {
+                Ok(wait(feed.next(Duration::ZERO))?.map_or(Glance::End, Glance::Event))
+            }
+        }
+    }
+
+    /// The revision up to which everything was seen: resume after it.
+    pub fn position(&self) -> Revision {
+        match &self.0 {
+            Source::Here(follower) => follower.position(),
+            Source::There(feed) => feed.position(),
+        }
+    }
+}
