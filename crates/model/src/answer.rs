@@ -10,7 +10,7 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// What a committed transaction answers.
+/// The answer of a committed transaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The transaction's revision; of one that wrote nothing, the revision it read at.
@@ -26,7 +26,7 @@ pub struct Receipt {
     pub answers: SmallVec<[Answer; 1]>,
 }
 
-/// What a command answers.
+/// The answer of a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Answer {
@@ -44,7 +44,7 @@ pub enum Answer {
         /// The cell's counter.
         counter: u64,
     },
-    /// What a cell holds.
+    /// The value and version of a cell.
     Cell(Option<Versioned>),
     /// A page of names.
     Names(Page),
@@ -52,7 +52,7 @@ pub enum Answer {
     Revision(Revision),
     /// A number: how many keys were touched, how many bytes a text has.
     Count(u64),
-    /// What a cell held before, and whether the command did what it is for.
+    /// The value before a write of a cell, and whether the write took effect.
     Replaced {
         /// Whether the condition held: it was written, taken, or is there.
         did: bool,
@@ -62,7 +62,7 @@ pub enum Answer {
     },
     /// The error of a command that was allowed to fail.
     Failed(Error),
-    /// What a record holds.
+    /// The fields and version of a record.
     Record(Option<Record>),
     /// A page of records.
     Records(RecordPage),
@@ -70,13 +70,13 @@ pub enum Answer {
     Sum(String),
     /// The record that came first, as it has become; nothing if none passed.
     Picked(Option<Box<(String, Record)>>),
-    /// What a command on a run answers.
+    /// The answer of a command on a run.
     Run(Box<RunAnswer>),
-    /// What a command on the outbox answers.
+    /// The answer of a command on the outbox.
     Outbox(Box<OutboxAnswer>),
-    /// What a command on keyed state answers.
+    /// The answer of a command on keyed state.
     State(Box<StateAnswer>),
-    /// What a command on sessions answers.
+    /// The answer of a command on sessions.
     Session(Box<SessionAnswer>),
     /// The versions of a cell, newest first.
     History(#[serde(with = "fields::list")] Vec<HistoryEntry>),
@@ -113,7 +113,7 @@ impl Answer {
         }
     }
 
-    /// Whether the command took effect; what `must` asks.
+    /// Whether the command took effect, which `must` requires.
     pub fn took_effect(&self) -> bool {
         if let Answer::Run(answer) = self {
             return answer.took_effect();

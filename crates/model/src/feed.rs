@@ -4,7 +4,7 @@ use crate::wire::fields;
 use crate::{Contract, Fields, Revision, Stamp, Value};
 use serde::{Deserialize, Serialize};
 
-/// What happened to a key.
+/// A kind of change to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ChangeKind {
@@ -53,9 +53,9 @@ pub struct Event {
     /// The kind of state.
     pub contract: Contract,
     /// The cell, record, branch or tag; for a merge, the branch that was merged; of keyed state the space, or the space,
-    /// `/` and the key, with what is no text escaped.
+    /// `/` and the key, with bytes that are not UTF-8 escaped.
     pub key: String,
-    /// What happened.
+    /// The kind of the change.
     pub kind: ChangeKind,
     /// The new value of a cell, the event of a run, the message of an outbox, the request to the client of a session; of keyed state an object with the version
     /// and the state, an item's id and the item, a position, or how a space is declared.
@@ -91,7 +91,7 @@ impl Filter {
     }
 }
 
-/// What a feed has at the moment.
+/// The state of a feed after it read a bounded part of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Glance {
     /// A change.

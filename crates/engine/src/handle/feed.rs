@@ -69,9 +69,9 @@ impl Feed {
         }
     }
 
-    /// What comes next, without waiting, and without looking through more than so many bytes of the log:
-    /// for those who have others to serve. What was looked through is taken off; a frame is looked
-    /// through as a whole, and each counts for something.
+    /// Returns the next event without waiting, and reads at most `bytes` of the log, so that a thread
+    /// that serves many feeds is never held by one. Takes the bytes that it read off `bytes`; a frame
+    /// is read as a whole, and a small one counts for more than it has.
     pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
         match &mut self.0 {
             Source::Here(follower) => follower.glance(bytes),

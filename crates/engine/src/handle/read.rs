@@ -38,7 +38,7 @@ impl Database {
         bytes: usize,
     ) -> Result<Option<(SmallVec<[Answer; 1]>, Stamp)>> {
         let core = self.place.here("a look at several kinds of state")?;
-        // What retention passed by meanwhile is looked at again.
+        // Reads again, at the newest revision, where retention has trimmed the one that was read.
         loop {
             let moment = Moment::of(Snapshot::new(core, branch, At::Latest)?);
             match moment.answers_within(commands, bytes) {
@@ -85,7 +85,8 @@ impl Database {
         rewritten.try_fold(0, add).map(Some)
     }
 
-    /// What keys of a space take now, in bytes. The database has to be in this process.
+    /// Returns how many bytes the newest states of some keys of a space take. The database has to be in
+    /// this process.
     pub fn state_bytes(&self, branch: &str, space: &Name, keys: &[StateKey]) -> Result<usize> {
         let core = self.place.here("the size of states")?;
         Snapshot::new(core, branch, At::Latest)?.state_bytes(space, keys)

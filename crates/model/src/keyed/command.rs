@@ -304,7 +304,7 @@ pub enum StateAnswer {
 }
 
 impl StateAnswer {
-    /// Whether the command took effect; what `must` asks.
+    /// Whether the command took effect, which `must` requires.
     pub fn took_effect(&self) -> bool {
         match self {
             StateAnswer::Wrote(all) => all.iter().all(|one| one.took_effect()),

@@ -25,16 +25,13 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Does what was asked for. `data` is the directory where it is not an argument.
+    /// Looks at a database, or salvages it. `data` is its directory where it is not an argument.
     pub fn run(&self, data: Option<PathBuf>, paper: &mut Paper) -> ExitCode {
         let Some(directory) = self.directory.clone().or(data) else {
             complain("which database? Give its directory.");
             return ExitCode::from(COULD_NOT_LOOK);
         };
-        match self.salvage {
-            true => salvage(&directory, paper),
-            false => look(&directory, paper),
-        }
+        if self.salvage { salvage(&directory, paper) } else { look(&directory, paper) }
     }
 }
 

@@ -192,10 +192,27 @@ impl AsRef<[u8]> for Whole {
 
 /// A frame that waits for its connection.
 struct Waiting {
-    parts: VecDeque<Bytes>,
-    _reserved: Reservation,
+    frame: Rest,
     /// Its part of the bytes that may wait for this reader.
     _room: OwnedSemaphorePermit,
+}
+
+/// The parts of a frame that the connection has not taken yet, and their memory. The connection counts the others.
+#[derive(Default)]
+struct Rest {
+    parts: VecDeque<Bytes>,
+    reserved: Option<Reservation>,
+}
+
+impl Rest {
+    fn next(&mut self) -> Option<Bytes> {
+        let part = self.parts.pop_front()?;
+        if let Some(reserved) = &mut self.reserved {
+            // Fewer bytes always fit.
+            let _ = reserved.resize(self.parts.iter().map(Bytes::len).sum());
+        }
+        Some(part)
+    }
 }
 
 /// Where a stream comes from.
@@ -214,7 +231,8 @@ pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response
     let pump = Pump { app, account, source, sender, room, room_bytes, last: told, _seat };
     tokio::spawn(pump.run());
     let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(Frames { receiver, taken: VecDeque::new(), last })).into_response()
+    (headers, Body::from_stream(Frames { receiver, sending: Rest::default(), last }))
+        .into_response()
 }
 
 pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
@@ -227,8 +245,8 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
 /// The body of the response: frames, and at the end the error that ended them.
 struct Frames {
     receiver: mpsc::Receiver<Waiting>,
-    /// The rest of a frame whose first part the connection has taken.
-    taken: VecDeque<Bytes>,
+    /// The rest of the frame that is being sent.
+    sending: Rest,
     last: Arc<Mutex<Option<Bytes>>>,
 }
 
@@ -237,11 +255,11 @@ impl Stream for Frames {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            if let Some(part) = self.taken.pop_front() {
+            if let Some(part) = self.sending.next() {
                 return Poll::Ready(Some(Ok(part)));
             }
             match ready!(self.receiver.poll_recv(context)) {
-                Some(waiting) => self.taken = waiting.parts,
+                Some(waiting) => self.sending = waiting.frame,
                 None => return Poll::Ready(self.last.lock().take().map(Ok)),
             }
         }
@@ -353,7 +371,8 @@ impl<S: Source> Pump<S> {
         let room = room.map_err(|_| End::Quiet)?;
         let reserved = self.account.reserve(Kind::Streams, bytes);
         let reserved = reserved.map_err(|exceeded| End::Told(no_memory(&exceeded)))?;
-        let waiting = Waiting { parts: frame.into_parts(), _reserved: reserved, _room: room };
+        let rest = Rest { parts: frame.into_parts(), reserved: Some(reserved) };
+        let waiting = Waiting { frame: rest, _room: room };
         self.sender.send(waiting).await.map_err(|_| End::Quiet)
     }
 }
@@ -361,4 +380,36 @@ impl<S: Source> Pump<S> {
 fn slow() -> Refusal {
     let message = "the reader took nothing for longer than http.feed_stall_limit_ms: come back with the last id";
     Error::new(Code::TimedOut, message).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{MemoryBudget, Settings};
+    use tokio_stream::StreamExt;
+
+    const LONG: usize = 256 << 10;
+
+    #[tokio::test]
+    async fn a_frame_counts_until_its_last_part_is_taken() {
+        let (total_bytes, budget_bytes) = (4 * LONG, 2 * LONG);
+        let settings = Settings {
+            total_bytes,
+            per_user_bytes: total_bytes,
+            per_connection_bytes: budget_bytes,
+        };
+        let budget = MemoryBudget::new(settings);
+        let reserved = budget.connect(None).reserve(Kind::Streams, 2 * LONG).unwrap();
+        let parts = [1, LONG, LONG].map(|bytes| Bytes::from(vec![b'a'; bytes])).into();
+        let frame = Rest { parts, reserved: Some(reserved) };
+        let room = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let (sender, receiver) = mpsc::channel(1);
+        sender.send(Waiting { frame, _room: room }).await.unwrap();
+
+        let mut frames = Frames { receiver, sending: Rest::default(), last: Arc::default() };
+        for left in [2 * LONG, LONG, 0] {
+            frames.next().await.unwrap().unwrap();
+            assert_eq!(budget.held_bytes(Kind::Streams), left);
+        }
+    }
 }
