@@ -45,16 +45,74 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules of the crate's root that a source names, with the lines: those of its tests and comments do not count.
-fn uses(source: &str) -> impl Iterator<Item = (usize, &str)> {
-    let product = source.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let lines =
-        product.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
-    lines.flat_map(|(number, line)| {
-        let paths = line.split("crate::").skip(1);
-        let module = |path: &str| path.find(|c: char| !c.is_alphanumeric() && c != '_');
-        paths.map(move |path| (number + 1, &path[..module(path).unwrap_or(path.len())]))
-    })
+/// The files, without their extension, of the modules that a file declares for its tests.
+fn test_modules(path: &Path) -> Vec<PathBuf> {
+    let source = fs::read_to_string(path).unwrap();
+    let is_mod = path.file_stem().is_some_and(|stem| stem == "mod");
+    let directory = if is_mod { path.with_file_name("") } else { path.with_extension("") };
+    let declared = source.split("#[cfg(test)]\nmod ").skip(1);
+    let names = declared.filter_map(|rest| rest.split_once(';').map(|(name, _)| name));
+    names.filter(|name| !name.contains('{')).map(|name| directory.join(name)).collect()
+}
+
+/// The source without comments and test modules.
+fn product(source: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = source.lines().peekable();
+    while let Some(line) = lines.next() {
+        let is_test =
+            line == "#[cfg(test)]" && lines.peek().is_some_and(|next| next.starts_with("mod "));
+        if is_test {
+            // Either `mod tests;`, or everything up to the brace that closes the module.
+            if lines.next().is_some_and(|module| module.ends_with('{')) {
+                lines.by_ref().take_while(|line| *line != "}").for_each(drop);
+            }
+        } else if !line.trim_start().starts_with("//") {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// The first names of a path or of a group of paths: of `{a::{x, y}, b}` they are `a` and `b`.
+fn first_names(path: &str) -> Vec<String> {
+    let name = |text: &str| -> String {
+        text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+    };
+    let Some(group) = path.trim_start().strip_prefix('{') else { return vec![name(path)] };
+    let (mut depth, mut names, mut begins) = (1, Vec::new(), 0);
+    for (place, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 || (depth == 1 && c == ',') {
+            names.push(name(&group[begins..place]));
+            begins = place + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The names in the crate's root that a module uses, by `crate::` or by as many `super::` as lead there.
+fn uses(source: &str, depth: usize) -> Vec<String> {
+    let source = product(source);
+    let to_root = "super::".repeat(depth);
+    let (by_crate, by_super) =
+        (source.split("crate::").skip(1), source.split(to_root.as_str()).skip(1));
+    let by_super = by_super.filter(|path| !path.starts_with("super::"));
+    by_crate.chain(by_super).flat_map(first_names).collect()
+}
+
+/// How deep in the crate the module of a file is: `storage/mod.rs` is 1, `storage/lsm/disk.rs` is 3.
+fn depth(file: &str) -> usize {
+    file.trim_end_matches("/mod.rs").split('/').count()
 }
 
 #[test]
@@ -63,6 +121,7 @@ fn no_layer_uses_one_above_it() {
     let mut files = Vec::new();
     sources(&root, &mut files);
     assert!(files.len() > 200, "only {} files of the engine were found", files.len());
+    let tests: Vec<PathBuf> = files.iter().flat_map(|path| test_modules(path)).collect();
     let (mut upward, mut left) = (Vec::new(), BTreeSet::new());
     for path in &files {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
@@ -71,17 +130,21 @@ fn no_layer_uses_one_above_it() {
             assert!(OTHERS.contains(&layer), "{name}: `{layer}` is no layer; add it to LAYERS");
             continue;
         };
-        if name.ends_with("tests.rs") || name.contains("/tests/") {
+        if tests.iter().any(|test| path.with_extension("").starts_with(test)) {
             continue;
         }
         let source = fs::read_to_string(path).unwrap();
-        for (line, module) in uses(&source) {
-            if height(module).is_none_or(|to| to <= from) {
+        for used in uses(&source, depth(&name)) {
+            let Some(to) = height(&used) else {
+                // `crate::Database` would be an upward use that does not look like one.
+                upward
+                    .push(format!("{name}: `{used}` is no layer; use it by the path of its layer"));
                 continue;
-            }
-            match LEFT.iter().find(|edge| **edge == (layer, module)) {
+            };
+            match LEFT.iter().find(|edge| **edge == (layer, used.as_str())) {
                 Some(edge) => drop(left.insert(edge)),
-                None => upward.push(format!("{name}:{line}: `{layer}` uses `{module}`")),
+                None if to > from => upward.push(format!("{name}: `{layer}` uses `{used}`")),
+                None => {}
             }
         }
     }
@@ -92,4 +155,23 @@ fn no_layer_uses_one_above_it() {
     );
     let needless: Vec<_> = LEFT.iter().filter(|edge| !left.contains(edge)).collect();
     assert!(needless.is_empty(), "these upward uses are gone; take them out of LEFT: {needless:?}");
+}
+
+#[test]
+fn every_way_to_name_a_layer_is_seen() {
+    for (source, named) in [
+        ("use crate::handle::{a, b};", &["handle"][..]),
+        ("let x = crate::handle::cells::x();", &["handle"]),
+        ("pub(in crate::handle) fn x() {}", &["handle"]),
+        ("use crate::{handle::{a, b}, log};", &["handle", "log"]),
+        ("use crate::{\n    log::Frame,\n    Database,\n};", &["log", "Database"]),
+        ("use super::super::super::handle::db;", &["handle"]),
+        ("use super::super::index;", &[]),
+        ("#[cfg(test)]\nmod tests;\nuse crate::handle::db;", &["handle"]),
+        ("#[cfg(test)]\nmod tests {\n    use crate::handle;\n}\nuse crate::log::Log;", &["log"]),
+        ("/// See [`crate::handle`].\nfn x() {}", &[]),
+    ] {
+        assert_eq!(uses(source, depth("storage/lsm/disk.rs")), named, "{source}");
+    }
+    assert_eq!(uses("use super::handle::db;", depth("storage/mod.rs")), ["handle"]);
 }

@@ -17,7 +17,6 @@ const COULD_NOT_LOOK: u8 = 2;
 )]
 pub struct Doctor {
     /// The directory of the database; `--data` says the same
-    #[arg(required_unless_present = "data", conflicts_with = "data")]
     directory: Option<PathBuf>,
     /// Make a damaged database open again; deletes nothing
     #[arg(long)]
@@ -27,8 +26,12 @@ pub struct Doctor {
 impl Doctor {
     /// Looks at a database, or salvages it. `data` is its directory where it is not an argument.
     pub fn run(&self, data: Option<PathBuf>, paper: &mut Paper) -> ExitCode {
-        let Some(directory) = self.directory.clone().or(data) else {
-            complain("which database? Give its directory.");
+        // clap looks at relations before it knows of a `--data` in front of the noun.
+        let ((Some(directory), None) | (None, Some(directory))) = (self.directory.clone(), data)
+        else {
+            complain(
+                "name one database, as `mainstay doctor DIRECTORY` or by `--data`: --help says more",
+            );
             return ExitCode::from(COULD_NOT_LOOK);
         };
         if self.salvage { salvage(&directory, paper) } else { look(&directory, paper) }

@@ -45,6 +45,7 @@ fn wrong_words_end_with_two_say_where_help_is_and_make_nothing() {
         &["--fast"],
         &["doctor"],
         &["doctor", ".", "--data", "."],
+        &["--data", ".", "doctor", ".", "--salvage"],
         &["doctor", ".", "--slavage"],
         &["--data", "d", "cell", "gte", "a"],
         &["--data", "d", "--server", "x:1", "cell", "list"],

@@ -55,8 +55,10 @@ fn the_tour_leaves_a_foreign_directory_alone() {
 #[test]
 fn the_doctor_finds_and_salvages_damage() {
     let program = toured();
-    let healthy = program.run(&["doctor", "--data", "mainstay-tour"]).ok();
-    assert!(healthy.contains("HEALTHY"), "{healthy}");
+    for words in [["doctor", "--data", "mainstay-tour"], ["--data", "mainstay-tour", "doctor"]] {
+        let healthy = program.run(&words).ok();
+        assert!(healthy.contains("HEALTHY"), "{healthy}");
+    }
 
     damage(&program);
     let refused = program.run(&["tour"]).error();

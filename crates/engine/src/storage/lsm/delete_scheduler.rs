@@ -40,11 +40,13 @@ impl Unlisted {
     /// Opens a table before its name is removed. One that cannot be opened is freed when it is removed.
     pub(super) fn open(path: PathBuf) -> Option<Unlisted> {
         let file = File::options().write(true).open(&path).ok()?;
-        // Where files have no count of names, nothing would tell when the last one is removed.
-        if file.metadata().ok()?.nlink() == 0 {
-            return None;
-        }
-        Some(Unlisted { path, file })
+        Unlisted::of(path, file)
+    }
+
+    /// A file system that counts no names cannot tell when the last one is removed: its files are left alone.
+    fn of(path: PathBuf, file: File) -> Option<Unlisted> {
+        let counts_names = file.metadata().ok()?.nlink() > 0;
+        counts_names.then_some(Unlisted { path, file })
     }
 
     /// How many bytes there are to free; none while it has a name, which somebody may read it by.
@@ -180,6 +182,14 @@ mod tests {
         fs::rename(&read, &linked).unwrap();
         assert_eq!((free_next(&mut waiting), waiting.len()), (None, 0));
         assert_eq!(fs::metadata(linked).unwrap().len(), 2 * PART_BYTES);
+    }
+
+    #[test]
+    fn a_file_without_a_count_of_names_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, opened) = table(&root, "1", 1);
+        fs::remove_file(&path).unwrap();
+        assert!(Unlisted::of(path, opened.file).is_none());
     }
 
     #[test]
