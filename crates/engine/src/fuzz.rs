@@ -25,10 +25,13 @@ pub use values::values;
 
 use crate::fs::hashed::mend_hash;
 use crate::handle::keyed;
-use crate::log::{self, DatabaseId, Follower, Transactions};
+use crate::log::{self, DatabaseId, FrameVerifier, Transactions};
 use crate::tools::backup;
 use crate::tools::export;
-use crate::wire::{Act, Acted, Follow, Followed, Look, Question, Seen, StateSince, decode, encode};
+use crate::wire::{
+    AdminRequest, FeedReply, FeedRequest, ReadReply, ReadRequest, StateSince, TransactionReply,
+    TransactionRequest, decode, encode,
+};
 use crate::{BranchInfo, Difference, Filter, Options, Pin, Stats, TagInfo};
 use mainstay_model::{
     CanonicalEvent, EntryRef, IndexInfo, Instant, KeyedState, Receipt, Result, RunAnswer,
@@ -56,7 +59,7 @@ pub fn frames(bytes: &[u8]) {
 }
 
 fn follow(mut bytes: &[u8], id: &DatabaseId) {
-    let mut follower = Follower::new(id, 0, 1);
+    let mut follower = FrameVerifier::new(id, 0, 1);
     while let Some(head) = bytes.first_chunk() {
         let Ok(size) = follower.size_of(head) else { return };
         let Some((frame, rest)) = bytes.split_at_checked(size) else { return };
@@ -208,14 +211,14 @@ fn write_snapshot(head: &SnapshotHead, entries: &[SpaceEntry]) -> Result<Vec<u8>
 /// Frames that a server or a client is sent: what is read is written and read again the same.
 pub fn wire(bytes: &[u8]) {
     again::<Transaction>(bytes);
-    again::<Look>(bytes);
-    again::<Act>(bytes);
-    again::<Follow>(bytes);
-    again::<Question>(bytes);
+    again::<ReadRequest>(bytes);
+    again::<TransactionRequest>(bytes);
+    again::<FeedRequest>(bytes);
+    again::<AdminRequest>(bytes);
     again::<Result<Receipt>>(bytes);
-    again::<Result<Seen>>(bytes);
-    again::<Result<Acted>>(bytes);
-    again::<Result<Followed>>(bytes);
+    again::<Result<ReadReply>>(bytes);
+    again::<Result<TransactionReply>>(bytes);
+    again::<Result<FeedReply>>(bytes);
     // What questions are answered with.
     again::<Result<u64>>(bytes);
     again::<Result<Option<u64>>>(bytes);
@@ -243,7 +246,7 @@ fn again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 mod tests {
     use super::feeding::{changes, check_targets, feed, seeds};
     use super::*;
-    use crate::wire::Read;
+    use crate::wire::ReadOp;
     use crate::{
         At, CellCommand, Code, Condition, Database, Field, FieldValue, Fields, Guard, HashCommand,
         KeySelection, LogicalTime, Name, NewEvent, RecordCommand, RecordWrite, SpaceInfo,
@@ -441,9 +444,12 @@ mod tests {
             Transaction::on("side").guard(guard).step(CellCommand::set(name(), value));
         let receipt = db.execute(Transaction::new().step(CellCommand::Get { name: name() }));
         assert!(receipt.is_ok());
-        let look =
-            Look { branch: "main".into(), at: At::Revision(1), read: Read::Get { name: name() } };
-        let follow = Follow { after: 1, filter: Filter::default(), limit: 9, wait_ms: 0 };
+        let look = ReadRequest {
+            branch: "main".into(),
+            at: At::Revision(1),
+            read: ReadOp::Get { name: name() },
+        };
+        let follow = FeedRequest { after: 1, filter: Filter::default(), limit: 9, wait_ms: 0 };
         let frame = |name: &str, frame: Result<Vec<u8>>| {
             fs::write(make("wire", name), frame.unwrap()).unwrap();
         };
@@ -456,19 +462,25 @@ mod tests {
             )),
         );
         frame("look", encode(&look));
-        frame("act", encode(&Act::Run(CellCommand::Incr { name: name(), by: 1.into() }.into())));
+        frame(
+            "act",
+            encode(&TransactionRequest::Run(
+                CellCommand::Incr { name: name(), by: 1.into() }.into(),
+            )),
+        );
         frame("follow", encode(&follow));
-        frame("question", encode(&Question::Diff("main".into(), "side".into())));
+        frame("question", encode(&AdminRequest::Diff("main".into(), "side".into())));
         frame("records", encode(&on_records()));
         frame("records-receipt", encode(&db.execute(on_records())));
         let scan =
             RecordCommand::Scan { prefix: "j".into(), filters: late(), after: None, limit: 9 };
-        let look = Look { branch: "main".into(), at: At::Latest, read: Read::Records(scan) };
+        let look =
+            ReadRequest { branch: "main".into(), at: At::Latest, read: ReadOp::Records(scan) };
         frame("records-look", encode(&look));
         let page = db.records().scan("", &[], None, 9).unwrap();
-        frame("records-seen", encode(&Result::Ok(Seen::Records(page))));
+        frame("records-seen", encode(&Result::Ok(ReadReply::Records(page))));
         let history = db.records().history("gone", 9, None).unwrap();
-        frame("records-history", encode(&Result::Ok(Seen::RecordHistory(history))));
+        frame("records-history", encode(&Result::Ok(ReadReply::RecordHistory(history))));
     }
 
     /// Snapshots of all kinds: of all there is, of some keys, of what has changed.

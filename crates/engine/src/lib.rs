@@ -67,22 +67,22 @@ pub mod wire;
 
 pub use crate::lifecycle::core::OpenReport;
 pub use base::clock::{Clock, ManualClock, SystemClock};
-pub use base::figures::{Buckets, Count, DURATION_BOUNDS_US, Histogram, WorkFigures};
+pub use base::figures::{BackgroundStats, Buckets, Counter, DURATION_BOUNDS_US, Histogram};
 #[cfg(feature = "planted")]
 #[doc(hidden)]
 pub use base::planted;
 pub use base::work::until_stopped;
 pub use commit::ticket::Ticket;
-pub use fs::part::PartFile;
-pub use fs::spare::Spare;
-pub use fs::way::make_directory;
+pub use fs::part::AtomicFile;
+pub use fs::spare::DiskReserve;
+pub use fs::way::create_dir_all_durable;
 pub use handle::branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
 pub use handle::cells::{Cells, CellsAt};
 pub use handle::connection::Connection;
 pub use handle::db::{Database, Reached};
 pub use handle::feed::Feed;
-pub use handle::files::Sparing;
-pub use handle::interactive::Interactive;
+pub use handle::files::WithReserve;
+pub use handle::interactive::InteractiveTransaction;
 pub use handle::keyed::{Keyed, KeyedAt};
 pub use handle::outbox::Outbox;
 pub use handle::records::{Records, RecordsAt};
@@ -94,7 +94,7 @@ pub use handle::stats::{
 pub use lifecycle::options::Options;
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;
-pub use read::moment::Moment;
+pub use read::moment::ReadView;
 pub use tools::backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,
     verify_chain,

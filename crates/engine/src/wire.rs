@@ -29,18 +29,18 @@ pub const FOLLOW_LIMIT: usize = 10_000;
 
 /// A read of one branch at one point in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Look {
+pub struct ReadRequest {
     /// The branch.
     pub branch: String,
     /// The point in time.
     pub at: At,
     /// What is read.
-    pub read: Read,
+    pub read: ReadOp,
 }
 
 /// What is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Read {
+pub enum ReadOp {
     /// A cell.
     Get {
         /// Its name.
@@ -83,15 +83,15 @@ pub enum Read {
     State(StateCommand),
 }
 
-impl Read {
+impl ReadOp {
     /// Whether it may take a while, so that others should not have to wait behind it: what passes no
     /// filter is looked at all the same, and so are deleted keys and old versions.
     pub fn takes_a_while(&self) -> bool {
         match self {
-            Read::List { .. } | Read::History { .. } | Read::RecordHistory { .. } => true,
-            Read::Records(command) => Command::from(command.clone()).walks(),
-            Read::Runs(command) => Command::from(command.clone()).walks(),
-            Read::State(command) => Command::from(command.clone()).walks(),
+            ReadOp::List { .. } | ReadOp::History { .. } | ReadOp::RecordHistory { .. } => true,
+            ReadOp::Records(command) => Command::from(command.clone()).walks(),
+            ReadOp::Runs(command) => Command::from(command.clone()).walks(),
+            ReadOp::State(command) => Command::from(command.clone()).walks(),
             _ => false,
         }
     }
@@ -99,7 +99,7 @@ impl Read {
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Seen {
+pub enum ReadReply {
     /// A cell.
     Cell(Option<Versioned>),
     /// Names.
@@ -124,46 +124,46 @@ pub enum Seen {
 
 /// What is done with what a connection holds: an open transaction, or a view of the past.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Act {
-    /// Opens a transaction on a branch; [`Acted::Holds`].
+pub enum TransactionRequest {
+    /// Opens a transaction on a branch; [`TransactionReply::Holds`].
     Begin {
         /// The branch.
         branch: String,
     },
-    /// Opens a view; [`Acted::Holds`].
+    /// Opens a view; [`TransactionReply::Holds`].
     View {
         /// The branch.
         branch: String,
         /// The point in time.
         at: At,
     },
-    /// Runs a command in the transaction; [`Acted::Answered`].
+    /// Runs a command in the transaction; [`TransactionReply::Answered`].
     Run(Command),
-    /// Reads in the view; [`Acted::Seen`].
-    Look(Read),
-    /// Commits the transaction, which is then over; [`Acted::Committed`].
+    /// Reads in the view; [`TransactionReply::Seen`].
+    Look(ReadOp),
+    /// Commits the transaction, which is then over; [`TransactionReply::Committed`].
     Commit {
         /// What has to happen before the answer, if that is not as the database is set.
         durability: Option<Durability>,
     },
-    /// Takes the transaction as a value and forgets it; [`Acted::Taken`].
+    /// Takes the transaction as a value and forgets it; [`TransactionReply::Taken`].
     Take {
         /// What has to happen before the answer, if that is not as the database is set.
         durability: Option<Durability>,
     },
-    /// Lets go of whatever is held; [`Acted::Left`].
+    /// Lets go of whatever is held; [`TransactionReply::Left`].
     Leave,
 }
 
 /// What was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Acted {
+pub enum TransactionReply {
     /// A transaction or a view is open, and reads this revision.
     Holds(Revision),
     /// A command was run.
     Answered(Answer),
     /// Something was read.
-    Seen(Seen),
+    Seen(ReadReply),
     /// It is committed.
     Committed(Receipt),
     /// The transaction as a value.
@@ -174,7 +174,7 @@ pub enum Acted {
 
 /// Changes after a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Follow {
+pub struct FeedRequest {
     /// The revision.
     pub after: Revision,
     /// Which changes are wanted.
@@ -187,7 +187,7 @@ pub struct Follow {
 
 /// Changes, and where to go on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Followed {
+pub struct FeedReply {
     /// The changes.
     #[serde(with = "fields::list")]
     pub events: Vec<Event>,
@@ -199,7 +199,7 @@ pub struct Followed {
 
 /// Questions about the database, and requests to it as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Question {
+pub enum AdminRequest {
     /// The newest visible revision: [`Revision`].
     Revision,
     /// The newest revision on stable storage: [`Revision`].
@@ -331,24 +331,24 @@ impl WhyAll {
     }
 }
 
-impl Question {
+impl AdminRequest {
     /// Whether it only looks, so that asking twice is as good as asking once.
     pub fn only_looks(&self) -> bool {
-        !matches!(self, Question::Sweep | Question::ConfirmClock)
+        !matches!(self, AdminRequest::Sweep | AdminRequest::ConfirmClock)
     }
 
     /// Whether it may take a while, so that others should not have to wait behind it.
     pub fn takes_a_while(&self) -> bool {
         matches!(
             self,
-            Question::Diff(..)
-                | Question::WaitFor { .. }
-                | Question::Tail { .. }
-                | Question::Sync
-                | Question::Sweep
-                | Question::Trim
-                | Question::ExportHash(_)
-                | Question::StateSince { .. }
+            AdminRequest::Diff(..)
+                | AdminRequest::WaitFor { .. }
+                | AdminRequest::Tail { .. }
+                | AdminRequest::Sync
+                | AdminRequest::Sweep
+                | AdminRequest::Trim
+                | AdminRequest::ExportHash(_)
+                | AdminRequest::StateSince { .. }
         )
     }
 }
@@ -375,78 +375,78 @@ mod tests {
     #[test]
     fn requests_and_answers_keep_their_numbers() {
         let (limit, before, branch, at) = (2, Some(3), String::from("dev"), At::Revision(4));
-        let list = Read::List { prefix: "p".into(), after: None, limit };
+        let list = ReadOp::List { prefix: "p".into(), after: None, limit };
         let (prefix, key, test) = (String::from("p"), k(), Test::Lt(b"9".to_vec()));
         let filters = vec![Where { field: Field::new("f").unwrap(), test }];
         numbered(vec![
-            Read::Get { name: k() },
+            ReadOp::Get { name: k() },
             list,
-            Read::History { name: k(), limit, before },
-            Read::Records(RecordCommand::Count {
+            ReadOp::History { name: k(), limit, before },
+            ReadOp::Records(RecordCommand::Count {
                 prefix: prefix.clone(),
                 filters: filters.clone(),
             }),
-            Read::RecordHistory { key, limit, before },
-            Read::Runs(RunCommand::Get { run: k() }),
-            Read::Outbox(OutboxCommand::Look),
-            Read::State(StateCommand::Info { space: k() }),
+            ReadOp::RecordHistory { key, limit, before },
+            ReadOp::Runs(RunCommand::Get { run: k() }),
+            ReadOp::Outbox(OutboxCommand::Look),
+            ReadOp::State(StateCommand::Info { space: k() }),
         ]);
-        let seen = || Seen::Cell(None);
+        let seen = || ReadReply::Cell(None);
         numbered(vec![
             seen(),
-            Seen::Names(Page::default()),
-            Seen::History(Vec::new()),
-            Seen::Record(None),
-            Seen::Records(RecordPage::default()),
-            Seen::Count(7),
-            Seen::RecordHistory(Vec::new()),
-            Seen::Runs(Box::new(RunAnswer::Info(None))),
-            Seen::Outbox(Box::new(OutboxAnswer::Put(1))),
-            Seen::State(Box::new(StateAnswer::Info(None))),
+            ReadReply::Names(Page::default()),
+            ReadReply::History(Vec::new()),
+            ReadReply::Record(None),
+            ReadReply::Records(RecordPage::default()),
+            ReadReply::Count(7),
+            ReadReply::RecordHistory(Vec::new()),
+            ReadReply::Runs(Box::new(RunAnswer::Info(None))),
+            ReadReply::Outbox(Box::new(OutboxAnswer::Put(1))),
+            ReadReply::State(Box::new(StateAnswer::Info(None))),
         ]);
         let (durability, command) = (None, mainstay_model::CellCommand::Get { name: k() }.into());
         numbered(vec![
-            Act::Begin { branch: branch.clone() },
-            Act::View { branch: branch.clone(), at },
-            Act::Run(command),
-            Act::Look(Read::Get { name: k() }),
-            Act::Commit { durability },
-            Act::Take { durability },
-            Act::Leave,
+            TransactionRequest::Begin { branch: branch.clone() },
+            TransactionRequest::View { branch: branch.clone(), at },
+            TransactionRequest::Run(command),
+            TransactionRequest::Look(ReadOp::Get { name: k() }),
+            TransactionRequest::Commit { durability },
+            TransactionRequest::Take { durability },
+            TransactionRequest::Leave,
         ]);
         let answers = mainstay_model::smallvec![Answer::Did(true)];
         let receipt = Receipt { revision: 1, stamp: 2, held: true, repeated: false, answers };
         numbered(vec![
-            Acted::Holds(1),
-            Acted::Answered(Answer::Did(true)),
-            Acted::Seen(seen()),
-            Acted::Committed(receipt),
-            Acted::Taken(Box::default()),
-            Acted::Left,
+            TransactionReply::Holds(1),
+            TransactionReply::Answered(Answer::Did(true)),
+            TransactionReply::Seen(seen()),
+            TransactionReply::Committed(receipt),
+            TransactionReply::Taken(Box::default()),
+            TransactionReply::Left,
         ]);
         let (revision, wait_ms) = (5, 6);
         numbered(vec![
-            Question::Revision,
-            Question::DurableRevision,
-            Question::StampOf(1),
-            Question::Resolve(at),
-            Question::Branches,
-            Question::Branch(branch.clone()),
-            Question::Tags,
-            Question::Diff(branch.clone(), branch.clone()),
-            Question::Pins,
-            Question::Stats,
-            Question::WaitFor { revision, wait_ms },
-            Question::Sync,
-            Question::Sweep,
-            Question::Trim,
-            Question::ConfirmClock,
-            Question::ExportHash(branch.clone()),
-            Question::Indexes,
-            Question::Explain { branch: branch.clone(), prefix, filters },
-            Question::Tail { branch: branch.clone(), run: k(), after: 1, limit, wait_ms },
-            Question::RevisionOf { branch: branch.clone(), run: k(), seq: 1 },
-            Question::StateSince { branch, space: k(), since: None },
+            AdminRequest::Revision,
+            AdminRequest::DurableRevision,
+            AdminRequest::StampOf(1),
+            AdminRequest::Resolve(at),
+            AdminRequest::Branches,
+            AdminRequest::Branch(branch.clone()),
+            AdminRequest::Tags,
+            AdminRequest::Diff(branch.clone(), branch.clone()),
+            AdminRequest::Pins,
+            AdminRequest::Stats,
+            AdminRequest::WaitFor { revision, wait_ms },
+            AdminRequest::Sync,
+            AdminRequest::Sweep,
+            AdminRequest::Trim,
+            AdminRequest::ConfirmClock,
+            AdminRequest::ExportHash(branch.clone()),
+            AdminRequest::Indexes,
+            AdminRequest::Explain { branch: branch.clone(), prefix, filters },
+            AdminRequest::Tail { branch: branch.clone(), run: k(), after: 1, limit, wait_ms },
+            AdminRequest::RevisionOf { branch: branch.clone(), run: k(), seq: 1 },
+            AdminRequest::StateSince { branch, space: k(), since: None },
         ]);
         let since = |changed| StateSince { revision, mark: None, changed };
         let all = |why| encode(&since(StateChanged::All(Some(why)))).unwrap();

@@ -1,7 +1,8 @@
 //! Transactions that are executed side by side.
 
 use mainstay::{
-    Answer, CellCommand, Code, Database, Durability, Guard, Interactive, Name, Options, Transaction,
+    Answer, CellCommand, Code, Database, Durability, Guard, InteractiveTransaction, Name, Options,
+    Transaction,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -139,7 +140,7 @@ fn a_transaction_that_nobody_comes_between_never_conflicts() {
                 let main = db.branch("main").unwrap();
                 for _ in 0..rounds {
                     db.cells().incr("n", 1).unwrap();
-                    let add = |t: &mut Interactive| {
+                    let add = |t: &mut InteractiveTransaction| {
                         let n = t.get("n")?.and_then(|value| value.as_i64()).unwrap_or(0);
                         let listed = t.list("n", None, 10)?.names.len() as i64;
                         t.set("n", n + listed)?;
@@ -160,7 +161,7 @@ fn a_transaction_that_nobody_comes_between_does_nothing_where_a_guard_fails_or_i
     let main = db.branch("main").unwrap();
     let name = Name::new("a").unwrap();
     let absent = Guard::Counter { name, is: None };
-    let set = |t: &mut Interactive| t.set("a", 1);
+    let set = |t: &mut InteractiveTransaction| t.set("a", 1);
     let (_, receipt) = main.transaction_alone(vec![absent.clone()], set).unwrap();
     assert!(receipt.held && receipt.revision == db.revision());
     let (_, receipt) = main.transaction_alone(vec![absent], |t| t.set("a", 2)).unwrap();

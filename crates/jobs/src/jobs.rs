@@ -17,7 +17,7 @@ use crate::tidy::TidyReport;
 use crate::version::JobVersion;
 use crate::within::JobsIn;
 use mainstay::remote::wait;
-use mainstay::{At, Command, Database, Interactive, MAIN, Result, Stamp};
+use mainstay::{At, Command, Database, InteractiveTransaction, MAIN, Result, Stamp};
 use object_store::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl Jobs {
 
     /// The jobs as an open transaction sees them, on its branch: whatever is done takes effect when it commits,
     /// with everything else in it. See [`JobsIn`].
-    pub fn on<'t>(&self, transaction: &'t mut Interactive) -> JobsIn<'t> {
+    pub fn on<'t>(&self, transaction: &'t mut InteractiveTransaction) -> JobsIn<'t> {
         JobsIn(self.operations.by(Port::within(transaction, &self.db)))
     }
 

@@ -7,7 +7,7 @@ use crate::port::Port;
 use crate::settings::Settings;
 use crate::within::LocksIn;
 use mainstay::remote::wait;
-use mainstay::{Database, Interactive, Result, Revision};
+use mainstay::{Database, InteractiveTransaction, Result, Revision};
 use std::time::Duration;
 
 /// Locks of a database under one namespace.
@@ -53,7 +53,7 @@ impl Locks {
     }
 
     /// The locks as an open transaction sees them, on its branch. See [`LocksIn`].
-    pub fn on<'t>(&self, transaction: &'t mut Interactive) -> LocksIn<'t> {
+    pub fn on<'t>(&self, transaction: &'t mut InteractiveTransaction) -> LocksIn<'t> {
         LocksIn(self.operations.by(Port::within(transaction, &self.db)))
     }
 

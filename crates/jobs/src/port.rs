@@ -12,9 +12,9 @@ use crate::wait;
 use mainstay::limits::GUARD_LIMIT;
 use mainstay::remote::{AsyncDatabase, AsyncRecords, AsyncRecordsAt};
 use mainstay::{
-    Answer, At, Code, Command, Database, Demand, Durability, Error, Interactive, MAIN, Name,
-    Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt, Result,
-    Revision, Stamp, Step, Transaction, Where,
+    Answer, At, Code, Command, Database, Demand, Durability, Error, InteractiveTransaction, MAIN,
+    Name, Receipt, Record, RecordCommand, RecordHistoryEntry, RecordPage, Records, RecordsAt,
+    Result, Revision, Stamp, Step, Transaction, Where,
 };
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ enum Way<'t> {
     Blocking(Database, Records),
     Submitted(Database, Records),
     Served(AsyncDatabase, AsyncRecords),
-    Within(Mutex<&'t mut Interactive>, Database),
+    Within(Mutex<&'t mut InteractiveTransaction>, Database),
 }
 
 impl Port<'static> {
@@ -81,7 +81,7 @@ impl Port<'static> {
 
 impl<'t> Port<'t> {
     /// An open transaction, of a database that is asked for what the transaction does not know.
-    pub fn within(transaction: &'t mut Interactive, db: &Database) -> Port<'t> {
+    pub fn within(transaction: &'t mut InteractiveTransaction, db: &Database) -> Port<'t> {
         let branch = transaction.branch().to_owned();
         Port { branch, way: Way::Within(Mutex::new(transaction), db.clone()) }
     }
@@ -272,7 +272,7 @@ fn records(db: &Database, branch: &str) -> Result<Records> {
 }
 
 /// Runs steps in an open transaction as an executed one would.
-fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> {
+fn run_all(open: &mut InteractiveTransaction, transaction: Transaction) -> Result<Receipt> {
     let mut receipt =
         Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers: Default::default() };
     check_room(open, &transaction)?;
@@ -293,7 +293,7 @@ fn run_all(open: &mut Interactive, transaction: Transaction) -> Result<Receipt> 
 }
 
 /// Refuses what the transaction cannot remember as read, before a part of it is done.
-fn check_room(open: &Interactive, transaction: &Transaction) -> Result<()> {
+fn check_room(open: &InteractiveTransaction, transaction: &Transaction) -> Result<()> {
     let key = |step: &Step| match &step.command {
         Command::Record(command) => command.key().cloned(),
         _ => None,

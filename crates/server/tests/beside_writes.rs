@@ -283,7 +283,7 @@ fn a_read_is_answered_while_a_write_in_memory_waits_for_the_writer() {
     let (let_go, gate) = std::sync::mpsc::channel::<()>();
     let main = ours.db.branch("main").unwrap();
     let holder = std::thread::spawn(move || {
-        let hold = |_: &mut mainstay::Interactive| {
+        let hold = |_: &mut mainstay::InteractiveTransaction| {
             held.send(()).unwrap();
             // It ends when the other side is gone.
             let _ = gate.recv();

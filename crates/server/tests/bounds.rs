@@ -3,7 +3,7 @@
 
 mod support;
 
-use mainstay::wire::{self, Follow, Followed};
+use mainstay::wire::{self, FeedReply, FeedRequest};
 use mainstay::{
     CellCommand, Database, Durability, Fields, Filter, Name, Options, RecordCommand, Transaction,
 };
@@ -118,9 +118,9 @@ fn replies_inside_multi_have_a_limit_together() {
     assert_eq!(client.line("GET other"), r"$-1\r\n", "nothing was done");
 }
 
-fn follow(client: &mut Client, after: u64, prefix: &str) -> Followed {
+fn follow(client: &mut Client, after: u64, prefix: &str) -> FeedReply {
     let filter = Filter { prefix: Some(prefix.to_owned()), ..Filter::default() };
-    let follow = Follow { after, filter, limit: 1_000, wait_ms: 0 };
+    let follow = FeedRequest { after, filter, limit: 1_000, wait_ms: 0 };
     client.send(&[b"WIRE.FEED", &*wire::encode(&follow).unwrap()]);
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
@@ -130,7 +130,7 @@ fn follow(client: &mut Client, after: u64, prefix: &str) -> Followed {
     let frame: Vec<u8> = (0..length).map(|_| client.byte()).collect();
     client.byte();
     client.byte();
-    wire::decode::<mainstay::Result<Followed>>(&frame).unwrap().unwrap()
+    wire::decode::<mainstay::Result<FeedReply>>(&frame).unwrap().unwrap()
 }
 
 #[test]

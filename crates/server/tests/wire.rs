@@ -2,7 +2,9 @@
 
 mod support;
 
-use mainstay::wire::{self, Act, Acted, Look, Question, Read, Seen};
+use mainstay::wire::{
+    self, AdminRequest, ReadOp, ReadReply, ReadRequest, TransactionReply, TransactionRequest,
+};
 use mainstay::{At, CellCommand, Name, RecordCommand, RecordPick, RecordWrite, Transaction};
 use mainstay_server::resp::Settings;
 use std::time::Duration;
@@ -487,14 +489,15 @@ fn frames_behind_a_write_see_it() {
         assert!(client.receive().starts_with('$'));
         client.receive()
     };
-    let viewed = behind("WIRE.RUN", wire::encode(&Act::View { branch: branch.clone(), at }));
-    assert_eq!(viewed, bulk(Acted::Holds(1)));
-    assert_eq!(behind("WIRE.ASK", wire::encode(&Question::Revision)), bulk(2_u64));
-    let look = Look { branch: branch.clone(), at, read: Read::Get { name } };
+    let viewed =
+        behind("WIRE.RUN", wire::encode(&TransactionRequest::View { branch: branch.clone(), at }));
+    assert_eq!(viewed, bulk(TransactionReply::Holds(1)));
+    assert_eq!(behind("WIRE.ASK", wire::encode(&AdminRequest::Revision)), bulk(2_u64));
+    let look = ReadRequest { branch: branch.clone(), at, read: ReadOp::Get { name } };
     let read = behind("WIRE.READ", wire::encode(&look));
-    assert_eq!(read, bulk(Seen::Cell(ours.db.cells().get_versioned("a").unwrap())));
-    let begun = behind("WIRE.RUN", wire::encode(&Act::Begin { branch }));
-    assert_eq!(begun, bulk(Acted::Holds(4)));
+    assert_eq!(read, bulk(ReadReply::Cell(ours.db.cells().get_versioned("a").unwrap())));
+    let begun = behind("WIRE.RUN", wire::encode(&TransactionRequest::Begin { branch }));
+    assert_eq!(begun, bulk(TransactionReply::Holds(4)));
 }
 
 /// A read carries a command on records, and no read writes.
@@ -513,8 +516,8 @@ fn a_command_that_writes_is_no_read() {
         RecordCommand::Restore { key: key(), fields: None, counter: 9, expires: None },
     ] {
         for at in [At::Latest, At::Revision(1)] {
-            let read = Read::Records(command.clone());
-            let look = Look { branch: "main".into(), at, read };
+            let read = ReadOp::Records(command.clone());
+            let look = ReadRequest { branch: "main".into(), at, read };
             let reply = client.call(&[b"WIRE.READ".to_vec(), wire::encode(&look).unwrap()]);
             assert!(reply.contains("execute it in a transaction"), "{command:?}: {reply}");
         }

@@ -4,12 +4,16 @@ use super::{held, look, ordered, put, scan, snapshot_of, space, write};
 use crate::World;
 use crate::check::*;
 use mainstay::{
-    Answer, Code, ErrorKind, Interactive, KeyedState, LogicalTime, SpaceOptions, StateAnswer,
-    StateCommand, StateWrite, Wrote,
+    Answer, Code, ErrorKind, InteractiveTransaction, KeyedState, LogicalTime, SpaceOptions,
+    StateAnswer, StateCommand, StateWrite, Wrote,
 };
 
 #[track_caller]
-fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl FnOnce()) -> bool {
+fn survives(
+    w: &World,
+    inside: impl FnOnce(&mut InteractiveTransaction),
+    meanwhile: impl FnOnce(),
+) -> bool {
     let mut t = w.db().begin().unwrap();
     inside(&mut t);
     t.set("result", 1).unwrap();
@@ -89,7 +93,7 @@ pub fn others_do_not_conflict(w: &mut World) {
         w.cells().set("b", 1).unwrap();
     };
     assert!(survives(w, |t| done(t.run(look(&["b"])).unwrap()), others));
-    let page = |t: &mut Interactive| done(t.run(scan("", 1)).unwrap());
+    let page = |t: &mut InteractiveTransaction| done(t.run(scan("", 1)).unwrap());
     assert!(survives(w, page, || done(space(w).put("a/2", "2", 9).unwrap())), "behind the page");
     assert!(!survives(w, page, || done(space(w).put("a/0", "2", 9).unwrap())), "before its end");
     assert!(survives(
@@ -125,7 +129,7 @@ pub fn filling_does_not_conflict(w: &mut World) {
 
 /// Two that make a space: one of them makes it, the other begins again.
 pub fn two_first_puts(w: &mut World) {
-    let first = |t: &mut Interactive| {
+    let first = |t: &mut InteractiveTransaction| {
         assert_eq!(wrote(t.run(put("a", "mine", 1)).unwrap()), [Wrote::Applied])
     };
     assert!(!survives(w, first, || done(space(w).put("a", "theirs", 1).unwrap())));
@@ -147,7 +151,7 @@ pub fn two_first_puts(w: &mut World) {
 /// Puts to different keys of a space that is there never conflict.
 pub fn puts_to_other_keys_never_conflict(w: &mut World) {
     filled(w);
-    let inside = |t: &mut Interactive| done(t.run(put("mine", "1", 9)).unwrap());
+    let inside = |t: &mut InteractiveTransaction| done(t.run(put("mine", "1", 9)).unwrap());
     assert!(survives(w, inside, || done(space(w).put("theirs", "1", 9).unwrap())));
     assert_eq!(
         (held(&space(w), "mine"), held(&space(w), "theirs")),
@@ -159,13 +163,13 @@ pub fn puts_to_other_keys_never_conflict(w: &mut World) {
 pub fn put_is_as_told(w: &mut World) {
     filled(w);
     let inside = |version| {
-        move |t: &mut Interactive| {
+        move |t: &mut InteractiveTransaction| {
             assert_eq!(wrote(t.run(put("k", "1", version)).unwrap()), [Wrote::Applied]);
         }
     };
     assert!(survives(w, inside(20), || done(space(w).seal(15).unwrap())));
     assert!(!survives(w, inside(21), || done(space(w).seal(30).unwrap())), "it would be stale now");
-    let stale = |t: &mut Interactive| {
+    let stale = |t: &mut InteractiveTransaction| {
         assert_eq!(wrote(t.run(put("late", "1", 29)).unwrap()), [Wrote::Stale]);
     };
     assert!(survives(w, stale, || done(space(w).seal(40).unwrap())), "what is stale stays so");
@@ -174,7 +178,7 @@ pub fn put_is_as_told(w: &mut World) {
 /// Whose version is of a kind that somebody else has ruled out meanwhile begins again, and hears of it then.
 pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
     space(w).declare(SpaceOptions::default()).unwrap();
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         assert_eq!(wrote(t.run(put("mine", "1", 7)).unwrap()), [Wrote::Applied]);
     };
     assert!(survives(w, inside, || done(space(w).append_unique("log", "1", "x").unwrap())));
@@ -193,11 +197,11 @@ pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
 /// The same where writes wait: the first of a version is the one.
 pub fn waiting_is_as_told(w: &mut World) {
     ordered(w);
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         assert_eq!(wrote(t.run(put("k", "mine", 5)).unwrap()), [Wrote::Waiting]);
     };
     assert!(survives(w, inside, || done(space(w).put("kk", "theirs", 5).unwrap())));
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         assert_eq!(wrote(t.run(put("k", "mine", 6)).unwrap()), [Wrote::Waiting]);
     };
     assert!(!survives(w, inside, || done(space(w).put("k", "theirs", 6).unwrap())));
@@ -258,7 +262,7 @@ pub fn sees_what_it_replaced(w: &mut World) {
 pub fn what_it_replaced_is_its_own(w: &mut World) {
     filled(w);
     space(w).seal(20).unwrap();
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.run(StateCommand::Drop { space: name("s") }).unwrap();
         assert_eq!(wrote(t.run(put("b", "own", 3)).unwrap()), [Wrote::Applied]);
     };
@@ -285,7 +289,7 @@ pub fn write_skew_cannot_happen(w: &mut World) {
 /// Spaces that come or go in a listed range.
 pub fn phantom_among_spaces(w: &mut World) {
     filled(w);
-    let spaces = |t: &mut Interactive| {
+    let spaces = |t: &mut InteractiveTransaction| {
         let command = StateCommand::Spaces { prefix: "s".into(), after: None, limit: 9 };
         done(t.run(command).unwrap());
     };

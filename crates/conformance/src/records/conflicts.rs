@@ -3,13 +3,17 @@
 use crate::World;
 use crate::check::*;
 use mainstay::{
-    Answer, Code, ErrorKind, FieldValue, HashCommand, Interactive, Only, RecordCommand,
+    Answer, Code, ErrorKind, FieldValue, HashCommand, InteractiveTransaction, Only, RecordCommand,
     RecordWrite, StringCommand, Test, Transaction, Ttl,
 };
 
 /// Runs one transaction around another writer; says whether it committed.
 #[track_caller]
-fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl FnOnce()) -> bool {
+fn survives(
+    w: &World,
+    inside: impl FnOnce(&mut InteractiveTransaction),
+    meanwhile: impl FnOnce(),
+) -> bool {
     let mut t = w.db().begin().unwrap();
     inside(&mut t);
     t.set("result", 1).unwrap();
@@ -25,7 +29,7 @@ fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl Fn
     }
 }
 
-fn runs(command: impl Into<mainstay::Command>) -> impl FnOnce(&mut Interactive) {
+fn runs(command: impl Into<mainstay::Command>) -> impl FnOnce(&mut InteractiveTransaction) {
     |t| done(t.run(command).unwrap())
 }
 
@@ -40,7 +44,7 @@ pub fn reads_a_snapshot_and_its_own_writes(w: &mut World) {
     filled(w);
     let mut t = w.db().begin().unwrap();
     w.records().set_field("a/1", "f", "2").unwrap();
-    let get = |t: &mut Interactive| match t.run(get_record("a/1")).unwrap() {
+    let get = |t: &mut InteractiveTransaction| match t.run(get_record("a/1")).unwrap() {
         Answer::Record(Some(record)) => record,
         other => panic!("{other:?}"),
     };
@@ -135,7 +139,7 @@ pub fn behind_the_page(w: &mut World) {
 /// Blind writes never conflict: put, replace, fields, the revision, the time.
 pub fn blind_writes_never_conflict(w: &mut World) {
     filled(w);
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.run(write("b", &[("g", "1")])).unwrap();
         t.run(write("b", &[("g", "1")]).replace()).unwrap();
         t.run(write("b", &[("h", "1")]).ttl(Ttl::Millis(500))).unwrap();
@@ -150,7 +154,7 @@ pub fn blind_writes_never_conflict(w: &mut World) {
 /// A blind write leaves the other fields, so whoever reads the record behind it reads what others wrote.
 pub fn reading_behind_a_blind_write_is_a_read(w: &mut World) {
     filled(w);
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.run(write("b", &[("g", "1")])).unwrap();
         t.run(get_record("b")).unwrap();
     };
@@ -230,7 +234,7 @@ pub fn unseen_may_expire(w: &mut World) {
 
 /// Its own time to live in a range that it scanned is its own affair.
 pub fn own_expiry_in_a_scanned_range(w: &mut World) {
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.run(write("k", &[("a", "1")]).ttl(Ttl::Millis(5))).unwrap();
         t.run(scan("", vec![])).unwrap();
     };
@@ -240,7 +244,7 @@ pub fn own_expiry_in_a_scanned_range(w: &mut World) {
 /// Two that each look for what the other one writes cannot both commit.
 pub fn write_skew_cannot_happen(w: &mut World) {
     let free = || vec![filter("state", Test::Eq, "free")];
-    let take = |t: &mut Interactive, key: &str| {
+    let take = |t: &mut InteractiveTransaction, key: &str| {
         assert_eq!(t.run(count("room", free())).unwrap(), Answer::Count(0));
         t.run(write(key, &[("state", "free")])).unwrap();
     };
@@ -299,7 +303,7 @@ pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
 pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
     w.records().put("a/k", &fields(&[("f", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         assert_eq!(t.run(get_record("a/k")).unwrap(), Answer::Record(None));
         assert_eq!(t.run(count("a/", vec![])).unwrap(), Answer::Count(0));
     };

@@ -5,12 +5,17 @@ use super::{all, append, keys_of_run, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{
-    Answer, Appended, Code, ErrorKind, Interactive, RunAnswer, RunCommand, RunFilter, RunStatus,
+    Answer, Appended, Code, ErrorKind, InteractiveTransaction, RunAnswer, RunCommand, RunFilter,
+    RunStatus,
 };
 
 /// Runs one transaction around another writer; says whether it committed.
 #[track_caller]
-fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl FnOnce()) -> bool {
+fn survives(
+    w: &World,
+    inside: impl FnOnce(&mut InteractiveTransaction),
+    meanwhile: impl FnOnce(),
+) -> bool {
     let mut t = w.db().begin().unwrap();
     inside(&mut t);
     t.set("result", 1).unwrap();

@@ -2,11 +2,15 @@
 
 use crate::World;
 use crate::check::*;
-use mainstay::{At, Code, ErrorKind, Interactive, Transaction, Ttl};
+use mainstay::{At, Code, ErrorKind, InteractiveTransaction, Transaction, Ttl};
 
 /// Runs one transaction around another writer; says whether it committed.
 #[track_caller]
-fn survives(w: &World, inside: impl FnOnce(&mut Interactive), meanwhile: impl FnOnce()) -> bool {
+fn survives(
+    w: &World,
+    inside: impl FnOnce(&mut InteractiveTransaction),
+    meanwhile: impl FnOnce(),
+) -> bool {
     let mut t = w.db().begin().unwrap();
     inside(&mut t);
     t.set("result", 1).unwrap();
@@ -132,7 +136,7 @@ pub fn blind_writes_never_conflict(w: &mut World) {
 
 /// Reading back an own blind write is no read of what was there.
 pub fn reading_an_own_write_guards_nothing(w: &mut World) {
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.set("k", 1).unwrap();
         assert_eq!(t.get("k").unwrap(), int(1));
     };
@@ -142,7 +146,7 @@ pub fn reading_an_own_write_guards_nothing(w: &mut World) {
 
 /// Read first, written then: still a read.
 pub fn read_before_write_still_guards(w: &mut World) {
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.get("k").unwrap();
         t.set("k", 1).unwrap();
     };
@@ -164,9 +168,9 @@ pub fn read_only_never_fails(w: &mut World) {
 /// A swap answers with what it read, so it guards it: won or lost.
 pub fn cas_is_a_read(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let won = |t: &mut Interactive| assert_eq!(t.cas("k", Some(1), 5).unwrap(), Some(2));
+    let won = |t: &mut InteractiveTransaction| assert_eq!(t.cas("k", Some(1), 5).unwrap(), Some(2));
     assert!(!survives(w, won, || done(w.cells().set("k", 2).unwrap())));
-    let lost = |t: &mut Interactive| assert_eq!(t.cas("k", Some(9), 5).unwrap(), None);
+    let lost = |t: &mut InteractiveTransaction| assert_eq!(t.cas("k", Some(9), 5).unwrap(), None);
     assert!(!survives(w, lost, || done(w.cells().set("k", 3).unwrap())));
     assert_eq!(w.cells().get("k").unwrap(), int(3));
 }
@@ -174,7 +178,7 @@ pub fn cas_is_a_read(w: &mut World) {
 /// Adding answers with the sum, so it guards what it added to.
 pub fn incr_is_a_read(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let inside = |t: &mut Interactive| done(t.incr("k", 1).unwrap());
+    let inside = |t: &mut InteractiveTransaction| done(t.incr("k", 1).unwrap());
     assert!(!survives(w, inside, || done(w.cells().set("k", 10).unwrap())));
     assert_eq!(w.cells().get("k").unwrap(), int(10));
 }
@@ -182,7 +186,7 @@ pub fn incr_is_a_read(w: &mut World) {
 /// A deletion answers whether the cell existed, so it guards that.
 pub fn delete_is_a_read(w: &mut World) {
     w.cells().set("k", 1).unwrap();
-    let inside = |t: &mut Interactive| assert!(t.delete("k").unwrap());
+    let inside = |t: &mut InteractiveTransaction| assert!(t.delete("k").unwrap());
     assert!(!survives(w, inside, || done(w.cells().delete("k").unwrap())));
 }
 
@@ -204,20 +208,21 @@ pub fn write_skew_cannot_happen(w: &mut World) {
 /// Read live but expired when the transaction commits.
 pub fn read_live_but_expired_at_commit(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
-    let inside = |t: &mut Interactive| assert_eq!(t.get("k").unwrap(), int(1));
+    let inside = |t: &mut InteractiveTransaction| assert_eq!(t.get("k").unwrap(), int(1));
     assert!(!survives(w, inside, || w.pass_ms(20)));
 }
 
 /// Listed live but expired when the transaction commits.
 pub fn listed_live_but_expired_at_commit(w: &mut World) {
     w.cells().set_with("p/k", 1, Ttl::Millis(10)).unwrap();
-    let inside = |t: &mut Interactive| assert_eq!(t.list("p/", None, 9).unwrap().names.len(), 1);
+    let inside =
+        |t: &mut InteractiveTransaction| assert_eq!(t.list("p/", None, 9).unwrap().names.len(), 1);
     assert!(!survives(w, inside, || w.pass_ms(20)));
 }
 
 /// An own write in a listed range has its time to live from the commit on: it cannot expire before.
 pub fn own_time_to_live_in_a_listed_range(w: &mut World) {
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.set_with("p/own", 1, Ttl::Millis(5)).unwrap();
         assert_eq!(t.list("p/", None, 9).unwrap().names, ["p/own"]);
     };
@@ -228,7 +233,7 @@ pub fn own_time_to_live_in_a_listed_range(w: &mut World) {
 /// Read live and still live at commit: no conflict.
 pub fn read_live_and_still_live(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
-    let inside = |t: &mut Interactive| assert_eq!(t.get("k").unwrap(), int(1));
+    let inside = |t: &mut InteractiveTransaction| assert_eq!(t.get("k").unwrap(), int(1));
     assert!(survives(w, inside, || w.pass_ms(5)));
 }
 
@@ -248,7 +253,7 @@ pub fn other_branches_do_not_conflict(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
     let meanwhile = || done(w.on("dev").set("k", 2).unwrap());
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         t.get("k").unwrap();
         t.list("", None, 9).unwrap();
     };
@@ -296,7 +301,7 @@ pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
 pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
     w.cells().set_with("a/k", 1, Ttl::Millis(5)).unwrap();
     w.pass_ms(6);
-    let inside = |t: &mut Interactive| {
+    let inside = |t: &mut InteractiveTransaction| {
         assert_eq!(t.get("a/k").unwrap(), None);
         assert!(t.list("a/", None, 10).unwrap().names.is_empty());
     };
@@ -305,7 +310,7 @@ pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
 
 /// What was listed live and swept since is a change, and so is what came and was swept.
 pub fn sweep_of_the_seen_is_a_change(w: &mut World) {
-    let listing = |t: &mut Interactive| done(t.list("a/", None, 10).unwrap());
+    let listing = |t: &mut InteractiveTransaction| done(t.list("a/", None, 10).unwrap());
     let sweep = || {
         w.pass_ms(6);
         assert_eq!(w.db().sweep().unwrap(), 1);

@@ -240,7 +240,7 @@ pub fn open_too_long_is_over(w: &mut World) {
 pub fn history_is_of_the_transaction(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut t = w.db().begin().unwrap();
-    let values = |t: &mut mainstay::Interactive| -> Vec<(Option<Value>, u64)> {
+    let values = |t: &mut mainstay::InteractiveTransaction| -> Vec<(Option<Value>, u64)> {
         let versions = t.history("a", 10, None).unwrap().into_iter();
         versions.map(|version| (version.value, version.revision)).collect()
     };

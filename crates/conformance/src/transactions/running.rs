@@ -3,8 +3,8 @@
 use crate::World;
 use crate::check::*;
 use mainstay::{
-    Answer, At, BranchCommand, Code, Command, Durability, ErrorKind, Interactive, Only, Receipt,
-    Result, StringCommand, Transaction, Ttl, Value,
+    Answer, At, BranchCommand, Code, Command, Durability, ErrorKind, InteractiveTransaction, Only,
+    Receipt, Result, StringCommand, Transaction, Ttl, Value,
 };
 
 fn append(cell: &str, text: &str) -> StringCommand {
@@ -17,7 +17,7 @@ fn all(cells: &[&str], only_absent: bool) -> StringCommand {
 }
 
 /// Commits as a value beside another transaction.
-fn commit_as_value(w: &World, t: Interactive) -> Result<Receipt> {
+fn commit_as_value(w: &World, t: InteractiveTransaction) -> Result<Receipt> {
     let beside = Transaction::new().step(get("beside"));
     let transaction = t.into_transaction()?;
     w.db().execute_all(vec![beside, transaction]).pop().unwrap()

@@ -1,6 +1,9 @@
 //! Frames between a client and a server, a line each: a name, and the bytes in hex.
 
-use mainstay::wire::{Act, Acted, Follow, Look, Question, Read, Seen, WhyAll, decode, encode};
+use mainstay::wire::{
+    AdminRequest, FeedRequest, ReadOp, ReadReply, ReadRequest, TransactionReply,
+    TransactionRequest, WhyAll, decode, encode,
+};
 use mainstay::{
     Answer, At, BranchCommand, CellCommand, Code, Command, Contract, Durability, Error, FieldValue,
     Filter, Guard, MergeStrategy, Name, NewEvent, OutboxCommand, Receipt, RecordCommand,
@@ -97,19 +100,23 @@ fn frames() -> Vec<Frame> {
         frame("refusal", refused),
         frame(
             "read",
-            Look { branch: "main".into(), at: At::Stamp(9), read: Read::Get { name: name("a") } },
+            ReadRequest {
+                branch: "main".into(),
+                at: At::Stamp(9),
+                read: ReadOp::Get { name: name("a") },
+            },
         ),
         frame(
             "read record history",
-            Read::RecordHistory { key: name("r"), limit: 3, before: Some(2) },
+            ReadOp::RecordHistory { key: name("r"), limit: 3, before: Some(2) },
         ),
-        frame("answer of a read", Result::<Seen>::Ok(Seen::Cell(Some(versioned)))),
-        frame("begin", Act::Begin { branch: "main".into() }),
-        frame("commit", Act::Commit { durability: Some(Durability::Memory) }),
-        frame("committed", Result::<Acted>::Ok(Acted::Committed(receipt))),
-        frame("follow", Follow { after: 7, filter, limit: 100, wait_ms: 500 }),
-        frame("question", Question::WaitFor { revision: 3, wait_ms: 4 }),
-        frame("question about differences", Question::Diff("a".into(), "b".into())),
+        frame("answer of a read", Result::<ReadReply>::Ok(ReadReply::Cell(Some(versioned)))),
+        frame("begin", TransactionRequest::Begin { branch: "main".into() }),
+        frame("commit", TransactionRequest::Commit { durability: Some(Durability::Memory) }),
+        frame("committed", Result::<TransactionReply>::Ok(TransactionReply::Committed(receipt))),
+        frame("follow", FeedRequest { after: 7, filter, limit: 100, wait_ms: 500 }),
+        frame("question", AdminRequest::WaitFor { revision: 3, wait_ms: 4 }),
+        frame("question about differences", AdminRequest::Diff("a".into(), "b".into())),
         frame("why all", WhyAll::TooMuch),
         frame("contract", Contract::Sessions),
     ]

@@ -3,8 +3,8 @@
 use super::step::*;
 use super::tally::Tally;
 use mainstay::{
-    Answer, CellCommand, Cells, Code, Command, Demand, Durability, ExpireOnly, Interactive,
-    Receipt, Record, RecordCommand, RequestId, Result, Transaction, Ttl,
+    Answer, CellCommand, Cells, Code, Command, Demand, Durability, ExpireOnly,
+    InteractiveTransaction, Receipt, Record, RecordCommand, RequestId, Result, Transaction, Ttl,
 };
 use mainstay_conformance::World;
 use mainstay_conformance::oracle::{Open, Oracle};
@@ -12,7 +12,7 @@ use std::fmt::Debug;
 
 /// An interactive transaction on both sides, and the branch it runs on.
 pub struct Slot {
-    pub engine: Interactive,
+    pub engine: InteractiveTransaction,
     pub model: Open,
     pub branch: String,
 }

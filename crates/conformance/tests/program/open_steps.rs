@@ -4,8 +4,8 @@ use super::driver::{Driver, Slot, same, same_answer};
 use super::run_steps::told_by;
 use super::step::{Act, PREFIXES, Write, cell};
 use mainstay::{
-    Answer, Appended, CellCommand, Code, Command, ErrorKind, Failed, Interactive, Name, NewEvent,
-    OutboxAnswer, RecordCommand, Result, RunAnswer, RunCommand, Ttl, Versioned,
+    Answer, Appended, CellCommand, Code, Command, ErrorKind, Failed, InteractiveTransaction, Name,
+    NewEvent, OutboxAnswer, RecordCommand, Result, RunAnswer, RunCommand, Ttl, Versioned,
 };
 use mainstay_conformance::oracle::Open;
 
@@ -175,7 +175,7 @@ fn look(open: &mut Slot, command: &RecordCommand) -> Result<Answer> {
     }
 }
 
-fn call(t: &mut Interactive, command: &CellCommand) -> Result<Answer> {
+fn call(t: &mut InteractiveTransaction, command: &CellCommand) -> Result<Answer> {
     match command.clone() {
         CellCommand::Init { name, value } => t.init(name.as_str(), value).map(Answer::Counter),
         CellCommand::Set { name, value, ttl: Ttl::Clear } => {

@@ -2,45 +2,45 @@
 
 use crate::apply::candidates::Candidates;
 use crate::apply::merge;
-use crate::apply::sessions::Desk;
-use crate::base::figures::Count;
+use crate::apply::sessions::SessionContext;
+use crate::base::figures::Counter;
 use crate::base::work::Budget;
 use crate::key::entry::DELETED;
 use crate::key::spaces::{Key, MAIN_ID};
 use crate::mvcc::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
-use crate::mvcc::overlay::{Overlay, Payload, Write};
-use crate::mvcc::trail::Trail;
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
+use crate::mvcc::trail::RecentWrites;
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
 use std::collections::BTreeSet;
 
 /// What a command on branches sees.
-pub(crate) struct Context<'a> {
+pub(crate) struct BranchContext<'a> {
     pub index: &'a Index,
     pub catalog: &'a Catalog,
     pub now: Stamp,
     /// The revision that the transaction gets.
     pub revision: Revision,
-    pub trail: &'a Trail,
+    pub trail: &'a RecentWrites,
     /// That of the transaction.
     pub budget: Budget<'a>,
     /// The names that the source of a merge may have changed, or the error that stopped the search for them.
     pub candidates: Option<&'a Result<Candidates>>,
     /// Where requests to clients go that a merge brings to `main`.
-    pub desk: &'a Desk<'a>,
+    pub desk: &'a SessionContext<'a>,
     /// Those of them whose session is gone are counted.
-    pub dropped: &'a Count,
+    pub dropped: &'a Counter,
 }
 
-impl Context<'_> {
+impl BranchContext<'_> {
     /// Writes a record of the catalog.
-    pub fn write(&self, overlay: &mut Overlay, key: &Key, payload: &[u8]) -> Result<()> {
+    pub fn write(&self, overlay: &mut WriteSet, key: &Key, payload: &[u8]) -> Result<()> {
         self.write_flagged(overlay, key, 0, payload)
     }
 
     fn write_flagged(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         key: &Key,
         flags: u8,
         payload: &[u8],
@@ -54,8 +54,8 @@ impl Context<'_> {
 
 /// Runs a command on branches or tags.
 pub(crate) fn run(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     command: &BranchCommand,
 ) -> Result<Answer> {
     match command {
@@ -75,8 +75,8 @@ pub(crate) fn run(
 }
 
 fn fork(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     name: &Name,
     from: &Name,
     at: Option<Revision>,
@@ -88,8 +88,8 @@ fn fork(
 }
 
 fn create(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     name: &Name,
     parent: Option<(u32, Revision)>,
     created: Revision,
@@ -112,8 +112,8 @@ fn create(
 
 /// Shows an import, with its tags: before this transaction there was nothing to see of it.
 fn finish(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     name: &Name,
     tags: &[(Name, Revision)],
 ) -> Result<Answer> {
@@ -133,7 +133,7 @@ fn finish(
 
 /// The tag's name, or where that is taken, the same behind the branch's name.
 fn free_tag(
-    context: &Context<'_>,
+    context: &BranchContext<'_>,
     given: &mut BTreeSet<Name>,
     branch: &Name,
     tag: &Name,
@@ -151,7 +151,7 @@ fn free_tag(
 }
 
 /// The revision meant, if it is past and still kept.
-fn point(context: &Context<'_>, at: Option<Revision>) -> Result<Revision> {
+fn point(context: &BranchContext<'_>, at: Option<Revision>) -> Result<Revision> {
     let newest = context.revision - 1;
     let at = at.unwrap_or(newest);
     if at > newest {
@@ -162,7 +162,7 @@ fn point(context: &Context<'_>, at: Option<Revision>) -> Result<Revision> {
     Ok(at)
 }
 
-fn delete(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+fn delete(context: &BranchContext<'_>, overlay: &mut WriteSet, name: &Name) -> Result<Answer> {
     let Some(record) = context.catalog.holder(name.as_str()) else {
         return Ok(Answer::Did(false));
     };
@@ -181,7 +181,12 @@ fn delete(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<A
     Ok(Answer::Did(true))
 }
 
-fn rename(context: &Context<'_>, overlay: &mut Overlay, name: &Name, to: &Name) -> Result<Answer> {
+fn rename(
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
+    name: &Name,
+    to: &Name,
+) -> Result<Answer> {
     let record = context.catalog.live(name.as_str())?;
     if record.id == MAIN_ID {
         return Err(Error::new(Code::BranchInUse, "`main` keeps its name"));
@@ -195,8 +200,8 @@ fn rename(context: &Context<'_>, overlay: &mut Overlay, name: &Name, to: &Name) 
 }
 
 fn tag(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     name: &Name,
     branch: &Name,
     at: Option<Revision>,
@@ -211,7 +216,7 @@ fn tag(
     Ok(Answer::Revision(revision))
 }
 
-fn untag(context: &Context<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+fn untag(context: &BranchContext<'_>, overlay: &mut WriteSet, name: &Name) -> Result<Answer> {
     if context.catalog.tag(name.as_str()).is_none() {
         return Ok(Answer::Did(false));
     }

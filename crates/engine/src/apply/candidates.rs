@@ -1,23 +1,23 @@
 //! Candidates of a merge: the names that its source may have changed.
 
-use super::compare::{Item, Point};
+use super::compare::{DiffItem, DiffPoint};
 use crate::key::spaces::{self, DATA};
-use crate::mvcc::trail::Trail;
+use crate::mvcc::trail::RecentWrites;
 use mainstay_model::Revision;
 use std::collections::BTreeSet;
 
 /// They hold for one source and one common ancestor.
 pub(crate) struct Candidates {
     pub source: u32,
-    pub base: Point,
-    pub names: BTreeSet<Item>,
+    pub base: DiffPoint,
+    pub names: BTreeSet<DiffItem>,
     /// Everything that the source changed up to here is in it, or more names than a merge may have.
     pub upto: Revision,
 }
 
 impl Candidates {
     /// All names, in order, if they are those of this source and base, and the trail knows the rest.
-    pub fn all(&self, source: u32, base: Point, trail: &Trail) -> Option<Vec<Item>> {
+    pub fn all(&self, source: u32, base: DiffPoint, trail: &RecentWrites) -> Option<Vec<DiffItem>> {
         if (self.source, self.base) != (source, base) {
             return None;
         }
@@ -27,7 +27,7 @@ impl Candidates {
     }
 
     /// Adds what was written to the source up to a revision; nothing if the trail does not reach back.
-    pub fn catch_up(&mut self, trail: &Trail, upto: Revision) -> Option<()> {
+    pub fn catch_up(&mut self, trail: &RecentWrites, upto: Revision) -> Option<()> {
         let mut later = written(trail, self.source, self.upto, upto)?;
         self.names.append(&mut later);
         self.upto = upto;
@@ -36,9 +36,14 @@ impl Candidates {
 }
 
 /// The names written to a branch after one revision, up to another, if the trail reaches back.
-fn written(trail: &Trail, branch: u32, since: Revision, upto: Revision) -> Option<BTreeSet<Item>> {
+fn written(
+    trail: &RecentWrites,
+    branch: u32,
+    since: Revision,
+    upto: Revision,
+) -> Option<BTreeSet<DiffItem>> {
     let mut names = BTreeSet::new();
-    trail.any(since, upto, |key| {
+    trail.any_between(since, upto, |key| {
         let own = spaces::split(key).filter(|(_, of, _)| *of == branch);
         let data = own.filter(|(space, ..)| DATA.contains(space));
         names.extend(data.map(|(space, _, name)| (space, name.to_vec())));

@@ -7,12 +7,14 @@
 //!                     lapsed: absent for everyone; the next write or sweep first counts the expiry
 //! ```
 
-use super::keys::{self, Seen, checked_expiry, expiry, lapse, remove, see, see_with, set_expiry};
+use super::keys::{
+    self, KeyState, checked_expiry, expire_lazily, expiry, load, load_with, remove, set_expiry,
+};
 use super::strings::whole;
 use crate::base::planted::{self, Bug};
-use crate::key::entry::Head;
+use crate::key::entry::EntryHeader;
 use crate::key::spaces::CELLS;
-use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::{
     Answer, CellCommand, Code, Error, HistoryEntry, Name, Number, Page, Result, Scales, Stamp, Ttl,
@@ -20,11 +22,15 @@ use mainstay_model::{
 };
 
 /// Runs a command on a cell.
-pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &CellCommand) -> Result<Answer> {
+pub(crate) fn run(
+    view: &View<'_>,
+    overlay: &mut WriteSet,
+    command: &CellCommand,
+) -> Result<Answer> {
     match command {
         CellCommand::Init { name, value } => init(view, overlay, name, value),
         CellCommand::Set { name, value, ttl } => {
-            let seen = see(view, overlay, CELLS, name)?;
+            let seen = load(view, overlay, CELLS, name)?;
             let expires = expiry(view, *ttl, seen.expires)?;
             put(overlay, seen, value, expires).map(Answer::Counter)
         }
@@ -48,8 +54,8 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &CellCommand)
 
 /// Writes a value; gives the new counter.
 pub(super) fn put(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     value: &Value,
     expires: Option<Stamp>,
 ) -> Result<u64> {
@@ -60,8 +66,8 @@ pub(super) fn put(
     Ok(counter)
 }
 
-fn init(view: &View<'_>, overlay: &mut Overlay, name: &Name, value: &Value) -> Result<Answer> {
-    let seen = see(view, overlay, CELLS, name)?;
+fn init(view: &View<'_>, overlay: &mut WriteSet, name: &Name, value: &Value) -> Result<Answer> {
+    let seen = load(view, overlay, CELLS, name)?;
     if seen.live {
         // The value is checked all the same: bad input is an error whatever is stored.
         value.check()?;
@@ -72,12 +78,12 @@ fn init(view: &View<'_>, overlay: &mut Overlay, name: &Name, value: &Value) -> R
 
 fn cas(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     expected: Option<u64>,
     value: &Value,
 ) -> Result<Answer> {
-    let seen = see(view, overlay, CELLS, name)?;
+    let seen = load(view, overlay, CELLS, name)?;
     let holds = match expected {
         _ if planted::is(Bug::CasAlwaysWins) => true,
         Some(counter) => seen.live && seen.counter == counter,
@@ -94,13 +100,13 @@ fn cas(
 
 fn delete(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     counter: Option<u64>,
 ) -> Result<Answer> {
-    let seen = see(view, overlay, CELLS, name)?;
+    let seen = load(view, overlay, CELLS, name)?;
     if seen.lapsed {
-        lapse(overlay, seen)?;
+        expire_lazily(overlay, seen)?;
         return Ok(Answer::Did(false));
     }
     if !seen.live || counter.is_some_and(|counter| counter != seen.counter) {
@@ -110,8 +116,8 @@ fn delete(
     Ok(Answer::Did(true))
 }
 
-fn incr(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: Number) -> Result<Answer> {
-    let (seen, value) = see_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
+fn incr(view: &View<'_>, overlay: &mut WriteSet, name: &Name, by: Number) -> Result<Answer> {
+    let (seen, value) = load_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
     let value = sum(number_of(value.unwrap_or(Value::Int(0))), by, name)?;
     let expires = seen.expires;
     let counter = put(overlay, seen, &value, expires)?;
@@ -159,9 +165,9 @@ fn rounded(n: i64, name: &Name) -> Error {
     Error::new(Code::Overflow, message)
 }
 
-fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
+fn expire(view: &View<'_>, overlay: &mut WriteSet, name: &Name, ttl: Ttl) -> Result<Answer> {
     let (seen, payload) =
-        see_with(view, overlay, CELLS, name.as_bytes(), |payload| Ok(payload.to_vec()))?;
+        load_with(view, overlay, CELLS, name.as_bytes(), |payload| Ok(payload.to_vec()))?;
     let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload else { return Ok(Answer::Did(false)) };
     set_expiry(overlay, seen, &payload, expires)?;
@@ -171,13 +177,13 @@ fn expire(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Resu
 /// Writes a version as an export kept it.
 fn restore(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     value: Option<&Value>,
     counter: u64,
     expires: Option<Stamp>,
 ) -> Result<Answer> {
-    let seen = see(view, overlay, CELLS, name)?;
+    let seen = load(view, overlay, CELLS, name)?;
     let expires = match (value, expires) {
         (Some(_), Some(stamp)) => Some(checked_expiry(stamp)?),
         _ => None,
@@ -191,14 +197,14 @@ fn restore(
 }
 
 /// Reads a cell.
-pub(crate) fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Option<Versioned>> {
+pub(crate) fn get(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<Option<Versioned>> {
     let (key, hash) = view.key(CELLS, name.as_bytes());
-    let read = |head: Head, payload: &[u8]| {
+    let read = |head: EntryHeader, payload: &[u8]| {
         if !head.is_live(view.now) {
             return Ok(None);
         }
         let value = codec::decode(payload)?;
-        let Head { counter, stamp, revision, expires, .. } = head;
+        let EntryHeader { counter, stamp, revision, expires, .. } = head;
         Ok(Some(Versioned { value, counter, stamp, revision, expires }))
     };
     Ok(view.find(overlay, &key, hash, read)?.and_then(|(cell, _)| cell))
@@ -207,7 +213,7 @@ pub(crate) fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Opt
 /// The versions of a cell, newest first.
 pub(crate) fn history(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     name: &Name,
     limit: usize,
     before: Option<u64>,
@@ -216,7 +222,7 @@ pub(crate) fn history(
     keys::history(view, overlay, (CELLS, name), limit, before, |head, payload| {
         let value = if head.is_deleted() { None } else { Some(codec::decode(payload)?) };
         scales.add_value(value.as_ref())?;
-        let Head { counter, writes, stamp, revision, expires, .. } = head;
+        let EntryHeader { counter, writes, stamp, revision, expires, .. } = head;
         Ok(HistoryEntry { counter, writes, value, stamp, revision, expires })
     })
 }
@@ -224,7 +230,7 @@ pub(crate) fn history(
 /// Lists names in byte order.
 pub(crate) fn list(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     prefix: &str,
     after: Option<&str>,
     limit: usize,
@@ -235,7 +241,7 @@ pub(crate) fn list(
 /// Lists names, and says when the first of them that others wrote expires.
 pub(crate) fn list_until(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     prefix: &str,
     after: Option<&str>,
     limit: usize,

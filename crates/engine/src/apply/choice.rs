@@ -11,7 +11,7 @@
 use super::entries::Span;
 use crate::key::ordered;
 use crate::key::spaces;
-use crate::storage::declared::{AllDeclared, Declared};
+use crate::storage::declared::{IndexDef, IndexDefs};
 use mainstay_model::{Field, Test, Where};
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -20,12 +20,12 @@ use std::ops::Bound;
 const RANGES_LIMIT: usize = 256;
 
 /// Names from the first up to the second, which is not in it.
-pub(crate) type Range = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type IndexRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An index and the parts of it that hold all candidates.
-pub(crate) struct Choice {
-    pub index: Declared,
-    pub ranges: Vec<Range>,
+pub(crate) struct IndexSelection {
+    pub index: IndexDef,
+    pub ranges: Vec<IndexRange>,
     /// How many leading fields are compared with `=` or `IN`.
     equal: usize,
     /// Whether a range follows them.
@@ -34,13 +34,13 @@ pub(crate) struct Choice {
 
 /// The index to use, for who wants all or the first by a field; nothing where none helps.
 pub(crate) fn choose(
-    all: &AllDeclared,
+    all: &IndexDefs,
     prefix: &str,
     filters: &[Where],
     by: Option<&Field>,
-) -> Option<Choice> {
+) -> Option<IndexSelection> {
     let covering = all.iter().filter(|one| prefix.starts_with(&one.prefix));
-    let choices = covering.filter_map(|one| Choice::of(one, filters));
+    let choices = covering.filter_map(|one| IndexSelection::of(one, filters));
     // Of equals the first is taken, which is the oldest.
     choices.fold(None, |best, next| match best {
         Some(best) if best.rank(by) >= next.rank(by) => Some(best),
@@ -48,8 +48,8 @@ pub(crate) fn choose(
     })
 }
 
-impl Choice {
-    fn of(index: &Declared, filters: &[Where]) -> Option<Choice> {
+impl IndexSelection {
+    fn of(index: &IndexDef, filters: &[Where]) -> Option<IndexSelection> {
         let mut starts = vec![index.id.to_be_bytes().to_vec()];
         let mut equal = 0;
         for field in &index.fields {
@@ -75,7 +75,7 @@ impl Choice {
             None => (start.clone(), spaces::after_prefix(&start)),
         };
         let ranges = starts.into_iter().map(range).collect();
-        Some(Choice { index: index.clone(), ranges, equal, ranged })
+        Some(IndexSelection { index: index.clone(), ranges, equal, ranged })
     }
 
     fn rank(&self, by: Option<&Field>) -> (usize, usize, bool, bool) {

@@ -9,11 +9,11 @@
 use crate::apply::keyed::space::Declaration;
 use crate::apply::runs;
 use crate::base::work::{Budget, Meter};
-use crate::key::entry::{self, Head};
+use crate::key::entry::{self, EntryHeader};
 use crate::key::spaces::{self, DATA, KEYED, RECORDS, RUNS, SPACES};
 use crate::key::state_keys;
 use crate::mvcc::catalog::{Catalog, Layers};
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use crate::storage::index::Index;
 use mainstay_model::{Contract, Result, Revision, Stamp, VersionKind};
@@ -21,14 +21,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// A branch as of a revision.
-pub(crate) type Point = (u32, Revision);
+pub(crate) type DiffPoint = (u32, Revision);
 
 /// A name and the space it is in.
-pub(crate) type Item = (u8, Vec<u8>);
+pub(crate) type DiffItem = (u8, Vec<u8>);
 
 /// What one side holds under a name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Side {
+pub(crate) struct DiffSide {
     /// The encoded value, if there is one.
     pub payload: Option<Vec<u8>>,
     pub counter: u64,
@@ -40,17 +40,17 @@ pub(crate) struct Side {
 }
 
 /// One name as base and both sides have it.
-pub(crate) struct Triple {
+pub(crate) struct ThreeWayEntry {
     pub space: u8,
     pub name: Vec<u8>,
-    pub base: Side,
-    pub a: Side,
-    pub b: Side,
+    pub base: DiffSide,
+    pub a: DiffSide,
+    pub b: DiffSide,
     /// Of an entry of a space: the kinds of versions that base and both sides have.
     pub kinds: [Option<VersionKind>; 3],
 }
 
-impl Triple {
+impl ThreeWayEntry {
     pub fn a_changed(&self) -> bool {
         !self.equal(&self.a, &self.base)
     }
@@ -61,12 +61,12 @@ impl Triple {
 
     /// Whether two sides mean the same: cells go by their value, records by their expiry as well, runs by their
     /// events.
-    fn equal(&self, one: &Side, other: &Side) -> bool {
+    fn equal(&self, one: &DiffSide, other: &DiffSide) -> bool {
         if self.space == RUNS {
             return runs::merge::are_equal(one, other);
         }
         if self.space == SPACES {
-            let info = |side: &Side| declared(side).map(|declared| declared.info);
+            let info = |side: &DiffSide| declared(side).map(|declared| declared.info);
             return info(one) == info(other);
         }
         let expires = self.space != RECORDS || one.expires == other.expires;
@@ -91,13 +91,13 @@ impl Triple {
 
 /// A space of keyed state as base and both sides show it; nothing where one shows none.
 #[derive(Clone, Copy)]
-pub(crate) struct Sides {
+pub(crate) struct ThreeWayState {
     pub base: Option<Declaration>,
     pub a: Option<Declaration>,
     pub b: Option<Declaration>,
 }
 
-impl Sides {
+impl ThreeWayState {
     fn all(&self) -> [Option<Declaration>; 3] {
         [self.base, self.a, self.b]
     }
@@ -110,7 +110,7 @@ impl Sides {
 }
 
 /// The space that a side has, if it is there for all to see.
-fn declared(side: &Side) -> Option<Declaration> {
+fn declared(side: &DiffSide) -> Option<Declaration> {
     let declared = side.payload.as_deref().and_then(|bytes| Declaration::decode(bytes).ok());
     declared.filter(|declared| declared.is_there)
 }
@@ -119,7 +119,7 @@ fn declared(side: &Side) -> Option<Declaration> {
 pub(crate) struct Comparison<'a> {
     index: &'a Index,
     /// The common ancestor.
-    pub base: Point,
+    pub base: DiffPoint,
     base_layers: Layers,
     a: Layers,
     b: Layers,
@@ -131,8 +131,8 @@ impl<'a> Comparison<'a> {
     pub fn new(
         index: &'a Index,
         catalog: &Catalog,
-        a: Point,
-        b: Point,
+        a: DiffPoint,
+        b: DiffPoint,
         now: Stamp,
         budget: Budget<'a>,
     ) -> Result<Comparison<'a>> {
@@ -141,7 +141,7 @@ impl<'a> Comparison<'a> {
             // Revision 0 is the empty state, which nothing can trim.
             index.check_all_reach(base.1)?;
         }
-        let layers = |point: Point| catalog.layers(point.0, point.1);
+        let layers = |point: DiffPoint| catalog.layers(point.0, point.1);
         let (base_layers, a, b) = (layers(base), layers(a), layers(b));
         Ok(Comparison { index, base, base_layers, a, b, now, budget })
     }
@@ -152,51 +152,55 @@ impl<'a> Comparison<'a> {
     }
 
     /// The names that side `a` may have changed since the base.
-    pub fn changed_in_a(&self) -> Result<BTreeSet<Item>> {
+    pub fn changed_in_a(&self) -> Result<BTreeSet<DiffItem>> {
         names(self.walk_a())
     }
 
     /// Every row that has to be looked at for that, with its name if it may be changed.
-    pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<Item>>> {
+    pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<DiffItem>>> {
         walk(self.index, &self.base_layers, &self.a, self.budget)
     }
 
     /// The names that side `b` may have changed since the base.
-    pub fn changed_in_b(&self) -> Result<BTreeSet<Item>> {
+    pub fn changed_in_b(&self) -> Result<BTreeSet<DiffItem>> {
         names(walk(self.index, &self.base_layers, &self.b, self.budget))
     }
 
-    pub fn triple(&self, (space, name): Item) -> Result<Triple> {
+    pub fn triple(&self, (space, name): DiffItem) -> Result<ThreeWayEntry> {
         let side = |layers| self.side(layers, space, &name);
         let (base, a, b) = (side(&self.base_layers)?, side(&self.a)?, side(&self.b)?);
-        Ok(Triple { space, name, base, a, b, kinds: [None; 3] })
+        Ok(ThreeWayEntry { space, name, base, a, b, kinds: [None; 3] })
     }
 
     /// A space of keyed state as base and both sides show it.
-    pub fn sides(&self, space: &str) -> Result<Sides> {
+    pub fn sides(&self, space: &str) -> Result<ThreeWayState> {
         let there = |layers| self.side(layers, SPACES, space.as_bytes()).map(|s| declared(&s));
-        Ok(Sides { base: there(&self.base_layers)?, a: there(&self.a)?, b: there(&self.b)? })
+        Ok(ThreeWayState {
+            base: there(&self.base_layers)?,
+            a: there(&self.a)?,
+            b: there(&self.b)?,
+        })
     }
 
     /// An entry of a space, each side's out of the generation that it shows.
-    pub fn entry(&self, space: &str, sides: &Sides, place: &[u8]) -> Result<Triple> {
+    pub fn entry(&self, space: &str, sides: &ThreeWayState, place: &[u8]) -> Result<ThreeWayEntry> {
         let at = |shown: Declaration| {
             let mut name = state_keys::life(space, shown.generation).to_vec();
             name.extend_from_slice(place);
             name
         };
         let side = |layers, shown: Option<Declaration>| {
-            shown.map_or(Ok(Side::default()), |shown| self.side(layers, KEYED, &at(shown)))
+            shown.map_or(Ok(DiffSide::default()), |shown| self.side(layers, KEYED, &at(shown)))
         };
         let name = sides.all().into_iter().flatten().next().map(at).unwrap_or_default();
         let (base, a) = (side(&self.base_layers, sides.base)?, side(&self.a, sides.a)?);
         let kinds = [sides.base, sides.a, sides.b];
         let kinds = kinds.map(|shown| shown.and_then(|shown| shown.info.options.versions));
-        Ok(Triple { space: KEYED, name, base, a, b: side(&self.b, sides.b)?, kinds })
+        Ok(ThreeWayEntry { space: KEYED, name, base, a, b: side(&self.b, sides.b)?, kinds })
     }
 
     /// The places of all entries that a space has on any side.
-    pub fn places(&self, space: &str, sides: &Sides) -> Result<BTreeSet<Vec<u8>>> {
+    pub fn places(&self, space: &str, sides: &ThreeWayState) -> Result<BTreeSet<Vec<u8>>> {
         let mut found = BTreeSet::new();
         for (layers, shown) in [&self.base_layers, &self.a, &self.b].into_iter().zip(sides.all()) {
             let Some(shown) = shown else { continue };
@@ -226,7 +230,7 @@ impl<'a> Comparison<'a> {
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
         let view = self.view(layers);
-        let (life, nothing) = (state_keys::life(space, generation), Overlay::default());
+        let (life, nothing) = (state_keys::life(space, generation), WriteSet::default());
         let mut walk = view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
             let place = &step.name()[life.len()..];
@@ -242,26 +246,26 @@ impl<'a> Comparison<'a> {
         View { index, layers, now, fresh: false, budget }
     }
 
-    fn side(&self, layers: &Layers, space: u8, name: &[u8]) -> Result<Side> {
+    fn side(&self, layers: &Layers, space: u8, name: &[u8]) -> Result<DiffSide> {
         let view = self.view(layers);
         let (key, hash) = view.key(space, name);
-        let read = |head: Head, payload: &[u8]| {
+        let read = |head: EntryHeader, payload: &[u8]| {
             let live = head.is_live(self.now);
             let payload = live.then(|| payload.to_vec());
             let expires = head.expires.filter(|_| live);
             let marked = head.expires.filter(|_| !head.is_deleted());
             let lapsed = head.is_lapsed(self.now);
-            Ok(Side { payload, counter: head.counter, expires, lapsed, marked })
+            Ok(DiffSide { payload, counter: head.counter, expires, lapsed, marked })
         };
-        let found = view.find(&Overlay::default(), &key, hash, read)?;
-        Ok(found.map_or_else(Side::default, |(side, origin)| Side {
+        let found = view.find(&WriteSet::default(), &key, hash, read)?;
+        Ok(found.map_or_else(DiffSide::default, |(side, origin)| DiffSide {
             marked: side.marked.filter(|_| origin == crate::mvcc::view::Origin::Own),
             ..side
         }))
     }
 }
 
-fn names(walk: impl Iterator<Item = Result<Option<Item>>>) -> Result<BTreeSet<Item>> {
+fn names(walk: impl Iterator<Item = Result<Option<DiffItem>>>) -> Result<BTreeSet<DiffItem>> {
     walk.filter_map(Result::transpose).collect()
 }
 
@@ -274,7 +278,7 @@ fn walk<'a>(
     base: &Layers,
     side: &Layers,
     budget: Budget<'a>,
-) -> impl Iterator<Item = Result<Option<Item>>> + use<'a> {
+) -> impl Iterator<Item = Result<Option<DiffItem>>> + use<'a> {
     let mut bounds: BTreeMap<u32, (Revision, Revision)> = BTreeMap::new();
     for &(branch, at) in base {
         bounds.entry(branch).or_default().0 = at;
@@ -297,7 +301,7 @@ fn written<'b>(
     branch: u32,
     (older, newer): (Revision, Revision),
     budget: Budget<'b>,
-) -> impl Iterator<Item = Result<Option<Item>>> + use<'b> {
+) -> impl Iterator<Item = Result<Option<DiffItem>>> + use<'b> {
     let mut meter = Meter::new(budget);
     let from = spaces::key(space, branch, b"");
     let end = spaces::after_prefix(&from);

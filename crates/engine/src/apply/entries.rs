@@ -4,7 +4,7 @@
 use crate::key::entry;
 use crate::key::spaces::{self, ENTRIES};
 use crate::mvcc::view::View;
-use crate::storage::graves::{GRAVE_ENTRIES, Grave, Graves};
+use crate::storage::graves::{DeadRange, DeadRangeCache, GRAVE_ENTRIES};
 use mainstay_model::{Result, Revision};
 use std::ops::Bound;
 
@@ -24,7 +24,7 @@ pub(super) fn each(
     let to = to.as_ref().map_or(Bound::Unbounded, |to| Bound::Excluded(to.as_slice()));
     let mut from = from.as_ref().map(key);
     let index = view.index;
-    let mut walk = Walk { graves: &index.graves, at, dead: None };
+    let mut walk = EntryWalk { graves: &index.graves, at, dead: None };
     loop {
         let mut grave = None;
         for row in view.scan(from.as_ref().map(Vec::as_slice), to, at) {
@@ -52,24 +52,24 @@ pub(super) fn each(
 }
 
 /// A walk over entries, which remembers where they are dead.
-struct Walk<'g> {
-    graves: &'g Graves,
+struct EntryWalk<'g> {
+    graves: &'g DeadRangeCache,
     at: Revision,
     /// Where all was dead lately, and how many of those were looked at.
-    dead: Option<(Grave, usize)>,
+    dead: Option<(DeadRange, usize)>,
 }
 
-impl Walk<'_> {
+impl EntryWalk<'_> {
     /// Notes a dead entry; gives the grave that it stands in, if that is known.
-    fn dead(&mut self, key: &[u8]) -> Option<Grave> {
+    fn dead(&mut self, key: &[u8]) -> Option<DeadRange> {
         match &mut self.dead {
             Some((grave, count)) => {
                 (grave.last, *count) = (key.to_vec(), *count + 1);
                 None
             }
             None => {
-                let known = self.graves.holding(key, self.at);
-                let begun = Grave { first: key.to_vec(), last: key.to_vec() };
+                let known = self.graves.containing(key, self.at);
+                let begun = DeadRange { first: key.to_vec(), last: key.to_vec() };
                 self.dead = Some((known.clone().unwrap_or(begun), 0));
                 known
             }
@@ -81,7 +81,7 @@ impl Walk<'_> {
         if let Some((grave, count)) = self.dead.take()
             && count >= GRAVE_ENTRIES
         {
-            self.graves.bury(grave, self.at);
+            self.graves.insert(grave, self.at);
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::base::work::Budget;
 use crate::key::entry::DELETED;
 use crate::key::spaces::{self, Key};
 use crate::mvcc::catalog::{BranchRecord, Catalog, Layers};
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Result, Stamp};
@@ -21,7 +21,7 @@ pub(crate) const SWEEP_LIMIT: usize = 1000;
 pub(crate) fn sweep(
     index: &Index,
     catalog: &Catalog,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     from: Stamp,
     now: Stamp,
     limit: usize,
@@ -35,7 +35,7 @@ pub(crate) fn sweep(
         // Only the branch's own layer has markers: what is inherited expires lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
         let view = View { index, layers: &layers, now, fresh: false, budget: Budget::Unlimited };
-        if !keys::lapse_key(&view, overlay, key)? {
+        if !keys::expire_key_lazily(&view, overlay, key)? {
             remove_marker(index, overlay, &marker)?;
         }
         count += 1;
@@ -76,7 +76,7 @@ pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
 }
 
 /// Adds the markers that a transaction's writes need, and removes those they end.
-pub(crate) fn follow(index: &Index, overlay: &mut Overlay) -> Result<Option<Stamp>> {
+pub(crate) fn follow(index: &Index, overlay: &mut WriteSet) -> Result<Option<Stamp>> {
     let moved = |effect: &&crate::mvcc::overlay::Effect| {
         let live = effect.flags & DELETED == 0;
         effect.prior != effect.expires.filter(|_| live)
@@ -100,11 +100,11 @@ pub(crate) fn follow(index: &Index, overlay: &mut Overlay) -> Result<Option<Stam
     Ok(earliest)
 }
 
-fn remove_marker(index: &Index, overlay: &mut Overlay, marker: &Key) -> Result<()> {
+fn remove_marker(index: &Index, overlay: &mut WriteSet, marker: &Key) -> Result<()> {
     write_marker(index, overlay, marker, DELETED)
 }
 
-fn write_marker(index: &Index, overlay: &mut Overlay, marker: &Key, flags: u8) -> Result<()> {
+fn write_marker(index: &Index, overlay: &mut WriteSet, marker: &Key, flags: u8) -> Result<()> {
     let hash = index.current.hash(marker);
     let payload = Payload::Bytes(b"");
     let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };

@@ -2,10 +2,10 @@
 
 use super::{keyed, outbox, runs};
 use crate::base::planted::{self, Bug};
-use crate::key::entry::{self, Head};
+use crate::key::entry::{self, EntryHeader};
 use crate::key::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
-use crate::mvcc::overlay::Overlay;
-use crate::mvcc::trail::Trail;
+use crate::mvcc::overlay::WriteSet;
+use crate::mvcc::trail::RecentWrites;
 use crate::mvcc::view::{Origin, View};
 use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// short where the caller has checked them before.
 pub(crate) fn all_hold(
     view: &View<'_>,
-    trail: &Trail,
+    trail: &RecentWrites,
     checked: Option<&CheckedRanges>,
     guards: &[Guard],
 ) -> Result<bool> {
@@ -41,7 +41,7 @@ pub(crate) fn all_hold(
 
 /// Whether a guard holds, but for the ranges that must not have been written, which are gathered.
 fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
-    let nothing = Overlay::default();
+    let nothing = WriteSet::default();
     match guard {
         Guard::Counter { name, is } => {
             Ok(live(view, CELLS, name, |head, _| Ok(head.counter))? == *is)
@@ -78,7 +78,7 @@ fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
             Ok(still_lives(*expires, view.now))
         }
         Guard::StateVersion { space, key, is } => {
-            let reader = keyed::read::Reader::open(view, &nothing, space)?;
+            let reader = keyed::read::SpaceReader::open(view, &nothing, space)?;
             Ok(reader.kept(key)?.map(|kept| kept.version) == *is)
         }
         Guard::StateUnchanged { space, place, since } => {
@@ -102,14 +102,14 @@ fn is_only_swept(
     view: &View<'_>,
     key: &Key,
     hash: u64,
-    newest: &Head,
+    newest: &EntryHeader,
     since: Revision,
 ) -> Result<bool> {
     if !newest.is_sweep() {
         return Ok(false);
     }
     let mut head = |entry: &[u8]| Ok(entry::parse(entry)?.0);
-    let then: Option<Result<Head>> = view.index.entry(hash, key, since, false, &mut head)?;
+    let then: Option<Result<EntryHeader>> = view.index.entry(hash, key, since, false, &mut head)?;
     // Nothing came between, and what there was had to go.
     Ok(then
         .transpose()?
@@ -121,10 +121,10 @@ fn live<T>(
     view: &View<'_>,
     space: u8,
     name: &Name,
-    mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
     let (key, hash) = view.key(space, name.as_bytes());
-    let found = view.find(&Overlay::default(), &key, hash, |head, payload| {
+    let found = view.find(&WriteSet::default(), &key, hash, |head, payload| {
         head.is_live(view.now).then(|| read(head, payload)).transpose()
     })?;
     Ok(found.and_then(|(found, _)| found))
@@ -140,7 +140,7 @@ pub(crate) struct CheckedRanges {
     upto: Revision,
     /// Whether all of them held; those that fail once fail for ever.
     held: bool,
-    stretches: Stretches,
+    stretches: RangeCover,
 }
 
 impl CheckedRanges {
@@ -148,7 +148,7 @@ impl CheckedRanges {
     pub fn new(
         guards: &[Guard],
         branch: u32,
-        trail: &Trail,
+        trail: &RecentWrites,
         upto: Revision,
     ) -> Result<Option<CheckedRanges>> {
         let mut ranges = Ranges::default();
@@ -166,17 +166,17 @@ impl CheckedRanges {
         self.held
     }
 
-    fn written_since(&self, trail: &Trail) -> Option<bool> {
+    fn written_since(&self, trail: &RecentWrites) -> Option<bool> {
         self.stretches.any_written(trail, self.upto, Revision::MAX)
     }
 }
 
 /// Ranges of keys, none of which may have been written since a revision of its own.
 #[derive(Default)]
-pub(crate) struct Ranges(Vec<Range>);
+pub(crate) struct Ranges(Vec<GuardedRange>);
 
 /// Keys from the first one up to another, which is not in it.
-struct Range {
+struct GuardedRange {
     from: Vec<u8>,
     to: Option<Vec<u8>>,
     since: Revision,
@@ -207,13 +207,13 @@ impl Ranges {
         let from = after.map(behind).unwrap_or_default().max(prefix.to_vec());
         let to = [spaces::after_prefix(prefix), upto.map(behind)].into_iter().flatten().min();
         if to.as_ref().is_none_or(|to| from < *to) {
-            self.0.push(Range { from, to, since });
+            self.0.push(GuardedRange { from, to, since });
         }
     }
 
     /// Whether a key of one of them was written after that one's revision, up to another revision; nothing if the trail
     /// does not reach back. However many they are, the trail is walked once.
-    pub fn any_written(&self, trail: &Trail, upto: Revision) -> Option<bool> {
+    pub fn any_written(&self, trail: &RecentWrites, upto: Revision) -> Option<bool> {
         let Some(oldest) = self.oldest() else { return Some(false) };
         trail.reaches(oldest).then(|| self.stretches())?.any_written(trail, oldest, upto)
     }
@@ -222,9 +222,9 @@ impl Ranges {
         self.0.iter().map(|range| range.since).min()
     }
 
-    fn stretches(&self) -> Stretches {
+    fn stretches(&self) -> RangeCover {
         let mut ends: Vec<(&[u8], bool, Revision)> = Vec::with_capacity(2 * self.0.len());
-        for Range { from, to, since } in &self.0 {
+        for GuardedRange { from, to, since } in &self.0 {
             ends.push((from, true, *since));
             ends.extend(to.as_ref().map(|to| (to.as_slice(), false, *since)));
         }
@@ -243,16 +243,16 @@ impl Ranges {
                 _ => stretches.push((key.to_vec(), oldest)),
             }
         }
-        Stretches(stretches)
+        RangeCover(stretches)
     }
 }
 
 /// Ranges laid side by side: where a stretch begins that the same of them cover, and the earliest of their revisions, if any
 /// covers it.
-struct Stretches(Vec<(Vec<u8>, Option<Revision>)>);
+struct RangeCover(Vec<(Vec<u8>, Option<Revision>)>);
 
-impl Stretches {
-    fn any_written(&self, trail: &Trail, since: Revision, upto: Revision) -> Option<bool> {
+impl RangeCover {
+    fn any_written(&self, trail: &RecentWrites, since: Revision, upto: Revision) -> Option<bool> {
         trail.any_at(since, upto, |revision, key| {
             let behind = self.0.partition_point(|(first, _)| first.as_slice() <= key);
             let since = behind.checked_sub(1).and_then(|place| self.0[place].1);
@@ -293,15 +293,15 @@ mod tests {
                 (name(), prop::option::of(name()), prop::option::of(name()), 0..8_u64), 0..8),
             writes in prop::collection::vec(name(), 0..8),
         ) {
-            let trail = Trail::new(0);
+            let trail = RecentWrites::new(0);
             for (place, key) in writes.iter().enumerate() {
-                trail.note(place as Revision + 1, [key.as_slice()].into_iter());
+                trail.record(place as Revision + 1, [key.as_slice()].into_iter());
             }
             let mut ranges = Ranges::default();
             for (prefix, after, upto, since) in &given {
                 ranges.add(prefix, after.as_deref(), upto.as_deref(), *since);
             }
-            let written = |one: &Given| trail.any(one.3, Revision::MAX, |key| contains(one, key));
+            let written = |one: &Given| trail.any_between(one.3, Revision::MAX, |key| contains(one, key));
             let expected = given.iter().any(|one| written(one) == Some(true));
             let before = trail.walks();
             prop_assert_eq!(ranges.any_written(&trail, Revision::MAX), Some(expected));

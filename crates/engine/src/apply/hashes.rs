@@ -2,14 +2,20 @@
 
 use super::decimal::{self, Failure};
 use super::keys;
-use super::records::{self, Changes, find, find_all, in_order, put, put_staged, see_fields, sum};
+use super::records::{
+    self, FieldChanges, find, find_all, in_order, put, put_staged, see_fields, sum,
+};
 use crate::key::spaces::CELLS;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{Answer, Code, Error, Field, Fields, HashCommand, Name, Result};
 
 /// Runs a command on a record as a hash.
-pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &HashCommand) -> Result<Answer> {
+pub(crate) fn run(
+    view: &View<'_>,
+    overlay: &mut WriteSet,
+    command: &HashCommand,
+) -> Result<Answer> {
     refuse_cell(view, overlay, command.key())?;
     match command {
         HashCommand::Set { key, pairs, only_absent } => {
@@ -33,12 +39,12 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &HashCommand)
 }
 
 /// To Redis a name is one thing.
-fn refuse_cell(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
+fn refuse_cell(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
     // Where there are no cells at all, nothing is looked up.
     if !view.index.has_cells() && overlay.is_empty() {
         return Ok(());
     }
-    match keys::see(view, overlay, CELLS, name)?.live {
+    match keys::load(view, overlay, CELLS, name)?.live {
         false => Ok(()),
         true => {
             let message = format!("`{name}` is a cell: this is for records");
@@ -49,7 +55,7 @@ fn refuse_cell(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
 
 fn set(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: &Name,
     pairs: &[(Field, Vec<u8>)],
     only_absent: bool,
@@ -66,17 +72,17 @@ fn set(
         }
     }
     let changes = pairs.iter().map(|(field, value)| (field.as_bytes(), Some(value.as_slice())));
-    let mut changes: Changes<'_> = changes.collect();
+    let mut changes: FieldChanges<'_> = changes.collect();
     in_order(&mut changes);
     let expires = seen.expires;
     let (_, changed) = put(overlay, seen, old.as_deref(), &changes, expires)?;
     Ok(if only_absent { Answer::Did(true) } else { Answer::Count(changed.added as u64) })
 }
 
-fn delete(view: &View<'_>, overlay: &mut Overlay, key: &Name, gone: &[Field]) -> Result<Answer> {
+fn delete(view: &View<'_>, overlay: &mut WriteSet, key: &Name, gone: &[Field]) -> Result<Answer> {
     let (seen, old) = see_fields(view, overlay, key)?;
     let Some(old) = old else { return Ok(Answer::Count(0)) };
-    let mut changes: Changes<'_> = gone.iter().map(|field| (field.as_bytes(), None)).collect();
+    let mut changes: FieldChanges<'_> = gone.iter().map(|field| (field.as_bytes(), None)).collect();
     in_order(&mut changes);
     let (start, changed) = overlay.stage(|out| Fields::change(Some(&old), &changes, out))?;
     match changed.removed {
@@ -91,7 +97,7 @@ fn delete(view: &View<'_>, overlay: &mut Overlay, key: &Name, gone: &[Field]) ->
 
 fn add(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: &Name,
     field: &Field,
     sum: impl FnOnce(Option<&[u8]>) -> Result<String>,

@@ -7,16 +7,16 @@
 //!
 //! Every layer of a branch has entries for its own records, so that it can be asked by itself.
 
-use super::branches::Context;
+use super::branches::BranchContext;
 use crate::apply::expire::SWEEP_LIMIT;
 use crate::base::work::Budget;
-use crate::key::entry::{self, DELETED, Head};
+use crate::key::entry::{self, DELETED, EntryHeader};
 use crate::key::ordered;
 use crate::key::spaces::{self, ENTRIES, Key, RECORDS};
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Effect, Overlay, Payload, Write};
+use crate::mvcc::overlay::{Effect, Payload, Write, WriteSet};
 use crate::mvcc::view::{Origin, View};
-use crate::storage::declared::Declared;
+use crate::storage::declared::IndexDef;
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::limits::{ENTRIES_LIMIT_BYTES, INDEX_LIMIT, INDEX_LIMIT_FIELDS};
 use mainstay_model::{
@@ -32,8 +32,8 @@ const _: () = assert!(SWEEP_LIMIT * INDEX_LIMIT * ENTRY_LIMIT_BYTES <= ENTRIES_L
 
 /// Runs a command on indexes.
 pub(crate) fn run(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     command: &IndexCommand,
 ) -> Result<Answer> {
     match command {
@@ -45,8 +45,8 @@ pub(crate) fn run(
 }
 
 fn add(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     prefix: &str,
     fields: &[Field],
 ) -> Result<Answer> {
@@ -60,7 +60,7 @@ fn add(
         let message = format!("there are {INDEX_LIMIT} indexes, which is the most: drop one first");
         return Err(Error::new(Code::InvalidArgument, message));
     }
-    let declared = Declared {
+    let declared = IndexDef {
         id: context.catalog.next_index(),
         prefix: prefix.to_owned(),
         fields: fields.to_vec(),
@@ -89,7 +89,7 @@ fn check(prefix: &str, fields: &[Field]) -> Result<()> {
     Ok(())
 }
 
-fn find(context: &Context<'_>, id: u32) -> Result<Declared> {
+fn find(context: &BranchContext<'_>, id: u32) -> Result<IndexDef> {
     let all = context.index.declared();
     let found = all.iter().find(|one| one.id == id).cloned();
     found.ok_or_else(|| {
@@ -97,15 +97,20 @@ fn find(context: &Context<'_>, id: u32) -> Result<Declared> {
     })
 }
 
-fn drop_index(context: &Context<'_>, overlay: &mut Overlay, id: u32) -> Result<Answer> {
+fn drop_index(context: &BranchContext<'_>, overlay: &mut WriteSet, id: u32) -> Result<Answer> {
     let Ok(declared) = find(context, id) else { return Ok(Answer::Did(false)) };
-    let dropped = Declared { dropped: Some(context.revision), ..declared };
+    let dropped = IndexDef { dropped: Some(context.revision), ..declared };
     context.write(overlay, &dropped.key(), &dropped.encode())?;
     Ok(Answer::Did(true))
 }
 
 /// Looks at some records more; when there are none left, the index is ready.
-fn fill(context: &Context<'_>, overlay: &mut Overlay, id: u32, limit: usize) -> Result<Answer> {
+fn fill(
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
+    id: u32,
+    limit: usize,
+) -> Result<Answer> {
     let mut declared = find(context, id)?;
     if declared.ready.is_some() {
         return Ok(Answer::Did(false));
@@ -128,9 +133,9 @@ fn fill(context: &Context<'_>, overlay: &mut Overlay, id: u32, limit: usize) -> 
 
 /// Looks at records from a key on, up to one that the index does not cover; gives where to go on behind it.
 fn fill_from(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
-    declared: &mut Declared,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
+    declared: &mut IndexDef,
     from: Bound<Key>,
     left: &mut usize,
 ) -> Result<Option<Key>> {
@@ -162,13 +167,13 @@ struct Move {
 }
 
 /// The names of a record's entries, one for each index that covers it.
-type Names = SmallVec<[Option<Vec<u8>>; 8]>;
+type EntryNames = SmallVec<[Option<Vec<u8>>; 8]>;
 
 /// Adds the entries that a transaction's records need, and removes those they end.
 pub(crate) fn follow(
     index: &Index,
     layers_of: impl Fn(u32) -> Layers,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     revision: Revision,
 ) -> Result<()> {
     let all = index.declared();
@@ -189,14 +194,14 @@ pub(crate) fn follow(
 /// Which entries a write moves.
 fn moves(
     index: &Index,
-    all: &[Declared],
+    all: &[IndexDef],
     layers_of: impl Fn(u32) -> Layers,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     effect: &Effect,
 ) -> Result<SmallVec<[Move; 4]>> {
     let mut moves = SmallVec::new();
     let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { return Ok(moves) };
-    let covering: SmallVec<[&Declared; 8]> = all.iter().filter(|one| one.covers(key)).collect();
+    let covering: SmallVec<[&IndexDef; 8]> = all.iter().filter(|one| one.covers(key)).collect();
     if covering.is_empty() {
         return Ok(moves);
     }
@@ -204,9 +209,11 @@ fn moves(
     let view = View { index, layers: &layers, now: 0, fresh: false, budget: Budget::Unlimited };
     let names = |deleted: bool, payload: &[u8]| match deleted {
         true => Ok(covering.iter().map(|_| None).collect()),
-        false => covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<Names>>(),
+        false => {
+            covering.iter().map(|one| one.name_of(key, payload)).collect::<Result<EntryNames>>()
+        }
     };
-    let read = |head: Head, payload: &[u8]| names(head.is_deleted(), payload);
+    let read = |head: EntryHeader, payload: &[u8]| names(head.is_deleted(), payload);
     let (was, own) = match view.find_stored(&effect.key, effect.hash, read)? {
         Some((was, origin)) => (was, origin == Origin::Own),
         None => (names(true, b"")?, false),
@@ -223,7 +230,7 @@ fn moves(
 
 fn put_entry(
     index: &Index,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     branch: u32,
     name: Option<&[u8]>,
     flags: u8,
@@ -234,7 +241,7 @@ fn put_entry(
     let hash = index.current.hash(&key);
     let payload = Payload::Bytes(b"");
     if flags & DELETED == 0 {
-        index.graves.open(&key, revision);
+        index.graves.invalidate(&key, revision);
     }
     let write = Write { flags, counter: 1, writes: 1, expires: None, prior: None, payload };
     overlay.write_entry(key, hash, write)

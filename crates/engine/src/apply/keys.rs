@@ -5,17 +5,17 @@
 //! ```
 
 use crate::base::planted::{self, Bug};
-use crate::key::entry::{self, DELETED, EXPIRED, Head, LAPSED, QUIET};
+use crate::key::entry::{self, DELETED, EXPIRED, EntryHeader, LAPSED, QUIET};
 use crate::key::spaces::{self, Key};
 use crate::mvcc::dead_names::DeadWalk;
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::{Origin, View};
 use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
 use std::sync::atomic::Ordering;
 
 /// What is known of a key before a write.
-pub(crate) struct Seen {
+pub(crate) struct KeyState {
     pub key: Key,
     pub hash: u64,
     pub counter: u64,
@@ -29,22 +29,27 @@ pub(crate) struct Seen {
 }
 
 /// What is known of a key.
-pub(super) fn see(view: &View<'_>, overlay: &Overlay, space: u8, name: &Name) -> Result<Seen> {
+pub(super) fn load(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    space: u8,
+    name: &Name,
+) -> Result<KeyState> {
     let (key, hash) = view.key(space, name.as_bytes());
     let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
     Ok(seen(key, hash, found, view.now))
 }
 
 /// What is known of a key, and what it holds if it is live.
-pub(super) fn see_with<T>(
+pub(super) fn load_with<T>(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     space: u8,
     name: &[u8],
     mut read: impl FnMut(&[u8]) -> Result<T>,
-) -> Result<(Seen, Option<T>)> {
+) -> Result<(KeyState, Option<T>)> {
     let (key, hash) = view.key(space, name);
-    let read = |head: Head, payload: &[u8]| match head.is_live(view.now) {
+    let read = |head: EntryHeader, payload: &[u8]| match head.is_live(view.now) {
         true => Ok((head, Some(read(payload)?))),
         false => Ok((head, None)),
     };
@@ -56,10 +61,10 @@ pub(super) fn see_with<T>(
     Ok((seen(key, hash, found, view.now), held))
 }
 
-fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen {
+fn seen(key: Key, hash: u64, found: Option<(EntryHeader, Origin)>, now: Stamp) -> KeyState {
     let Some((head, origin)) = found else {
         let (live, lapsed, inherited) = (false, false, false);
-        return Seen {
+        return KeyState {
             key,
             hash,
             counter: 0,
@@ -72,7 +77,7 @@ fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen 
     };
     let live = head.is_live(now);
     let forgets = planted::is(Bug::CounterLostOnDelete);
-    Seen {
+    KeyState {
         key,
         hash,
         counter: if forgets && head.is_deleted() { 0 } else { head.counter },
@@ -84,7 +89,7 @@ fn seen(key: Key, hash: u64, found: Option<(Head, Origin)>, now: Stamp) -> Seen 
     }
 }
 
-impl Seen {
+impl KeyState {
     /// The write that follows, counting an expiry that came due before it.
     pub fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
         let writes = 1 + u64::from(self.lapsed);
@@ -95,22 +100,22 @@ impl Seen {
 }
 
 /// Deletes what lives.
-pub(super) fn remove(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+pub(super) fn remove(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
     remove_as(overlay, seen, DELETED)
 }
 
 /// The same, and the feed tells nobody.
-pub(super) fn remove_quietly(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+pub(super) fn remove_quietly(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
     remove_as(overlay, seen, DELETED | QUIET)
 }
 
-fn remove_as(overlay: &mut Overlay, seen: Seen, flags: u8) -> Result<()> {
+fn remove_as(overlay: &mut WriteSet, seen: KeyState, flags: u8) -> Result<()> {
     let write = seen.write(flags, None, Payload::Bytes(b""));
     overlay.write(seen.key, seen.hash, write)
 }
 
 /// Turns an expiry that came due into a deletion, on the branch that it is of.
-pub(super) fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
+pub(super) fn expire_lazily(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
     if seen.inherited {
         return Ok(());
     }
@@ -126,7 +131,11 @@ pub(super) fn lapse(overlay: &mut Overlay, seen: Seen) -> Result<()> {
 }
 
 /// Turns the expiry of one key into a deletion, if its own layer says that it is due.
-pub(crate) fn lapse_key(view: &View<'_>, overlay: &mut Overlay, key: &[u8]) -> Result<bool> {
+pub(crate) fn expire_key_lazily(
+    view: &View<'_>,
+    overlay: &mut WriteSet,
+    key: &[u8],
+) -> Result<bool> {
     let key = Key::from_slice(key);
     let hash = view.index.current.hash(&key);
     let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
@@ -134,14 +143,14 @@ pub(crate) fn lapse_key(view: &View<'_>, overlay: &mut Overlay, key: &[u8]) -> R
     if !seen.lapsed || seen.marked.is_none() {
         return Ok(false);
     }
-    lapse(overlay, seen)?;
+    expire_lazily(overlay, seen)?;
     Ok(true)
 }
 
 /// Writes what lives as it is with another expiry; with the same one, nothing.
 pub(super) fn set_expiry(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     payload: &[u8],
     expires: Option<Stamp>,
 ) -> Result<()> {
@@ -201,8 +210,8 @@ pub(super) fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp
 
 /// Writes a version as an export kept it, its payload staged from `start` on; gives its counter.
 pub(super) fn restore(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     start: usize,
     deleted: bool,
     counter: u64,
@@ -229,15 +238,15 @@ pub(super) fn restore(
 /// forked from. Only versions with a counter below `before`.
 pub(super) fn history<T>(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     (space, name): (u8, &Name),
     limit: usize,
     before: Option<u64>,
-    mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+    mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
 ) -> Result<Vec<T>> {
     check_page(limit)?;
     let mut entries = Vec::new();
-    let mut add = |head: Head, payload: &[u8]| {
+    let mut add = |head: EntryHeader, payload: &[u8]| {
         if before.is_none_or(|before| head.counter < before) {
             entries.push(read(head, payload)?);
         }
@@ -259,7 +268,7 @@ pub(super) fn history<T>(
 /// Lists the names of a space in byte order, but for those that begin with a hidden prefix, and says when the first of them that others wrote expires.
 pub(crate) fn names(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     space: (u8, &[String]),
     (prefix, after): (&str, Option<&str>),
     limit: usize,
@@ -278,7 +287,7 @@ pub(crate) fn text(name: Vec<u8>) -> String {
 
 /// Names that a walk found.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct FoundNames {
     pub names: Vec<Vec<u8>>,
     /// Where it ended, if there may be more behind.
     pub next: Option<Vec<u8>>,
@@ -288,7 +297,7 @@ pub(crate) struct Names {
     pub looked: usize,
 }
 
-impl Names {
+impl FoundNames {
     pub fn into_page(self) -> Page {
         let names = self.names.into_iter().map(text).collect();
         Page { names, next: self.next.map(text) }
@@ -301,13 +310,13 @@ impl Names {
 /// lie in ranges of dead names.
 pub(crate) fn names_within(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     mut dead: Option<DeadWalk<'_>>,
     (space, hidden): (u8, &[String]),
     (prefix, after): (&[u8], Option<&[u8]>),
     (limit, looks): (usize, usize),
-) -> Result<Names> {
-    let mut found = Names::default();
+) -> Result<FoundNames> {
+    let mut found = FoundNames::default();
     let mut walk = view.walk(overlay, space, prefix, after);
     while let Some(step) = walk.next()? {
         found.looked += 1;

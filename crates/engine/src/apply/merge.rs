@@ -1,14 +1,14 @@
 //! Merging one branch into another, in one transaction.
 
-use crate::apply::branches::Context;
-use crate::apply::compare::{Comparison, Item, Triple};
+use crate::apply::branches::BranchContext;
+use crate::apply::compare::{Comparison, DiffItem, ThreeWayEntry};
 use crate::apply::keyed::merge::KeyedMerge;
 use crate::apply::outbox::transfer::Transfer;
-use crate::apply::runs::{self, merge::Merged};
+use crate::apply::runs::{self, merge::RunMerge};
 use crate::key::entry::{DELETED, LAPSED};
 use crate::key::spaces::{self, KEYED, RECORDS, RUNS, SPACES};
 use crate::mvcc::catalog::MergeRecord;
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 
 /// Brings the changes of `from` into `into`.
 pub(crate) fn merge(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     from: &Name,
     into: &Name,
     strategy: MergeStrategy,
@@ -35,8 +35,8 @@ pub(crate) fn merge(
 }
 
 fn try_merge(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     from: &Name,
     into: &Name,
     strategy: MergeStrategy,
@@ -52,7 +52,7 @@ fn try_merge(
         Comparison::new(context.index, context.catalog, a, b, context.now, context.budget)?;
     let names = names(context, source, &comparison)?;
     let (from_layers, into_layers) = comparison.layers();
-    let Context { index, now, budget, .. } = *context;
+    let BranchContext { index, now, budget, .. } = *context;
     let transfer = Transfer { index, from: from_layers, into: into_layers, now, budget };
     check_size(names.len())?;
     let count = names.len();
@@ -74,14 +74,14 @@ fn try_merge(
             let run = String::from_utf8_lossy(&triple.name).into_owned();
             let base = comparison.base;
             match runs::merge::merge(context, overlay, branches, base, &triple, strategy)? {
-                Merged::Done(events) => {
+                RunMerge::Done(events) => {
                     for event in events {
                         missing.extend(transfer.of_event(event)?);
                     }
                     check_size(count + missing.len())?;
                 }
-                Merged::Conflict => conflicts.push(run),
-                Merged::Unfinished => {
+                RunMerge::Conflict => conflicts.push(run),
+                RunMerge::Unfinished => {
                     conflicts.push(run);
                     is_unfinished = true;
                 }
@@ -124,7 +124,11 @@ fn try_merge(
 }
 
 /// The names that the source may have changed, from its candidates if they are still the right ones.
-fn names(context: &Context<'_>, source: u32, comparison: &Comparison<'_>) -> Result<Vec<Item>> {
+fn names(
+    context: &BranchContext<'_>,
+    source: u32,
+    comparison: &Comparison<'_>,
+) -> Result<Vec<DiffItem>> {
     let found = match context.candidates {
         Some(Err(stopped)) => return Err(stopped.clone()),
         Some(Ok(candidates)) => candidates.all(source, comparison.base, context.trail),
@@ -134,7 +138,7 @@ fn names(context: &Context<'_>, source: u32, comparison: &Comparison<'_>) -> Res
 }
 
 /// The names of a walk, up to one more than a merge may have.
-fn first_names(walk: impl Iterator<Item = Result<Option<Item>>>) -> Result<Vec<Item>> {
+fn first_names(walk: impl Iterator<Item = Result<Option<DiffItem>>>) -> Result<Vec<DiffItem>> {
     let mut names = BTreeSet::new();
     for name in walk {
         names.extend(name?);
@@ -157,7 +161,7 @@ enum Outcome {
 
 /// What becomes of a name that the source changed: where both sides have a record, field by field, else as
 /// a whole. A record that one side deleted is not put together again from what the other one changed.
-fn outcome(triple: &Triple, strategy: MergeStrategy) -> Result<Outcome> {
+fn outcome(triple: &ThreeWayEntry, strategy: MergeStrategy) -> Result<Outcome> {
     if let (RECORDS, Some(a), Some(b)) = (triple.space, &triple.a.payload, &triple.b.payload) {
         return record_outcome(triple, a, b, strategy);
     }
@@ -169,7 +173,12 @@ fn outcome(triple: &Triple, strategy: MergeStrategy) -> Result<Outcome> {
     })
 }
 
-fn record_outcome(triple: &Triple, a: &[u8], b: &[u8], strategy: MergeStrategy) -> Result<Outcome> {
+fn record_outcome(
+    triple: &ThreeWayEntry,
+    a: &[u8],
+    b: &[u8],
+    strategy: MergeStrategy,
+) -> Result<Outcome> {
     let base = triple.base.payload.as_deref().map(Fields::decode).transpose()?;
     let sides = [base.unwrap_or_default(), Fields::decode(a)?, Fields::decode(b)?];
     let expiries = [triple.base.expires, triple.a.expires, triple.b.expires];
@@ -209,10 +218,10 @@ fn settle<T: PartialEq>([base, a, b]: [T; 3], strategy: MergeStrategy) -> Option
 
 /// Writes what a name becomes to the target; the counter never falls.
 fn take(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     target: u32,
-    triple: &Triple,
+    triple: &ThreeWayEntry,
     payload: Option<&[u8]>,
     expires: Option<Stamp>,
 ) -> Result<()> {
@@ -236,7 +245,12 @@ fn take(
 }
 
 /// Remembers the merge, so that the next one starts from here.
-fn record(context: &Context<'_>, overlay: &mut Overlay, source: u32, target: u32) -> Result<()> {
+fn record(
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
+    source: u32,
+    target: u32,
+) -> Result<()> {
     let from_revision = context.revision - 1;
     let record = MergeRecord { from_revision, into_revision: context.revision };
     context.write(overlay, &record.key(target, source), &record.encode())

@@ -2,7 +2,7 @@
 
 use super::{cells, keys, records};
 use crate::key::spaces;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::limits::PAGE_LIMIT;
 use mainstay_model::{
@@ -21,7 +21,7 @@ const HIDDEN_LIMIT: usize = 16;
 pub(crate) type Expiries = SmallVec<[(Contract, Option<Stamp>); 2]>;
 
 /// Runs a command on names, in the transaction that the overlay belongs to.
-pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &KeyCommand) -> Result<Answer> {
+pub(crate) fn run(view: &View<'_>, overlay: &mut WriteSet, command: &KeyCommand) -> Result<Answer> {
     match command {
         KeyCommand::Clear { limit, hidden } => {
             clear(view, overlay, hidden, *limit).map(Answer::Count)
@@ -31,14 +31,14 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut Overlay, command: &KeyCommand) 
 }
 
 /// Answers a command that only reads.
-pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &KeyCommand) -> Result<Answer> {
+pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &KeyCommand) -> Result<Answer> {
     read_until(view, overlay, command).map(|(answer, _)| answer)
 }
 
 /// Answers a command that only reads, and says when the first of the names expires, for each kind.
 pub(crate) fn read_until(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     command: &KeyCommand,
 ) -> Result<(Answer, Expiries)> {
     match command {
@@ -63,7 +63,7 @@ pub(crate) fn hidden_of(kind: Contract, hidden: &[String]) -> &[String] {
 /// Names of these kinds in byte order, each once, but for hidden records.
 pub(crate) fn names(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     (kinds, hidden): (&[Contract], &[String]),
     (prefix, after): (&str, Option<&str>),
     limit: usize,
@@ -89,7 +89,7 @@ pub(crate) fn names(
 /// All names of these kinds, unless there are more than the limit.
 fn all(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     of: (&[Contract], &[String]),
     limit: usize,
 ) -> Result<(Page, Expiries)> {
@@ -101,7 +101,7 @@ fn all(
 }
 
 /// Deletes all cells and records but for hidden ones; gives how many names there were.
-fn clear(view: &View<'_>, overlay: &mut Overlay, hidden: &[String], limit: usize) -> Result<u64> {
+fn clear(view: &View<'_>, overlay: &mut WriteSet, hidden: &[String], limit: usize) -> Result<u64> {
     let (page, _) = all(view, overlay, (&KINDS, hidden), limit)?;
     // A command that fails has written nothing: the room is looked at before the first deletion.
     let key_bytes = |name: &String| KINDS.len() * (spaces::PREFIX_BYTES + name.len());

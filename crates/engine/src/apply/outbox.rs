@@ -23,7 +23,7 @@ use crate::base::work::Exempt;
 use crate::key::entry::DELETED;
 use crate::key::spaces::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
@@ -48,7 +48,7 @@ pub(crate) type Fronts = HashMap<u32, Stamp>;
 /// Runs a command on a branch's outbox.
 pub(crate) fn run(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     fronts: &mut Fronts,
     command: &OutboxCommand,
 ) -> Result<Answer> {
@@ -60,7 +60,11 @@ pub(crate) fn run(
     Ok(match command {
         OutboxCommand::Put { subject, payload, run } => {
             let run = run.as_ref().map(|run| run.as_str());
-            answer(OutboxAnswer::Put(outbox.put(subject, payload, Of { run, event: None })?))
+            answer(OutboxAnswer::Put(outbox.put(
+                subject,
+                payload,
+                MessageOrigin { run, event: None },
+            )?))
         }
         OutboxCommand::Claim { limit, lease_ms } => {
             answer(OutboxAnswer::Messages(outbox.claim(fronts, *limit, *lease_ms)?))
@@ -99,14 +103,14 @@ pub(crate) fn run(
 /// Writes the message of an event that is appended to a run under this idempotency key.
 pub(crate) fn put_with_event(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     message: &EventMessage,
     run: &str,
     key: &str,
 ) -> Result<u64> {
     let own: Layers = smallvec![view.layers[0]];
     let view = &View { layers: &own, ..*view };
-    let of = Of { run: Some(run), event: Some(key) };
+    let of = MessageOrigin { run: Some(run), event: Some(key) };
     Outbox { view, overlay }.put(&message.subject, &message.payload, of)
 }
 
@@ -125,7 +129,7 @@ pub(crate) fn check_served(
 
 pub(crate) struct Outbox<'o> {
     pub(crate) view: &'o View<'o>,
-    pub(crate) overlay: &'o mut Overlay,
+    pub(crate) overlay: &'o mut WriteSet,
 }
 
 /// How many messages there are.
@@ -154,7 +158,7 @@ impl Counts {
 
 /// How a message stands.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct State {
+pub(crate) struct MessageState {
     pub(crate) tries: u32,
     pub(crate) due: Stamp,
     /// The run's next message; 0: none yet.
@@ -169,7 +173,7 @@ pub(crate) struct State {
     pub(crate) event: Option<String>,
 }
 
-impl State {
+impl MessageState {
     /// Whether somebody has claimed it, so that it can have been delivered or not. One that waits behind another
     /// of its run was not: were it let go, those behind it would overtake that one.
     fn was_taken(&self) -> bool {
@@ -193,13 +197,13 @@ impl State {
 
 /// The run that a message is of, and the key of the event there that it was appended with.
 #[derive(Clone, Copy, Default)]
-struct Of<'o> {
+struct MessageOrigin<'o> {
     run: Option<&'o str>,
     event: Option<&'o str>,
 }
 
 /// What a message says.
-pub(crate) struct Letter {
+pub(crate) struct MessageContent {
     pub(crate) subject: String,
     pub(crate) run: Option<String>,
     pub(crate) payload: Vec<u8>,
@@ -207,7 +211,7 @@ pub(crate) struct Letter {
 }
 
 impl Outbox<'_> {
-    fn put(&mut self, subject: &str, payload: &[u8], of: Of<'_>) -> Result<u64> {
+    fn put(&mut self, subject: &str, payload: &[u8], of: MessageOrigin<'_>) -> Result<u64> {
         let run = of.run;
         let mut counts = self.counts()?;
         counts.last_id += 1;
@@ -216,7 +220,7 @@ impl Outbox<'_> {
         self.write_letter(id, subject, payload, of)?;
         let before = run.map(|run| self.last_of(run)).transpose()?.flatten();
         let (due, event) = (self.view.now, of.event.map(str::to_owned));
-        let state = State { due, is_first: run.is_some(), event, ..State::default() };
+        let state = MessageState { due, is_first: run.is_some(), event, ..MessageState::default() };
         self.set_state(id, &state)?;
         match before {
             Some(before) => self.join(before, id)?,
@@ -231,7 +235,13 @@ impl Outbox<'_> {
     }
 
     /// Writes what a message says, if there is room for it and for all that is around it.
-    fn write_letter(&mut self, id: u64, subject: &str, payload: &[u8], of: Of<'_>) -> Result<()> {
+    fn write_letter(
+        &mut self,
+        id: u64,
+        subject: &str,
+        payload: &[u8],
+        of: MessageOrigin<'_>,
+    ) -> Result<()> {
         if payload.len() > mainstay_model::limits::VALUE_LIMIT_BYTES {
             let message =
                 format!("a message for `{subject}` has {} bytes: too many", payload.len());
@@ -328,7 +338,7 @@ impl Outbox<'_> {
     /// Refuses whoever does not hold the lease of messages that are there.
     fn check_held(&self, ids: &[u64], token: Stamp) -> Result<()> {
         for &id in ids {
-            let state = self.state(id)?.filter(State::was_taken);
+            let state = self.state(id)?.filter(MessageState::was_taken);
             // What nobody holds has no token, and 0 is none.
             if state.is_some_and(|state| state.token != token || token == 0) {
                 return Err(fenced(id, token));
@@ -340,7 +350,7 @@ impl Outbox<'_> {
     fn ack(&mut self, ids: &[u64]) -> Result<u64> {
         let (mut counts, mut gone) = (self.counts()?, 0);
         for &id in ids {
-            let Some(state) = self.state(id)?.filter(State::was_taken) else { continue };
+            let Some(state) = self.state(id)?.filter(MessageState::was_taken) else { continue };
             match state.is_dead {
                 true => counts.dead = counts.dead.saturating_sub(1),
                 false => counts.pending = counts.pending.saturating_sub(1),
@@ -377,7 +387,7 @@ impl Outbox<'_> {
     }
 
     /// Gives a message up; its run goes on without it.
-    fn bury(&mut self, id: u64, mut state: State) -> Result<()> {
+    fn bury(&mut self, id: u64, mut state: MessageState) -> Result<()> {
         self.leave(id, &state)?;
         (state.is_dead, state.is_first, state.next) = (true, false, 0);
         self.set_state(id, &state)?;
@@ -389,7 +399,7 @@ impl Outbox<'_> {
     }
 
     /// Takes a message out of where it waits, and lets the run's next one in.
-    fn leave(&mut self, id: u64, state: &State) -> Result<()> {
+    fn leave(&mut self, id: u64, state: &MessageState) -> Result<()> {
         if state.is_dead {
             return self.remove(&place(b'd', id));
         }
@@ -455,10 +465,10 @@ impl Outbox<'_> {
         Ok(OutboxState { pending, dead, last_id, oldest_due })
     }
 
-    fn message(&self, id: u64, state: State) -> Result<Option<Message>> {
-        let State { tries, failure, .. } = state;
+    fn message(&self, id: u64, state: MessageState) -> Result<Option<Message>> {
+        let MessageState { tries, failure, .. } = state;
         Ok(self.letter(id)?.map(|letter| {
-            let Letter { subject, run, payload, written } = letter;
+            let MessageContent { subject, run, payload, written } = letter;
             Message { id, subject, payload, run, tries, written, failure }
         }))
     }
@@ -511,19 +521,19 @@ impl Outbox<'_> {
         self.read(&of_run(run), |bytes, _| bytes.try_into().ok().map(u64::from_be_bytes))
     }
 
-    pub(crate) fn letter(&self, id: u64) -> Result<Option<Letter>> {
+    pub(crate) fn letter(&self, id: u64) -> Result<Option<MessageContent>> {
         self.read(&place(b'm', id), |mut rest, written| {
             let (subject, run) = (take_text(&mut rest)?, take_text(&mut rest)?);
             let run = Some(run).filter(|run| !run.is_empty());
-            Some(Letter { subject, run, payload: rest.to_vec(), written })
+            Some(MessageContent { subject, run, payload: rest.to_vec(), written })
         })
     }
 
-    pub(crate) fn state(&self, id: u64) -> Result<Option<State>> {
+    pub(crate) fn state(&self, id: u64) -> Result<Option<MessageState>> {
         self.read(&place(b's', id), |mut rest, _| take_state(&mut rest))
     }
 
-    fn set_state(&mut self, id: u64, state: &State) -> Result<()> {
+    fn set_state(&mut self, id: u64, state: &MessageState) -> Result<()> {
         self.set(&place(b's', id), 0, &state.encode())
     }
 }
@@ -535,7 +545,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-pub(crate) fn take_state(rest: &mut &[u8]) -> Option<State> {
+pub(crate) fn take_state(rest: &mut &[u8]) -> Option<MessageState> {
     let tries = u32::try_from(get_varint(rest)?).ok()?;
     let (due, next) = (get_varint(rest)?, get_varint(rest)?);
     let (&flags, tail) = rest.split_first()?;
@@ -545,7 +555,7 @@ pub(crate) fn take_state(rest: &mut &[u8]) -> Option<State> {
     // Those that were written before there were tokens have none.
     let token = if rest.is_empty() { 0 } else { get_varint(rest)? };
     let event = if rest.is_empty() { None } else { Some(take_text(rest)?) };
-    Some(State { tries, due, next, is_dead, is_first, failure, token, event })
+    Some(MessageState { tries, due, next, is_dead, is_first, failure, token, event })
 }
 
 pub(crate) fn place(kind: u8, id: u64) -> Place {

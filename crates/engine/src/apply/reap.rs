@@ -11,7 +11,7 @@
 use crate::key::entry::{self, DELETED, QUIET};
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
 use crate::key::{run_keys, state_keys};
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, Result};
 use std::ops::Bound;
@@ -45,7 +45,7 @@ fn marker(branch: u32, parts: &[&[u8]]) -> Key {
 }
 
 /// Lets what is over go.
-pub(crate) fn mark(index: &Index, overlay: &mut Overlay, marker: &Key) -> Result<()> {
+pub(crate) fn mark(index: &Index, overlay: &mut WriteSet, marker: &Key) -> Result<()> {
     let hash = index.current.hash(marker);
     let payload = Payload::Bytes(b"");
     let write = Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload };
@@ -53,7 +53,7 @@ pub(crate) fn mark(index: &Index, overlay: &mut Overlay, marker: &Key) -> Result
 }
 
 /// Deletes what was left, at most so many keys; says how many.
-pub(crate) fn reap(index: &Index, overlay: &mut Overlay, limit: usize) -> Result<Answer> {
+pub(crate) fn reap(index: &Index, overlay: &mut WriteSet, limit: usize) -> Result<Answer> {
     let from = spaces::key(REAPS, MAIN_ID, b"");
     let end = [REAPS + 1];
     let mut left = limit;
@@ -87,7 +87,7 @@ fn again(counter: u64, flags: u8, payload: &[u8]) -> Write<'_> {
 /// Deletes some of what one life has left; gives the last key if more may follow.
 fn reap_one(
     index: &Index,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     marker: &[u8],
     progress: &[u8],
     left: &mut usize,

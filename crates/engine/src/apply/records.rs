@@ -8,13 +8,14 @@
 //! A record without fields is gone: taking the last one out is its deletion.
 
 use super::keys::{
-    self, Seen, checked_expiry, expiry, lapse, may_expire, remove, see, see_with, set_expiry,
+    self, KeyState, checked_expiry, expire_lazily, expiry, load, load_with, may_expire, remove,
+    set_expiry,
 };
 use super::search::{Search, record, text};
-use crate::key::entry::Head;
+use crate::key::entry::EntryHeader;
 use crate::key::spaces::RECORDS;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::limits::check_conditions;
 use mainstay_model::{
@@ -27,7 +28,7 @@ use std::borrow::Cow;
 /// Runs a command on a record, in the transaction that gets this revision.
 pub(crate) fn run(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     command: &RecordCommand,
     revision: Revision,
 ) -> Result<Answer> {
@@ -59,7 +60,7 @@ pub(crate) fn run(
 /// The versions of a record, newest first.
 pub(crate) fn history(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     key: &Name,
     limit: usize,
     before: Option<u64>,
@@ -68,13 +69,13 @@ pub(crate) fn history(
     keys::history(view, overlay, (RECORDS, key), limit, before, |head, payload| {
         let fields = if head.is_deleted() { None } else { Some(Fields::decode(payload)?) };
         scales.add_fields(fields.as_ref())?;
-        let Head { counter, writes, stamp, revision, expires, .. } = head;
+        let EntryHeader { counter, writes, stamp, revision, expires, .. } = head;
         Ok(RecordHistoryEntry { counter, writes, fields, stamp, revision, expires })
     })
 }
 
 /// Refuses a name that a record has.
-pub(crate) fn refuse(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<()> {
+pub(crate) fn refuse(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
     match is_there(view, overlay, name)? {
         false => Ok(()),
         true => Err(wrong_type(name)),
@@ -87,43 +88,43 @@ pub(super) fn wrong_type(name: &Name) -> Error {
 }
 
 /// Whether there is a record of this name.
-pub(super) fn is_there(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<bool> {
+pub(super) fn is_there(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<bool> {
     // Most databases that cells are asked of have no records, and then nothing is looked up.
     if !view.index.has_records() && overlay.is_empty() {
         return Ok(false);
     }
-    see(view, overlay, RECORDS, name).map(|seen| seen.live)
+    load(view, overlay, RECORDS, name).map(|seen| seen.live)
 }
 
 /// When the record of a name expires, if there is one.
-pub(super) fn expires(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Option<Stamp>> {
+pub(super) fn expires(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<Option<Stamp>> {
     match is_there(view, overlay, name)? {
         false => Ok(None),
-        true => see(view, overlay, RECORDS, name).map(|seen| seen.expires),
+        true => load(view, overlay, RECORDS, name).map(|seen| seen.expires),
     }
 }
 
 /// Removes the record of a name that becomes something else.
-pub(super) fn make_way(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<()> {
+pub(super) fn make_way(view: &View<'_>, overlay: &mut WriteSet, name: &Name) -> Result<()> {
     if !is_there(view, overlay, name)? {
         return Ok(());
     }
-    let seen = see(view, overlay, RECORDS, name)?;
+    let seen = load(view, overlay, RECORDS, name)?;
     remove(overlay, seen)
 }
 
 /// What is known of a record, and its fields as they are stored if it lives.
 pub(super) fn see_fields(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     key: &Name,
-) -> Result<(Seen, Option<Vec<u8>>)> {
-    see_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))
+) -> Result<(KeyState, Option<Vec<u8>>)> {
+    load_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))
 }
 
 fn write(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     write: &RecordWrite,
     revision: Revision,
 ) -> Result<Answer> {
@@ -134,7 +135,7 @@ fn write(
     if !hold(&write.when, &write.key, &seen, old)? {
         return Ok(Answer::MaybeCounter(None));
     }
-    let moment = Moment { now: view.now, revision };
+    let moment = WriterContext { now: view.now, revision };
     let values = values(&write.key, old, &write.set, moment)?;
     if old.is_none() && values.iter().all(Option::is_none) {
         // Nothing was taken out of nothing.
@@ -148,7 +149,7 @@ fn write(
 
 /// What only the writer knows.
 #[derive(Clone, Copy)]
-struct Moment {
+struct WriterContext {
     now: Stamp,
     revision: Revision,
 }
@@ -161,7 +162,7 @@ fn values<'v>(
     key: &Name,
     old: Option<&[u8]>,
     set: &'v [(Field, FieldValue)],
-    moment: Moment,
+    moment: WriterContext,
 ) -> Result<SmallVec<[Becomes<'v>; 16]>> {
     let held = find_all(old, set.iter().filter_map(looked_at))?;
     let mut held = held.into_iter();
@@ -182,23 +183,23 @@ fn looked_at((field, value): &(Field, FieldValue)) -> Option<&Field> {
 }
 
 /// What becomes of a record's fields, in order.
-pub(super) type Changes<'c> = SmallVec<[Change<'c>; 16]>;
+pub(super) type FieldChanges<'c> = SmallVec<[Change<'c>; 16]>;
 
 fn changes<'c>(
     set: &'c [(Field, FieldValue)],
     values: &'c [Becomes<'_>],
     clear: &'c [Field],
-) -> Changes<'c> {
+) -> FieldChanges<'c> {
     let set =
         set.iter().zip(values).map(|((field, _), value)| (field.as_bytes(), value.as_deref()));
-    let mut changes: Changes<'c> = set.collect();
+    let mut changes: FieldChanges<'c> = set.collect();
     changes.extend(clear.iter().map(|field| (field.as_bytes(), None)));
     in_order(&mut changes);
     changes
 }
 
 /// Sorts changes by their names; of those of one name the last one counts.
-pub(super) fn in_order(changes: &mut Changes<'_>) {
+pub(super) fn in_order(changes: &mut FieldChanges<'_>) {
     if changes.is_sorted_by(|a, b| a.0 < b.0) {
         return;
     }
@@ -208,7 +209,7 @@ pub(super) fn in_order(changes: &mut Changes<'_>) {
 }
 
 /// The first record that passes.
-fn first(view: &View<'_>, overlay: &Overlay, pick: &RecordPick) -> Result<Option<Name>> {
+fn first(view: &View<'_>, overlay: &WriteSet, pick: &RecordPick) -> Result<Option<Name>> {
     pick.check()?;
     let own = Layers::from_slice(&view.layers[..1]);
     let layers = if pick.own { &own } else { view.layers };
@@ -220,7 +221,7 @@ fn first(view: &View<'_>, overlay: &Overlay, pick: &RecordPick) -> Result<Option
 /// The first record that passes, and when it expires, if others wrote it.
 pub(crate) fn next(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     pick: &RecordPick,
 ) -> Result<Option<(Name, Option<Stamp>)>> {
     let Some(key) = first(view, overlay, pick)? else { return Ok(None) };
@@ -233,7 +234,7 @@ pub(crate) fn next(
 /// Writes to the first record that passes.
 fn pick(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     pick: &RecordPick,
     revision: Revision,
 ) -> Result<Answer> {
@@ -242,7 +243,7 @@ fn pick(
     let Some(key) = first(view, overlay, pick)? else { return Ok(Answer::Picked(None)) };
     let (seen, old) = see_fields(view, overlay, &key)?;
     let expires = expiry(view, pick.ttl, seen.expires)?;
-    let moment = Moment { now: view.now, revision };
+    let moment = WriterContext { now: view.now, revision };
     let values = values(&key, old.as_deref(), &pick.set, moment)?;
     let changes = changes(&pick.set, &values, &pick.clear);
     let (counter, _) = put(overlay, seen, old.as_deref(), &changes, expires)?;
@@ -256,8 +257,8 @@ fn pick(
 
 /// Writes a record as changes make it; gives the new counter, and what they did.
 pub(super) fn put(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     old: Option<&[u8]>,
     changes: &[Change<'_>],
     expires: Option<Stamp>,
@@ -268,8 +269,8 @@ pub(super) fn put(
 
 /// Writes a record that was staged from here on; gives the new counter. Without fields it goes.
 pub(super) fn put_staged(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     start: usize,
     changed: Changed,
     expires: Option<Stamp>,
@@ -292,7 +293,7 @@ fn value_of<'v>(
     field: &Field,
     key: &Name,
     held: Option<&[u8]>,
-    moment: Moment,
+    moment: WriterContext,
 ) -> Result<Becomes<'v>> {
     let text = match value {
         FieldValue::Bytes(bytes) => return Ok(Some(Cow::Borrowed(bytes))),
@@ -348,7 +349,7 @@ pub(super) fn sum(old: Option<&[u8]>, by: i64, field: &Field, key: &Name) -> Res
 }
 
 /// Whether all conditions hold; a fence that does not is an error.
-fn hold(when: &[Condition], key: &Name, seen: &Seen, fields: Option<&[u8]>) -> Result<bool> {
+fn hold(when: &[Condition], key: &Name, seen: &KeyState, fields: Option<&[u8]>) -> Result<bool> {
     let mut held = find_all(fields, when.iter().filter_map(Condition::field))?;
     let mut held = held.drain(..);
     let mut all = true;
@@ -381,7 +382,7 @@ fn fenced(key: &Name, field: &Field) -> Error {
 
 fn delete(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: &Name,
     when: &[Condition],
 ) -> Result<Answer> {
@@ -389,7 +390,7 @@ fn delete(
     let (seen, fields) = see_fields(view, overlay, key)?;
     let holds = hold(when, key, &seen, fields.as_deref())?;
     if seen.lapsed {
-        lapse(overlay, seen)?;
+        expire_lazily(overlay, seen)?;
         return Ok(Answer::Did(false));
     }
     if !seen.live || !holds {
@@ -401,13 +402,13 @@ fn delete(
 
 fn expire(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: &Name,
     ttl: Ttl,
     only: ExpireOnly,
 ) -> Result<Answer> {
     let (seen, payload) =
-        see_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))?;
+        load_with(view, overlay, RECORDS, key.as_bytes(), |payload| Ok(payload.to_vec()))?;
     let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));
@@ -418,13 +419,13 @@ fn expire(
 
 fn restore(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: &Name,
     fields: Option<&Fields>,
     counter: u64,
     expires: Option<Stamp>,
 ) -> Result<Answer> {
-    let seen = see(view, overlay, RECORDS, key)?;
+    let seen = load(view, overlay, RECORDS, key)?;
     // A record without fields is gone.
     let fields = fields.filter(|fields| !fields.is_empty());
     let expires = match (fields, expires) {
@@ -438,7 +439,7 @@ fn restore(
 /// Reads a record, or some fields of it.
 pub(crate) fn get(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     key: &Name,
     wanted: Option<&[Field]>,
 ) -> Result<Option<Record>> {
@@ -452,7 +453,7 @@ pub(crate) fn get(
 }
 
 /// How many fields a record has; none where there is no record.
-pub(crate) fn count_fields(view: &View<'_>, overlay: &Overlay, key: &Name) -> Result<usize> {
+pub(crate) fn count_fields(view: &View<'_>, overlay: &WriteSet, key: &Name) -> Result<usize> {
     let count = read(view, overlay, key, |_, payload| Fields::count(payload))?;
     Ok(count.unwrap_or_default())
 }
@@ -460,12 +461,12 @@ pub(crate) fn count_fields(view: &View<'_>, overlay: &Overlay, key: &Name) -> Re
 /// What is taken from a record that lives.
 fn read<T>(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     key: &Name,
-    take: impl Fn(Head, &[u8]) -> Result<T>,
+    take: impl Fn(EntryHeader, &[u8]) -> Result<T>,
 ) -> Result<Option<T>> {
     let (key, hash) = view.key(RECORDS, key.as_bytes());
-    let read = |head: Head, payload: &[u8]| {
+    let read = |head: EntryHeader, payload: &[u8]| {
         head.is_live(view.now).then(|| take(head, payload)).transpose()
     };
     Ok(view.find(overlay, &key, hash, read)?.and_then(|(taken, _)| taken))
@@ -474,7 +475,7 @@ fn read<T>(
 /// Records in byte order of their keys, and when the first of them that others wrote expires.
 pub(crate) fn scan(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     prefix: &str,
     filters: &[Where],
     after: Option<&str>,
@@ -499,7 +500,7 @@ pub(crate) fn scan(
 /// How many records there are, and when the first of them that others wrote expires.
 pub(crate) fn count(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     prefix: &str,
     filters: &[Where],
 ) -> Result<(u64, Option<Stamp>)> {
@@ -513,5 +514,5 @@ pub(crate) fn explain(
     filters: &[Where],
     names: impl Fn(u32) -> String,
 ) -> String {
-    Search { view, overlay: &Overlay::default(), prefix, filters }.explain(names)
+    Search { view, overlay: &WriteSet::default(), prefix, filters }.explain(names)
 }

@@ -13,13 +13,13 @@
 //! a page begins where the last one ended and looks no further than it needs; by a field for who wants the
 //! first by it. Who only counts needs no order.
 
-use super::choice::{self, Choice};
+use super::choice::{self, IndexSelection};
 use super::entries;
-use crate::base::figures::Way;
-use crate::key::entry::{self, Head};
+use crate::base::figures::SearchPath;
+use crate::key::entry::{self, EntryHeader};
 use crate::key::ordered;
 use crate::key::spaces::{self, ENTRIES, RECORDS};
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::{Origin, View};
 use mainstay_model::limits::check_filters;
 use mainstay_model::{
@@ -41,7 +41,7 @@ const MORE_KEYS: usize = 4;
 /// What is looked for.
 pub(super) struct Search<'a> {
     pub view: &'a View<'a>,
-    pub overlay: &'a Overlay,
+    pub overlay: &'a WriteSet,
     pub prefix: &'a str,
     pub filters: &'a [Where],
 }
@@ -66,7 +66,7 @@ impl Search<'_> {
         &self,
         after: Option<&str>,
         wanted: usize,
-        visit: impl FnMut(&[u8], Head, &[u8]) -> Result<bool>,
+        visit: impl FnMut(&[u8], EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         match self.begin(None)? {
             Some(choice) => self.each_candidate(&choice, after, wanted, visit),
@@ -128,28 +128,28 @@ impl Search<'_> {
     }
 
     /// Chooses an index, and counts the search.
-    fn begin(&self, by: Option<&Field>) -> Result<Option<Choice>> {
+    fn begin(&self, by: Option<&Field>) -> Result<Option<IndexSelection>> {
         check_filters(self.filters)?;
         let choice = self.choice(by);
         self.view.index.searches.count(self.way(choice.as_ref()));
         Ok(choice)
     }
 
-    fn way(&self, choice: Option<&Choice>) -> Way {
+    fn way(&self, choice: Option<&IndexSelection>) -> SearchPath {
         let serves = |choice| self.view.layers.iter().all(|&(_, at)| self.serves(choice, at));
         match choice {
-            Some(choice) if serves(choice) => Way::Index,
-            None if self.filters.is_empty() => Way::List,
-            _ => Way::Walk,
+            Some(choice) if serves(choice) => SearchPath::Index,
+            None if self.filters.is_empty() => SearchPath::List,
+            _ => SearchPath::Walk,
         }
     }
 
-    fn choice(&self, by: Option<&Field>) -> Option<Choice> {
+    fn choice(&self, by: Option<&Field>) -> Option<IndexSelection> {
         choice::choose(&self.view.index.declared(), self.prefix, self.filters, by)
     }
 
     /// Of the candidates that pass the first; a source that is in order is left where it cannot come any more.
-    fn first_candidate(&self, choice: &Choice, by: &Field) -> Result<First> {
+    fn first_candidate(&self, choice: &IndexSelection, by: &Field) -> Result<First> {
         let ordered = choice.is_ordered_by(by);
         loop {
             let mut first = First::default();
@@ -175,7 +175,7 @@ impl Search<'_> {
     fn each_record(
         &self,
         after: Option<&str>,
-        mut visit: impl FnMut(&[u8], Head, &[u8]) -> Result<bool>,
+        mut visit: impl FnMut(&[u8], EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         let (prefix, after) = (self.prefix.as_bytes(), after.map(str::as_bytes));
         let mut walk = self.view.walk(self.overlay, RECORDS, prefix, after);
@@ -198,10 +198,10 @@ impl Search<'_> {
     /// Looks at the records that an index names, in order of their keys.
     fn each_candidate(
         &self,
-        choice: &Choice,
+        choice: &IndexSelection,
         after: Option<&str>,
         wanted: usize,
-        mut visit: impl FnMut(&[u8], Head, &[u8]) -> Result<bool>,
+        mut visit: impl FnMut(&[u8], EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<Option<Stamp>> {
         let mut after = after.map(|after| after.as_bytes().to_vec());
         let mut expires = None;
@@ -213,8 +213,9 @@ impl Search<'_> {
         loop {
             let keys = self.keys(choice, after.as_deref(), held)?;
             for key in &keys.all {
-                let see =
-                    |head: Head, payload: &[u8]| Ok((visit(key, head, payload)?, head.expires));
+                let see = |head: EntryHeader, payload: &[u8]| {
+                    Ok((visit(key, head, payload)?, head.expires))
+                };
                 let Some(((more, ends), origin)) = self.look(key, see)? else { continue };
                 if !more {
                     return Ok(expires);
@@ -233,10 +234,10 @@ impl Search<'_> {
     fn look<T>(
         &self,
         key: &[u8],
-        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+        mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         let (key, hash) = self.view.key(RECORDS, key);
-        let read = |head: Head, payload: &[u8]| match head.is_live(self.view.now) {
+        let read = |head: EntryHeader, payload: &[u8]| match head.is_live(self.view.now) {
             true if self.pass(payload)? => read(head, payload).map(Some),
             _ => Ok(None),
         };
@@ -245,7 +246,7 @@ impl Search<'_> {
     }
 
     /// The first keys behind one, as many as are to be held.
-    fn keys(&self, choice: &Choice, after: Option<&[u8]>, held: usize) -> Result<Keys> {
+    fn keys(&self, choice: &IndexSelection, after: Option<&[u8]>, held: usize) -> Result<Keys> {
         loop {
             let mut keys = Keys { all: BTreeSet::new(), held, cut: false };
             let whole = self.each_source(choice, after, &mut |candidate| {
@@ -262,7 +263,7 @@ impl Search<'_> {
     /// entries by, or the index may have gone, while they were read: then it is to be done again.
     fn each_source(
         &self,
-        choice: &Choice,
+        choice: &IndexSelection,
         after: Option<&[u8]>,
         visit: &mut Visit<'_>,
     ) -> Result<bool> {
@@ -282,7 +283,7 @@ impl Search<'_> {
     }
 
     /// Whether an index has all entries of a layer that is read at a revision.
-    fn serves(&self, choice: &Choice, at: Revision) -> bool {
+    fn serves(&self, choice: &IndexSelection, at: Revision) -> bool {
         let declared = self.view.index.declared();
         let now = declared.iter().find(|one| one.id == choice.index.id);
         let whole = now.and_then(|one| one.ready).is_some_and(|ready| ready <= at);
@@ -292,7 +293,7 @@ impl Search<'_> {
     /// Candidates of a layer by the entries of an index, one range after the other.
     fn each_entry(
         &self,
-        choice: &Choice,
+        choice: &IndexSelection,
         layer: (u32, Revision),
         origin: Origin,
         after: Option<&[u8]>,
@@ -441,8 +442,8 @@ pub(super) fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
 
-pub(super) fn record(head: Head, fields: Fields) -> Record {
-    let Head { counter, stamp, revision, expires, .. } = head;
+pub(super) fn record(head: EntryHeader, fields: Fields) -> Record {
+    let EntryHeader { counter, stamp, revision, expires, .. } = head;
     Record { fields, counter, stamp, revision, expires }
 }
 

@@ -27,18 +27,18 @@ const COVER_BYTES: u32 = 8;
 
 /// Where a response is, and how many bytes it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SlotRef {
     pub slot: u16,
     pub bytes: u32,
 }
 
-impl Weighed for Place {
+impl Weighed for SlotRef {
     fn bytes(&self) -> usize {
         self.bytes as usize
     }
 }
 
-impl Place {
+impl SlotRef {
     /// What it takes in its slot.
     fn weight(&self) -> u32 {
         self.bytes + COVER_BYTES
@@ -47,9 +47,9 @@ impl Place {
 
 /// The requests of one session, and where their responses are.
 #[derive(Debug)]
-pub(crate) struct Slots {
-    pub ledger: Ledger<Place>,
-    slots: SmallVec<[Slot; 2]>,
+pub(crate) struct ResponseSlots {
+    pub ledger: Ledger<SlotRef>,
+    slots: SmallVec<[ResponseSlot; 2]>,
     /// Slots whose responses are all evicted.
     spare: SmallVec<[u16; 4]>,
     /// The slot that was written last.
@@ -58,7 +58,7 @@ pub(crate) struct Slots {
 
 /// What is in one slot.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct ResponseSlot {
     stored: bool,
     /// How many responses are kept there.
     kept: u16,
@@ -68,7 +68,7 @@ struct Slot {
 
 /// What keeping a response will do.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct SlotPlan {
     pub mark: u64,
     /// Where the response goes.
     pub slot: u16,
@@ -78,14 +78,14 @@ pub(crate) struct Plan {
     pub drop: SmallVec<[u16; 4]>,
 }
 
-impl Slots {
-    pub fn from(mark: u64) -> Slots {
+impl ResponseSlots {
+    pub fn from(mark: u64) -> ResponseSlots {
         let (slots, spare) = (SmallVec::new(), SmallVec::new());
-        Slots { ledger: Ledger::from(mark), slots, spare, open: 0 }
+        ResponseSlots { ledger: Ledger::from(mark), slots, spare, open: 0 }
     }
 
     /// How a response of so many bytes will be kept.
-    pub fn plan(&self, request_id: u64, lowest_pending: u64, bytes: usize) -> Plan {
+    pub fn plan(&self, request_id: u64, lowest_pending: u64, bytes: usize) -> SlotPlan {
         let mark = self.ledger.mark_after(request_id, lowest_pending, bytes, KeptLimits::default());
         let emptied = self.emptied(mark);
         let (slot, shared) = match self.spare.last().or(emptied.first().map(|place| &place.slot)) {
@@ -94,7 +94,7 @@ impl Slots {
             None => (self.vacant(), false),
         };
         let drop = self.surplus(emptied.iter().filter(|place| place.slot != slot));
-        Plan { mark, slot, shared, drop }
+        SlotPlan { mark, slot, shared, drop }
     }
 
     /// The slots that are deleted when the mark is raised.
@@ -103,14 +103,14 @@ impl Slots {
     }
 
     /// The slots whose last responses a mark evicts, with what those take.
-    fn emptied(&self, mark: u64) -> SmallVec<[Place; 4]> {
+    fn emptied(&self, mark: u64) -> SmallVec<[SlotRef; 4]> {
         let below = self.ledger.iter().take_while(|(id, _)| *id < mark);
-        let mut evicted: SmallVec<[Place; 4]> = below.map(|(_, place)| *place).collect();
+        let mut evicted: SmallVec<[SlotRef; 4]> = below.map(|(_, place)| *place).collect();
         evicted.sort_unstable_by_key(|place| place.slot);
         let all = evicted.chunk_by(|a, b| a.slot == b.slot);
         let none_stays =
-            |of_one: &&[Place]| self.slot(of_one[0].slot).kept as usize == of_one.len();
-        let sum = |of_one: &[Place]| Place {
+            |of_one: &&[SlotRef]| self.slot(of_one[0].slot).kept as usize == of_one.len();
+        let sum = |of_one: &[SlotRef]| SlotRef {
             slot: of_one[0].slot,
             bytes: of_one.iter().map(|place| place.bytes).sum(),
         };
@@ -118,9 +118,9 @@ impl Slots {
     }
 
     /// Of emptied slots those that are not worth to be spare.
-    fn surplus<'p>(&self, emptied: impl Iterator<Item = &'p Place>) -> SmallVec<[u16; 4]> {
+    fn surplus<'p>(&self, emptied: impl Iterator<Item = &'p SlotRef>) -> SmallVec<[u16; 4]> {
         let mut spare = self.spare.len();
-        let goes = |place: &&Place| {
+        let goes = |place: &&SlotRef| {
             let stays = place.bytes() <= SPARE_LIMIT_BYTES && spare < SPARE_LIMIT;
             spare += usize::from(stays);
             !stays
@@ -138,7 +138,7 @@ impl Slots {
         slot.kept > 0 && stays + bytes + COVER_BYTES as usize <= SHARED_LIMIT_BYTES
     }
 
-    fn slot(&self, slot: u16) -> Slot {
+    fn slot(&self, slot: u16) -> ResponseSlot {
         self.slots.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
@@ -164,9 +164,9 @@ impl Slots {
     pub fn put(&mut self, slot: u16, responses: impl Iterator<Item = (u64, u32)>) {
         self.forget(slot);
         let mark = self.ledger.mark();
-        let mut now = Slot { stored: true, ..Slot::default() };
+        let mut now = ResponseSlot { stored: true, ..ResponseSlot::default() };
         for (request_id, bytes) in responses.filter(|(id, _)| *id >= mark) {
-            let place = Place { slot, bytes };
+            let place = SlotRef { slot, bytes };
             now.kept = now.kept.saturating_add(1);
             now.weight = now.weight.saturating_add(place.weight());
             self.ledger.keep(request_id, place);
@@ -176,7 +176,7 @@ impl Slots {
         }
         let at = usize::from(slot);
         if self.slots.len() <= at {
-            self.slots.resize(at + 1, Slot::default());
+            self.slots.resize(at + 1, ResponseSlot::default());
         }
         self.slots[at] = now;
         self.open = slot;
@@ -186,7 +186,7 @@ impl Slots {
     pub fn remove(&mut self, slot: u16) {
         self.forget(slot);
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
-            *slot = Slot::default();
+            *slot = ResponseSlot::default();
         }
     }
 
@@ -210,8 +210,8 @@ mod tests {
     type Disk = BTreeMap<u16, Vec<(u64, u32)>>;
 
     /// Answers a request as the executor does.
-    fn answer(slots: &mut Slots, disk: &mut Disk, id: u64, lowest: u64, bytes: u32) {
-        let Plan { mark, slot, shared, drop } = slots.plan(id, lowest, bytes as usize);
+    fn answer(slots: &mut ResponseSlots, disk: &mut Disk, id: u64, lowest: u64, bytes: u32) {
+        let SlotPlan { mark, slot, shared, drop } = slots.plan(id, lowest, bytes as usize);
         let mut held = vec![(id, bytes)];
         if shared {
             held.extend(disk[&slot].iter().filter(|(id, _)| *id >= mark));
@@ -229,16 +229,16 @@ mod tests {
         check(slots, disk);
     }
 
-    fn check(slots: &Slots, disk: &Disk) {
+    fn check(slots: &ResponseSlots, disk: &Disk) {
         let all: Vec<u16> = slots.all().collect();
         assert_eq!(all, disk.keys().copied().collect::<Vec<_>>(), "each slot once");
         let mark = slots.ledger.mark();
         let stored = disk.iter().flat_map(|(slot, held)| held.iter().map(move |held| (held, slot)));
-        let kept: BTreeMap<u64, Place> = stored
+        let kept: BTreeMap<u64, SlotRef> = stored
             .filter(|((id, _), _)| *id >= mark)
-            .map(|(&(id, bytes), &slot)| (id, Place { slot, bytes }))
+            .map(|(&(id, bytes), &slot)| (id, SlotRef { slot, bytes }))
             .collect();
-        let said: BTreeMap<u64, Place> =
+        let said: BTreeMap<u64, SlotRef> =
             slots.ledger.iter().map(|(id, place)| (id, *place)).collect();
         assert_eq!(said, kept, "what is kept is where it is said to be");
         let spare: Vec<u16> = {
@@ -255,8 +255,8 @@ mod tests {
     }
 
     /// The same, read from what is stored.
-    fn loaded(slots: &Slots, disk: &Disk) -> Slots {
-        let mut loaded = Slots::from(1);
+    fn loaded(slots: &ResponseSlots, disk: &Disk) -> ResponseSlots {
+        let mut loaded = ResponseSlots::from(1);
         for (slot, held) in disk {
             loaded.put(*slot, held.iter().copied());
         }
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_client_that_waits_has_one_slot() {
-        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
+        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
         for id in 1..100 {
             answer(&mut slots, &mut disk, id, id, 10);
         }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn small_responses_share_a_slot_and_large_ones_do_not() {
-        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
+        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
         for id in 1..=10 {
             answer(&mut slots, &mut disk, id, 1, 10);
         }
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn spare_slots_are_few_and_small() {
-        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
+        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
         for id in 1..=500 {
             answer(&mut slots, &mut disk, id, 1, if id % 2 == 0 { 300 } else { 2_000 });
         }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_slot_is_given_twice_whatever_comes() {
-        let (mut slots, mut disk) = (Slots::from(1), Disk::new());
+        let (mut slots, mut disk) = (ResponseSlots::from(1), Disk::new());
         let mut random = 1_u64;
         let mut next = |limit: u64| {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -7,11 +7,11 @@
 //!
 //! It runs ahead of what readers see, as the writer does; only the writer's answers are made of it.
 
-use crate::apply::session_slots::Slots;
-use crate::apply::sessions::bytes::{Part, Profile, Standing, damaged, split_part};
+use crate::apply::session_slots::ResponseSlots;
+use crate::apply::sessions::bytes::{Part, Profile, StoredSession, damaged, split_part};
 use crate::apply::sessions::slot;
-use crate::base::figures::SessionCounts;
-use crate::key::entry::Head;
+use crate::base::figures::SessionCounters;
+use crate::key::entry::EntryHeader;
 use crate::key::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
 use crate::storage::index::Index;
 use hashbrown::HashMap;
@@ -26,7 +26,7 @@ const RENEWED_LIMIT: usize = 10_000;
 #[derive(Default)]
 pub(crate) struct SessionTable {
     /// Boxed: such a table is half empty after it has grown.
-    all: HashMap<Name, Box<Row>>,
+    all: HashMap<Name, Box<LiveSession>>,
     /// Their names in order.
     names: BTreeSet<Name>,
     /// When to look at which lease. A lease that begins anew is not moved: it is looked at once in vain.
@@ -44,7 +44,7 @@ pub(crate) enum SessionChange {
 }
 
 impl SessionChange {
-    pub fn count(self, counts: &SessionCounts) {
+    pub fn count(self, counts: &SessionCounters) {
         match self {
             SessionChange::None => {}
             SessionChange::Opened => counts.opened.add(1),
@@ -55,7 +55,7 @@ impl SessionChange {
 }
 
 /// A session that lives.
-pub(crate) struct Row {
+pub(crate) struct LiveSession {
     lease_us: u64,
     /// It expires then, if nothing is heard of its client; 0: it has expired.
     pub expires: Stamp,
@@ -63,11 +63,11 @@ pub(crate) struct Row {
     epoch: Stamp,
     /// When its lease is looked at.
     timer: Stamp,
-    pub slots: Slots,
+    pub slots: ResponseSlots,
     pub mailbox: Mailbox<()>,
 }
 
-impl Row {
+impl LiveSession {
     /// The client has said something: the lease begins anew.
     pub fn renew(&mut self, now: Stamp) {
         if self.expires != 0 {
@@ -122,7 +122,7 @@ impl SessionTable {
     pub fn absorb(
         &mut self,
         key: &[u8],
-        head: &Head,
+        head: &EntryHeader,
         payload: &[u8],
         now: Stamp,
     ) -> Result<SessionChange> {
@@ -158,7 +158,7 @@ impl SessionTable {
     fn absorb_session(
         &mut self,
         name: Name,
-        head: &Head,
+        head: &EntryHeader,
         payload: &[u8],
         now: Stamp,
     ) -> Result<SessionChange> {
@@ -167,9 +167,9 @@ impl SessionTable {
             self.remove(&name);
             return Ok(SessionChange::None);
         }
-        match Standing::decode(payload)? {
-            Standing::Live(profile) => Ok(self.stand(name, &profile, now)),
-            Standing::Gone { expired, .. } => {
+        match StoredSession::decode(payload)? {
+            StoredSession::Live(profile) => Ok(self.stand(name, &profile, now)),
+            StoredSession::Gone { expired, .. } => {
                 self.remove(&name);
                 Ok(if expired { SessionChange::Expired } else { SessionChange::Closed })
             }
@@ -194,10 +194,10 @@ impl SessionTable {
     fn add(&mut self, name: Name, profile: &Profile, now: Stamp) {
         let lease_us = profile.lease_ms * 1000;
         let (expires, epoch) = (now + lease_us, profile.epoch);
-        let (slots, mailbox) = (Slots::from(profile.mark), Mailbox::from(profile.acked));
+        let (slots, mailbox) = (ResponseSlots::from(profile.mark), Mailbox::from(profile.acked));
         self.timers.insert((expires, name.clone()));
         self.names.insert(name.clone());
-        let row = Row { lease_us, expires, epoch, timer: expires, slots, mailbox };
+        let row = LiveSession { lease_us, expires, epoch, timer: expires, slots, mailbox };
         self.all.insert(name, Box::new(row));
     }
 
@@ -216,17 +216,17 @@ impl SessionTable {
     }
 
     /// A session whose lease is not over.
-    pub fn live(&self, session: &str, now: Stamp) -> Option<&Row> {
+    pub fn live(&self, session: &str, now: Stamp) -> Option<&LiveSession> {
         self.row(session).filter(|row| row.expires > now)
     }
 
     /// The same, to be changed.
-    pub fn live_mut(&mut self, session: &str, now: Stamp) -> Option<&mut Row> {
+    pub fn live_mut(&mut self, session: &str, now: Stamp) -> Option<&mut LiveSession> {
         self.all.get_mut(session).map(|row| &mut **row).filter(|row| row.expires > now)
     }
 
     /// A session that is there, whatever its lease.
-    pub fn row(&self, session: &str) -> Option<&Row> {
+    pub fn row(&self, session: &str) -> Option<&LiveSession> {
         self.all.get(session).map(|row| &**row)
     }
 
@@ -238,7 +238,7 @@ impl SessionTable {
     }
 
     /// Sessions behind one of them, in the order of their names.
-    pub fn after(&self, session: Option<&str>) -> impl Iterator<Item = (&Name, &Row)> {
+    pub fn after(&self, session: Option<&str>) -> impl Iterator<Item = (&Name, &LiveSession)> {
         let from = session.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.names.range::<str, _>((from, Bound::Unbounded));
         names.filter_map(|name| self.all.get_key_value(name).map(|(name, row)| (name, &**row)))
@@ -303,7 +303,7 @@ impl SessionTable {
 
     /// What all of them have together: responses, their bytes, letters.
     pub fn totals(&self) -> (u64, u64, u64) {
-        let add = |(kept, bytes, letters), row: &Row| {
+        let add = |(kept, bytes, letters), row: &LiveSession| {
             let (count, size) =
                 (row.slots.ledger.len() as u64, row.slots.ledger.kept_bytes() as u64);
             (kept + count, bytes + size, letters + row.mailbox.len() as u64)

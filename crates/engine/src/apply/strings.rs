@@ -11,10 +11,10 @@
 
 use super::cells::put;
 use super::decimal::{self, Failure};
-use super::keys::{self, Seen, expiry, lapse, may_expire, remove, set_expiry};
+use super::keys::{self, KeyState, expire_lazily, expiry, may_expire, remove, set_expiry};
 use super::records;
 use crate::key::spaces::CELLS;
-use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
@@ -24,7 +24,7 @@ use mainstay_model::{
 /// Runs a command on a cell by its text.
 pub(crate) fn run(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     command: &StringCommand,
 ) -> Result<Answer> {
     match command {
@@ -52,18 +52,18 @@ pub(crate) fn run(
 /// refused. A name that is both is a cell.
 fn see_with<T>(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     name: &Name,
     read: impl FnMut(&[u8]) -> Result<T>,
-) -> Result<(Seen, Option<T>)> {
-    let (seen, held) = keys::see_with(view, overlay, CELLS, name.as_bytes(), read)?;
+) -> Result<(KeyState, Option<T>)> {
+    let (seen, held) = keys::load_with(view, overlay, CELLS, name.as_bytes(), read)?;
     if held.is_none() {
         records::refuse(view, overlay, name)?;
     }
     Ok((seen, held))
 }
 
-fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Answer> {
+fn get(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<Answer> {
     let found = super::cells::get(view, overlay, name)?;
     if found.is_none() {
         records::refuse(view, overlay, name)?;
@@ -73,7 +73,7 @@ fn get(view: &View<'_>, overlay: &Overlay, name: &Name) -> Result<Answer> {
 
 fn swap(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     value: &Value,
     only: &Only,
@@ -85,13 +85,13 @@ fn swap(
 
 fn set(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     value: &Value,
     only: &Only,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let (seen, old) = keys::see_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
+    let (seen, old) = keys::load_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
     let there = records::is_there(view, overlay, name)?;
     // A name that is both is a cell.
     let record = there && old.is_none();
@@ -117,19 +117,24 @@ fn set(
 }
 
 /// The expiry that a name keeps when it is written over, be it that of a cell or of a record.
-fn kept(view: &View<'_>, overlay: &Overlay, name: &Name, seen: &Seen) -> Result<Option<Stamp>> {
+fn kept(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    name: &Name,
+    seen: &KeyState,
+) -> Result<Option<Stamp>> {
     if seen.live { Ok(seen.expires) } else { records::expires(view, overlay, name) }
 }
 
 /// Writes the cell, and the record of its name goes.
 fn overwrite(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     value: &Value,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let seen = keys::see(view, overlay, CELLS, name)?;
+    let seen = keys::load(view, overlay, CELLS, name)?;
     let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
     let expires = expiry(view, ttl, kept)?;
     // Asked before the write: most often there are no records, and nothing is looked up.
@@ -155,13 +160,13 @@ fn holds(only: &Only, old: Option<&Value>) -> bool {
 /// Everything that can fail is done before the first write, so that it is all of them or none.
 fn set_all(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     pairs: &[(Name, Value)],
     only_absent: bool,
 ) -> Result<Answer> {
     let (bytes, ends) = encoded(pairs)?;
-    let see_one = |(name, _): &(Name, Value)| keys::see(view, overlay, CELLS, name);
-    let seen = pairs.iter().map(see_one).collect::<Result<Vec<Seen>>>()?;
+    let see_one = |(name, _): &(Name, Value)| keys::load(view, overlay, CELLS, name);
+    let seen = pairs.iter().map(see_one).collect::<Result<Vec<KeyState>>>()?;
     let records = of_records(view, overlay, pairs)?;
     if only_absent && (!records.is_empty() || seen.iter().any(|seen| seen.live)) {
         return Ok(Answer::Did(false));
@@ -171,7 +176,7 @@ fn set_all(
     for ((mut seen, end), (name, _)) in seen.into_iter().zip(ends).zip(pairs) {
         if overlay.find(seen.hash, &seen.key).is_some() {
             // The name may stand twice among the pairs: its second write counts on.
-            seen = keys::see(view, overlay, CELLS, name)?;
+            seen = keys::load(view, overlay, CELLS, name)?;
         }
         let write = seen.write(0, None, Payload::Bytes(&bytes[start..end]));
         overlay.write(seen.key, seen.hash, write)?;
@@ -186,7 +191,7 @@ fn set_all(
 /// Those names that records have.
 fn of_records<'n>(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     pairs: &'n [(Name, Value)],
 ) -> Result<Vec<&'n Name>> {
     let mut names = Vec::new();
@@ -213,17 +218,17 @@ fn encoded(pairs: &[(Name, Value)]) -> Result<(Vec<u8>, Vec<usize>)> {
     Ok((bytes, ends))
 }
 
-fn take(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+fn take(view: &View<'_>, overlay: &mut WriteSet, name: &Name) -> Result<Answer> {
     let (seen, old) = see_with(view, overlay, name, codec::decode)?;
     if seen.lapsed {
-        lapse(overlay, seen)?;
+        expire_lazily(overlay, seen)?;
     } else if seen.live {
         remove(overlay, seen)?;
     }
     Ok(Answer::Replaced { did: old.is_some(), old })
 }
 
-fn touch(view: &View<'_>, overlay: &mut Overlay, name: &Name, ttl: Ttl) -> Result<Answer> {
+fn touch(view: &View<'_>, overlay: &mut WriteSet, name: &Name, ttl: Ttl) -> Result<Answer> {
     let (seen, payload) = see_with(view, overlay, name, copied)?;
     let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload else { return Ok(Answer::Replaced { did: false, old: None }) };
@@ -236,7 +241,7 @@ fn copied(payload: &[u8]) -> Result<Vec<u8>> {
     Ok(payload.to_vec())
 }
 
-fn append(view: &View<'_>, overlay: &mut Overlay, name: &Name, more: &[u8]) -> Result<Answer> {
+fn append(view: &View<'_>, overlay: &mut WriteSet, name: &Name, more: &[u8]) -> Result<Answer> {
     let (seen, old) = see_with(view, overlay, name, codec::decode)?;
     let mut text = old.map_or_else(Vec::new, |old| old.as_text().into_owned());
     text.extend_from_slice(more);
@@ -245,7 +250,7 @@ fn append(view: &View<'_>, overlay: &mut Overlay, name: &Name, more: &[u8]) -> R
     Ok(Answer::Count(text.len() as u64))
 }
 
-fn add(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: i64) -> Result<Answer> {
+fn add(view: &View<'_>, overlay: &mut WriteSet, name: &Name, by: i64) -> Result<Answer> {
     let (seen, old) = see_with(view, overlay, name, codec::decode)?;
     let (n, is_text) = match &old {
         Some(Value::Int(n)) => (*n, false),
@@ -267,7 +272,7 @@ pub(super) fn whole(text: &[u8]) -> Option<i64> {
     text.parse().ok().filter(|_| plain)
 }
 
-fn add_float(view: &View<'_>, overlay: &mut Overlay, name: &Name, by: &str) -> Result<Answer> {
+fn add_float(view: &View<'_>, overlay: &mut WriteSet, name: &Name, by: &str) -> Result<Answer> {
     let (seen, old) = see_with(view, overlay, name, codec::decode)?;
     let value = float_sum(old.as_ref(), by).map_err(|failure| match failure {
         Failure::NotANumber => not_a_number(name),
@@ -301,12 +306,12 @@ fn float_sum(old: Option<&Value>, by: &str) -> std::result::Result<Value, Failur
 
 fn expire(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     name: &Name,
     ttl: Ttl,
     only: ExpireOnly,
 ) -> Result<Answer> {
-    let (seen, payload) = keys::see_with(view, overlay, CELLS, name.as_bytes(), copied)?;
+    let (seen, payload) = keys::load_with(view, overlay, CELLS, name.as_bytes(), copied)?;
     let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));
@@ -315,7 +320,7 @@ fn expire(
     Ok(Answer::Did(true))
 }
 
-fn persist(view: &View<'_>, overlay: &mut Overlay, name: &Name) -> Result<Answer> {
+fn persist(view: &View<'_>, overlay: &mut WriteSet, name: &Name) -> Result<Answer> {
     expire(view, overlay, name, Ttl::Clear, ExpireOnly::WithExpiry)
 }
 

@@ -36,12 +36,12 @@ const HIT_STEP: u32 = 64;
 
 /// A count that one thread at a time adds to, and any may look at: it takes no locked instruction.
 #[derive(Debug, Default)]
-pub struct Count(AtomicU64);
+pub struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     /// Nothing yet.
-    pub const fn new() -> Count {
-        Count(AtomicU64::new(0))
+    pub const fn new() -> Counter {
+        Counter(AtomicU64::new(0))
     }
 
     /// Adds, as the only writer.
@@ -73,15 +73,15 @@ impl Count {
 #[derive(Debug)]
 pub struct Buckets {
     bounds: &'static [u64],
-    counts: [Count; BUCKETS],
-    sum: Count,
+    counts: [Counter; BUCKETS],
+    sum: Counter,
 }
 
 impl Buckets {
     /// Empty ones. Bounds ascend, and values beyond the last have a bucket, too.
     pub const fn new(bounds: &'static [u64]) -> Buckets {
         assert!(bounds.len() < BUCKETS);
-        Buckets { bounds, counts: [const { Count::new() }; BUCKETS], sum: Count::new() }
+        Buckets { bounds, counts: [const { Counter::new() }; BUCKETS], sum: Counter::new() }
     }
 
     /// Adds a value so many times.
@@ -93,7 +93,7 @@ impl Buckets {
 
     /// What was added so far. Somebody may be adding: then the last values are in part of it.
     pub fn look(&self) -> Histogram {
-        let counts = self.counts[..=self.bounds.len()].iter().map(Count::look).collect();
+        let counts = self.counts[..=self.bounds.len()].iter().map(Counter::look).collect();
         Histogram { bounds: Cow::Borrowed(self.bounds), counts, sum: self.sum.look() }
     }
 }
@@ -129,7 +129,7 @@ impl Histogram {
 
 /// Work in the background, while it is done.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct BackgroundWork {
     count: AtomicU64,
     failures: AtomicU64,
     bytes: AtomicU64,
@@ -137,7 +137,7 @@ pub(crate) struct Work {
     running: AtomicU64,
 }
 
-impl Work {
+impl BackgroundWork {
     /// Does a piece of work that gives what it wrote, and measures it. Nothing written is nothing done.
     pub fn measure(&self, clock: &dyn Clock, work: impl FnOnce() -> Result<u64>) -> Result<u64> {
         self.running.fetch_add(1, Ordering::Relaxed);
@@ -157,9 +157,9 @@ impl Work {
         wrote
     }
 
-    pub fn look(&self) -> WorkFigures {
+    pub fn look(&self) -> BackgroundStats {
         let read = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-        WorkFigures {
+        BackgroundStats {
             count: read(&self.count),
             failures: read(&self.failures),
             bytes: read(&self.bytes),
@@ -172,7 +172,7 @@ impl Work {
 /// Work in the background.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct WorkFigures {
+pub struct BackgroundStats {
     /// Pieces of work that were done.
     pub count: u64,
     /// Pieces that failed.
@@ -187,43 +187,43 @@ pub struct WorkFigures {
 
 /// What the writer, the log, the flush and compaction count.
 #[derive(Debug)]
-pub(crate) struct Figures {
+pub(crate) struct Metrics {
     /// How long syncs took.
     pub sync_us: Buckets,
     /// Transactions that shared a write of the log.
     pub group_transactions: Buckets,
     /// Bytes of such a write.
     pub group_bytes: Buckets,
-    pub flush: Work,
-    pub compaction: Work,
+    pub flush: BackgroundWork,
+    pub compaction: BackgroundWork,
     /// Cells whose time was over; the writer counts them when their end is written down.
-    pub expired_cells: Count,
+    pub expired_cells: Counter,
     /// Records whose time was over.
-    pub expired_records: Count,
+    pub expired_records: Counter,
     /// What is done with runs.
-    pub runs: RunCounts,
+    pub runs: RunCounters,
     /// What is done with outboxes.
-    pub outbox: OutboxCounts,
+    pub outbox: OutboxCounters,
     /// What is done with keyed state.
-    pub keyed: KeyedCounts,
+    pub keyed: KeyedCounters,
     /// What is done with sessions.
-    pub sessions: SessionCounts,
+    pub sessions: SessionCounters,
 }
 
 /// What became of writes to spaces of one sort.
 #[derive(Debug, Default)]
-pub(crate) struct WroteCounts {
+pub(crate) struct WriteCounters {
     /// They were newer.
-    pub applied: Count,
+    pub applied: Counter,
     /// They were not, or there already.
-    pub stale: Count,
+    pub stale: Counter,
     /// They wait until their version is sealed.
-    pub waiting: Count,
+    pub waiting: Counter,
     /// What they were merged with is another one.
-    pub moved: Count,
+    pub moved: Counter,
 }
 
-impl WroteCounts {
+impl WriteCounters {
     fn count(&self, wrote: Wrote) {
         match wrote {
             Wrote::Applied => self.applied.add(1),
@@ -236,32 +236,32 @@ impl WroteCounts {
 
 /// What the writer counts of keyed state.
 #[derive(Debug, Default)]
-pub(crate) struct KeyedCounts {
+pub(crate) struct KeyedCounters {
     /// States that were put.
-    pub puts: WroteCounts,
+    pub puts: WriteCounters,
     /// States that were deleted.
-    pub deletes: WroteCounts,
+    pub deletes: WriteCounters,
     /// Items of logs.
-    pub items: WroteCounts,
+    pub items: WriteCounters,
     /// What functions have merged.
-    pub merges: WroteCounts,
+    pub merges: WriteCounters,
     /// Frontiers that are where they were asked to be.
-    pub seals: Count,
+    pub seals: Counter,
     /// Writes that had waited for that.
-    pub settled: Count,
+    pub settled: Counter,
     /// Snapshots that were begun; any thread adds to it.
     pub snapshots: AtomicU64,
     /// Spaces that were replaced by a snapshot.
-    pub restores: Count,
+    pub restores: Counter,
     /// Entries that restores have written, those of pieces included that were given up.
-    pub restored_entries: Count,
+    pub restored_entries: Counter,
     /// Spaces that were dropped.
-    pub dropped: Count,
+    pub dropped: Counter,
     /// Generations of spaces of which nothing is left.
-    pub reaped: Count,
+    pub reaped: Counter,
 }
 
-impl KeyedCounts {
+impl KeyedCounters {
     fn count_answer(&self, command: &StateCommand, answer: &Answer) {
         match (command, answer) {
             (StateCommand::Write { writes, .. }, Answer::State(answer)) => {
@@ -311,66 +311,66 @@ impl KeyedCounts {
 
 /// What the writer counts of runs.
 #[derive(Debug, Default)]
-pub(crate) struct RunCounts {
+pub(crate) struct RunCounters {
     /// Events that were written.
-    pub appended: Count,
+    pub appended: Counter,
     /// Appends whose key was known.
-    pub repeated: Count,
+    pub repeated: Counter,
     /// Those of them that said something else.
-    pub conflicts: Count,
+    pub conflicts: Counter,
     /// Events that could not follow those before them.
-    pub alerts: Count,
+    pub alerts: Counter,
     /// Runs that were deleted.
-    pub deleted: Count,
+    pub deleted: Counter,
     /// Runs of which nothing is left.
-    pub reaped: Count,
+    pub reaped: Counter,
     /// Those who wait for an event; any thread adds to it.
     pub tails: AtomicU64,
 }
 
 /// What the writer counts of outboxes.
 #[derive(Debug, Default)]
-pub(crate) struct OutboxCounts {
+pub(crate) struct OutboxCounters {
     /// Messages that were written.
-    pub put: Count,
+    pub put: Counter,
     /// Messages that were handed out.
-    pub claimed: Count,
+    pub claimed: Counter,
     /// Messages that were delivered.
-    pub acked: Count,
+    pub acked: Counter,
     /// Deliveries that failed.
-    pub failed: Count,
+    pub failed: Counter,
     /// Messages that were given up.
-    pub buried: Count,
+    pub buried: Counter,
     /// Dead messages that wait again.
-    pub replayed: Count,
+    pub replayed: Counter,
 }
 
 /// What the writer counts of sessions.
 #[derive(Debug, Default)]
-pub(crate) struct SessionCounts {
+pub(crate) struct SessionCounters {
     /// Sessions that were opened.
-    pub opened: Count,
+    pub opened: Counter,
     /// Sessions that were closed.
-    pub closed: Count,
+    pub closed: Counter,
     /// Sessions whose leases were over.
-    pub expired: Count,
+    pub expired: Counter,
     /// Requests that were executed.
-    pub executed: Count,
+    pub executed: Counter,
     /// Requests that were answered from what is kept; any thread adds to it.
     pub repeated: AtomicU64,
     /// Requests whose responses were gone.
-    pub evicted: Count,
+    pub evicted: Counter,
     /// Requests of the server that were sent, for the first time.
-    pub sent: Count,
+    pub sent: Counter,
     /// Those that were dropped because there was no such session.
-    pub dropped: Count,
+    pub dropped: Counter,
     /// Those that were acknowledged.
-    pub acknowledged: Count,
+    pub acknowledged: Counter,
     /// Those that were given out to be sent again.
-    pub retried: Count,
+    pub retried: Counter,
 }
 
-impl SessionCounts {
+impl SessionCounters {
     /// Counts what a committed command on sessions answered.
     fn count_answer(&self, command: &SessionCommand, answer: &Answer) {
         match (command, answer) {
@@ -388,7 +388,7 @@ impl SessionCounts {
     }
 }
 
-impl Figures {
+impl Metrics {
     /// Counts what a committed command on runs, an outbox or keyed state answered.
     pub fn count_answer(&self, command: &Command, answer: &Answer) {
         let outbox = &self.outbox;
@@ -436,7 +436,7 @@ fn messages_with(command: &RunCommand, answer: &RunAnswer) -> u64 {
     }
 }
 
-impl RunCounts {
+impl RunCounters {
     fn count_answer(&self, answer: &RunAnswer) {
         let all = match answer {
             RunAnswer::Appended(one) => std::slice::from_ref(one),
@@ -452,32 +452,32 @@ impl RunCounts {
     /// Counts somebody who waits for an event, until what this gives is dropped.
     pub fn waiting(&self) -> impl Drop {
         self.tails.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.tails)
+        TailGuard(&self.tails)
     }
 }
 
-struct Waiting<'w>(&'w AtomicU64);
+struct TailGuard<'w>(&'w AtomicU64);
 
-impl Drop for Waiting<'_> {
+impl Drop for TailGuard<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Default for Figures {
-    fn default() -> Figures {
-        Figures {
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics {
             sync_us: Buckets::new(DURATION_BOUNDS_US),
             group_transactions: Buckets::new(COUNT_BOUNDS),
             group_bytes: Buckets::new(SIZE_BOUNDS),
-            flush: Work::default(),
-            compaction: Work::default(),
-            expired_cells: Count::new(),
-            expired_records: Count::new(),
-            runs: RunCounts::default(),
-            outbox: OutboxCounts::default(),
-            keyed: KeyedCounts::default(),
-            sessions: SessionCounts::default(),
+            flush: BackgroundWork::default(),
+            compaction: BackgroundWork::default(),
+            expired_cells: Counter::new(),
+            expired_records: Counter::new(),
+            runs: RunCounters::default(),
+            outbox: OutboxCounters::default(),
+            keyed: KeyedCounters::default(),
+            sessions: SessionCounters::default(),
         }
     }
 }
@@ -489,12 +489,12 @@ thread_local! {
 /// Hits and misses of the table of current values, on a cache line of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Hits {
+pub(crate) struct CacheCounters {
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-impl Hits {
+impl CacheCounters {
     /// Counts a hit: every 64th of a thread is counted as 64.
     #[inline]
     pub fn hit(&self) {
@@ -522,7 +522,7 @@ impl Hits {
 /// How searches for records went about it, on a cache line of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Searches {
+pub(crate) struct SearchCounters {
     by_index: AtomicU64,
     walked: AtomicU64,
     listed: AtomicU64,
@@ -533,7 +533,7 @@ pub(crate) struct Searches {
 
 /// The way of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum SearchPath {
     /// An index gave all candidates.
     Index,
     /// All records under the prefix were looked at, in one layer of the branch at least.
@@ -542,13 +542,13 @@ pub(crate) enum Way {
     List,
 }
 
-impl Searches {
+impl SearchCounters {
     /// Counts a search.
-    pub fn count(&self, way: Way) {
+    pub fn count(&self, way: SearchPath) {
         let count = match way {
-            Way::Index => &self.by_index,
-            Way::Walk => &self.walked,
-            Way::List => &self.listed,
+            SearchPath::Index => &self.by_index,
+            SearchPath::Walk => &self.walked,
+            SearchPath::List => &self.listed,
         };
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -604,7 +604,7 @@ mod tests {
 
     #[test]
     fn work_is_timed_and_what_failed_or_did_nothing_is_not_taken_for_done() {
-        let (work, clock) = (Work::default(), ManualClock::new(0));
+        let (work, clock) = (BackgroundWork::default(), ManualClock::new(0));
         let took = |us: u64, gives: Result<u64>| {
             work.measure(&*clock, || {
                 assert_eq!(work.look().running, 1);
@@ -615,13 +615,13 @@ mod tests {
         assert_eq!(took(5, Ok(100)), Ok(100));
         assert!(took(7, Err(Error::new(Code::Io, "gone"))).is_err());
         assert_eq!(took(9, Ok(0)), Ok(0));
-        let expected = WorkFigures { count: 1, failures: 1, bytes: 100, us: 12, running: 0 };
+        let expected = BackgroundStats { count: 1, failures: 1, bytes: 100, us: 12, running: 0 };
         assert_eq!(work.look(), expected);
     }
 
     #[test]
     fn hits_are_counted_in_steps() {
-        let hits = Hits::default();
+        let hits = CacheCounters::default();
         (0..1000).for_each(|_| hits.hit());
         let seen = hits.look().0;
         assert!((936..=1000).contains(&seen) && seen.is_multiple_of(64), "{seen}");

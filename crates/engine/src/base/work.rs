@@ -53,7 +53,7 @@ pub(crate) enum Exempt {
 ///
 /// One thread counts at a time. The counters are atomics only so that snapshots can be shared between threads:
 /// they are loaded and stored, never added to atomically, which costs no more than a plain integer.
-pub(crate) struct Work {
+pub(crate) struct WorkMeter {
     entries: AtomicU64,
     bytes: AtomicU64,
     /// The count of entries at which the limit or the stop flag is checked next.
@@ -64,21 +64,21 @@ pub(crate) struct Work {
     exempted: AtomicU8,
 }
 
-impl Work {
+impl WorkMeter {
     /// The work of a transaction that reads a snapshot.
-    pub fn outside(limits: WorkLimits) -> Work {
-        Work::new(limits, false)
+    pub fn outside(limits: WorkLimits) -> WorkMeter {
+        WorkMeter::new(limits, false)
     }
 
     /// The work of a transaction in the writer.
-    pub fn in_writer(limits: WorkLimits) -> Work {
-        Work::new(limits, true)
+    pub fn in_writer(limits: WorkLimits) -> WorkMeter {
+        WorkMeter::new(limits, true)
     }
 
-    fn new(limits: WorkLimits, in_writer: bool) -> Work {
+    fn new(limits: WorkLimits, in_writer: bool) -> WorkMeter {
         let (entries, bytes, check_at) = Default::default();
         let exempted = AtomicU8::new(0);
-        let work = Work { entries, bytes, check_at, limits, in_writer, exempted };
+        let work = WorkMeter { entries, bytes, check_at, limits, in_writer, exempted };
         work.begin();
         work
     }
@@ -205,9 +205,9 @@ pub(crate) enum Budget<'a> {
     /// A read outside of transactions: it is never too large, but it can be stopped.
     Reader,
     /// That of a transaction.
-    Transaction(&'a Work),
+    Transaction(&'a WorkMeter),
     /// The same, where a walk reads as many entries as somebody else decides: each counts like one that is looked up.
-    Lookups(&'a Work),
+    Lookups(&'a WorkMeter),
 }
 
 impl Budget<'_> {

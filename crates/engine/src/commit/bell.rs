@@ -33,9 +33,9 @@ pub(crate) fn get(bell: u32) -> &'static Bell {
 
 /// Bells that have to ring.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Chime(u32);
+pub(crate) struct WakeSet(u32);
 
-impl Chime {
+impl WakeSet {
     pub fn add(&mut self, bell: u32) {
         self.0 |= 1 << bell;
     }

@@ -9,32 +9,32 @@
 //! at yet, so the next transaction builds on them while the log is being written. If writing fails,
 //! [`Executor::undo`] takes them back.
 
-use crate::apply::branches::Context;
+use crate::apply::branches::BranchContext;
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::{FoldCounts, Folds};
 use crate::apply::session_table::{SessionChange, SessionTable};
-use crate::apply::sessions::Desk;
+use crate::apply::sessions::SessionContext;
 use crate::apply::{
     branches, cells, expire, guards, hashes, indexes, keyed, names, outbox, reap, records, runs,
     sessions, strings,
 };
 use crate::base::clock::Stamper;
-use crate::base::figures::Figures;
+use crate::base::figures::Metrics;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::RwLock;
-use crate::base::work::Work;
+use crate::base::work::WorkMeter;
 use crate::commit::prefetched::Reuse;
 use crate::commit::prepared::PreparedTransaction;
 use crate::commit::receipts;
-use crate::key::entry::{EXPIRED, Head, LAPSED};
+use crate::key::entry::{EXPIRED, EntryHeader, LAPSED};
 use crate::key::run_keys;
 use crate::key::spaces::{self, MAIN_ID};
 use crate::key::version::Version;
-use crate::log::Payload;
+use crate::log::FramePayload;
 use crate::mvcc::catalog::{Catalog, Layers};
 use crate::mvcc::dead_names::DeadNames;
-use crate::mvcc::overlay::{self, Overlay, Write};
-use crate::mvcc::trail::Trail;
+use crate::mvcc::overlay::{self, Write, WriteSet};
+use crate::mvcc::trail::RecentWrites;
 use crate::mvcc::view::View;
 use crate::storage::current::TOUCH_LIMIT;
 use crate::storage::index::{Index, NEWEST};
@@ -61,10 +61,10 @@ const FEW_STEPS: usize = 2;
 const LARGE_WRITE_BYTES: usize = 1 << 20;
 
 /// What the executor shares with readers.
-pub(crate) struct State {
+pub(crate) struct SharedState {
     pub index: Index,
     pub catalog: RwLock<Catalog>,
-    pub trail: Trail,
+    pub trail: RecentWrites,
     /// Ranges of names that are all dead.
     pub dead_names: DeadNames,
     /// The earliest moment at which something may expire.
@@ -84,11 +84,11 @@ pub(crate) struct State {
     /// How many transactions were large, those that were refused as too large included.
     pub large_writes: AtomicU64,
     /// What is counted.
-    pub figures: Figures,
+    pub figures: Metrics,
 }
 
 pub(crate) struct Executor {
-    state: Arc<State>,
+    state: Arc<SharedState>,
     pub stamper: Stamper,
     active: Arc<Memtable>,
     /// The revision that the next transaction gets.
@@ -99,9 +99,9 @@ pub(crate) struct Executor {
     sessions_changed: Revision,
     /// Readers are at this revision or later.
     pub seen: Revision,
-    work: Work,
+    work: WorkMeter,
     /// The memory of the last overlay, for the next; in a box, so that taking it copies no more than an address.
-    overlay: Option<Box<Overlay>>,
+    overlay: Option<Box<WriteSet>>,
     scratch: Vec<u8>,
     /// Room for the response of a request of a session.
     response: Vec<u8>,
@@ -109,30 +109,35 @@ pub(crate) struct Executor {
     /// What runs have come to, to save time.
     folds: RefCell<Folds>,
     /// The transactions of this round for the log, and the first one's revision.
-    payload: Payload,
+    payload: FramePayload,
     first: Option<Revision>,
 }
 
 /// What a transaction has come to, to be told when the revision that it rests on is written.
-pub(crate) struct Told {
+pub(crate) struct Executed {
     pub revision: Revision,
     pub answer: Result<Receipt>,
 }
 
-impl From<Receipt> for Told {
-    fn from(receipt: Receipt) -> Told {
-        Told { revision: receipt.revision, answer: Ok(receipt) }
+impl From<Receipt> for Executed {
+    fn from(receipt: Receipt) -> Executed {
+        Executed { revision: receipt.revision, answer: Ok(receipt) }
     }
 }
 
 /// What a round of execution leaves for the log.
 pub(crate) struct Round<'a> {
-    pub payload: &'a Payload,
+    pub payload: &'a FramePayload,
     pub first: Revision,
 }
 
 impl Executor {
-    pub fn new(state: Arc<State>, stamper: Stamper, last: Revision, work: Work) -> Executor {
+    pub fn new(
+        state: Arc<SharedState>,
+        stamper: Stamper,
+        last: Revision,
+        work: WorkMeter,
+    ) -> Executor {
         let active = state.index.tables().active.clone();
         Executor {
             state,
@@ -148,7 +153,7 @@ impl Executor {
             response: Vec::new(),
             main: smallvec![(MAIN_ID, NEWEST)],
             folds: RefCell::default(),
-            payload: Payload::default(),
+            payload: FramePayload::default(),
             first: None,
         }
     }
@@ -160,7 +165,7 @@ impl Executor {
 
     /// Brings close to the processor what the next transactions look at. Only a hint: those of
     /// cells and records on `main` are all it knows.
-    pub fn touch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
+    pub fn prefetch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
         let current = &self.state.index.current;
         let hash = |step: &Step| {
             let (space, name) = match &step.command {
@@ -182,21 +187,21 @@ impl Executor {
         let hashes: SmallVec<[u64; TOUCH_LIMIT]> =
             steps.filter_map(hash).take(TOUCH_LIMIT).collect();
         if hashes.len() > 1 {
-            current.touch(&hashes);
+            current.prefetch(&hashes);
         }
     }
 
     /// Runs one transaction at time `now`. An error is told at once: nothing of it is kept.
-    pub fn run(&mut self, submitted: &PreparedTransaction, now: Stamp) -> Result<Told> {
+    pub fn run(&mut self, submitted: &PreparedTransaction, now: Stamp) -> Result<Executed> {
         self.end_expired(&submitted.transaction, now)?;
         let told = match submitted.transaction.session() {
             Some(request) => self.run_in_session(submitted, request, now),
-            None => self.run_alone(submitted, now).map(Told::from),
+            None => self.run_alone(submitted, now).map(Executed::from),
         };
         match told {
             // It rests on what was executed before, which may not be durable yet.
             Err(error) if is_refusal(&error) => {
-                Ok(Told { revision: self.executed(), answer: Err(error) })
+                Ok(Executed { revision: self.executed(), answer: Err(error) })
             }
             told => told,
         }
@@ -208,7 +213,7 @@ impl Executor {
         let fingerprint = match transaction.named() {
             Some(id) => {
                 let fingerprint = receipts::fingerprint(transaction);
-                if let Some(receipt) = self.kept(id, fingerprint, now)? {
+                if let Some(receipt) = self.load_receipt(id, fingerprint, now)? {
                     return Ok(receipt);
                 }
                 fingerprint
@@ -229,13 +234,13 @@ impl Executor {
     }
 
     /// Keeps the overlay's memory for the next transaction.
-    fn put_away(&mut self, mut overlay: Box<Overlay>) {
+    fn put_away(&mut self, mut overlay: Box<WriteSet>) {
         self.count_large(&overlay);
         overlay.clear();
         self.overlay = Some(overlay);
     }
 
-    fn count_large(&self, overlay: &Overlay) {
+    fn count_large(&self, overlay: &WriteSet) {
         if overlay.written_bytes() > LARGE_WRITE_BYTES {
             self.state.large_writes.fetch_add(1, Ordering::Relaxed);
         }
@@ -257,7 +262,12 @@ impl Executor {
         }
     }
 
-    fn kept(&self, id: &RequestId, fingerprint: u64, now: Stamp) -> Result<Option<Receipt>> {
+    fn load_receipt(
+        &self,
+        id: &RequestId,
+        fingerprint: u64,
+        now: Stamp,
+    ) -> Result<Option<Receipt>> {
         let key = receipts::key(id);
         let index = &self.state.index;
         let read = |entry: &[u8]| {
@@ -275,7 +285,7 @@ impl Executor {
         &mut self,
         submitted: &PreparedTransaction,
         stamp: Stamp,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
     ) -> Result<Receipt> {
         let transaction = &submitted.transaction;
         let forked;
@@ -337,7 +347,7 @@ impl Executor {
     fn step(
         &self,
         view: &View<'_>,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         submitted: &PreparedTransaction,
         command: &Command,
     ) -> Result<Answer> {
@@ -366,7 +376,7 @@ impl Executor {
             Command::Branch(_) | Command::Index(_) => {
                 check_alone(&submitted.transaction)?;
                 let catalog = self.state.catalog.read();
-                let context = Context {
+                let context = BranchContext {
                     index: &self.state.index,
                     catalog: &catalog,
                     now: view.now,
@@ -374,7 +384,7 @@ impl Executor {
                     trail: &self.state.trail,
                     budget: view.budget,
                     candidates: submitted.candidates(),
-                    desk: &self.desk(view.now),
+                    desk: &self.session_context(view.now),
                     dropped: &self.state.figures.sessions.dropped,
                 };
                 match command {
@@ -395,22 +405,22 @@ impl Executor {
                 let index = &self.state.index;
                 let swept = expire::sweep(index, &catalog, overlay, from, view.now, *limit)?;
                 let rest = limit.saturating_sub(swept);
-                let expired = sessions::expire(&self.desk(view.now), overlay, rest)?;
+                let expired = sessions::expire(&self.session_context(view.now), overlay, rest)?;
                 Ok(Answer::Count((swept + expired) as u64))
             }
             _ => Err(Error::new(Code::Unsupported, "this version does not know that command")),
         }
     }
 
-    fn desk(&self, now: Stamp) -> Desk<'_> {
-        Desk { index: &self.state.index, table: &self.state.sessions, at: NEWEST, now }
+    fn session_context(&self, now: Stamp) -> SessionContext<'_> {
+        SessionContext { index: &self.state.index, table: &self.state.sessions, at: NEWEST, now }
     }
 
     fn finish(
         &mut self,
         transaction: &Transaction,
         fingerprint: u64,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         mut receipt: Receipt,
     ) -> Result<Receipt> {
         let command = transaction.steps.first().map(|step| &step.command);
@@ -422,17 +432,17 @@ impl Executor {
         }
         receipt.revision = self.next;
         if let Some(id) = transaction.named() {
-            self.keep(id, fingerprint, &receipt, overlay)?;
+            self.store_receipt(id, fingerprint, &receipt, overlay)?;
         }
-        let due = self.follow(overlay)?;
+        let due = self.derive_effects(overlay)?;
         let request = transaction.named().map_or(&b""[..], |id| id.as_bytes());
         self.commit(overlay, receipt.stamp, request)?;
-        self.note_due(due_of(transaction, due));
+        self.schedule_expiry(due_of(transaction, due));
         Ok(receipt)
     }
 
     /// Adds what follows from the effects: entries of indexes, markers of expiries. Gives the earliest of these.
-    fn follow(&self, overlay: &mut Overlay) -> Result<Option<Stamp>> {
+    fn derive_effects(&self, overlay: &mut WriteSet) -> Result<Option<Stamp>> {
         let layers = |branch| match branch {
             MAIN_ID => self.main.clone(),
             _ => self.state.catalog.read().layers(branch, NEWEST),
@@ -441,19 +451,19 @@ impl Executor {
         expire::follow(&self.state.index, overlay)
     }
 
-    fn note_due(&mut self, due: Option<Stamp>) {
+    fn schedule_expiry(&mut self, due: Option<Stamp>) {
         if let Some(due) = due {
             self.due_since_sweep = self.due_since_sweep.min(due);
             self.state.next_expiry.fetch_min(due, Ordering::Relaxed);
         }
     }
 
-    fn keep(
+    fn store_receipt(
         &self,
         id: &RequestId,
         fingerprint: u64,
         receipt: &Receipt,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
     ) -> Result<()> {
         if planted::is(Bug::ReceiptForgotten) {
             return Ok(());
@@ -470,7 +480,7 @@ impl Executor {
     }
 
     /// Gives the overlay its revision: into the frame and into the index.
-    fn commit(&mut self, overlay: &Overlay, stamp: Stamp, request: &[u8]) -> Result<()> {
+    fn commit(&mut self, overlay: &WriteSet, stamp: Stamp, request: &[u8]) -> Result<()> {
         let revision = self.next;
         self.first.get_or_insert(revision);
         let effects = overlay.effects();
@@ -509,7 +519,7 @@ impl Executor {
         }
         let news = effects.iter().filter(|effect| !effect.head(revision, stamp).is_sweep());
         let keys = news.map(|effect| effect.key.as_slice());
-        self.state.trail.note(revision, keys.filter(|key| spaces::is_on_trail(key[0])));
+        self.state.trail.record(revision, keys.filter(|key| spaces::is_on_trail(key[0])));
         self.active.note_time(revision, stamp);
         index.graves.reach(revision);
         let stamped = self.stamper.stamp(stamp);
@@ -519,7 +529,7 @@ impl Executor {
     }
 
     /// An expiry comes to light in a deletion of its own, or in the write that found the key gone.
-    fn count_effect(&self, head: &Head, key: &[u8]) {
+    fn count_effect(&self, head: &EntryHeader, key: &[u8]) {
         let figures = &self.state.figures;
         let expired = u64::from(head.flags & (EXPIRED | LAPSED) != 0);
         let (there, gone) = (u64::from(!head.is_deleted()), u64::from(head.is_deleted()));
@@ -554,7 +564,7 @@ impl Executor {
         }
         let now = self.stamper.last();
         let view = View::unlimited(&self.state.index, &self.main, now);
-        let (mut nothing, mut fronts) = (Overlay::default(), self.state.fronts.lock());
+        let (mut nothing, mut fronts) = (WriteSet::default(), self.state.fronts.lock());
         let answer = outbox::run(&view, &mut nothing, &mut fronts, &OutboxCommand::Look)?;
         answer.into_outbox()?.into_outbox_state()
     }

@@ -1,8 +1,8 @@
 //! Reads of a transaction that were made before the writer was asked, and whether they still hold.
 
 use crate::commit::prepared::PreparedTransaction;
-use crate::mvcc::overlay::Overlay;
-use crate::mvcc::trail::Trail;
+use crate::mvcc::overlay::WriteSet;
+use crate::mvcc::trail::RecentWrites;
 use mainstay_model::{Answer, Error, Result, Revision, SmallVec, Stamp};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
@@ -18,13 +18,13 @@ pub(crate) struct Prefetched {
     /// Where the ranges begin and end, in order: between two of them lies a stretch.
     bounds: Vec<Vec<u8>>,
     /// By the position of the step.
-    reads: HashMap<usize, Read>,
+    reads: HashMap<usize, PrefetchedRead>,
     /// The transaction asked for too much before all was read.
     failed: Option<Error>,
 }
 
 /// One of them.
-struct Read {
+struct PrefetchedRead {
     /// Taken by the writer: it may be large, and nobody wants it twice.
     answer: Mutex<Option<Answer>>,
     /// The stretches that it rests on.
@@ -34,12 +34,12 @@ struct Read {
 }
 
 /// Keys from the first one up to another, which is not among them.
-pub(crate) type Keys = (Vec<u8>, Option<Vec<u8>>);
+pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An answer and the keys that it rests on.
-pub(crate) struct Found {
+pub(crate) struct PrefetchedAnswer {
     pub answer: Answer,
-    pub keys: SmallVec<[Keys; 2]>,
+    pub keys: SmallVec<[KeyRange; 2]>,
     /// When the first of them expires.
     pub expires: Option<Stamp>,
 }
@@ -48,39 +48,40 @@ impl Prefetched {
     /// Reads of a branch as of a revision, by the positions of their steps.
     pub fn new(
         (branch, revision): (u32, Revision),
-        found: Vec<(usize, Found)>,
+        found: Vec<(usize, PrefetchedAnswer)>,
         failed: Option<Error>,
     ) -> Prefetched {
         let keys = found.iter().flat_map(|(_, found)| &found.keys);
         let ends = keys.flat_map(|(from, to)| [Some(from), to.as_ref()]);
         let bounds: BTreeSet<&Vec<u8>> = ends.flatten().collect();
         let bounds: Vec<Vec<u8>> = bounds.into_iter().cloned().collect();
-        let stretches = |(from, to): &Keys| {
+        let stretches = |(from, to): &KeyRange| {
             let first = stretch_of(&bounds, from);
             // Nothing lies behind the last stretch.
             let end = to.as_ref().map_or(bounds.len() + 1, |to| stretch_of(&bounds, to));
             first..end.max(first)
         };
-        let reads = found.into_iter().map(|(position, Found { answer, keys, expires })| {
-            let stretches = keys.iter().map(stretches).collect();
-            (position, Read { answer: Mutex::new(Some(answer)), stretches, expires })
-        });
+        let reads =
+            found.into_iter().map(|(position, PrefetchedAnswer { answer, keys, expires })| {
+                let stretches = keys.iter().map(stretches).collect();
+                (position, PrefetchedRead { answer: Mutex::new(Some(answer)), stretches, expires })
+            });
         let reads = reads.collect();
         Prefetched { branch, revision, written: BTreeSet::new(), bounds, reads, failed }
     }
 
     /// Notes the stretches that others wrote during the read, so that the writer checks only later writes. If the trail does not
     /// reach back so far, it does not for the writer either.
-    pub fn catch_up(&mut self, trail: &Trail, upto: Revision) {
+    pub fn catch_up(&mut self, trail: &RecentWrites, upto: Revision) {
         if let Some(written) = self.written(trail, upto) {
             (self.written, self.revision) = (written, upto.max(self.revision));
         }
     }
 
     /// The stretches that were written up to a revision; nothing where nobody remembers.
-    fn written(&self, trail: &Trail, upto: Revision) -> Option<BTreeSet<usize>> {
+    fn written(&self, trail: &RecentWrites, upto: Revision) -> Option<BTreeSet<usize>> {
         let mut written = self.written.clone();
-        trail.any(self.revision, upto, |key| {
+        trail.any_between(self.revision, upto, |key| {
             written.insert(stretch_of(&self.bounds, key));
             false
         })?;
@@ -110,7 +111,7 @@ impl<'p> Reuse<'p> {
     pub fn of(
         submitted: &'p PreparedTransaction,
         held: bool,
-        trail: &Trail,
+        trail: &RecentWrites,
         branch: u32,
     ) -> Result<Option<Reuse<'p>>> {
         let prefetched = submitted.prefetched();
@@ -124,7 +125,7 @@ impl<'p> Reuse<'p> {
     }
 
     /// The answer to the next step, if it is still the right one.
-    pub fn next(&mut self, overlay: &Overlay, now: Stamp) -> Option<Answer> {
+    pub fn next(&mut self, overlay: &WriteSet, now: Stamp) -> Option<Answer> {
         let prefetched = self.prefetched;
         let position = self.position;
         self.position += 1;

@@ -7,8 +7,8 @@
 use crate::base::planted::{self, Bug};
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, thread_local};
-use crate::commit::bell::{self, Bell, Chime};
-use crate::remote::Submitted;
+use crate::commit::bell::{self, Bell, WakeSet};
+use crate::remote::SubmittedRequest;
 use mainstay_model::{Receipt, Result, SmallVec};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -42,7 +42,7 @@ impl Completion {
 /// Those who sleep although their answers are there.
 #[derive(Default)]
 pub(crate) struct Sleepers {
-    chime: Chime,
+    chime: WakeSet,
     /// Who slept before the group was known, and tasks.
     alone: Vec<Arc<Waiter>>,
 }
@@ -251,7 +251,7 @@ pub struct Ticket(Origin);
 
 enum Origin {
     Here(Arc<Waiter>),
-    There(Submitted),
+    There(SubmittedRequest),
 }
 
 impl Ticket {
@@ -259,7 +259,7 @@ impl Ticket {
         Ticket(Origin::Here(waiter))
     }
 
-    pub(crate) fn there(submitted: Submitted) -> Ticket {
+    pub(crate) fn there(submitted: SubmittedRequest) -> Ticket {
         Ticket(Origin::There(submitted))
     }
 

@@ -1,7 +1,7 @@
 //! Events: what the feed tells of a committed change.
 
 use crate::apply::runs::shown_seq;
-use crate::apply::sessions::bytes::{Part, Standing, split_part};
+use crate::apply::sessions::bytes::{Part, StoredSession, split_part};
 use crate::apply::{keyed, outbox};
 use crate::key::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
 use crate::key::run_keys;
@@ -12,7 +12,7 @@ use mainstay_model::{
 };
 
 /// What a change leaves.
-enum Left {
+enum RemainingState {
     Nothing,
     Value(Value),
     Fields(Fields),
@@ -35,9 +35,9 @@ pub(crate) fn events(
     };
     let event = |contract, branch, key, kind, left, counter| {
         let (value, fields) = match left {
-            Left::Nothing => (None, None),
-            Left::Value(value) => (Some(value), None),
-            Left::Fields(fields) => (None, Some(fields)),
+            RemainingState::Nothing => (None, None),
+            RemainingState::Value(value) => (Some(value), None),
+            RemainingState::Fields(fields) => (None, Some(fields)),
         };
         let (revision, stamp) = (head.revision, head.stamp);
         Event { revision, stamp, branch, contract, key, kind, value, fields, counter }
@@ -50,13 +50,19 @@ pub(crate) fn events(
             };
             if head.flags & LAPSED != 0 {
                 let counter = head.counter.saturating_add(1).saturating_sub(head.writes);
-                out.push(change(ChangeKind::Expired, Left::Nothing, counter));
+                out.push(change(ChangeKind::Expired, RemainingState::Nothing, counter));
             }
             let (kind, left) = match (head.flags, contract) {
-                (flags, _) if flags & EXPIRED != 0 => (ChangeKind::Expired, Left::Nothing),
-                (flags, _) if flags & DELETED != 0 => (ChangeKind::Deleted, Left::Nothing),
-                (_, Contract::Cells) => (ChangeKind::Set, Left::Value(codec::decode(payload)?)),
-                _ => (ChangeKind::Set, Left::Fields(Fields::decode(payload)?)),
+                (flags, _) if flags & EXPIRED != 0 => {
+                    (ChangeKind::Expired, RemainingState::Nothing)
+                }
+                (flags, _) if flags & DELETED != 0 => {
+                    (ChangeKind::Deleted, RemainingState::Nothing)
+                }
+                (_, Contract::Cells) => {
+                    (ChangeKind::Set, RemainingState::Value(codec::decode(payload)?))
+                }
+                _ => (ChangeKind::Set, RemainingState::Fields(Fields::decode(payload)?)),
             };
             out.push(change(kind, left, head.counter));
         }
@@ -71,20 +77,27 @@ pub(crate) fn events(
                     (ChangeKind::Appended, to_value(&event)?)
                 }
             };
-            let (contract, left) = (Contract::Runs, Left::Value(value));
+            let (contract, left) = (Contract::Runs, RemainingState::Value(value));
             out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
         }
         // A name that is taken while its run is restored was no run's.
         spaces::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
         spaces::RUNS if head.is_deleted() => {
             let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
-            out.push(event(contract, branch_name(branch), text(name), kind, Left::Nothing, 0));
+            out.push(event(
+                contract,
+                branch_name(branch),
+                text(name),
+                kind,
+                RemainingState::Nothing,
+                0,
+            ));
         }
         spaces::RUNS => {
             let Some(last_seq) = shown_seq(payload, head.revision)? else { return Ok(()) };
             let (contract, kind) = (Contract::Runs, ChangeKind::Restored);
             let (branch, run) = (branch_name(branch), text(name));
-            out.push(event(contract, branch, run, kind, Left::Nothing, last_seq));
+            out.push(event(contract, branch, run, kind, RemainingState::Nothing, last_seq));
         }
         // What a restore fills is told when it is shown, and what goes out of sight is not told at all.
         spaces::KEYED if head.flags & QUIET == 0 => {
@@ -93,7 +106,10 @@ pub(crate) fn events(
                 false => keyed::told::entry(name, payload)?,
             };
             let Some(told) = told else { return Ok(()) };
-            let (contract, left) = (Contract::Keyed, told.value.map_or(Left::Nothing, Left::Value));
+            let (contract, left) = (
+                Contract::Keyed,
+                told.value.map_or(RemainingState::Nothing, RemainingState::Value),
+            );
             out.push(event(contract, branch_name(branch), told.key, told.kind, left, head.counter));
         }
         spaces::SPACES if head.flags & QUIET == 0 => {
@@ -102,12 +118,13 @@ pub(crate) fn events(
                 false => keyed::told::space(payload, head.revision)?,
             };
             let Some((kind, value)) = told else { return Ok(()) };
-            let (contract, left) = (Contract::Keyed, value.map_or(Left::Nothing, Left::Value));
+            let (contract, left) =
+                (Contract::Keyed, value.map_or(RemainingState::Nothing, RemainingState::Value));
             out.push(event(contract, branch_name(branch), text(name), kind, left, head.counter));
         }
         spaces::OUTBOX if !head.is_deleted() => {
             if let Some((id, session, payload)) = outbox::transfer::told_request(name, payload) {
-                let (kind, left) = (ChangeKind::Set, Left::Value(Value::Bytes(payload)));
+                let (kind, left) = (ChangeKind::Set, RemainingState::Value(Value::Bytes(payload)));
                 let (contract, session) = (Contract::Sessions, session.as_str().to_owned());
                 out.push(event(contract, branch_name(branch), session, kind, left, id));
             }
@@ -119,22 +136,31 @@ pub(crate) fn events(
                 ("payload".to_owned(), Value::Bytes(payload)),
                 ("run".to_owned(), run.map_or(Value::Null, Value::from)),
             ];
-            let (kind, left) = (ChangeKind::Set, Left::Value(Value::Object(value.into())));
+            let (kind, left) =
+                (ChangeKind::Set, RemainingState::Value(Value::Object(value.into())));
             let (contract, key) = (Contract::Outbox, id.to_string());
             out.push(event(contract, branch_name(branch), key, kind, left, id));
         }
         spaces::SESSIONS if !head.is_deleted() => {
-            let kind = match Standing::decode(payload)? {
-                Standing::Live(profile) if profile.opened == head.stamp => ChangeKind::Opened,
-                Standing::Live(_) => return Ok(()),
-                Standing::Gone { expired: true, .. } => ChangeKind::Expired,
-                Standing::Gone { expired: false, .. } => ChangeKind::Closed,
+            let kind = match StoredSession::decode(payload)? {
+                StoredSession::Live(profile) if profile.opened == head.stamp => ChangeKind::Opened,
+                StoredSession::Live(_) => return Ok(()),
+                StoredSession::Gone { expired: true, .. } => ChangeKind::Expired,
+                StoredSession::Gone { expired: false, .. } => ChangeKind::Closed,
             };
-            out.push(event(Contract::Sessions, String::new(), text(name), kind, Left::Nothing, 0));
+            out.push(event(
+                Contract::Sessions,
+                String::new(),
+                text(name),
+                kind,
+                RemainingState::Nothing,
+                0,
+            ));
         }
         spaces::SESSION_DATA if !head.is_deleted() => {
             let Some((session, Part::Letter(number))) = split_part(name) else { return Ok(()) };
-            let (kind, left) = (ChangeKind::Sent, Left::Value(Value::Bytes(payload.to_vec())));
+            let (kind, left) =
+                (ChangeKind::Sent, RemainingState::Value(Value::Bytes(payload.to_vec())));
             let (contract, session) = (Contract::Sessions, session.to_owned());
             out.push(event(contract, String::new(), session, kind, left, number));
         }
@@ -151,7 +177,14 @@ pub(crate) fn events(
                 _ => ChangeKind::Renamed,
             };
             let name = record.name;
-            out.push(event(Contract::Branches, name.clone(), name, kind, Left::Nothing, 0));
+            out.push(event(
+                Contract::Branches,
+                name.clone(),
+                name,
+                kind,
+                RemainingState::Nothing,
+                0,
+            ));
         }
         spaces::TAGS => {
             let (kind, branch) = match head.is_deleted() {
@@ -161,14 +194,28 @@ pub(crate) fn events(
                     (ChangeKind::Tagged, branch_name(tag.branch))
                 }
             };
-            out.push(event(Contract::Branches, branch, text(name), kind, Left::Nothing, 0));
+            out.push(event(
+                Contract::Branches,
+                branch,
+                text(name),
+                kind,
+                RemainingState::Nothing,
+                0,
+            ));
         }
         spaces::MERGES => {
             let Some((into, from)) = crate::mvcc::catalog::MergeRecord::pair(name) else {
                 return Ok(());
             };
             let (into, from) = (branch_name(into), branch_name(from));
-            out.push(event(Contract::Branches, into, from, ChangeKind::Merged, Left::Nothing, 0));
+            out.push(event(
+                Contract::Branches,
+                into,
+                from,
+                ChangeKind::Merged,
+                RemainingState::Nothing,
+                0,
+            ));
         }
         _ => {}
     }

@@ -12,9 +12,9 @@ pub(crate) mod written;
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::planted::{self, Bug};
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use crate::lifecycle::feed_positions::FeedPosition;
-use crate::log::Reader;
+use crate::log::LogReader;
 use mainstay_model::{Event, Filter, Glance, Result, Revision};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,22 +24,29 @@ use std::time::Duration;
 const FRAME_BYTES: usize = 4 << 10;
 
 /// A position in the log of a database in this process.
-pub(crate) struct Follower {
-    core: Arc<Core>,
+pub(crate) struct LogFollower {
+    core: Arc<Engine>,
     filter: Filter,
-    reader: Reader,
+    reader: LogReader,
     after: Revision,
     ready: VecDeque<Event>,
     /// Others see here how far it is.
     position: FeedPosition,
 }
 
-impl Follower {
-    pub fn new(core: &Arc<Core>, filter: Filter, after: Revision) -> Result<Follower> {
+impl LogFollower {
+    pub fn new(core: &Arc<Engine>, filter: Filter, after: Revision) -> Result<LogFollower> {
         core.check_open()?;
         let reader = core.log.reader(after)?;
         let position = core.feeds.open(after);
-        Ok(Follower { core: core.clone(), filter, reader, after, ready: VecDeque::new(), position })
+        Ok(LogFollower {
+            core: core.clone(),
+            filter,
+            reader,
+            after,
+            ready: VecDeque::new(),
+            position,
+        })
     }
 
     pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {

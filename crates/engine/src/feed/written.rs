@@ -5,11 +5,11 @@
 //! ```
 
 use crate::key::spaces;
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use mainstay_model::Revision;
 use std::collections::BTreeMap;
 
-impl Core {
+impl Engine {
     /// Tells the branch and the key of every record that was written after one revision, up to another; says no where it cannot tell.
     pub fn written_records(
         &self,
@@ -18,7 +18,7 @@ impl Core {
         mut tell: impl FnMut(&str, &str),
     ) -> bool {
         let mut branches = BTreeMap::new();
-        let moved = self.state.trail.any(after, upto, |key| match spaces::split(key) {
+        let moved = self.state.trail.any_between(after, upto, |key| match spaces::split(key) {
             Some((spaces::RECORDS, branch, name)) => {
                 let branch = branches.entry(branch).or_insert_with(|| name_of(self, branch, upto));
                 tell(branch, &String::from_utf8_lossy(name));
@@ -31,7 +31,7 @@ impl Core {
     }
 }
 
-fn name_of(core: &Core, branch: u32, at: Revision) -> String {
+fn name_of(core: &Engine, branch: u32, at: Revision) -> String {
     core.state.catalog.read().name_at(branch, at).unwrap_or_default().to_owned()
 }
 

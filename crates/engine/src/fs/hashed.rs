@@ -5,8 +5,8 @@
 //! ```
 
 use crate::fs::error::io_error;
-use crate::fs::part::PartFile;
-use crate::fs::spare::Spare;
+use crate::fs::part::AtomicFile;
+use crate::fs::spare::DiskReserve;
 use mainstay_model::{Code, Error, Result};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
@@ -15,18 +15,18 @@ use std::path::Path;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A file being written, under another name until it is complete.
-pub(crate) struct HashedWriter {
-    out: BufWriter<PartFile>,
+pub(crate) struct ChecksummedWriter {
+    out: BufWriter<AtomicFile>,
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
-impl HashedWriter {
+impl ChecksummedWriter {
     /// Begins a file that must not exist yet.
-    pub fn create(path: &Path, spare: Spare) -> Result<HashedWriter> {
-        let part = PartFile::create_sparing(path, spare)?;
+    pub fn create(path: &Path, spare: DiskReserve) -> Result<ChecksummedWriter> {
+        let part = AtomicFile::create_sparing(path, spare)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, part);
-        Ok(HashedWriter { out, hasher: blake3::Hasher::new(), bytes: 0 })
+        Ok(ChecksummedWriter { out, hasher: blake3::Hasher::new(), bytes: 0 })
     }
 
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
@@ -57,7 +57,7 @@ pub(crate) fn mend_hash(bytes: &mut [u8]) {
 }
 
 /// Reads such a file, hashing what it reads.
-pub(crate) struct HashedReader<'a> {
+pub(crate) struct ChecksummedReader<'a> {
     path: &'a Path,
     input: BufReader<File>,
     hasher: blake3::Hasher,
@@ -65,12 +65,12 @@ pub(crate) struct HashedReader<'a> {
     total: u64,
 }
 
-impl<'a> HashedReader<'a> {
-    pub fn open(path: &'a Path) -> Result<HashedReader<'a>> {
+impl<'a> ChecksummedReader<'a> {
+    pub fn open(path: &'a Path) -> Result<ChecksummedReader<'a>> {
         let file = File::open(path).map_err(|e| io_error("open", path, &e))?;
         let total = file.metadata().map_err(|e| io_error("read", path, &e))?.len();
         let input = BufReader::with_capacity(BUFFER_BYTES, file);
-        Ok(HashedReader { path, input, hasher: blake3::Hasher::new(), read: 0, total })
+        Ok(ChecksummedReader { path, input, hasher: blake3::Hasher::new(), read: 0, total })
     }
 
     /// The file that is read.
@@ -131,13 +131,15 @@ mod tests {
     fn one_at_a_time_writes_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        let code = || HashedWriter::create(&path, Spare::default()).err().map(|error| error.code());
-        let mut first = HashedWriter::create(&path, Spare::default()).unwrap();
+        let code = || {
+            ChecksummedWriter::create(&path, DiskReserve::default()).err().map(|error| error.code())
+        };
+        let mut first = ChecksummedWriter::create(&path, DiskReserve::default()).unwrap();
         first.put(b"all of it").unwrap();
         assert_eq!(code(), Some(Code::InvalidArgument), "another is at it");
         drop(first);
         assert!(!path.exists(), "half a file is none");
-        let mut second = HashedWriter::create(&path, Spare::default()).unwrap();
+        let mut second = ChecksummedWriter::create(&path, DiskReserve::default()).unwrap();
         second.put(b"all of it").unwrap();
         assert_eq!(second.finish().unwrap(), 9 + 32);
         assert_eq!(code(), Some(Code::InvalidArgument), "it exists");

@@ -6,7 +6,7 @@
 
 use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
-use crate::fs::spare::Spare;
+use crate::fs::spare::DiskReserve;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// use std::io::Write;
 /// let root = tempfile::tempdir().unwrap();
 /// let path = root.path().join("report");
-/// let mut file = mainstay::PartFile::create(&path)?;
+/// let mut file = mainstay::AtomicFile::create(&path)?;
 /// file.write_all(b"all of it").unwrap();
 /// assert!(!path.exists());
 /// file.finish()?;
@@ -30,27 +30,27 @@ use std::path::{Path, PathBuf};
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct PartFile {
+pub struct AtomicFile {
     path: PathBuf,
     part: PathBuf,
     file: File,
-    spare: Spare,
+    spare: DiskReserve,
     complete: bool,
 }
 
-impl PartFile {
+impl AtomicFile {
     /// Begins a file that must not exist yet, alone.
-    pub fn create(path: &Path) -> Result<PartFile> {
-        PartFile::create_sparing(path, Spare::default())
+    pub fn create(path: &Path) -> Result<AtomicFile> {
+        AtomicFile::create_sparing(path, DiskReserve::default())
     }
 
     /// The same, on a disk of which so much stays free.
-    pub(crate) fn create_sparing(path: &Path, spare: Spare) -> Result<PartFile> {
+    pub(crate) fn create_sparing(path: &Path, spare: DiskReserve) -> Result<AtomicFile> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
         let file = own_part(&part, path)?;
-        Ok(PartFile { path: path.to_owned(), part, file, spare, complete: false })
+        Ok(AtomicFile { path: path.to_owned(), part, file, spare, complete: false })
     }
 
     /// Where it lies until it is complete.
@@ -73,7 +73,7 @@ impl PartFile {
     }
 }
 
-impl Write for PartFile {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.spare.check(&self.file, bytes.len() as u64)?;
         self.file.write(bytes)
@@ -84,7 +84,7 @@ impl Write for PartFile {
     }
 }
 
-impl Drop for PartFile {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.complete {
             // Half a file is of no use; where it cannot be removed, the next one takes its place.
@@ -140,7 +140,7 @@ mod tests {
     fn only_its_owner_reads_a_file() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("backup");
-        let file = PartFile::create(&path).unwrap();
+        let file = AtomicFile::create(&path).unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(file.part()), 0o600);
         file.finish().unwrap();

@@ -1,7 +1,7 @@
 //! Sorting more than fits into memory: sorted runs in temporary files, merged while reading.
 
 use crate::fs::error::io_error;
-use crate::fs::spare::Spare;
+use crate::fs::spare::DiskReserve;
 use mainstay_model::{Result, Revision};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,21 +15,21 @@ const RUN_BYTES: usize = 32 << 20;
 type Item = (Revision, Vec<u8>, Vec<u8>);
 
 /// Takes (revision, name, entry) in any order and gives them by revision, then name.
-pub(crate) struct Sorter {
+pub(crate) struct ExternalSorter {
     path: PathBuf,
-    spare: Spare,
+    spare: DiskReserve,
     items: Vec<Item>,
     bytes: usize,
     runs: Vec<File>,
 }
 
-impl Sorter {
+impl ExternalSorter {
     /// Keeps its files beside another one; they have no name, so nothing is left behind.
-    pub fn beside(path: &Path, spare: Spare) -> Result<Sorter> {
+    pub fn beside(path: &Path, spare: DiskReserve) -> Result<ExternalSorter> {
         let mut path = path.as_os_str().to_owned();
         path.push(".sort");
         let (path, items, runs) = (PathBuf::from(path), Vec::new(), Vec::new());
-        Ok(Sorter { path, spare, items, bytes: 0, runs })
+        Ok(ExternalSorter { path, spare, items, bytes: 0, runs })
     }
 
     pub fn push(&mut self, revision: Revision, name: &[u8], entry: &[u8]) -> Result<()> {
@@ -61,13 +61,15 @@ impl Sorter {
     }
 
     /// Everything, in order.
-    pub fn sorted(mut self) -> Result<Sorted> {
+    pub fn sorted(mut self) -> Result<MergedRuns> {
         self.items.sort_unstable();
         let items = std::mem::take(&mut self.items).into_iter();
-        let files =
-            self.runs.drain(..).map(|file| Run::File(BufReader::with_capacity(1 << 18, file)));
-        let runs: Vec<Run> = files.chain([Run::Memory(items)]).collect();
-        let mut sorted = Sorted { runs, heap: BinaryHeap::new(), path: self.path.clone() };
+        let files = self
+            .runs
+            .drain(..)
+            .map(|file| SortedRun::File(BufReader::with_capacity(1 << 18, file)));
+        let runs: Vec<SortedRun> = files.chain([SortedRun::Memory(items)]).collect();
+        let mut sorted = MergedRuns { runs, heap: BinaryHeap::new(), path: self.path.clone() };
         for run in 0..sorted.runs.len() {
             sorted.refill(run)?;
         }
@@ -75,23 +77,23 @@ impl Sorter {
     }
 }
 
-enum Run {
+enum SortedRun {
     File(BufReader<File>),
     Memory(std::vec::IntoIter<Item>),
 }
 
 /// The items of all runs, merged.
-pub(crate) struct Sorted {
-    runs: Vec<Run>,
+pub(crate) struct MergedRuns {
+    runs: Vec<SortedRun>,
     heap: BinaryHeap<Reverse<(Item, usize)>>,
     path: PathBuf,
 }
 
-impl Sorted {
+impl MergedRuns {
     fn refill(&mut self, run: usize) -> Result<()> {
         let item = match &mut self.runs[run] {
-            Run::Memory(items) => items.next(),
-            Run::File(file) => {
+            SortedRun::Memory(items) => items.next(),
+            SortedRun::File(file) => {
                 read_item(file).map_err(|error| io_error("read", &self.path, &error))?
             }
         };
@@ -100,7 +102,7 @@ impl Sorted {
     }
 }
 
-impl Iterator for Sorted {
+impl Iterator for MergedRuns {
     type Item = Result<Item>;
 
     fn next(&mut self) -> Option<Result<Item>> {
@@ -140,7 +142,8 @@ mod tests {
     #[test]
     fn items_come_back_in_order_from_memory_and_files() {
         let directory = tempfile::tempdir().unwrap();
-        let mut sorter = Sorter::beside(&directory.path().join("x"), Spare::default()).unwrap();
+        let mut sorter =
+            ExternalSorter::beside(&directory.path().join("x"), DiskReserve::default()).unwrap();
         let count = 40_000_u64;
         for i in 0..count {
             let revision = i.wrapping_mul(2_654_435_761) % count;

@@ -11,14 +11,14 @@ use std::io;
 
 /// How much of a disk stays free; nothing is kept free by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spare {
+pub struct DiskReserve {
     reserve_bytes: u64,
 }
 
-impl Spare {
+impl DiskReserve {
     /// Leaves so much free.
-    pub fn leaving(reserve_bytes: u64) -> Spare {
-        Spare { reserve_bytes }
+    pub fn leaving(reserve_bytes: u64) -> DiskReserve {
+        DiskReserve { reserve_bytes }
     }
 
     /// Refuses what would leave less than that of the disk on which a file or a directory lies.
@@ -55,10 +55,11 @@ mod tests {
         let disk = fstatvfs(&place).unwrap();
         // Others use this disk as well: what is asked for is far from what there is.
         let some_bytes = disk.f_bavail * disk.f_frsize / 2;
-        Spare::leaving(some_bytes).check(&place, 0).unwrap();
-        Spare::default().check(&place, u64::MAX).unwrap();
+        DiskReserve::leaving(some_bytes).check(&place, 0).unwrap();
+        DiskReserve::default().check(&place, u64::MAX).unwrap();
         for (reserve_bytes, more_bytes) in [(u64::MAX, 0), (some_bytes, u64::MAX)] {
-            let refused = Spare::leaving(reserve_bytes).check(&place, more_bytes).unwrap_err();
+            let refused =
+                DiskReserve::leaving(reserve_bytes).check(&place, more_bytes).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::StorageFull);
         }
     }

@@ -13,16 +13,16 @@ use std::path::Path;
 /// ```
 /// let root = tempfile::tempdir().unwrap();
 /// let archive = root.path().join("archives/2026");
-/// mainstay::make_directory(&archive).unwrap();
+/// mainstay::create_dir_all_durable(&archive).unwrap();
 /// assert!(archive.is_dir());
 /// ```
-pub fn make_directory(directory: &Path) -> io::Result<()> {
+pub fn create_dir_all_durable(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(directory)?;
-    keep_way_to(directory)
+    fsync_ancestors(directory)
 }
 
 /// Syncs the names of the directories on the way to this one, as far as this file system goes.
-pub(crate) fn keep_way_to(directory: &Path) -> io::Result<()> {
+pub(crate) fn fsync_ancestors(directory: &Path) -> io::Result<()> {
     let directory = directory.canonicalize()?;
     let device = directory.metadata()?.dev();
     for (steps, above) in directory.ancestors().skip(1).enumerate() {

@@ -3,7 +3,7 @@
 use crate::lifecycle::identity;
 use crate::log::{mend_header, read_header, segment_name};
 use crate::storage::lsm::{current_of, tables_of};
-use crate::storage::mark::Mark;
+use crate::storage::mark::FlushMark;
 use std::path::Path;
 
 /// `DATABASE`, `MARK`, the header of a segment, `current` and the list of tables, as they are and with their checksums made
@@ -13,8 +13,8 @@ pub fn files(bytes: &[u8]) {
         if let Ok(id) = identity::decode(&bytes, Path::new("DATABASE")) {
             assert_eq!(identity::encode(&id), bytes);
         }
-        if let Some(mark) = Mark::decode(&bytes) {
-            assert_eq!(Mark::decode(&mark.encode()).as_ref(), Some(&mark));
+        if let Some(mark) = FlushMark::decode(&bytes) {
+            assert_eq!(FlushMark::decode(&mark.encode()).as_ref(), Some(&mark));
         }
     }
     for bytes in [bytes.to_vec(), mended(bytes, mend_header)] {

@@ -5,9 +5,9 @@ use crate::commit::receipts;
 use crate::key::entry;
 use crate::key::spaces;
 use crate::lifecycle::identity;
-use crate::log::{DatabaseId, Follower};
-use crate::storage::mark::Mark;
-use crate::wire::{Question, encode};
+use crate::log::{DatabaseId, FrameVerifier};
+use crate::storage::mark::FlushMark;
+use crate::wire::{AdminRequest, encode};
 use crate::{
     At, CellCommand, Database, MergeStrategy, Name, NewEvent, OutboxCommand, RequestId,
     SessionOptions, SpaceOptions, StateWrite, Transaction, VersionKind,
@@ -52,7 +52,7 @@ fn everything() -> Database {
 
 /// One effect of each space, out of frames of a log.
 fn effects(mut frames: &[u8], id: &DatabaseId) -> BTreeMap<u8, (Vec<u8>, Vec<u8>)> {
-    let (mut found, mut follower) = (BTreeMap::new(), Follower::new(id, 0, 1));
+    let (mut found, mut follower) = (BTreeMap::new(), FrameVerifier::new(id, 0, 1));
     while let Some(head) = frames.first_chunk() {
         let size = follower.size_of(head).unwrap();
         let (frame, rest) = frames.split_at(size);
@@ -110,7 +110,7 @@ fn answers(db: &Database) {
     frame("indexes", encode(&db.records().indexes()));
     frame("hash", encode(&db.export_hash("main")));
     frame("since", encode(&db.keyed("s").unwrap().changes_since(None)));
-    frame("sync", encode(&Question::Sync));
+    frame("sync", encode(&AdminRequest::Sync));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn answers(db: &Database) {
 fn write_seeds_of_small_files() {
     write("files", "DATABASE", identity::encode(&[7; 16]));
     let classes = vec![(String::new(), 3), ("\0records".into(), 0)];
-    write("files", "MARK", Mark { database: [7; 16], revision: 9, classes }.encode());
+    write("files", "MARK", FlushMark { database: [7; 16], revision: 9, classes }.encode());
     let mut header = [0; 64];
     header[..12].copy_from_slice(b"MAINSTAY\x01\0\0\0");
     crate::log::mend_header(&mut header);

@@ -1,9 +1,9 @@
 //! What is stored of sessions, and snapshots of session machines.
 
-use crate::apply::sessions::bytes::Standing;
+use crate::apply::sessions::bytes::StoredSession;
 use crate::apply::sessions::{response, slot};
 use crate::handle::keyed;
-use crate::key::entry::Head;
+use crate::key::entry::EntryHeader;
 use mainstay_model::Result;
 use mainstay_model::machine::{
     Context, Outcome, SessionMachine, StateView, Table, UserStateMachine,
@@ -40,14 +40,14 @@ fn mend(bytes: &mut [u8]) {
 }
 
 fn stored(bytes: &[u8]) {
-    if let Ok(standing) = Standing::decode(bytes) {
+    if let Ok(standing) = StoredSession::decode(bytes) {
         let mut written = Vec::new();
         standing.encode(&mut written);
-        assert_eq!(Standing::decode(&written), Ok(standing));
+        assert_eq!(StoredSession::decode(&written), Ok(standing));
     }
     let _ = response::decode(bytes);
     let (flags, counter, writes, expires) = (0, 1, 1, None);
-    let head = Head { flags, revision: 1_000, stamp: 1_000, counter, writes, expires };
+    let head = EntryHeader { flags, revision: 1_000, stamp: 1_000, counter, writes, expires };
     let Ok((mark, responses)) = slot::split(&head, bytes) else { return };
     let mut written = Vec::new();
     if slot::encode(mark, responses.clone(), &mut written).is_ok() {
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn seeds_are_what_is_written_now() {
         assert_eq!(seed("machine"), all_of(&machine()));
-        assert!(matches!(Standing::decode(&seed("live")), Ok(Standing::Live(_))));
-        assert!(matches!(Standing::decode(&seed("gone")), Ok(Standing::Gone { .. })));
+        assert!(matches!(StoredSession::decode(&seed("live")), Ok(StoredSession::Live(_))));
+        assert!(matches!(StoredSession::decode(&seed("gone")), Ok(StoredSession::Gone { .. })));
         let (flags, counter, writes, expires) = (0, 1, 1, None);
-        let head = Head { flags, revision: 9, stamp: 9, counter, writes, expires };
+        let head = EntryHeader { flags, revision: 9, stamp: 9, counter, writes, expires };
         assert_eq!(slot::split(&head, &seed("slot")).unwrap().1.count(), 2);
     }
 
@@ -166,9 +166,10 @@ mod tests {
         let profile =
             Profile { opened: 1, epoch: 2, lease_ms: 9, capabilities, ..Profile::default() };
         let former = Former { next_request: 7, last_letter: 8 };
-        for (name, standing) in
-            [("live", Standing::Live(profile)), ("gone", Standing::Gone { expired: true, former })]
-        {
+        for (name, standing) in [
+            ("live", StoredSession::Live(profile)),
+            ("gone", StoredSession::Gone { expired: true, former }),
+        ] {
             let mut bytes = Vec::new();
             standing.encode(&mut bytes);
             write(name, &bytes);

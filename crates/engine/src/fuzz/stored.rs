@@ -9,7 +9,7 @@ use crate::feed::event;
 use crate::key::entry;
 use crate::key::{run_keys, spaces, state_keys};
 use crate::mvcc::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
-use crate::storage::declared::Declared;
+use crate::storage::declared::IndexDef;
 use crate::storage::times;
 use mainstay_model::codec;
 use std::fmt::Debug;
@@ -51,7 +51,7 @@ fn catalog(bytes: &[u8]) {
     again(bytes, |bytes| BranchRecord::decode(bytes).ok(), BranchRecord::encode);
     again(bytes, |bytes| TagRecord::decode(bytes).ok(), TagRecord::encode);
     again(bytes, |bytes| MergeRecord::decode(bytes).ok(), MergeRecord::encode);
-    again(bytes, |bytes| Declared::decode(bytes).ok(), Declared::encode);
+    again(bytes, |bytes| IndexDef::decode(bytes).ok(), IndexDef::encode);
 }
 
 fn contracts(bytes: &[u8]) {
@@ -64,7 +64,7 @@ fn contracts(bytes: &[u8]) {
     again(bytes, |bytes| RunHead::decode(bytes).ok(), head);
     let declared = |declared: &Declaration| appended(&|out| declared.encode(out));
     again(bytes, |bytes| Declaration::decode(bytes).ok(), declared);
-    again(bytes, |mut bytes| outbox::take_state(&mut bytes), outbox::State::encode);
+    again(bytes, |mut bytes| outbox::take_state(&mut bytes), outbox::MessageState::encode);
     again(bytes, outbox::Counts::decode, outbox::Counts::encode);
 }
 

@@ -1,6 +1,6 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
-use crate::apply::compare::{Comparison, Item, Triple};
+use crate::apply::compare::{Comparison, DiffItem, ThreeWayEntry};
 use crate::apply::keyed::space::Declaration;
 use crate::apply::keyed::told;
 use crate::apply::outbox::transfer::{Content, Transfer, in_order};
@@ -8,15 +8,15 @@ use crate::apply::runs;
 use crate::base::work::Budget;
 use crate::handle::cells::Cells;
 use crate::handle::db::{Database, retry};
-use crate::handle::interactive::Interactive;
+use crate::handle::interactive::InteractiveTransaction;
 use crate::handle::keyed::{self, Keyed};
 use crate::handle::outbox::Outbox;
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::handle::records::Records;
 use crate::handle::runs::Runs;
 use crate::key::spaces::{KEYED, SPACES};
 use crate::key::state_keys;
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use crate::remote::wait;
 use mainstay_model::wire::fields;
 use mainstay_model::{
@@ -29,16 +29,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A handle on one branch.
 #[derive(Clone)]
 pub struct Branch {
-    place: Place,
+    place: Backend,
     name: String,
 }
 
 impl Branch {
     /// The branch of this name, which has to be there.
-    pub(crate) fn open(place: &Place, name: &str) -> Result<Branch> {
+    pub(crate) fn open(place: &Backend, name: &str) -> Result<Branch> {
         match place {
-            Place::Here(core) => drop(core.layers(name, 0)?),
-            Place::There(link) => drop(wait(Place::there(link).branch_info(name))?),
+            Backend::Local(core) => drop(core.layers(name, 0)?),
+            Backend::Remote(link) => drop(wait(Backend::there(link).branch_info(name))?),
         }
         Ok(Branch { place: place.clone(), name: name.to_owned() })
     }
@@ -79,12 +79,15 @@ impl Branch {
     }
 
     /// Begins an interactive transaction on it.
-    pub fn begin(&self) -> Result<Interactive> {
-        Interactive::begin(&self.place, &self.name)
+    pub fn begin(&self) -> Result<InteractiveTransaction> {
+        InteractiveTransaction::begin(&self.place, &self.name)
     }
 
     /// Runs a closure in a transaction on it, again and again while it conflicts with others.
-    pub fn transaction<T>(&self, body: impl FnMut(&mut Interactive) -> Result<T>) -> Result<T> {
+    pub fn transaction<T>(
+        &self,
+        body: impl FnMut(&mut InteractiveTransaction) -> Result<T>,
+    ) -> Result<T> {
         retry(&self.place, &self.name, body)
     }
 
@@ -103,10 +106,10 @@ impl Branch {
     pub fn transaction_alone<T>(
         &self,
         guards: Vec<Guard>,
-        body: impl FnOnce(&mut Interactive) -> Result<T>,
+        body: impl FnOnce(&mut InteractiveTransaction) -> Result<T>,
     ) -> Result<(T, Receipt)> {
         let core = self.place.here("a transaction that nobody comes between")?;
-        Interactive::alone(core, &self.name, guards, body)
+        InteractiveTransaction::alone(core, &self.name, guards, body)
     }
 }
 
@@ -250,16 +253,16 @@ impl Database {
     /// All branches, in the order of their names, or why a served database cannot tell.
     pub fn try_branches(&self) -> Result<Vec<BranchInfo>> {
         match &self.place {
-            Place::Here(core) => Ok(BranchInfo::all(core)),
-            Place::There(link) => wait(Place::there(link).branches()),
+            Backend::Local(core) => Ok(BranchInfo::all(core)),
+            Backend::Remote(link) => wait(Backend::there(link).branches()),
         }
     }
 
     /// What is known of a branch.
     pub fn branch_info(&self, name: &str) -> Result<BranchInfo> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(Place::there(link).branch_info(name)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(Backend::there(link).branch_info(name)),
         };
         let (id, _) = core.layers(name, 0)?;
         let info = BranchInfo::all(core).into_iter().find(|branch| branch.id == id);
@@ -272,8 +275,8 @@ impl Database {
     /// walked as a whole.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Difference>> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(Place::there(link).diff(a, b)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(Backend::there(link).diff(a, b)),
         };
         core.check_open()?;
         let (_pin, now, comparison) = {
@@ -285,7 +288,7 @@ impl Database {
             let budget = Budget::Reader;
             (pin, now, Comparison::new(core.index(), &catalog, (a, at), (b, at), now, budget)?)
         };
-        let mut names: BTreeSet<Item> = comparison.changed_in_a()?;
+        let mut names: BTreeSet<DiffItem> = comparison.changed_in_a()?;
         names.append(&mut comparison.changed_in_b()?);
         let mut differences = Vec::new();
         for triple in triples(&comparison, names)? {
@@ -356,15 +359,15 @@ impl Database {
     /// All tags, in the order of their names, or why a served database cannot tell.
     pub fn try_tags(&self) -> Result<Vec<TagInfo>> {
         match &self.place {
-            Place::Here(core) => Ok(TagInfo::all(core)),
-            Place::There(link) => wait(Place::there(link).tags()),
+            Backend::Local(core) => Ok(TagInfo::all(core)),
+            Backend::Remote(link) => wait(Backend::there(link).tags()),
         }
     }
 }
 
 impl BranchInfo {
     /// All branches of a database in this process.
-    fn all(core: &Core) -> Vec<BranchInfo> {
+    fn all(core: &Engine) -> Vec<BranchInfo> {
         // In this order: what readers no longer see may go while the catalog is not held.
         let catalog = core.state.catalog.read();
         let published = core.sequencer.published();
@@ -391,7 +394,7 @@ impl BranchInfo {
 
 impl TagInfo {
     /// All tags of a database in this process.
-    fn all(core: &Core) -> Vec<TagInfo> {
+    fn all(core: &Engine) -> Vec<TagInfo> {
         // In this order: what readers no longer see may go while the catalog is not held.
         let catalog = core.state.catalog.read();
         let published = core.sequencer.published();
@@ -409,8 +412,8 @@ impl TagInfo {
 /// shows; where they show different ones, all are looked at.
 fn triples<'c>(
     comparison: &'c Comparison<'_>,
-    names: BTreeSet<Item>,
-) -> Result<impl Iterator<Item = Result<Triple>> + use<'c>> {
+    names: BTreeSet<DiffItem>,
+) -> Result<impl Iterator<Item = Result<ThreeWayEntry>> + use<'c>> {
     let (mut plain, mut spaces) = (Vec::new(), BTreeMap::<String, BTreeSet<Vec<u8>>>::new());
     for (space, name) in names {
         match (space, state_keys::split(&name)) {
@@ -442,7 +445,7 @@ fn triples<'c>(
 
 /// Differences in messages and requests to clients: those that a merge would bring that brings all runs.
 fn outgoing(
-    core: &Core,
+    core: &Engine,
     transfer: &Transfer<'_>,
     kind: DifferenceKind,
     found: &[Difference],
@@ -469,7 +472,7 @@ fn outgoing(
 }
 
 /// What one side of a difference in keyed state holds.
-fn keyed_value(triple: &Triple, payload: &[u8]) -> Result<Value> {
+fn keyed_value(triple: &ThreeWayEntry, payload: &[u8]) -> Result<Value> {
     match triple.space {
         SPACES => Ok(Declaration::decode(payload)?.info.to_value()),
         _ => Ok(told::held(&triple.name, payload).unwrap_or_default()),

@@ -2,16 +2,16 @@
 
 use crate::handle::db::Database;
 use crate::handle::keyed::{KeyedAt, only_read};
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::handle::records::RecordsAt;
 use crate::handle::runs::RunsAt;
 use crate::key::entry::{self, DELETED};
 use crate::key::spaces::{self, MAIN_ID};
-use crate::lifecycle::core::Core;
-use crate::read::pinned::Pinned;
+use crate::lifecycle::core::Engine;
+use crate::read::pinned::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
-use crate::remote::{AsyncCells, AsyncCellsAt, Link, wait};
-use crate::storage::current::Lookup;
+use crate::remote::{AsyncCells, AsyncCellsAt, ConnectionPool, wait};
+use crate::storage::current::CacheLookup;
 use mainstay_model::{
     Answer, At, CellCommand, Code, CompactString, HistoryEntry, MAIN, Name, Number, Page, Result,
     Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec, from_value,
@@ -34,24 +34,24 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Cells {
-    place: Place,
+    place: Backend,
     branch: CompactString,
     /// Whether it is `main` of a database in this process.
     is_main: bool,
 }
 
 impl Cells {
-    pub(crate) fn on(place: Place, branch: &str) -> Cells {
-        let is_main = branch == MAIN && matches!(place, Place::Here(_));
+    pub(crate) fn on(place: Backend, branch: &str) -> Cells {
+        let is_main = branch == MAIN && matches!(place, Backend::Local(_));
         Cells { place, branch: branch.into(), is_main }
     }
 
     /// The same cells, to be awaited.
-    fn there(&self, link: &Arc<Link>) -> AsyncCells {
+    fn there(&self, link: &Arc<ConnectionPool>) -> AsyncCells {
         AsyncCells::on(link.clone(), &self.branch)
     }
 
-    fn snapshot(&self, core: &Arc<Core>) -> Result<Snapshot> {
+    fn snapshot(&self, core: &Arc<Engine>) -> Result<Snapshot> {
         Snapshot::new(core, &self.branch, At::Latest)
     }
 
@@ -59,7 +59,7 @@ impl Cells {
     #[inline]
     pub fn get(&self, name: &str) -> Result<Option<Value>> {
         if self.is_main
-            && let Place::Here(core) = &self.place
+            && let Backend::Local(core) = &self.place
         {
             return get_on_main(core, name);
         }
@@ -81,7 +81,7 @@ impl Cells {
     #[inline]
     pub fn read_text<T>(&self, name: &str, read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         let core = match &self.place {
-            Place::Here(core) if self.is_main => core,
+            Backend::Local(core) if self.is_main => core,
             _ => return Ok(self.get(name)?.map(|value| read(&value.as_text()))),
         };
         core.check_open()?;
@@ -89,16 +89,16 @@ impl Cells {
         let mut read = Some(read);
         let mut once = |text: &[u8]| read.take().map(|read| read(text));
         match current_on_main(core, name, |payload| Ok(once(&codec::text(payload)?))) {
-            Lookup::Found(found) => Ok(found?.flatten()),
-            Lookup::Elsewhere => Ok(self.get(name)?.and_then(|value| once(&value.as_text()))),
+            CacheLookup::Found(found) => Ok(found?.flatten()),
+            CacheLookup::Elsewhere => Ok(self.get(name)?.and_then(|value| once(&value.as_text()))),
         }
     }
 
     /// The value of a cell with its counter, stamp and revision.
     pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).get_versioned(name)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).get_versioned(name)),
         };
         let name = Name::new(name)?;
         loop {
@@ -149,8 +149,8 @@ impl Cells {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.push(command.into());
         let receipt = match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction)?,
-            Place::There(link) => link.execute_and_wait(&transaction)?,
+            Backend::Local(core) => core.sequencer.execute(transaction)?,
+            Backend::Remote(link) => link.execute_and_wait(&transaction)?,
         };
         receipt.into_first()
     }
@@ -222,16 +222,16 @@ impl Cells {
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
         match &self.place {
-            Place::Here(core) => self.snapshot(core)?.history(&Name::new(name)?, limit, before),
-            Place::There(link) => wait(self.there(link).history(name, limit, before)),
+            Backend::Local(core) => self.snapshot(core)?.history(&Name::new(name)?, limit, before),
+            Backend::Remote(link) => wait(self.there(link).history(name, limit, before)),
         }
     }
 
     /// Names in byte order: those that begin with `prefix` and come behind `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).list(prefix, after, limit)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).list(prefix, after, limit)),
         };
         loop {
             match self.snapshot(core)?.list(prefix, after, limit) {
@@ -244,19 +244,21 @@ impl Cells {
     /// The cells as they were, for as long as the view lives (an hour at most).
     pub fn at(&self, at: At) -> Result<CellsAt> {
         Ok(CellsAt(match &self.place {
-            Place::Here(core) => View::Here(Pinned::new(core, &self.branch, at)?),
-            Place::There(link) => View::There(wait(self.there(link).at(at))?),
+            Backend::Local(core) => {
+                CellsBackend::Here(PinnedSnapshot::new(core, &self.branch, at)?)
+            }
+            Backend::Remote(link) => CellsBackend::There(wait(self.there(link).at(at))?),
         }))
     }
 }
 
 /// The cells of a branch as of one point in time. Clones are the same view.
 #[derive(Clone)]
-pub struct CellsAt(View);
+pub struct CellsAt(CellsBackend);
 
 #[derive(Clone)]
-enum View {
-    Here(Arc<Pinned>),
+enum CellsBackend {
+    Here(Arc<PinnedSnapshot>),
     There(AsyncCellsAt),
 }
 
@@ -264,8 +266,8 @@ impl CellsAt {
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.revision,
-            View::There(view) => view.revision(),
+            CellsBackend::Here(pinned) => pinned.snapshot.revision,
+            CellsBackend::There(view) => view.revision(),
         }
     }
 
@@ -282,16 +284,16 @@ impl CellsAt {
     /// ```
     pub fn records(&self) -> RecordsAt {
         match &self.0 {
-            View::Here(pinned) => RecordsAt::here(pinned.clone()),
-            View::There(view) => RecordsAt::there(view.records()),
+            CellsBackend::Here(pinned) => RecordsAt::here(pinned.clone()),
+            CellsBackend::There(view) => RecordsAt::there(view.records()),
         }
     }
 
     /// The runs in the same view.
     pub fn runs(&self) -> RunsAt {
         match &self.0 {
-            View::Here(pinned) => RunsAt::here(pinned.clone()),
-            View::There(view) => RunsAt::there(view.runs()),
+            CellsBackend::Here(pinned) => RunsAt::here(pinned.clone()),
+            CellsBackend::There(view) => RunsAt::there(view.runs()),
         }
     }
 
@@ -299,8 +301,8 @@ impl CellsAt {
     pub fn keyed(&self, space: &str) -> Result<KeyedAt> {
         let space = Name::new(space)?;
         Ok(match &self.0 {
-            View::Here(pinned) => KeyedAt::here(space, pinned.clone()),
-            View::There(view) => KeyedAt::there(space.clone(), view.keyed(space)),
+            CellsBackend::Here(pinned) => KeyedAt::here(space, pinned.clone()),
+            CellsBackend::There(view) => KeyedAt::there(space.clone(), view.keyed(space)),
         })
     }
 
@@ -308,8 +310,8 @@ impl CellsAt {
     pub fn read_keyed(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.state(&command),
-            View::There(view) => wait(view.read_keyed(command)),
+            CellsBackend::Here(pinned) => pinned.snapshot.state(&command),
+            CellsBackend::There(view) => wait(view.read_keyed(command)),
         }
     }
 
@@ -321,8 +323,8 @@ impl CellsAt {
     /// The value of a cell with its counter, stamp and revision.
     pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.get(&Name::new(name)?),
-            View::There(view) => wait(view.get_versioned(name)),
+            CellsBackend::Here(pinned) => pinned.snapshot.get(&Name::new(name)?),
+            CellsBackend::There(view) => wait(view.get_versioned(name)),
         }
     }
 
@@ -334,26 +336,26 @@ impl CellsAt {
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.history(&Name::new(name)?, limit, before),
-            View::There(view) => wait(view.history(name, limit, before)),
+            CellsBackend::Here(pinned) => pinned.snapshot.history(&Name::new(name)?, limit, before),
+            CellsBackend::There(view) => wait(view.history(name, limit, before)),
         }
     }
 
     /// Names in byte order: those that begin with `prefix` and come behind `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.list(prefix, after, limit),
-            View::There(view) => wait(view.list(prefix, after, limit)),
+            CellsBackend::Here(pinned) => pinned.snapshot.list(prefix, after, limit),
+            CellsBackend::There(view) => wait(view.list(prefix, after, limit)),
         }
     }
 }
 
 /// The shortest way to a value: `main` has no layers, and most cells no expiry.
 #[inline]
-fn get_on_main(core: &Core, name: &str) -> Result<Option<Value>> {
+fn get_on_main(core: &Engine, name: &str) -> Result<Option<Value>> {
     core.check_open()?;
     // What is found under a name needs no check of the name.
-    if let Lookup::Found(found) = current_on_main(core, name, codec::decode) {
+    if let CacheLookup::Found(found) = current_on_main(core, name, codec::decode) {
         return found;
     }
     check_name(name)?;
@@ -374,10 +376,10 @@ fn get_on_main(core: &Core, name: &str) -> Result<Option<Value>> {
 /// Looks at what a cell of `main` holds, if that is in memory.
 #[inline]
 fn current_on_main<T>(
-    core: &Core,
+    core: &Engine,
     name: &str,
     read: impl FnOnce(&[u8]) -> Result<T>,
-) -> Lookup<Result<Option<T>>> {
+) -> CacheLookup<Result<Option<T>>> {
     let current = &core.index().current;
     let at = core.sequencer.published();
     current.lookup_name(&spaces::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
@@ -387,7 +389,7 @@ fn current_on_main<T>(
 
 /// What an entry holds for somebody who looks now.
 #[inline]
-fn live_payload<'e>(core: &Core, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
+fn live_payload<'e>(core: &Engine, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
     if entry.first().is_some_and(|flags| flags & DELETED != 0) {
         return Ok(None);
     }

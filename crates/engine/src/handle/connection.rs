@@ -2,8 +2,8 @@
 
 use crate::handle::branch::Branch;
 use crate::handle::cells::Cells;
-use crate::handle::interactive::Interactive;
-use crate::handle::place::Place;
+use crate::handle::interactive::InteractiveTransaction;
+use crate::handle::place::Backend;
 use mainstay_model::{Code, Error, MAIN, Number, Page, Receipt, Result, Ttl, Value, Versioned};
 
 /// A place that has at most one open transaction, as a wire connection or a session has.
@@ -19,9 +19,9 @@ use mainstay_model::{Code, Error, MAIN, Number, Page, Receipt, Result, Ttl, Valu
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub struct Connection {
-    place: Place,
+    place: Backend,
     branch: String,
-    open: Option<Interactive>,
+    open: Option<InteractiveTransaction>,
 }
 
 /// Sends an operation to the open transaction or to the database.
@@ -38,7 +38,7 @@ macro_rules! route {
 }
 
 impl Connection {
-    pub(crate) fn new(place: Place) -> Connection {
+    pub(crate) fn new(place: Backend) -> Connection {
         Connection { place, branch: MAIN.to_owned(), open: None }
     }
 
@@ -67,7 +67,7 @@ impl Connection {
     /// Begins a transaction.
     pub fn begin(&mut self) -> Result<()> {
         self.check_none()?;
-        self.open = Some(Interactive::begin(&self.place, &self.branch)?);
+        self.open = Some(InteractiveTransaction::begin(&self.place, &self.branch)?);
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Forgets the open transaction.
     pub fn rollback(&mut self) -> Result<()> {
-        self.open.take().map(Interactive::rollback).ok_or_else(none_open)
+        self.open.take().map(InteractiveTransaction::rollback).ok_or_else(none_open)
     }
 
     fn check_none(&self) -> Result<()> {

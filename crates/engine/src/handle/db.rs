@@ -4,15 +4,15 @@ use crate::base::planted::{self, Bug};
 use crate::commit::ticket::Ticket;
 use crate::handle::cells::Cells;
 use crate::handle::connection::Connection;
-use crate::handle::interactive::Interactive;
+use crate::handle::interactive::InteractiveTransaction;
 use crate::handle::keyed::{self, Keyed};
 use crate::handle::outbox::Outbox;
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::handle::records::Records;
 use crate::handle::runs::Runs;
 use crate::handle::sessions::Sessions;
 use crate::handle::stats::Stats;
-use crate::lifecycle::core::{Core, OpenReport};
+use crate::lifecycle::core::{Engine, OpenReport};
 use crate::lifecycle::options::Options;
 use crate::log::DatabaseId;
 use crate::remote::wait;
@@ -48,7 +48,7 @@ impl Reached {
 /// An open database. Clones share it; when the last one is dropped it is closed.
 #[derive(Clone)]
 pub struct Database {
-    pub(crate) place: Place,
+    pub(crate) place: Backend,
 }
 
 impl Database {
@@ -63,23 +63,23 @@ impl Database {
     }
 
     pub(crate) fn open_with(directory: &Path, options: Options) -> Result<Database> {
-        Core::open(directory, options).map(|core| Database { place: Place::Here(core) })
+        Engine::open(directory, options).map(|core| Database { place: Backend::Local(core) })
     }
 
     pub(crate) fn memory_with(options: Options) -> Result<Database> {
-        Core::memory(options).map(|core| Database { place: Place::Here(core) })
+        Engine::memory(options).map(|core| Database { place: Backend::Local(core) })
     }
 
     /// The database in this process, for what needs its files.
-    pub(crate) fn here(&self, what: &str) -> Result<&Arc<Core>> {
+    pub(crate) fn here(&self, what: &str) -> Result<&Arc<Engine>> {
         self.place.here(what)
     }
 
     /// What opening found and did; of a served database nothing, since that was not opened here.
     pub fn open_report(&self) -> &OpenReport {
         match &self.place {
-            Place::Here(core) => &core.report,
-            Place::There(_) => &OpenReport::NOTHING,
+            Backend::Local(core) => &core.report,
+            Backend::Remote(_) => &OpenReport::NOTHING,
         }
     }
 
@@ -153,11 +153,11 @@ impl Database {
     /// ```
     pub fn execute_all(&self, transactions: Vec<Transaction>) -> Vec<Result<Receipt>> {
         match &self.place {
-            Place::Here(core) => {
+            Backend::Local(core) => {
                 let prepare = |transaction| core.prepare(transaction);
                 core.sequencer.execute_all(transactions.into_iter().map(prepare).collect())
             }
-            Place::There(link) => link.execute_all(&transactions),
+            Backend::Remote(link) => link.execute_all(&transactions),
         }
     }
 
@@ -168,8 +168,8 @@ impl Database {
     /// itself, so that nothing waits behind it: wait for what has to come before or behind a merge.
     pub fn submit(&self, transaction: Transaction) -> Ticket {
         match &self.place {
-            Place::Here(core) => core.sequencer.submit(core.prepare(transaction)),
-            Place::There(link) => Ticket::there(link.submit(&transaction)),
+            Backend::Local(core) => core.sequencer.submit(core.prepare(transaction)),
+            Backend::Remote(link) => Ticket::there(link.submit(&transaction)),
         }
     }
 
@@ -186,14 +186,14 @@ impl Database {
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
         match &self.place {
-            Place::Here(core) => core.execute_with(transaction, done),
-            Place::There(link) => link.submit_with(&transaction, done),
+            Backend::Local(core) => core.execute_with(transaction, done),
+            Backend::Remote(link) => link.submit_with(&transaction, done),
         }
     }
 
     /// Begins an interactive transaction on `main`.
-    pub fn begin(&self) -> Result<Interactive> {
-        Interactive::begin(&self.place, MAIN)
+    pub fn begin(&self) -> Result<InteractiveTransaction> {
+        InteractiveTransaction::begin(&self.place, MAIN)
     }
 
     /// Runs a closure in a transaction on `main`, again and again while it conflicts with others.
@@ -210,7 +210,10 @@ impl Database {
     /// assert_eq!(db.cells().get("from")?, Some(7.into()));
     /// # Ok::<(), mainstay::Error>(())
     /// ```
-    pub fn transaction<T>(&self, body: impl FnMut(&mut Interactive) -> Result<T>) -> Result<T> {
+    pub fn transaction<T>(
+        &self,
+        body: impl FnMut(&mut InteractiveTransaction) -> Result<T>,
+    ) -> Result<T> {
         retry(&self.place, MAIN, body)
     }
 
@@ -225,32 +228,32 @@ impl Database {
     /// [`Database::try_revision`] says so.
     pub fn revision(&self) -> Revision {
         match &self.place {
-            Place::Here(core) => core.sequencer.published(),
-            Place::There(link) => wait(link.revision()).unwrap_or_else(|_| link.known()),
+            Backend::Local(core) => core.sequencer.published(),
+            Backend::Remote(link) => wait(link.revision()).unwrap_or_else(|_| link.known()),
         }
     }
 
     /// The newest visible revision, or why a served database cannot tell.
     pub fn try_revision(&self) -> Result<Revision> {
         match &self.place {
-            Place::Here(core) => Ok(core.sequencer.published()),
-            Place::There(link) => wait(link.revision()),
+            Backend::Local(core) => Ok(core.sequencer.published()),
+            Backend::Remote(link) => wait(link.revision()),
         }
     }
 
     /// The newest revision that is on stable storage; zero where a served database cannot tell.
     pub fn durable_revision(&self) -> Revision {
         match &self.place {
-            Place::Here(core) => core.sequencer.durable(),
-            Place::There(link) => wait(Place::there(link).durable_revision()).unwrap_or(0),
+            Backend::Local(core) => core.sequencer.durable(),
+            Backend::Remote(link) => wait(Backend::there(link).durable_revision()).unwrap_or(0),
         }
     }
 
     /// Waits until a revision is visible.
     pub fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
         match &self.place {
-            Place::Here(core) => core.wait_for(revision, timeout),
-            Place::There(link) => wait(Place::there(link).wait_for(revision, timeout)),
+            Backend::Local(core) => core.wait_for(revision, timeout),
+            Backend::Remote(link) => wait(Backend::there(link).wait_for(revision, timeout)),
         }
     }
 
@@ -296,14 +299,14 @@ impl Database {
 
     /// Lets those look at their `stop` who wait in [`Database::wait_for_unless`].
     pub fn interrupt(&self) {
-        if let Place::Here(core) = &self.place {
+        if let Backend::Local(core) = &self.place {
             core.sequencer.tell_listeners();
         }
     }
 
     /// Whether the database is in this process; else a server has it.
     pub fn is_here(&self) -> bool {
-        matches!(self.place, Place::Here(_))
+        matches!(self.place, Backend::Local(_))
     }
 
     /// The time as stamps and expiries go by it, in microseconds since 1970: after the stamp of everything that is
@@ -317,13 +320,13 @@ impl Database {
     /// ```
     pub fn now_us(&self) -> Result<Stamp> {
         match &self.place {
-            Place::Here(core) => {
+            Backend::Local(core) => {
                 core.check_open()?;
                 core.sequencer.look_at_clock();
                 let newest = core.index().stamp_of(core.sequencer.published())?;
                 Ok(newest.map_or(0, |newest| newest + 1).max(core.now()))
             }
-            Place::There(_) => {
+            Backend::Remote(_) => {
                 let nothing = Transaction::new().durability(Durability::Memory);
                 Ok(self.execute(nothing)?.stamp)
             }
@@ -333,8 +336,8 @@ impl Database {
     /// Waits until everything before is on stable storage; gives the revision up to which it is.
     pub fn sync(&self) -> Result<Revision> {
         match &self.place {
-            Place::Here(core) => core.sequencer.sync(),
-            Place::There(link) => wait(Place::there(link).sync()),
+            Backend::Local(core) => core.sequencer.sync(),
+            Backend::Remote(link) => wait(Backend::there(link).sync()),
         }
     }
 
@@ -347,8 +350,8 @@ impl Database {
     /// The stamp of a revision.
     pub fn stamp_of(&self, revision: Revision) -> Result<Stamp> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(Place::there(link).stamp_of(revision)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(Backend::there(link).stamp_of(revision)),
         };
         let (revision, _) = core.resolve(At::Revision(revision))?;
         core.index().stamp_of(revision)?.ok_or_else(|| {
@@ -360,8 +363,8 @@ impl Database {
     /// The revision that a point in time means.
     pub fn resolve(&self, at: At) -> Result<Revision> {
         match &self.place {
-            Place::Here(core) => core.resolve(at).map(|(revision, _)| revision),
-            Place::There(link) => wait(Place::there(link).resolve(at)),
+            Backend::Local(core) => core.resolve(at).map(|(revision, _)| revision),
+            Backend::Remote(link) => wait(Backend::there(link).resolve(at)),
         }
     }
 
@@ -373,8 +376,8 @@ impl Database {
     /// Turns every expiry that is due into a deletion now; gives how many there were.
     pub fn sweep(&self) -> Result<u64> {
         match &self.place {
-            Place::Here(core) => core.sweep(),
-            Place::There(link) => wait(Place::there(link).sweep()),
+            Backend::Local(core) => core.sweep(),
+            Backend::Remote(link) => wait(Backend::there(link).sweep()),
         }
     }
 
@@ -388,7 +391,7 @@ impl Database {
     /// itself where [`Options::sweep_interval`](crate::Options::sweep_interval) is not `None`.
     pub fn fill_indexes(&self) -> Result<usize> {
         let core = self.here("filling indexes")?;
-        let unfilled = |one: &&crate::storage::declared::Declared| one.ready.is_none();
+        let unfilled = |one: &&crate::storage::declared::IndexDef| one.ready.is_none();
         let ids: Vec<u32> =
             core.index().declared().iter().filter(unfilled).map(|one| one.id).collect();
         for &id in &ids {
@@ -400,8 +403,8 @@ impl Database {
     /// Applies retention now: trims history and the log as far as pins allow.
     pub fn trim(&self) -> Result<()> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(Place::there(link).trim()),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(Backend::there(link).trim()),
         };
         planted::unless(Bug::TrimTooFar, || core.flush_all())?;
         core.raise_floors()?;
@@ -422,16 +425,16 @@ impl Database {
     /// What holds history back, oldest first, or why a served database cannot tell.
     pub fn try_pins(&self) -> Result<Vec<Pin>> {
         match &self.place {
-            Place::Here(core) => Ok(core.all_pins()),
-            Place::There(link) => wait(Place::there(link).pins()),
+            Backend::Local(core) => Ok(core.all_pins()),
+            Backend::Remote(link) => wait(Backend::there(link).pins()),
         }
     }
 
     /// What holds history back, by kind; nothing of a served database.
     pub fn pin_summaries(&self) -> Vec<PinSummary> {
         match &self.place {
-            Place::Here(core) => core.pins_by_kind(),
-            Place::There(_) => Vec::new(),
+            Backend::Local(core) => core.pins_by_kind(),
+            Backend::Remote(_) => Vec::new(),
         }
     }
 
@@ -439,23 +442,23 @@ impl Database {
     /// served database.
     pub fn write_refusal(&self) -> Option<Error> {
         match &self.place {
-            Place::Here(core) => core.sequencer.write_refusal(),
-            Place::There(_) => None,
+            Backend::Local(core) => core.sequencer.write_refusal(),
+            Backend::Remote(_) => None,
         }
     }
 
     /// How much of the room for unflushed writes is used, from 0 to 1, where writers wait for a flush; 0 of a served database.
     pub fn flush_backlog(&self) -> f64 {
         match &self.place {
-            Place::Here(core) => core.sequencer.flush_backlog(),
-            Place::There(_) => 0.0,
+            Backend::Local(core) => core.sequencer.flush_backlog(),
+            Backend::Remote(_) => 0.0,
         }
     }
 
     /// Waits until less of the room for unflushed writes is used than this, from 0 to 1, but not for longer than told: what writes
     /// much at once leaves room for what writes little. A served database does not wait.
     pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
-        if let Place::Here(core) = &self.place {
+        if let Backend::Local(core) = &self.place {
             core.sequencer.wait_for_flushes(backlog, timeout);
         }
     }
@@ -464,16 +467,16 @@ impl Database {
     /// database.
     pub fn large_writes(&self) -> u64 {
         match &self.place {
-            Place::Here(core) => core.state.large_writes.load(Ordering::Relaxed),
-            Place::There(_) => 0,
+            Backend::Local(core) => core.state.large_writes.load(Ordering::Relaxed),
+            Backend::Remote(_) => 0,
         }
     }
 
     /// Refuses where the database was closed; of a served one that is not known here.
     pub fn check_open(&self) -> Result<()> {
         match &self.place {
-            Place::Here(core) => core.check_open(),
-            Place::There(_) => Ok(()),
+            Backend::Local(core) => core.check_open(),
+            Backend::Remote(_) => Ok(()),
         }
     }
 
@@ -481,8 +484,8 @@ impl Database {
     /// database always may.
     pub fn is_busy(&self) -> bool {
         match &self.place {
-            Place::Here(core) => core.sequencer.is_busy(),
-            Place::There(_) => true,
+            Backend::Local(core) => core.sequencer.is_busy(),
+            Backend::Remote(_) => true,
         }
     }
 
@@ -490,20 +493,20 @@ impl Database {
     /// minute apart, and of a served database. Moments that something expires at are moved by it when they are written.
     pub fn wall_offset_us(&self) -> i64 {
         match &self.place {
-            Place::Here(core) => core.index().wall_offset_us.load(Ordering::Relaxed),
-            Place::There(_) => 0,
+            Backend::Local(core) => core.index().wall_offset_us.load(Ordering::Relaxed),
+            Backend::Remote(_) => 0,
         }
     }
 
     /// Believes a wall clock that jumped ahead by more than an hour, or that was too far ahead when the database was opened.
     pub fn confirm_clock(&self) {
         match &self.place {
-            Place::Here(core) => core.sequencer.with_exec(|exec| {
+            Backend::Local(core) => core.sequencer.with_exec(|exec| {
                 exec.stamper.confirm();
                 exec.now();
             }),
             // As far as it can be told: who wants to know looks at the figures.
-            Place::There(link) => drop(wait(Place::there(link).confirm_clock())),
+            Backend::Remote(link) => drop(wait(Backend::there(link).confirm_clock())),
         }
     }
 
@@ -516,8 +519,8 @@ impl Database {
     /// Figures about the database as it stands, or why a served database cannot tell.
     pub fn try_stats(&self) -> Result<Stats> {
         match &self.place {
-            Place::Here(core) => Ok(Stats::of(core)),
-            Place::There(link) => wait(Place::there(link).stats()),
+            Backend::Local(core) => Ok(Stats::of(core)),
+            Backend::Remote(link) => wait(Backend::there(link).stats()),
         }
     }
 
@@ -526,8 +529,8 @@ impl Database {
     /// only the connections are closed.
     pub fn close(&self) -> Result<()> {
         match &self.place {
-            Place::Here(core) => core.close(),
-            Place::There(link) => {
+            Backend::Local(core) => core.close(),
+            Backend::Remote(link) => {
                 link.close();
                 Ok(())
             }
@@ -555,20 +558,20 @@ impl Options {
 
 /// Runs a closure in transactions until one commits.
 pub(crate) fn retry<T>(
-    place: &Place,
+    place: &Backend,
     branch: &str,
-    mut body: impl FnMut(&mut Interactive) -> Result<T>,
+    mut body: impl FnMut(&mut InteractiveTransaction) -> Result<T>,
 ) -> Result<T> {
     let mut last = None;
     for _ in 0..RETRIES {
-        let mut transaction = Interactive::begin(place, branch)?;
+        let mut transaction = InteractiveTransaction::begin(place, branch)?;
         let done = body(&mut transaction);
         let outcome = done.and_then(|value| transaction.commit().map(|_| value));
         match outcome {
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 last = Some(error);
                 // What it conflicted with may be executed but not visible yet.
-                if let Place::Here(core) = place {
+                if let Backend::Local(core) = place {
                     core.sequencer.settle();
                 }
             }

@@ -1,17 +1,17 @@
 //! The feed of a database in this process or of a served one.
 
 use super::db::Database;
-use super::place::Place;
-use crate::feed::Follower;
+use super::place::Backend;
+use crate::feed::LogFollower;
 use crate::remote::{AsyncFeed, wait};
 use mainstay_model::{Event, Filter, Glance, Result, Revision};
 use std::time::Duration;
 
 /// A place in the stream of changes.
-pub struct Feed(Source);
+pub struct Feed(FeedBackend);
 
-enum Source {
-    Here(Box<Follower>),
+enum FeedBackend {
+    Here(Box<LogFollower>),
     There(AsyncFeed),
 }
 
@@ -29,8 +29,12 @@ impl Database {
     /// ```
     pub fn watch(&self, filter: Filter, after: Revision) -> Result<Feed> {
         Ok(Feed(match &self.place {
-            Place::Here(core) => Source::Here(Box::new(Follower::new(core, filter, after)?)),
-            Place::There(link) => Source::There(wait(Place::there(link).watch(filter, after))?),
+            Backend::Local(core) => {
+                FeedBackend::Here(Box::new(LogFollower::new(core, filter, after)?))
+            }
+            Backend::Remote(link) => {
+                FeedBackend::There(wait(Backend::there(link).watch(filter, after))?)
+            }
         }))
     }
 
@@ -64,8 +68,8 @@ impl Feed {
     /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
         match &mut self.0 {
-            Source::Here(follower) => follower.next(timeout),
-            Source::There(feed) => wait(feed.next(timeout)),
+            FeedBackend::Here(follower) => follower.next(timeout),
+            FeedBackend::There(feed) => wait(feed.next(timeout)),
         }
     }
 
@@ -74,8 +78,8 @@ impl Feed {
     /// is read as a whole, and a small one counts for more than it has.
     pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
         match &mut self.0 {
-            Source::Here(follower) => follower.glance(bytes),
-            Source::There(feed) => {
+            FeedBackend::Here(follower) => follower.glance(bytes),
+            FeedBackend::There(feed) => {
                 Ok(wait(feed.next(Duration::ZERO))?.map_or(Glance::End, Glance::Event))
             }
         }
@@ -84,8 +88,8 @@ impl Feed {
     /// The revision up to which everything was seen: resume after it.
     pub fn position(&self) -> Revision {
         match &self.0 {
-            Source::Here(follower) => follower.position(),
-            Source::There(feed) => feed.position(),
+            FeedBackend::Here(follower) => follower.position(),
+            FeedBackend::There(feed) => feed.position(),
         }
     }
 }

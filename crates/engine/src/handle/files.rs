@@ -1,34 +1,34 @@
 //! Exports, imports and backups; those that leave a part of their disk free.
 
 use super::db::Database;
-use super::place::Place;
-use crate::fs::spare::Spare;
+use super::place::Backend;
+use crate::fs::spare::DiskReserve;
 use crate::remote::wait;
 use crate::tools::backup::BackupReport;
 use crate::tools::export::{ExportReport, ImportReport, Progress};
 use mainstay_model::{Result, Revision};
 use std::path::Path;
 
-/// Writes exports and backups that leave a part of their disk free; made by [`Database::sparing`].
-pub struct Sparing<'d> {
+/// Writes exports and backups that leave a part of their disk free; made by [`Database::with_disk_reserve`].
+pub struct WithReserve<'d> {
     db: &'d Database,
-    spare: Spare,
+    spare: DiskReserve,
 }
 
 impl Database {
     /// Exports and backups that are given up, as `DiskFull`, before their disk has less than this free.
     ///
     /// ```
-    /// use mainstay::{Code, Database, Spare};
+    /// use mainstay::{Code, Database, DiskReserve};
     /// let root = tempfile::tempdir().unwrap();
     /// let db = Database::memory()?;
-    /// let all_of_it = Spare::leaving(u64::MAX);
-    /// let refused = db.sparing(all_of_it).backup(&root.path().join("backup"), &mut |_| {});
+    /// let all_of_it = DiskReserve::leaving(u64::MAX);
+    /// let refused = db.with_disk_reserve(all_of_it).backup(&root.path().join("backup"), &mut |_| {});
     /// assert_eq!(refused.unwrap_err().code(), Code::DiskFull);
     /// # Ok::<(), mainstay::Error>(())
     /// ```
-    pub fn sparing(&self, spare: Spare) -> Sparing<'_> {
-        Sparing { db: self, spare }
+    pub fn with_disk_reserve(&self, spare: DiskReserve) -> WithReserve<'_> {
+        WithReserve { db: self, spare }
     }
 }
 
@@ -55,7 +55,7 @@ impl Database {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        self.sparing(Spare::default()).backup(path, progress)
+        self.with_disk_reserve(DiskReserve::default()).backup(path, progress)
     }
 
     /// Writes everything that was committed after a revision to one file, which must not exist yet:
@@ -88,7 +88,7 @@ impl Database {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupReport> {
-        self.sparing(Spare::default()).backup_since(since, path, progress)
+        self.with_disk_reserve(DiskReserve::default()).backup_since(since, path, progress)
     }
 
     /// Writes a branch to one file, which must not exist yet.
@@ -98,7 +98,7 @@ impl Database {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ExportReport> {
-        self.sparing(Spare::default()).export(branch, path, progress)
+        self.with_disk_reserve(DiskReserve::default()).export(branch, path, progress)
     }
 
     /// Makes a branch from a file; the file is checked as a whole before anything is written.
@@ -114,13 +114,13 @@ impl Database {
     /// A hash of all retained versions of a branch: equal for equal logs, on any machine.
     pub fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
         match &self.place {
-            Place::Here(core) => core.export_hash(branch),
-            Place::There(link) => wait(Place::there(link).export_hash(branch)),
+            Backend::Local(core) => core.export_hash(branch),
+            Backend::Remote(link) => wait(Backend::there(link).export_hash(branch)),
         }
     }
 }
 
-impl Sparing<'_> {
+impl WithReserve<'_> {
     /// Writes a full backup, as [`Database::backup`] does.
     pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
         self.db.here("a backup")?.backup(path, self.spare, progress)
@@ -166,7 +166,7 @@ mod tests {
     fn files_of_a_database_stop_before_the_disk_is_full_and_leave_nothing() {
         let (root, db) = (tempfile::tempdir().unwrap(), large());
         let (path, nothing) = (root.path().join("file"), &mut |_| {});
-        let all_of_it = db.sparing(Spare::leaving(u64::MAX));
+        let all_of_it = db.with_disk_reserve(DiskReserve::leaving(u64::MAX));
         let sorted = all_of_it.export("main", &path, nothing).unwrap_err();
         assert!(sorted.message().contains("sort"), "{sorted}");
         db.fork("empty", "main", At::Revision(0)).unwrap();
@@ -180,6 +180,6 @@ mod tests {
             assert_eq!(error.code(), Code::DiskFull, "{error}");
         }
         assert!(root.path().read_dir().unwrap().next().is_none());
-        db.sparing(Spare::leaving(1)).backup(&path, nothing).unwrap();
+        db.with_disk_reserve(DiskReserve::leaving(1)).backup(&path, nothing).unwrap();
     }
 }

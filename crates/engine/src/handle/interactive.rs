@@ -4,10 +4,10 @@
 
 use crate::handle::keyed::Ask;
 use crate::handle::outbox;
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::handle::runs;
-use crate::lifecycle::core::Core;
-use crate::read::open::{self, Open};
+use crate::lifecycle::core::Engine;
+use crate::read::open::{self, OpenTransaction};
 use crate::remote::{AsyncInteractive, wait};
 use mainstay_model::{
     Answer, Appended, CanonicalEvent, CellCommand, Code, Command, Condition, Contract, Durability,
@@ -21,35 +21,41 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An open transaction. Dropping it rolls it back.
-pub struct Interactive(Inside);
+pub struct InteractiveTransaction(TransactionBackend);
 
-enum Inside {
-    Here(Box<Open>),
+enum TransactionBackend {
+    Here(Box<OpenTransaction>),
     There(AsyncInteractive),
 }
 
-impl Interactive {
-    pub(crate) fn begin(place: &Place, branch: &str) -> Result<Interactive> {
-        Ok(Interactive(match place {
-            Place::Here(core) => Inside::Here(Box::new(Open::begin(core, branch)?)),
-            Place::There(link) => Inside::There(wait(AsyncInteractive::begin(link, branch))?),
+impl InteractiveTransaction {
+    pub(crate) fn begin(place: &Backend, branch: &str) -> Result<InteractiveTransaction> {
+        Ok(InteractiveTransaction(match place {
+            Backend::Local(core) => {
+                TransactionBackend::Here(Box::new(OpenTransaction::begin(core, branch)?))
+            }
+            Backend::Remote(link) => {
+                TransactionBackend::There(wait(AsyncInteractive::begin(link, branch))?)
+            }
         }))
     }
 
     /// Runs a closure in a transaction while the writer waits, so that it never conflicts. Gives the value of the closure and
     /// the receipt; if one of the guards fails, the receipt says so and nothing is written.
     pub(crate) fn alone<T>(
-        core: &Arc<Core>,
+        core: &Arc<Engine>,
         branch: &str,
         guards: Vec<Guard>,
-        body: impl FnOnce(&mut Interactive) -> Result<T>,
+        body: impl FnOnce(&mut InteractiveTransaction) -> Result<T>,
     ) -> Result<(T, Receipt)> {
-        Open::alone(core, branch, guards, |open| {
-            let mut open = Interactive(Inside::Here(open));
+        OpenTransaction::alone(core, branch, guards, |open| {
+            let mut open = InteractiveTransaction(TransactionBackend::Here(open));
             let value = body(&mut open)?;
             match open.0 {
-                Inside::Here(open) => Ok((value, open)),
-                Inside::There(_) => Err(Error::new(Code::Unsupported, "the database is served")),
+                TransactionBackend::Here(open) => Ok((value, open)),
+                TransactionBackend::There(_) => {
+                    Err(Error::new(Code::Unsupported, "the database is served"))
+                }
             }
         })
     }
@@ -57,32 +63,32 @@ impl Interactive {
     /// The branch it works on.
     pub fn branch(&self) -> &str {
         match &self.0 {
-            Inside::Here(open) => open.branch(),
-            Inside::There(open) => open.branch(),
+            TransactionBackend::Here(open) => open.branch(),
+            TransactionBackend::There(open) => open.branch(),
         }
     }
 
     /// The revision it reads.
     pub fn revision(&self) -> Revision {
         match &self.0 {
-            Inside::Here(open) => open.revision(),
-            Inside::There(open) => open.revision(),
+            TransactionBackend::Here(open) => open.revision(),
+            TransactionBackend::There(open) => open.revision(),
         }
     }
 
     /// Its time, which stands still: expiry is judged at it. On a served database only the server knows.
     pub fn now(&self) -> Option<Stamp> {
         match &self.0 {
-            Inside::Here(open) => Some(open.now()),
-            Inside::There(_) => None,
+            TransactionBackend::Here(open) => Some(open.now()),
+            TransactionBackend::There(_) => None,
         }
     }
 
     /// Overrides the database's durability for the commit.
     pub fn durability(&mut self, durability: Durability) {
         match &mut self.0 {
-            Inside::Here(open) => open.durability(durability),
-            Inside::There(open) => open.durability(durability),
+            TransactionBackend::Here(open) => open.durability(durability),
+            TransactionBackend::There(open) => open.durability(durability),
         }
     }
 
@@ -90,8 +96,8 @@ impl Interactive {
     /// served database only the server knows, and this is true.
     pub fn has_steps(&self) -> bool {
         match &self.0 {
-            Inside::Here(open) => open.step_count() > 0,
-            Inside::There(_) => true,
+            TransactionBackend::Here(open) => open.step_count() > 0,
+            TransactionBackend::There(_) => true,
         }
     }
 
@@ -99,16 +105,16 @@ impl Interactive {
     /// receipt. On a served database only the server knows.
     pub fn step_count(&self) -> Option<usize> {
         match &self.0 {
-            Inside::Here(open) => Some(open.step_count()),
-            Inside::There(_) => None,
+            TransactionBackend::Here(open) => Some(open.step_count()),
+            TransactionBackend::There(_) => None,
         }
     }
 
     /// How many keys and ranges it has read, of the 10,000 that it may. On a served database only the server knows.
     pub fn guard_count(&self) -> Option<usize> {
         match &self.0 {
-            Inside::Here(open) => Some(open.guard_count()),
-            Inside::There(_) => None,
+            TransactionBackend::Here(open) => Some(open.guard_count()),
+            TransactionBackend::There(_) => None,
         }
     }
 
@@ -116,8 +122,8 @@ impl Interactive {
     /// server holds it, and this is 0.
     pub fn held_bytes(&self) -> usize {
         match &self.0 {
-            Inside::Here(open) => open.held_bytes(),
-            Inside::There(_) => 0,
+            TransactionBackend::Here(open) => open.held_bytes(),
+            TransactionBackend::There(_) => 0,
         }
     }
 
@@ -125,8 +131,8 @@ impl Interactive {
     /// only the server knows.
     pub fn time_left(&self) -> Option<Duration> {
         match &self.0 {
-            Inside::Here(open) => open.time_left(),
-            Inside::There(_) => None,
+            TransactionBackend::Here(open) => open.time_left(),
+            TransactionBackend::There(_) => None,
         }
     }
 
@@ -145,7 +151,7 @@ impl Interactive {
     /// # Ok::<(), mainstay::Error>(())
     /// ```
     pub fn give_up_if_expired(&mut self) {
-        if let Inside::Here(open) = &mut self.0 {
+        if let TransactionBackend::Here(open) = &mut self.0 {
             open.give_up_if_expired();
         }
     }
@@ -153,7 +159,7 @@ impl Interactive {
     /// Frees its memory. Every later call fails with this error. On a served database this does
     /// nothing.
     pub fn give_up(&mut self, why: Error) {
-        if let Inside::Here(open) = &mut self.0 {
+        if let TransactionBackend::Here(open) = &mut self.0 {
             open.give_up(why);
         }
     }
@@ -173,18 +179,18 @@ impl Interactive {
     /// ```
     pub fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
         match &mut self.0 {
-            Inside::Here(open) => open.run(command.into()),
-            Inside::There(open) => wait(open.run(command)),
+            TransactionBackend::Here(open) => open.run(command.into()),
+            TransactionBackend::There(open) => wait(open.run(command)),
         }
     }
 
-    /// As [`Interactive::run`], and the commit answers it once more, a read too: the answer in the receipt, at the place that
-    /// [`Interactive::step_count`] told before, has the revision and the time of the commit. On a served database a read is
+    /// As [`InteractiveTransaction::run`], and the commit answers it once more, a read too: the answer in the receipt, at the place that
+    /// [`InteractiveTransaction::step_count`] told before, has the revision and the time of the commit. On a served database a read is
     /// answered here alone.
     pub fn run_as_step(&mut self, command: impl Into<Command>) -> Result<Answer> {
         match &mut self.0 {
-            Inside::Here(open) => open.run_as_step(command.into()),
-            Inside::There(open) => wait(open.run(command)),
+            TransactionBackend::Here(open) => open.run_as_step(command.into()),
+            TransactionBackend::There(open) => wait(open.run(command)),
         }
     }
 
@@ -454,12 +460,12 @@ impl Interactive {
     /// Commits, or fails with `Conflict` when something that was read, or that an answer told of, has changed.
     pub fn commit(self) -> Result<Receipt> {
         match self.0 {
-            Inside::Here(open) => open.commit(),
-            Inside::There(open) => wait(open.commit()),
+            TransactionBackend::Here(open) => open.commit(),
+            TransactionBackend::There(open) => wait(open.commit()),
         }
     }
 
-    /// What [`Interactive::commit`] would execute, to be executed beside others
+    /// What [`InteractiveTransaction::commit`] would execute, to be executed beside others
     /// ([`Database::execute_all`](crate::Database::execute_all)).
     ///
     /// It succeeds and fails as `commit` does, only that what was read and has changed is
@@ -467,13 +473,13 @@ impl Interactive {
     /// transaction. What it read is no longer held back from retention.
     pub fn into_transaction(self) -> Result<Transaction> {
         match self.0 {
-            Inside::Here(open) => open.into_transaction(),
-            Inside::There(open) => wait(open.into_transaction()),
+            TransactionBackend::Here(open) => open.into_transaction(),
+            TransactionBackend::There(open) => wait(open.into_transaction()),
         }
     }
 
-    /// What [`Interactive::commit`] says where a transaction made by
-    /// [`Interactive::into_transaction`] failed with this: `Conflict` for `GuardFailed`.
+    /// What [`InteractiveTransaction::commit`] says where a transaction made by
+    /// [`InteractiveTransaction::into_transaction`] failed with this: `Conflict` for `GuardFailed`.
     pub fn refusal(error: Error) -> Error {
         open::refusal(error)
     }

@@ -1,9 +1,9 @@
 //! Keyed state: spaces of keys with versions, written exactly once.
 
-use crate::handle::place::Place;
-use crate::read::pinned::Pinned;
+use crate::handle::place::Backend;
+use crate::read::pinned::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
-use crate::remote::{AsyncKeyed, AsyncKeyedAt, Link, wait};
+use crate::remote::{AsyncKeyed, AsyncKeyedAt, ConnectionPool, wait};
 use mainstay_model::{
     Answer, At, Code, CompactString, Durability, Error, Item, Kept, Name, Page, Receipt, Result,
     Revision, SpaceInfo, SpaceOptions, State, StateCommand, StateKey, StatePage, StateWrite,
@@ -39,14 +39,14 @@ pub(crate) const SEAL_PIECE: usize = 10_000;
 /// ```
 #[derive(Clone)]
 pub struct Keyed {
-    place: Place,
+    place: Backend,
     branch: CompactString,
     space: Name,
     durability: Option<Durability>,
 }
 
 impl Keyed {
-    pub(crate) fn on(place: Place, branch: &str, space: &str) -> Result<Keyed> {
+    pub(crate) fn on(place: Backend, branch: &str, space: &str) -> Result<Keyed> {
         let space = Name::new(space)?;
         Ok(Keyed { place, branch: branch.into(), space, durability: None })
     }
@@ -64,15 +64,15 @@ impl Keyed {
         self
     }
 
-    fn there(&self, link: &Arc<Link>) -> AsyncKeyed {
+    fn there(&self, link: &Arc<ConnectionPool>) -> AsyncKeyed {
         AsyncKeyed::new(link.clone(), &self.branch, self.space.clone(), self.durability)
     }
 
     fn receive(&self, command: StateCommand, durability: Option<Durability>) -> Result<Receipt> {
         let transaction = transaction(&self.branch, command, durability);
         match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction),
-            Place::There(link) => link.execute_and_wait(&transaction),
+            Backend::Local(core) => core.sequencer.execute(transaction),
+            Backend::Remote(link) => link.execute_and_wait(&transaction),
         }
     }
 
@@ -85,8 +85,8 @@ impl Keyed {
     pub fn read(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).read(command)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).read(command)),
         };
         loop {
             match Snapshot::new(core, &self.branch, At::Latest)?.state(&command) {
@@ -213,8 +213,10 @@ impl Keyed {
     pub fn at(&self, at: At) -> Result<KeyedAt> {
         let space = self.space.clone();
         Ok(match &self.place {
-            Place::Here(core) => KeyedAt::here(space, Pinned::new(core, &self.branch, at)?),
-            Place::There(link) => KeyedAt::there(space, wait(self.there(link).at(at))?),
+            Backend::Local(core) => {
+                KeyedAt::here(space, PinnedSnapshot::new(core, &self.branch, at)?)
+            }
+            Backend::Remote(link) => KeyedAt::there(space, wait(self.there(link).at(at))?),
         })
     }
 }
@@ -223,29 +225,29 @@ impl Keyed {
 #[derive(Clone)]
 pub struct KeyedAt {
     space: Name,
-    view: View,
+    view: KeyedBackend,
 }
 
 #[derive(Clone)]
-enum View {
-    Here(Arc<Pinned>),
+enum KeyedBackend {
+    Here(Arc<PinnedSnapshot>),
     There(AsyncKeyedAt),
 }
 
 impl KeyedAt {
-    pub(crate) fn here(space: Name, pinned: Arc<Pinned>) -> KeyedAt {
-        KeyedAt { space, view: View::Here(pinned) }
+    pub(crate) fn here(space: Name, pinned: Arc<PinnedSnapshot>) -> KeyedAt {
+        KeyedAt { space, view: KeyedBackend::Here(pinned) }
     }
 
     pub(crate) fn there(space: Name, view: AsyncKeyedAt) -> KeyedAt {
-        KeyedAt { space, view: View::There(view) }
+        KeyedAt { space, view: KeyedBackend::There(view) }
     }
 
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
         match &self.view {
-            View::Here(pinned) => pinned.snapshot.revision,
-            View::There(view) => view.revision(),
+            KeyedBackend::Here(pinned) => pinned.snapshot.revision,
+            KeyedBackend::There(view) => view.revision(),
         }
     }
 
@@ -253,8 +255,8 @@ impl KeyedAt {
     pub fn read(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
         match &self.view {
-            View::Here(pinned) => pinned.snapshot.state(&command),
-            View::There(view) => wait(view.read(command)),
+            KeyedBackend::Here(pinned) => pinned.snapshot.state(&command),
+            KeyedBackend::There(view) => wait(view.read(command)),
         }
     }
 
@@ -293,7 +295,7 @@ impl KeyedAt {
 
 /// The names of spaces on a branch.
 pub(crate) fn spaces(
-    place: &Place,
+    place: &Backend,
     branch: &str,
     prefix: &str,
     after: Option<&str>,

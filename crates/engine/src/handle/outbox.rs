@@ -1,9 +1,9 @@
 //! The outbox: messages that are written with a transaction, for those who send them.
 
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::handle::runs::only_read;
 use crate::read::snapshot::Snapshot;
-use crate::remote::{AsyncOutbox, Link, wait};
+use crate::remote::{AsyncOutbox, ConnectionPool, wait};
 use mainstay_model::{
     Answer, At, Claimed, Code, CompactString, Failed, Message, Name, OutboxAnswer, OutboxCommand,
     OutboxState, Receipt, Result, Stamp, Transaction,
@@ -33,25 +33,25 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct Outbox {
-    place: Place,
+    place: Backend,
     branch: CompactString,
 }
 
 impl Outbox {
-    pub(crate) fn on(place: Place, branch: &str) -> Outbox {
+    pub(crate) fn on(place: Backend, branch: &str) -> Outbox {
         Outbox { place, branch: branch.into() }
     }
 
     /// The same outbox, to be awaited.
-    fn there(&self, link: &Arc<Link>) -> AsyncOutbox {
+    fn there(&self, link: &Arc<ConnectionPool>) -> AsyncOutbox {
         AsyncOutbox::on(link.clone(), &self.branch)
     }
 
     fn receive(&self, command: OutboxCommand) -> Result<Receipt> {
         let transaction = Transaction::on(&self.branch).step(command);
         match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction),
-            Place::There(link) => link.execute_and_wait(&transaction),
+            Backend::Local(core) => core.sequencer.execute(transaction),
+            Backend::Remote(link) => link.execute_and_wait(&transaction),
         }
     }
 
@@ -64,8 +64,8 @@ impl Outbox {
     pub fn read(&self, command: OutboxCommand) -> Result<OutboxAnswer> {
         only_read(command.is_read())?;
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).read(command)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).read(command)),
         };
         loop {
             match Snapshot::new(core, &self.branch, At::Latest)?.outbox(&command) {

@@ -1,38 +1,38 @@
 //! Where a database is: in this process, or behind a server.
 
-use crate::lifecycle::core::Core;
-use crate::remote::{AsyncDatabase, Link};
+use crate::lifecycle::core::Engine;
+use crate::remote::{AsyncDatabase, ConnectionPool};
 use mainstay_model::{Code, Error, Receipt, Result, Transaction};
 use std::sync::Arc;
 
 /// Where a database is.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum Backend {
     /// In this process.
-    Here(Arc<Core>),
+    Local(Arc<Engine>),
     /// Behind a server.
-    There(Arc<Link>),
+    Remote(Arc<ConnectionPool>),
 }
 
-impl Place {
+impl Backend {
     /// The database in this process, for what needs its files.
-    pub fn here(&self, what: &str) -> Result<&Arc<Core>> {
+    pub fn here(&self, what: &str) -> Result<&Arc<Engine>> {
         match self {
-            Place::Here(core) => Ok(core),
-            Place::There(_) => Err(not_here(what)),
+            Backend::Local(core) => Ok(core),
+            Backend::Remote(_) => Err(not_here(what)),
         }
     }
 
     /// Executes a transaction and waits.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         match self {
-            Place::Here(core) => core.execute(transaction),
-            Place::There(link) => link.execute_and_wait(&transaction),
+            Backend::Local(core) => core.execute(transaction),
+            Backend::Remote(link) => link.execute_and_wait(&transaction),
         }
     }
 
     /// The same database, to be awaited.
-    pub fn there(link: &Arc<Link>) -> AsyncDatabase {
+    pub fn there(link: &Arc<ConnectionPool>) -> AsyncDatabase {
         AsyncDatabase::new(link.clone())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::db::Database;
 use crate::key::spaces;
-use crate::read::moment::Moment;
+use crate::read::moment::ReadView;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, HashCommand, Name, RecordCommand, Result,
@@ -40,7 +40,7 @@ impl Database {
         let core = self.place.here("a look at several kinds of state")?;
         // Reads again, at the newest revision, where retention has trimmed the one that was read.
         loop {
-            let moment = Moment::of(Snapshot::new(core, branch, At::Latest)?);
+            let moment = ReadView::of(Snapshot::new(core, branch, At::Latest)?);
             match moment.answers_within(commands, bytes) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
                 answers => return Ok(answers?.map(|answers| (answers, moment.now()))),
@@ -94,8 +94,8 @@ impl Database {
 
     /// A moment of a branch, for as long as the handle lives (an hour at most). The database has to be
     /// in this process.
-    pub fn moment(&self, branch: &str, at: At) -> Result<Moment> {
-        Moment::pinned(self.place.here("a moment of several kinds of state")?, branch, at)
+    pub fn moment(&self, branch: &str, at: At) -> Result<ReadView> {
+        ReadView::pinned(self.place.here("a moment of several kinds of state")?, branch, at)
     }
 }
 

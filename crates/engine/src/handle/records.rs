@@ -1,11 +1,11 @@
 //! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
 
-use crate::handle::place::Place;
-use crate::lifecycle::core::Core;
-use crate::read::pinned::Pinned;
+use crate::handle::place::Backend;
+use crate::lifecycle::core::Engine;
+use crate::read::pinned::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
-use crate::remote::{AsyncRecords, AsyncRecordsAt, Link, wait};
-use crate::wire::Question;
+use crate::remote::{AsyncRecords, AsyncRecordsAt, ConnectionPool, wait};
+use crate::wire::AdminRequest;
 use mainstay_model::{
     Answer, At, Code, Command, CompactString, Condition, ExpireOnly, Field, FieldValue, Fields,
     IndexCommand, IndexInfo, Name, Record, RecordCommand, RecordHistoryEntry, RecordPage,
@@ -37,17 +37,17 @@ pub(crate) use store::close_beside;
 /// ```
 #[derive(Clone)]
 pub struct Records {
-    place: Place,
+    place: Backend,
     branch: CompactString,
 }
 
 impl Records {
-    pub(crate) fn on(place: Place, branch: &str) -> Records {
+    pub(crate) fn on(place: Backend, branch: &str) -> Records {
         Records { place, branch: branch.into() }
     }
 
     /// The same records, to be awaited.
-    fn there(&self, link: &Arc<Link>) -> AsyncRecords {
+    fn there(&self, link: &Arc<ConnectionPool>) -> AsyncRecords {
         AsyncRecords::on(link.clone(), &self.branch)
     }
 
@@ -55,14 +55,14 @@ impl Records {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.push(command.into().into());
         let receipt = match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction)?,
-            Place::There(link) => link.execute_and_wait(&transaction)?,
+            Backend::Local(core) => core.sequencer.execute(transaction)?,
+            Backend::Remote(link) => link.execute_and_wait(&transaction)?,
         };
         receipt.into_first()
     }
 
     /// Reads what is published; what retention passed by meanwhile is looked at again.
-    fn look<T>(&self, core: &Arc<Core>, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
+    fn look<T>(&self, core: &Arc<Engine>, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
         loop {
             match read(&Snapshot::new(core, &self.branch, At::Latest)?) {
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
@@ -85,8 +85,8 @@ impl Records {
     /// bytes here.
     pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         match &self.place {
-            Place::Here(core) => self.look(core, |snapshot| snapshot.record(key, wanted)),
-            Place::There(link) => wait(self.there(link).get_some(key, wanted)),
+            Backend::Local(core) => self.look(core, |snapshot| snapshot.record(key, wanted)),
+            Backend::Remote(link) => wait(self.there(link).get_some(key, wanted)),
         }
     }
 
@@ -192,18 +192,18 @@ impl Records {
         limit: usize,
     ) -> Result<RecordPage> {
         match &self.place {
-            Place::Here(core) => {
+            Backend::Local(core) => {
                 self.look(core, |snapshot| snapshot.scan(prefix, filters, after, limit))
             }
-            Place::There(link) => wait(self.there(link).scan(prefix, filters, after, limit)),
+            Backend::Remote(link) => wait(self.there(link).scan(prefix, filters, after, limit)),
         }
     }
 
     /// How many records there are that begin with `prefix` and pass all filters.
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         match &self.place {
-            Place::Here(core) => self.look(core, |snapshot| snapshot.count(prefix, filters)),
-            Place::There(link) => wait(self.there(link).count(prefix, filters)),
+            Backend::Local(core) => self.look(core, |snapshot| snapshot.count(prefix, filters)),
+            Backend::Remote(link) => wait(self.there(link).count(prefix, filters)),
         }
     }
 
@@ -216,8 +216,8 @@ impl Records {
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).history(key, limit, before)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).history(key, limit, before)),
         };
         let key = Name::new(key)?;
         self.look(core, |snapshot| snapshot.record_history(&key, limit, before))
@@ -255,8 +255,8 @@ impl Records {
     /// All indexes, as they stand.
     pub fn indexes(&self) -> Result<Vec<IndexInfo>> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(link.ask(Question::Indexes)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(link.ask(AdminRequest::Indexes)),
         };
         core.check_open()?;
         Ok(core.index().declared().iter().map(|declared| declared.info()).collect())
@@ -265,10 +265,12 @@ impl Records {
     /// How a scan would go about it: by which index, or why by none.
     pub fn explain(&self, prefix: &str, filters: &[Where]) -> Result<String> {
         match &self.place {
-            Place::Here(core) => self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters))),
-            Place::There(link) => {
+            Backend::Local(core) => {
+                self.look(core, |snapshot| Ok(snapshot.explain(prefix, filters)))
+            }
+            Backend::Remote(link) => {
                 let (branch, prefix) = (self.branch.to_string(), prefix.to_owned());
-                wait(link.ask(Question::Explain { branch, prefix, filters: filters.to_vec() }))
+                wait(link.ask(AdminRequest::Explain { branch, prefix, filters: filters.to_vec() }))
             }
         }
     }
@@ -276,8 +278,8 @@ impl Records {
     /// The records as they were, for as long as the view lives (an hour at most).
     pub fn at(&self, at: At) -> Result<RecordsAt> {
         Ok(match &self.place {
-            Place::Here(core) => RecordsAt::here(Pinned::new(core, &self.branch, at)?),
-            Place::There(link) => RecordsAt::there(wait(self.there(link).at(at))?),
+            Backend::Local(core) => RecordsAt::here(PinnedSnapshot::new(core, &self.branch, at)?),
+            Backend::Remote(link) => RecordsAt::there(wait(self.there(link).at(at))?),
         })
     }
 }
@@ -302,28 +304,28 @@ pub(crate) fn always(counter: Option<u64>) -> Result<u64> {
 
 /// The records of a branch as of one point in time. Clones are the same view.
 #[derive(Clone)]
-pub struct RecordsAt(View);
+pub struct RecordsAt(RecordsBackend);
 
 #[derive(Clone)]
-enum View {
-    Here(Arc<Pinned>),
+enum RecordsBackend {
+    Here(Arc<PinnedSnapshot>),
     There(AsyncRecordsAt),
 }
 
 impl RecordsAt {
-    pub(crate) fn here(pinned: Arc<Pinned>) -> RecordsAt {
-        RecordsAt(View::Here(pinned))
+    pub(crate) fn here(pinned: Arc<PinnedSnapshot>) -> RecordsAt {
+        RecordsAt(RecordsBackend::Here(pinned))
     }
 
     pub(crate) fn there(view: AsyncRecordsAt) -> RecordsAt {
-        RecordsAt(View::There(view))
+        RecordsAt(RecordsBackend::There(view))
     }
 
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.revision,
-            View::There(view) => view.revision(),
+            RecordsBackend::Here(pinned) => pinned.snapshot.revision,
+            RecordsBackend::There(view) => view.revision(),
         }
     }
 
@@ -341,8 +343,8 @@ impl RecordsAt {
     /// bytes here.
     pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.record(key, wanted),
-            View::There(view) => wait(view.get_some(key, wanted)),
+            RecordsBackend::Here(pinned) => pinned.snapshot.record(key, wanted),
+            RecordsBackend::There(view) => wait(view.get_some(key, wanted)),
         }
     }
 
@@ -355,16 +357,16 @@ impl RecordsAt {
         limit: usize,
     ) -> Result<RecordPage> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.scan(prefix, filters, after, limit),
-            View::There(view) => wait(view.scan(prefix, filters, after, limit)),
+            RecordsBackend::Here(pinned) => pinned.snapshot.scan(prefix, filters, after, limit),
+            RecordsBackend::There(view) => wait(view.scan(prefix, filters, after, limit)),
         }
     }
 
     /// How many records there are that begin with `prefix` and pass all filters.
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.count(prefix, filters),
-            View::There(view) => wait(view.count(prefix, filters)),
+            RecordsBackend::Here(pinned) => pinned.snapshot.count(prefix, filters),
+            RecordsBackend::There(view) => wait(view.count(prefix, filters)),
         }
     }
 
@@ -376,8 +378,10 @@ impl RecordsAt {
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.record_history(&Name::new(key)?, limit, before),
-            View::There(view) => wait(view.history(key, limit, before)),
+            RecordsBackend::Here(pinned) => {
+                pinned.snapshot.record_history(&Name::new(key)?, limit, before)
+            }
+            RecordsBackend::There(view) => wait(view.history(key, limit, before)),
         }
     }
 }

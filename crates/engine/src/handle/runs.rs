@@ -1,11 +1,11 @@
 //! Runs: append-only logs of events, what they add up to, and those who follow them.
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::handle::place::Place;
-use crate::lifecycle::core::Core;
-use crate::read::pinned::Pinned;
+use crate::handle::place::Backend;
+use crate::lifecycle::core::Engine;
+use crate::read::pinned::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
-use crate::remote::{AsyncRuns, AsyncRunsAt, Link, wait};
+use crate::remote::{AsyncRuns, AsyncRunsAt, ConnectionPool, wait};
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, Code, CompactString, Error, KeptState, Name, NewEvent,
@@ -40,24 +40,24 @@ pub use restoring::Restoring;
 /// ```
 #[derive(Clone)]
 pub struct Runs {
-    place: Place,
+    place: Backend,
     branch: CompactString,
 }
 
 impl Runs {
-    pub(crate) fn on(place: Place, branch: &str) -> Runs {
+    pub(crate) fn on(place: Backend, branch: &str) -> Runs {
         Runs { place, branch: branch.into() }
     }
 
     /// The same runs, to be awaited.
-    fn there(&self, link: &Arc<Link>) -> AsyncRuns {
+    fn there(&self, link: &Arc<ConnectionPool>) -> AsyncRuns {
         AsyncRuns::on(link.clone(), &self.branch)
     }
 
     fn receive(&self, transaction: Transaction) -> Result<Receipt> {
         match &self.place {
-            Place::Here(core) => core.sequencer.execute(transaction),
-            Place::There(link) => link.execute_and_wait(&transaction),
+            Backend::Local(core) => core.sequencer.execute(transaction),
+            Backend::Remote(link) => link.execute_and_wait(&transaction),
         }
     }
 
@@ -75,8 +75,8 @@ impl Runs {
     pub fn read(&self, command: RunCommand) -> Result<RunAnswer> {
         only_read(command.is_read())?;
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).read(command)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).read(command)),
         };
         loop {
             match Snapshot::new(core, &self.branch, At::Latest)?.runs(&command) {
@@ -225,8 +225,8 @@ impl Runs {
     /// ```
     pub fn revision_of(&self, run: &str, seq: u64) -> Result<Option<Revision>> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => return wait(self.there(link).revision_of(run, seq)),
+            Backend::Local(core) => core,
+            Backend::Remote(link) => return wait(self.there(link).revision_of(run, seq)),
         };
         Snapshot::new(core, &self.branch, At::Latest)?.revision_of(&Name::new(run)?, seq)
     }
@@ -251,8 +251,8 @@ impl Runs {
     /// The runs as they were, for as long as the view lives (an hour at most).
     pub fn at(&self, at: At) -> Result<RunsAt> {
         Ok(match &self.place {
-            Place::Here(core) => RunsAt::here(Pinned::new(core, &self.branch, at)?),
-            Place::There(link) => RunsAt::there(wait(self.there(link).at(at))?),
+            Backend::Local(core) => RunsAt::here(PinnedSnapshot::new(core, &self.branch, at)?),
+            Backend::Remote(link) => RunsAt::there(wait(self.there(link).at(at))?),
         })
     }
 }
@@ -287,7 +287,9 @@ impl RunTail {
     /// The next events that are there, at most so many, and no more once they are as large as this. It does not wait.
     pub fn glance(&mut self, limit: usize, bytes: usize) -> Result<Vec<CanonicalEvent>> {
         check_page(limit)?;
-        let Place::Here(core) = &self.runs.place else { return self.next(limit, Duration::ZERO) };
+        let Backend::Local(core) = &self.runs.place else {
+            return self.next(limit, Duration::ZERO);
+        };
         let look = |limit| self.wait_here(core, (limit, bytes), Duration::ZERO);
         let events = PageSize::upto(limit).ask(look)?;
         self.after = events.last().map_or(self.after, |event| event.run_seq);
@@ -296,8 +298,8 @@ impl RunTail {
 
     fn wait(&self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
         match &self.runs.place {
-            Place::Here(core) => self.wait_here(core, (limit, usize::MAX), timeout),
-            Place::There(link) => {
+            Backend::Local(core) => self.wait_here(core, (limit, usize::MAX), timeout),
+            Backend::Remote(link) => {
                 wait(self.runs.there(link).wait_for(&self.run, self.after, limit, timeout))
             }
         }
@@ -305,7 +307,7 @@ impl RunTail {
 
     fn wait_here(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<Engine>,
         size: (usize, usize),
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
@@ -329,7 +331,7 @@ impl RunTail {
     }
 
     /// Refuses to wait for what a run that is shorter than it was may never have. One that is gone may come back.
-    fn check_there(&self, core: &Arc<Core>) -> Result<()> {
+    fn check_there(&self, core: &Arc<Engine>) -> Result<()> {
         let snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
         match snapshot.last_seq(&self.run)? {
             Some(last_seq) if last_seq < self.after => {
@@ -340,7 +342,7 @@ impl RunTail {
     }
 
     /// What is durable of what comes next. What retention passed by meanwhile is looked at again, newly.
-    fn look(&self, core: &Arc<Core>, size: (usize, usize)) -> Result<Vec<CanonicalEvent>> {
+    fn look(&self, core: &Arc<Engine>, size: (usize, usize)) -> Result<Vec<CanonicalEvent>> {
         loop {
             let durable = core.sequencer.durable();
             let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
@@ -359,28 +361,28 @@ impl RunTail {
 
 /// The runs of a branch as of one point in time. Clones are the same view.
 #[derive(Clone)]
-pub struct RunsAt(View);
+pub struct RunsAt(RunsBackend);
 
 #[derive(Clone)]
-enum View {
-    Here(Arc<Pinned>),
+enum RunsBackend {
+    Here(Arc<PinnedSnapshot>),
     There(AsyncRunsAt),
 }
 
 impl RunsAt {
-    pub(crate) fn here(pinned: Arc<Pinned>) -> RunsAt {
-        RunsAt(View::Here(pinned))
+    pub(crate) fn here(pinned: Arc<PinnedSnapshot>) -> RunsAt {
+        RunsAt(RunsBackend::Here(pinned))
     }
 
     pub(crate) fn there(view: AsyncRunsAt) -> RunsAt {
-        RunsAt(View::There(view))
+        RunsAt(RunsBackend::There(view))
     }
 
     /// The revision it shows.
     pub fn revision(&self) -> Revision {
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.revision,
-            View::There(view) => view.revision(),
+            RunsBackend::Here(pinned) => pinned.snapshot.revision,
+            RunsBackend::There(view) => view.revision(),
         }
     }
 
@@ -388,8 +390,8 @@ impl RunsAt {
     pub fn read(&self, command: RunCommand) -> Result<RunAnswer> {
         only_read(command.is_read())?;
         match &self.0 {
-            View::Here(pinned) => pinned.snapshot.runs(&command),
-            View::There(view) => wait(view.read(command)),
+            RunsBackend::Here(pinned) => pinned.snapshot.runs(&command),
+            RunsBackend::There(view) => wait(view.read(command)),
         }
     }
 

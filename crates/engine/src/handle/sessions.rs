@@ -2,8 +2,8 @@
 
 use crate::commit::executor::session::repeated;
 use crate::handle::outbox::ms;
-use crate::handle::place::Place;
-use crate::lifecycle::core::Inner;
+use crate::handle::place::Backend;
+use crate::lifecycle::core::EngineShared;
 use crate::lifecycle::identity::random_id;
 use mainstay_model::{
     Answer, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest, Stamp,
@@ -86,11 +86,11 @@ fn random_name() -> Result<Name> {
 /// ```
 #[derive(Clone)]
 pub struct Sessions {
-    place: Place,
+    place: Backend,
 }
 
 impl Sessions {
-    pub(crate) fn on(place: Place) -> Sessions {
+    pub(crate) fn on(place: Backend) -> Sessions {
         Sessions { place }
     }
 
@@ -133,7 +133,7 @@ impl Sessions {
     /// Whether something was sent before this, strictly, and is not acknowledged. It costs the same however much is.
     pub fn has_pending(&self, sent_before: Stamp) -> Result<bool> {
         match &self.place {
-            Place::Here(core) if !core.sequencer.is_latched() => {
+            Backend::Local(core) if !core.sequencer.is_read_only() => {
                 core.check_open()?;
                 Ok(core.state.sessions.lock().any_before(sent_before))
             }
@@ -169,7 +169,7 @@ impl Sessions {
 /// done, with retries and what the server sends, see the crate `mainstay-sessions`.
 #[derive(Clone)]
 pub struct Session {
-    place: Place,
+    place: Backend,
     info: SessionInfo,
     created: bool,
     /// The highest number that was asked for here.
@@ -177,7 +177,7 @@ pub struct Session {
 }
 
 impl Session {
-    fn found(place: &Place, info: SessionInfo, created: bool) -> Session {
+    fn found(place: &Backend, info: SessionInfo, created: bool) -> Session {
         let highest = Arc::new(AtomicU64::new(info.next_request.saturating_sub(1)));
         Session { place: place.clone(), info, created, highest }
     }
@@ -239,7 +239,7 @@ impl Session {
     fn repeated(&self, request_id: u64, lowest_pending: u64) -> Option<Result<Receipt>> {
         match &self.place {
             // A new number is the writer's business: asking for it would only hold the writer up.
-            Place::Here(core) if self.is_old(request_id) && lowest_pending <= request_id => {
+            Backend::Local(core) if self.is_old(request_id) && lowest_pending <= request_id => {
                 core.repeated(self.name(), request_id)
             }
             _ => None,
@@ -290,12 +290,12 @@ impl Session {
     }
 }
 
-fn run(place: &Place, command: SessionCommand) -> Result<Answer> {
+fn run(place: &Backend, command: SessionCommand) -> Result<Answer> {
     let receipt = place.execute(Transaction::new().step(command))?;
     receipt.into_first()
 }
 
-impl Inner {
+impl EngineShared {
     /// The answer of a request that was executed, if it can be seen and is on stable storage: the writer is not asked. It
     /// is asked whenever something is not as it should be: it says what.
     pub fn repeated(&self, session: &Name, request_id: u64) -> Option<Result<Receipt>> {

@@ -1,9 +1,9 @@
 //! Figures about a database as it stands.
 
 use crate::apply::runs::FoldCounts;
-use crate::base::figures::{Histogram, WorkFigures, WroteCounts};
-use crate::lifecycle::core::Core;
-use crate::storage::classes::Class;
+use crate::base::figures::{BackgroundStats, Histogram, WriteCounters};
+use crate::lifecycle::core::Engine;
+use crate::storage::classes::RetentionClass;
 use crate::storage::index::Index;
 use mainstay_model::{Error, OutboxState, Revision, Stamp};
 use serde::{Deserialize, Serialize};
@@ -62,9 +62,9 @@ pub struct Stats {
     /// Write buffers that wait to be flushed.
     pub sealed_buffers: u64,
     /// Moving write buffers into the stores.
-    pub flush: WorkFigures,
+    pub flush: BackgroundStats,
     /// Merging the stores' tables.
-    pub compaction: WorkFigures,
+    pub compaction: BackgroundStats,
     /// Feeds that are open.
     pub feeds: u64,
     /// By how many revisions the slowest of them is behind.
@@ -98,7 +98,7 @@ pub struct WroteFigures {
 }
 
 impl WroteFigures {
-    fn of(counts: &WroteCounts) -> WroteFigures {
+    fn of(counts: &WriteCounters) -> WroteFigures {
         WroteFigures {
             applied: counts.applied.look(),
             stale: counts.stale.look(),
@@ -141,9 +141,9 @@ pub struct KeyedFigures {
 }
 
 impl KeyedFigures {
-    fn of(core: &Core) -> KeyedFigures {
+    fn of(core: &Engine) -> KeyedFigures {
         let counts = &core.state.figures.keyed;
-        let (bytes, versions) = sizes(core.index(), Class::is_of_keyed);
+        let (bytes, versions) = sizes(core.index(), RetentionClass::is_of_keyed);
         KeyedFigures {
             bytes,
             versions,
@@ -189,7 +189,7 @@ pub struct RunFigures {
 }
 
 impl RunFigures {
-    fn of(core: &Core, folds: FoldCounts) -> RunFigures {
+    fn of(core: &Engine, folds: FoldCounts) -> RunFigures {
         let counts = &core.state.figures.runs;
         RunFigures {
             appended: counts.appended.look(),
@@ -241,7 +241,7 @@ pub struct SessionFigures {
 }
 
 impl SessionFigures {
-    fn of(core: &Core) -> SessionFigures {
+    fn of(core: &Engine) -> SessionFigures {
         let counts = &core.state.figures.sessions;
         let table = core.state.sessions.lock();
         let (kept, kept_bytes, pending) = table.totals();
@@ -287,7 +287,7 @@ pub struct OutboxFigures {
 }
 
 impl OutboxFigures {
-    fn of(core: &Core, main: OutboxState, now: Stamp) -> OutboxFigures {
+    fn of(core: &Engine, main: OutboxState, now: Stamp) -> OutboxFigures {
         let counts = &core.state.figures.outbox;
         OutboxFigures {
             put: counts.put.look(),
@@ -327,11 +327,11 @@ pub struct RecordFigures {
 }
 
 impl RecordFigures {
-    fn of(core: &Core) -> RecordFigures {
+    fn of(core: &Engine) -> RecordFigures {
         let index = core.index();
         let [by_index, walked, listed] = index.searches.look();
-        let (bytes, versions) = sizes(index, Class::is_of_records);
-        let (index_bytes, index_entries) = sizes(index, Class::is_of_entries);
+        let (bytes, versions) = sizes(index, RetentionClass::is_of_records);
+        let (index_bytes, index_entries) = sizes(index, RetentionClass::is_of_entries);
         RecordFigures {
             bytes,
             versions,
@@ -347,7 +347,7 @@ impl RecordFigures {
 }
 
 /// The bytes and the versions of the stores of some classes.
-fn sizes(index: &Index, wanted: fn(&Class) -> bool) -> (u64, u64) {
+fn sizes(index: &Index, wanted: fn(&RetentionClass) -> bool) -> (u64, u64) {
     let stores = index.classes.all().iter().zip(index.stores());
     let stores = stores.filter(|(class, _)| wanted(class)).map(|(_, store)| store);
     stores.fold((0, 0), |(bytes, versions), store| {
@@ -361,7 +361,7 @@ impl Stats {
         Stats { last_failure: Some(error.to_string()), ..Stats::default() }
     }
 
-    pub(crate) fn of(core: &Core) -> Stats {
+    pub(crate) fn of(core: &Engine) -> Stats {
         let index = core.index();
         let (figures, sequencer) = (&core.state.figures, &core.sequencer);
         let (cache_hits, cache_misses) = index.current.hits.look();
@@ -384,7 +384,7 @@ impl Stats {
             buffer_bytes: index.buffered_bytes() as u64,
             longest_stall_us: core.sequencer.longest_stall_us(),
             clock_jump_us: jump_us,
-            read_only: core.sequencer.is_latched(),
+            read_only: core.sequencer.is_read_only(),
             last_failure: core.last_failure(),
             sync_us: figures.sync_us.look(),
             group_transactions: figures.group_transactions.look(),

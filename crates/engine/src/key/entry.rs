@@ -33,7 +33,7 @@ pub(crate) fn damaged_record(kind: &str) -> Error {
 
 /// Everything about a version except its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct EntryHeader {
     pub flags: u8,
     pub revision: Revision,
     pub stamp: Stamp,
@@ -43,7 +43,7 @@ pub(crate) struct Head {
     pub expires: Option<Stamp>,
 }
 
-impl Head {
+impl EntryHeader {
     pub fn is_deleted(&self) -> bool {
         self.flags & DELETED != 0
     }
@@ -86,12 +86,12 @@ impl Head {
 
 /// Takes an entry apart.
 #[inline]
-pub(crate) fn parse(entry: &[u8]) -> Result<(Head, &[u8])> {
+pub(crate) fn parse(entry: &[u8]) -> Result<(EntryHeader, &[u8])> {
     try_parse(entry).ok_or_else(damaged)
 }
 
 #[inline]
-fn try_parse(entry: &[u8]) -> Option<(Head, &[u8])> {
+fn try_parse(entry: &[u8]) -> Option<(EntryHeader, &[u8])> {
     let (&flags, rest) = entry.split_first()?;
     let (revision, rest) = rest.split_first_chunk::<8>()?;
     let (stamp, mut rest) = rest.split_first_chunk::<8>()?;
@@ -106,7 +106,7 @@ fn try_parse(entry: &[u8]) -> Option<(Head, &[u8])> {
     };
     let revision = u64::from_le_bytes(*revision);
     let stamp = u64::from_le_bytes(*stamp);
-    Some((Head { flags, revision, stamp, counter, writes, expires }, rest))
+    Some((EntryHeader { flags, revision, stamp, counter, writes, expires }, rest))
 }
 
 #[cold]
@@ -131,8 +131,14 @@ mod tests {
     fn an_entry_comes_back_as_it_was() {
         for expires in [None, Some(77)] {
             let flags = LAPSED | if expires.is_some() { EXPIRES } else { 0 };
-            let head =
-                Head { flags, revision: 9, stamp: u64::MAX, counter: 300, writes: 2, expires };
+            let head = EntryHeader {
+                flags,
+                revision: 9,
+                stamp: u64::MAX,
+                counter: 300,
+                writes: 2,
+                expires,
+            };
             let mut bytes = Vec::new();
             head.write(b"payload", &mut bytes);
             assert_eq!(parse(&bytes).unwrap(), (head, &b"payload"[..]));

@@ -17,29 +17,29 @@ use mainstay_model::put_text;
 use smallvec::SmallVec;
 
 /// A name as an index knows it.
-pub(crate) type Place = SmallVec<[u8; 64]>;
+pub(crate) type RunName = SmallVec<[u8; 64]>;
 
 const KEPT: u8 = 0;
 const OF_USERS: u8 = 1;
 const HIDDEN: u8 = 2;
 
 /// What all places of one life of a run begin with.
-pub(crate) fn life(run: &str, generation: u64) -> Place {
-    let mut place = Place::from_slice(run.as_bytes());
+pub(crate) fn life(run: &str, generation: u64) -> RunName {
+    let mut place = RunName::from_slice(run.as_bytes());
     place.push(0);
     place.extend_from_slice(&generation.to_be_bytes());
     place
 }
 
 /// An event, or an alert about it.
-pub(crate) fn at(run: &str, generation: u64, seq: u64) -> Place {
+pub(crate) fn at(run: &str, generation: u64, seq: u64) -> RunName {
     let mut place = life(run, generation);
     place.extend_from_slice(&seq.to_be_bytes());
     place
 }
 
 /// An idempotency key, in its shortest form.
-pub(crate) fn key(run: &str, generation: u64, key: &str) -> Place {
+pub(crate) fn key(run: &str, generation: u64, key: &str) -> RunName {
     let mut bytes = Vec::with_capacity(64);
     put_text(key, &mut bytes);
     let mut place = life(run, generation);
@@ -48,7 +48,7 @@ pub(crate) fn key(run: &str, generation: u64, key: &str) -> Place {
 }
 
 /// A snapshot that is kept.
-pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> Place {
+pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> RunName {
     let mut place = life(run, generation);
     place.push(KEPT);
     place.extend_from_slice(&seq.to_be_bytes());
@@ -56,7 +56,7 @@ pub(crate) fn snapshot(run: &str, generation: u64, seq: u64) -> Place {
 }
 
 /// What a reducer of a user has made.
-pub(crate) fn state(run: &str, generation: u64, reducer: &str) -> Place {
+pub(crate) fn state(run: &str, generation: u64, reducer: &str) -> RunName {
     let mut place = life(run, generation);
     place.push(OF_USERS);
     place.extend_from_slice(reducer.as_bytes());
@@ -64,7 +64,7 @@ pub(crate) fn state(run: &str, generation: u64, reducer: &str) -> Place {
 }
 
 /// The head of a run that is restored and that nobody sees yet. It belongs to no life: no revision is 0.
-pub(crate) fn hidden(run: &str) -> Place {
+pub(crate) fn hidden(run: &str) -> RunName {
     let mut place = life(run, 0);
     place.push(HIDDEN);
     place

@@ -12,14 +12,14 @@ use mainstay_model::{EntryKind, Version};
 use smallvec::SmallVec;
 
 /// A name as the index knows it.
-pub(crate) type Place = SmallVec<[u8; 64]>;
+pub(crate) type StateName = SmallVec<[u8; 64]>;
 
 /// The kind of what deleted keys are found by; snapshots do not have it, for it follows from the states.
 const GRAVE: u8 = 3;
 
 /// What all places of one generation of a space begin with.
-pub(crate) fn life(space: &str, generation: u64) -> Place {
-    let mut place = Place::from_slice(space.as_bytes());
+pub(crate) fn life(space: &str, generation: u64) -> StateName {
+    let mut place = StateName::from_slice(space.as_bytes());
     place.push(0);
     place.extend_from_slice(&generation.to_be_bytes());
     place
@@ -34,8 +34,8 @@ pub(crate) fn kind(kind: EntryKind) -> [u8; 1] {
 pub(crate) const GRAVES: [u8; 1] = [GRAVE];
 
 /// Where a deleted key is found by its version.
-pub(crate) fn grave(version: Version, key: &[u8]) -> Place {
-    let mut place = Place::from_slice(&GRAVES);
+pub(crate) fn grave(version: Version, key: &[u8]) -> StateName {
+    let mut place = StateName::from_slice(&GRAVES);
     place.extend_from_slice(&version.to_bytes());
     place.extend_from_slice(key);
     place

@@ -3,20 +3,20 @@
 use super::feed_positions::FeedPositions;
 use crate::base::clock::{Clock, Stamper};
 use crate::base::sync;
-use crate::base::work::Work;
-use crate::commit::executor::{Executor, State, load_catalog};
+use crate::base::work::WorkMeter;
+use crate::commit::executor::{Executor, SharedState, load_catalog};
 use crate::commit::sequencer::Sequencer;
-use crate::lifecycle::identity::{self, Hold, Identity};
-use crate::lifecycle::maintenance::Workers;
+use crate::lifecycle::identity::{self, DatabaseFile, LockedInodes};
+use crate::lifecycle::maintenance::BackgroundThreads;
 use crate::lifecycle::opening::{
-    Opened, Place, claim, describe_cut, make_dir, new_state, open_index, open_log,
+    DatabasePlace, OpenedIndex, claim, describe_cut, make_dir, new_state, open_index, open_log,
 };
 use crate::lifecycle::options::Options;
 use crate::log::{self, Chain, DatabaseId, DiskFiles, Files, Log};
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::pins::Pins;
 use crate::storage::index::Index;
-use crate::storage::purge::Purger;
+use crate::storage::purge::TombstoneGc;
 use mainstay_model::{At, BranchCommand, Code, Error, Name, Result, Revision, Stamp, Transaction};
 use parking_lot::Mutex;
 use std::path::Path;
@@ -28,31 +28,31 @@ use std::time::Duration;
 const CLOCK_SLACK_US: u64 = 5_000_000;
 
 /// What handles hold: when the last one goes, the database is closed.
-pub(crate) struct Core {
-    inner: Arc<Inner>,
+pub(crate) struct Engine {
+    inner: Arc<EngineShared>,
 }
 
-impl std::ops::Deref for Core {
-    type Target = Inner;
+impl std::ops::Deref for Engine {
+    type Target = EngineShared;
 
     #[inline]
-    fn deref(&self) -> &Inner {
+    fn deref(&self) -> &EngineShared {
         &self.inner
     }
 }
 
 /// What handles and background threads share.
-pub(crate) struct Inner {
+pub(crate) struct EngineShared {
     pub options: Options,
-    pub state: Arc<State>,
+    pub state: Arc<SharedState>,
     pub sequencer: Arc<Sequencer>,
     pub log: Log,
     pub pins: Arc<Pins>,
     pub feeds: FeedPositions,
     pub clock: Arc<dyn Clock>,
     pub report: OpenReport,
-    pub purger: Arc<Purger>,
-    pub workers: sync::Mutex<Option<Workers>>,
+    pub purger: Arc<TombstoneGc>,
+    pub workers: sync::Mutex<Option<BackgroundThreads>>,
     /// One flush at a time.
     pub flushing: sync::Mutex<()>,
     /// Called at every step of the search for a merge's candidates.
@@ -60,11 +60,11 @@ pub(crate) struct Inner {
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
     /// The inodes that the names in the directory led to when it was locked; nothing in memory.
-    pub hold: Option<Arc<Hold>>,
+    pub hold: Option<Arc<LockedInodes>>,
     /// What went wrong last in the background, and where.
     failure: Mutex<Option<String>>,
     /// Keeps the directory locked; let go when the database is closed.
-    pub identity: Mutex<Option<Identity>>,
+    pub identity: Mutex<Option<DatabaseFile>>,
 }
 
 /// What opening found and did.
@@ -88,8 +88,8 @@ impl OpenReport {
         OpenReport { revision: 0, replayed: 0, cut: None, rebuilt: None, base: None };
 }
 
-impl Core {
-    pub fn open(directory: &Path, options: Options) -> Result<Arc<Core>> {
+impl Engine {
+    pub fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
         let (identity, base) = claim(directory, &options)?;
         if !options.keep_modes {
             identity::make_private(directory);
@@ -102,28 +102,30 @@ impl Core {
         };
         let database = identity.id;
         let index = directory.join("index");
-        let place = Place { files, database, index: Some(index), identity: Some(identity), base };
-        Core::start(place, options)
+        let place =
+            DatabasePlace { files, database, index: Some(index), identity: Some(identity), base };
+        Engine::start(place, options)
     }
 
-    pub fn memory(options: Options) -> Result<Arc<Core>> {
+    pub fn memory(options: Options) -> Result<Arc<Engine>> {
         let files: Arc<dyn Files> = match &options.files {
             Some(files) => files.clone(),
             None => Arc::new(log::MemoryFiles::new()),
         };
         let database = identity::random_id();
-        let place = Place { files, database, index: None, identity: None, base: None };
-        Core::start(place, options)
+        let place = DatabasePlace { files, database, index: None, identity: None, base: None };
+        Engine::start(place, options)
     }
 
-    fn start(mut place: Place, options: Options) -> Result<Arc<Core>> {
-        let purger: Arc<Purger> = Arc::default();
-        let Opened { index, rebuilt, base, restored } = open_index(&mut place, &options, &purger)?;
+    fn start(mut place: DatabasePlace, options: Options) -> Result<Arc<Engine>> {
+        let purger: Arc<TombstoneGc> = Arc::default();
+        let OpenedIndex { index, rebuilt, base, restored } =
+            open_index(&mut place, &options, &purger)?;
         let (log, writer, end) = open_log(&place, &options, &index, restored)?;
         if let Some(identity) = &mut place.identity {
             identity.complete()?;
         }
-        let hold = place.identity.as_ref().map(Identity::hold).transpose()?.map(Arc::new);
+        let hold = place.identity.as_ref().map(DatabaseFile::hold).transpose()?.map(Arc::new);
         if let Some(hold) = hold.clone() {
             log.guard_with(move || hold.check());
         }
@@ -139,12 +141,12 @@ impl Core {
         let limit = options.clock_jump_limit.filter(|_| report.base.is_none());
         let limit_us = limit.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
         let stamper = Stamper::new(options.clock.clone(), stamp, limit_us);
-        let work = Work::in_writer(options.work_limits);
+        let work = WorkMeter::in_writer(options.work_limits);
         let mut executor = Executor::new(state.clone(), stamper, end.last, work);
         executor.load_sessions()?;
         let chain = Chain::new(end.chain, &DatabaseId(place.database));
         let sequencer = Sequencer::new(state.clone(), executor, writer, chain, options.commit());
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(EngineShared {
             clock: options.clock.clone(),
             options,
             state,
@@ -163,14 +165,14 @@ impl Core {
             failure: Mutex::new(None),
             identity: Mutex::new(place.identity),
         });
-        let core = Arc::new(Core { inner });
-        *core.workers.lock() = Some(Workers::start(&core.inner)?);
+        let core = Arc::new(Engine { inner });
+        *core.workers.lock() = Some(BackgroundThreads::start(&core.inner)?);
         core.drop_imports();
         Ok(core)
     }
 }
 
-impl Inner {
+impl EngineShared {
     /// Refuses, and keeps writers from going on, once the directory or its lock is no longer what was opened.
     pub fn check_hold(&self) -> Result<()> {
         let Some(hold) = &self.hold else { return Ok(()) };
@@ -299,7 +301,7 @@ impl Inner {
     }
 }
 
-impl Drop for Core {
+impl Drop for Engine {
     fn drop(&mut self) {
         // Whoever wants to know closes first.
         let _ = self.close();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
-struct Open {
+struct OpenPositions {
     next: u64,
     positions: BTreeMap<u64, Arc<AtomicU64>>,
 }
@@ -15,12 +15,12 @@ struct Open {
 /// The positions of all open feeds.
 #[derive(Default)]
 pub(crate) struct FeedPositions {
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<OpenPositions>>,
 }
 
 /// The position of one feed, until it is dropped.
 pub(crate) struct FeedPosition {
-    all: Arc<Mutex<Open>>,
+    all: Arc<Mutex<OpenPositions>>,
     number: u64,
     after: Arc<AtomicU64>,
 }

@@ -15,7 +15,7 @@
 
 use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
-use crate::fs::way::keep_way_to;
+use crate::fs::way::fsync_ancestors;
 use mainstay_model::{Code, Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ const ITSELF: &str = ".";
 pub(crate) const FORMAT: u32 = 1;
 
 /// A directory that is ours, locked.
-pub(crate) struct Identity {
+pub(crate) struct DatabaseFile {
     pub id: [u8; 16],
     /// Where the header file is still to be written.
     reserved: Option<PathBuf>,
@@ -86,7 +86,7 @@ impl Locks {
         Ok(())
     }
 
-    fn hold(&self) -> Result<Hold> {
+    fn hold(&self) -> Result<LockedInodes> {
         let inode = |(name, file): &(&'static str, File)| match file.metadata() {
             Ok(found) => Ok((*name, found.dev(), found.ino())),
             Err(error) => Err(io_error("look at", &self.directory.join(name), &error)),
@@ -94,7 +94,7 @@ impl Locks {
         let mut inodes = self.held.iter().map(inode).collect::<Result<Vec<_>>>()?;
         // A directory that was moved says more than the files that are missing at its old name.
         inodes.sort_by_key(|(name, ..)| *name != ITSELF);
-        Ok(Hold { directory: self.directory.clone(), inodes })
+        Ok(LockedInodes { directory: self.directory.clone(), inodes })
     }
 }
 
@@ -106,7 +106,7 @@ impl Drop for Locks {
 }
 
 /// Whether a database is open. Where nobody has it open, nobody can while this is there: shared locks let others look, but not write.
-pub(crate) struct Use {
+pub(crate) struct DatabaseUse {
     pub is_open: bool,
     /// It is open, and `LOCK` is no longer the file that was locked.
     pub lost_lock_file: bool,
@@ -114,7 +114,7 @@ pub(crate) struct Use {
 }
 
 /// Looks who has it open; makes no file for it.
-pub(crate) fn look_at_use(directory: &Path) -> Result<Use> {
+pub(crate) fn look_at_use(directory: &Path) -> Result<DatabaseUse> {
     let mut held = Vec::new();
     let mut taken = Vec::new();
     for name in [LOCK, ITSELF, FILE] {
@@ -132,18 +132,18 @@ pub(crate) fn look_at_use(directory: &Path) -> Result<Use> {
         }
     }
     let is_open = !taken.is_empty();
-    Ok(Use { is_open, lost_lock_file: is_open && !taken.contains(&LOCK), _held: held })
+    Ok(DatabaseUse { is_open, lost_lock_file: is_open && !taken.contains(&LOCK), _held: held })
 }
 
 /// The inodes that the names of a database led to when it was locked.
 ///
 /// It keeps nothing open, so it may outlive the lock. While the lock is held no other file gets one of these inodes.
-pub(crate) struct Hold {
+pub(crate) struct LockedInodes {
     directory: PathBuf,
     inodes: Vec<(&'static str, u64, u64)>,
 }
 
-impl Hold {
+impl LockedInodes {
     /// Refuses once a name leads somewhere else: whatever is written by name from then on may go into another database, or
     /// another program may write this one.
     pub fn check(&self) -> Result<()> {
@@ -177,9 +177,9 @@ impl Hold {
     }
 }
 
-impl Identity {
+impl DatabaseFile {
     /// Recognises or makes a database; touches nothing in a directory that is something else.
-    pub fn claim(directory: &Path) -> Result<Identity> {
+    pub fn claim(directory: &Path) -> Result<DatabaseFile> {
         let known = read(directory)?;
         if known.is_none() {
             check_empty(directory)?;
@@ -200,18 +200,18 @@ impl Identity {
             }
         };
         locks.take_header()?;
-        Ok(Identity { id, reserved: None, locks })
+        Ok(DatabaseFile { id, reserved: None, locks })
     }
 
     /// Takes an empty directory for a database that is restored. It becomes one by
-    /// [`complete`](Identity::complete), when all of it is there: half a restore is none.
-    pub fn reserve(directory: &Path, id: [u8; 16]) -> Result<Identity> {
+    /// [`complete`](DatabaseFile::complete), when all of it is there: half a restore is none.
+    pub fn reserve(directory: &Path, id: [u8; 16]) -> Result<DatabaseFile> {
         check_empty(directory)?;
         make_directory(directory)?;
         let locks = Locks::take(directory)?;
         match read(directory)? {
             Some(_) => Err(foreign(directory)),
-            None => Ok(Identity { id, reserved: Some(directory.to_owned()), locks }),
+            None => Ok(DatabaseFile { id, reserved: Some(directory.to_owned()), locks }),
         }
     }
 
@@ -226,17 +226,17 @@ impl Identity {
     }
 
     /// The inodes to look at before anything is written by its name.
-    pub fn hold(&self) -> Result<Hold> {
+    pub fn hold(&self) -> Result<LockedInodes> {
         self.locks.hold()
     }
 
     /// Takes the lock of a database that must exist.
-    pub fn existing(directory: &Path) -> Result<Identity> {
+    pub fn existing(directory: &Path) -> Result<DatabaseFile> {
         match read(directory)? {
             Some(id) => {
                 let mut locks = Locks::take(directory)?;
                 locks.take_header()?;
-                Ok(Identity { id, reserved: None, locks })
+                Ok(DatabaseFile { id, reserved: None, locks })
             }
             None => Err(foreign(directory)),
         }
@@ -374,7 +374,7 @@ fn make_directory(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         directory.parent().map_or(Ok(()), fs::create_dir_all)?;
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-        planted::unless(Bug::NoSyncOfParent, || keep_way_to(directory))
+        planted::unless(Bug::NoSyncOfParent, || fsync_ancestors(directory))
     };
     steps().map_err(|error| io_error("make", directory, &error))
 }
@@ -436,11 +436,11 @@ mod tests {
     fn a_new_directory_is_made_and_recognised() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a/b");
-        let made = Identity::claim(&path).unwrap();
-        assert_eq!(Identity::claim(&path).err().unwrap().code(), Code::Locked);
+        let made = DatabaseFile::claim(&path).unwrap();
+        assert_eq!(DatabaseFile::claim(&path).err().unwrap().code(), Code::Locked);
         let id = made.id;
         drop(made);
-        let again = Identity::claim(&path).unwrap();
+        let again = DatabaseFile::claim(&path).unwrap();
         assert_eq!(again.id, id);
     }
 
@@ -448,19 +448,19 @@ mod tests {
     fn without_the_lock_file_a_second_one_is_refused_all_the_same() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
-        let made = Identity::claim(&path).unwrap();
+        let made = DatabaseFile::claim(&path).unwrap();
         fs::remove_file(path.join(LOCK)).unwrap();
-        assert_eq!(Identity::claim(&path).err().unwrap().code(), Code::Locked);
-        assert_eq!(Identity::existing(&path).err().unwrap().code(), Code::Locked);
+        assert_eq!(DatabaseFile::claim(&path).err().unwrap().code(), Code::Locked);
+        assert_eq!(DatabaseFile::existing(&path).err().unwrap().code(), Code::Locked);
         let moved = root.path().join("b");
         fs::rename(&path, &moved).unwrap();
         assert_eq!(
-            Identity::claim(&moved).err().unwrap().code(),
+            DatabaseFile::claim(&moved).err().unwrap().code(),
             Code::Locked,
             "whatever its name"
         );
         drop(made);
-        Identity::claim(&moved).unwrap();
+        DatabaseFile::claim(&moved).unwrap();
     }
 
     #[test]
@@ -468,7 +468,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("a");
         let lose = |how: &dyn Fn()| {
-            let made = Identity::claim(&path).unwrap();
+            let made = DatabaseFile::claim(&path).unwrap();
             let hold = made.hold().unwrap();
             hold.check().unwrap();
             how();
@@ -507,8 +507,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         let (claimed, reserved) = (root.path().join("a/b"), root.path().join("c"));
-        drop(Identity::claim(&claimed).unwrap());
-        drop(Identity::reserve(&reserved, [1; 16]).unwrap());
+        drop(DatabaseFile::claim(&claimed).unwrap());
+        drop(DatabaseFile::reserve(&reserved, [1; 16]).unwrap());
         assert_eq!((mode(&claimed), mode(&reserved)), (0o700, 0o700));
     }
 
@@ -538,28 +538,28 @@ mod tests {
     fn foreign_directories_and_files_are_left_alone() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("thesis.txt"), "x").unwrap();
-        let error = Identity::claim(root.path()).err().unwrap();
+        let error = DatabaseFile::claim(root.path()).err().unwrap();
         assert_eq!(error.code(), Code::ForeignDirectory);
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
-        let error = Identity::claim(&root.path().join("thesis.txt")).err().unwrap();
+        let error = DatabaseFile::claim(&root.path().join("thesis.txt")).err().unwrap();
         assert_eq!(error.code(), Code::ForeignDirectory);
     }
 
     #[test]
     fn newer_formats_and_damage_are_told_apart() {
         let root = tempfile::tempdir().unwrap();
-        drop(Identity::claim(root.path()).unwrap());
+        drop(DatabaseFile::claim(root.path()).unwrap());
         let file = root.path().join(FILE);
         let whole = fs::read(&file).unwrap();
         let mut newer = whole.clone();
         newer[8] = 99;
         fs::write(&file, &newer).unwrap();
-        assert_eq!(Identity::claim(root.path()).err().unwrap().code(), Code::NewerFormat);
+        assert_eq!(DatabaseFile::claim(root.path()).err().unwrap().code(), Code::NewerFormat);
         let mut damaged = whole.clone();
         damaged[15] ^= 1;
         fs::write(&file, &damaged).unwrap();
-        assert_eq!(Identity::claim(root.path()).err().unwrap().code(), Code::CorruptData);
+        assert_eq!(DatabaseFile::claim(root.path()).err().unwrap().code(), Code::CorruptData);
         fs::write(&file, b"MAIN").unwrap();
-        assert_eq!(Identity::claim(root.path()).err().unwrap().code(), Code::ForeignDirectory);
+        assert_eq!(DatabaseFile::claim(root.path()).err().unwrap().code(), Code::ForeignDirectory);
     }
 }

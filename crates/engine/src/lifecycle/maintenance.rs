@@ -13,9 +13,9 @@ use crate::base::planted::{self, Bug};
 use crate::base::priority;
 use crate::base::sync::MutexGuard;
 use crate::base::sync::thread::{self, JoinHandle};
-use crate::lifecycle::core::Inner;
+use crate::lifecycle::core::EngineShared;
 use crate::mvcc::catalog::Catalog;
-use crate::storage::classes::{self, Class};
+use crate::storage::classes::{self, RetentionClass};
 use crate::storage::index::{Index, NEWEST};
 use crate::storage::lsm::Store;
 use mainstay_model::{
@@ -34,17 +34,17 @@ const RETENTION_ROUNDS: u32 = 120;
 const RUNS_WHEN_QUIET: u8 = 4;
 /// While buffers are being flushed it waits for more of them: they go down together, and what lies below them is
 /// rewritten less often. Beyond the limit flushing waits for compaction: reads would have to look into too many tables.
-struct Busy {
+struct FlushThrottle {
     runs: u8,
     limit: usize,
 }
 
-const USUALLY: Busy = Busy { runs: 12, limit: 40 };
+const USUALLY: FlushThrottle = FlushThrottle { runs: 12, limit: 40 };
 /// Where few are looked for in the tables, many of these do no harm.
-const SELDOM_READ: Busy = Busy { runs: 36, limit: 80 };
+const SELDOM_READ: FlushThrottle = FlushThrottle { runs: 36, limit: 80 };
 
-impl Busy {
-    fn of(class: &Class) -> &'static Busy {
+impl FlushThrottle {
+    fn of(class: &RetentionClass) -> &'static FlushThrottle {
         if class.is_seldom_read() { &SELDOM_READ } else { &USUALLY }
     }
 }
@@ -63,20 +63,20 @@ const INDEX_PAUSE: Duration = Duration::from_millis(100);
 const FILL_LIMIT: usize = 1000;
 
 /// The threads of a database, and how they are woken and stopped.
-pub(crate) struct Workers {
-    bell: Arc<Bell>,
+pub(crate) struct BackgroundThreads {
+    bell: Arc<WorkSignal>,
     threads: Vec<JoinHandle<()>>,
 }
 
 /// Rings when there is something to flush or to compact, or when all is over.
 #[derive(Default)]
-struct Bell {
+struct WorkSignal {
     rung: Mutex<bool>,
     ring: Condvar,
     over: AtomicBool,
 }
 
-impl Bell {
+impl WorkSignal {
     fn ring(&self) {
         *self.rung.lock() = true;
         self.ring.notify_all();
@@ -102,9 +102,9 @@ impl Bell {
     }
 }
 
-impl Workers {
-    pub fn start(core: &Arc<Inner>) -> Result<Workers> {
-        let mut workers = Workers { bell: Arc::default(), threads: Vec::new() };
+impl BackgroundThreads {
+    pub fn start(core: &Arc<EngineShared>) -> Result<BackgroundThreads> {
+        let mut workers = BackgroundThreads { bell: Arc::default(), threads: Vec::new() };
         match workers.spawn_all(core) {
             Ok(()) => Ok(workers),
             Err(error) => {
@@ -116,7 +116,7 @@ impl Workers {
         }
     }
 
-    fn spawn_all(&mut self, core: &Arc<Inner>) -> Result<()> {
+    fn spawn_all(&mut self, core: &Arc<EngineShared>) -> Result<()> {
         if !core.options.background {
             let inner = Arc::downgrade(core);
             core.sequencer.when_work(move || {
@@ -127,7 +127,7 @@ impl Workers {
             return Ok(());
         }
         let bell = self.bell.clone();
-        let flush_bell: Arc<Bell> = Arc::default();
+        let flush_bell: Arc<WorkSignal> = Arc::default();
         let sequencer = core.sequencer.clone();
         self.spawn("mainstay-log", move || sequencer.run_log())?;
         if cfg!(feature = "model-checking") {
@@ -176,7 +176,7 @@ impl Workers {
 }
 
 /// Runs a background step; what goes wrong is kept for [`Inner::last_failure`].
-fn attempt(core: &Inner, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
+fn attempt(core: &EngineShared, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
     match step() {
         Ok(()) => true,
         // Closing ends what is under way, and that is no failure.
@@ -188,7 +188,7 @@ fn attempt(core: &Inner, what: &str, step: impl FnOnce() -> Result<()>) -> bool 
     }
 }
 
-fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
+fn run_flush(core: &EngineShared, bell: &Arc<WorkSignal>, compaction: &WorkSignal) {
     {
         let bell = bell.clone();
         core.sequencer.when_work(move || bell.ring());
@@ -216,24 +216,26 @@ fn run_flush(core: &Inner, bell: &Arc<Bell>, compaction: &Bell) {
 
 /// Whether compaction has to come before more is flushed. Where it fails again and again it never comes: reads get slower then, and
 /// writers go on for as long as the store takes more.
-fn is_overdue((store, class): (&Store, &Class)) -> bool {
+fn is_overdue((store, class): (&Store, &RetentionClass)) -> bool {
     is_deep(store, class) && store.failed_compactions() < FAILURES_WAITED_FOR
 }
 
 /// Whether reads have to look into too many tables.
-fn is_deep(store: &Store, class: &Class) -> bool {
-    store.l0_runs() >= Busy::of(class).limit
+fn is_deep(store: &Store, class: &RetentionClass) -> bool {
+    store.l0_runs() >= FlushThrottle::of(class).limit
 }
 
 /// Compacts what replay has flushed, where no thread does it yet. Nothing is dropped: nobody knows yet what may go. What fails is left
 /// for later.
 pub(crate) fn catch_up(index: &Index) {
     for (store, class) in index.stores().iter().zip(index.classes.all()) {
-        while is_overdue((store, class)) && store.compact(0, Busy::of(class).runs).is_ok() {}
+        while is_overdue((store, class)) && store.compact(0, FlushThrottle::of(class).runs).is_ok()
+        {
+        }
     }
 }
 
-fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
+fn run_compact(core: &EngineShared, bell: &WorkSignal, flush: &WorkSignal) {
     let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
     // Where time stands still, what failed is tried again all the same.
     let clock = SystemClock::new();
@@ -243,7 +245,7 @@ fn run_compact(core: &Inner, bell: &Bell, flush: &Bell) {
         let (classes, stores) = (core.index().classes.all(), core.index().stores());
         for (class, store) in stores.iter().enumerate() {
             let [least, runs] = match silent < QUIET_ROUNDS {
-                true => [Busy::of(&classes[class]).runs; 2],
+                true => [FlushThrottle::of(&classes[class]).runs; 2],
                 false => [0, RUNS_WHEN_QUIET],
             };
             let pauses = clock.monotonic_us() < not_before[class];
@@ -270,7 +272,7 @@ fn pause_us(store: &Store) -> u64 {
 }
 
 /// Fills indexes that were declared over records of before, some records at a time: writers come between.
-fn run_index(core: &Inner, bell: &Bell) {
+fn run_index(core: &EngineShared, bell: &WorkSignal) {
     while !bell.is_over() {
         let unfilled = core.index().declared().iter().find(|one| one.ready.is_none()).cloned();
         match unfilled {
@@ -284,7 +286,7 @@ fn run_index(core: &Inner, bell: &Bell) {
     }
 }
 
-fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
+fn run_sweep(core: &EngineShared, bell: &WorkSignal, interval: Duration) {
     while !bell.is_over() {
         thread::park_timeout(interval.min(Duration::from_millis(100)));
         if core.now() >= core.state.next_expiry.load(Ordering::Relaxed) {
@@ -297,29 +299,29 @@ fn run_sweep(core: &Inner, bell: &Bell, interval: Duration) {
 }
 
 /// The oldest revisions that the catalog holds.
-struct Held {
+struct CatalogPins {
     /// By whatever.
     pins: Revision,
     /// By branches, which read their parent there all the time.
     forks: Revision,
 }
 
-impl Held {
-    fn of(catalog: &Catalog) -> Held {
+impl CatalogPins {
+    fn of(catalog: &Catalog) -> CatalogPins {
         let pins = catalog.pins(NEWEST).iter().map(|pin| pin.0).min();
         let forks = catalog.fork_points(NEWEST).min();
-        Held { pins: pins.unwrap_or(Revision::MAX), forks: forks.unwrap_or(Revision::MAX) }
+        CatalogPins { pins: pins.unwrap_or(Revision::MAX), forks: forks.unwrap_or(Revision::MAX) }
     }
 }
 
-impl Inner {
+impl EngineShared {
     /// By a writer that finds the buffers full, where no thread flushes them. A callback may have come here while its
     /// thread was flushing: then that goes on when it returns.
     fn make_room(&self) {
         let Some(flushing) = self.flushing.try_lock() else { return };
         let classes = self.index().classes.all().iter().enumerate();
         for (class, rule) in classes {
-            let compact = || self.compact(class, Busy::of(rule).runs);
+            let compact = || self.compact(class, FlushThrottle::of(rule).runs);
             // What fails is tried again by whoever comes next.
             while is_deep(&self.index().stores()[class], rule) && attempt(self, "compact", compact)
             {
@@ -426,13 +428,13 @@ impl Inner {
         let young = self.clock.monotonic_us().saturating_sub(limit);
         // A tag or branch whose removal is not durable yet would come back after a power cut:
         // what was pinned before the sync stays pinned.
-        let before = Held::of(&self.state.catalog.read());
+        let before = CatalogPins::of(&self.state.catalog.read());
         planted::unless(Bug::NoSyncBeforeFloors, || self.sequencer.sync().map(drop))?;
         let horizons = self.horizons(now)?;
         // All at once: of a run's head and its events, which are in different classes, neither outlives the other.
         self.sequencer.with_exec(|_| {
             let reached = self.index().flushed().min(self.sequencer.published());
-            let held = Held::of(&self.state.catalog.read());
+            let held = CatalogPins::of(&self.state.catalog.read());
             let read = self.pins.oldest(young).unwrap_or(Revision::MAX);
             let (forks, pins) = (held.forks.min(before.forks), held.pins.min(before.pins));
             for (class, horizon) in horizons {

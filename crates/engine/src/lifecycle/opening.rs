@@ -11,27 +11,27 @@
 
 use crate::apply::expire;
 use crate::base::clock::Clock;
-use crate::base::figures::Figures;
+use crate::base::figures::Metrics;
 use crate::base::planted::{self, Bug};
 use crate::base::sync::RwLock;
-use crate::commit::executor::State;
+use crate::commit::executor::SharedState;
 use crate::commit::sequencer::SEALED_LIMIT;
 use crate::fs::error::io_error;
 use crate::key::spaces::{CELLS, KEYED, RECORDS};
 use crate::key::version::Version;
-use crate::lifecycle::identity::{self, Identity};
+use crate::lifecycle::identity::{self, DatabaseFile};
 use crate::lifecycle::maintenance;
 use crate::lifecycle::options::Options;
-use crate::log::{self, Cut, DatabaseId, Files, Known, Log, LogOptions, Writer};
+use crate::log::{self, DatabaseId, DurableElsewhere, Files, Log, LogOptions, LogWriter, TornTail};
 use crate::mvcc::catalog::Catalog;
 use crate::mvcc::dead_names::DeadNames;
-use crate::mvcc::trail::Trail;
-use crate::storage::classes::{self, Classes, Rules};
+use crate::mvcc::trail::RecentWrites;
+use crate::storage::classes::{self, RetentionClasses, RetentionRules};
 use crate::storage::index::{Index, IndexParts};
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::mark::Mark;
+use crate::storage::mark::FlushMark;
 use crate::storage::migrate;
-use crate::storage::purge::Purger;
+use crate::storage::purge::TombstoneGc;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ pub(crate) trait RebuildSource: Send + Sync {
     /// It must be of this database.
     fn check_owner(&self, database: [u8; 16]) -> Result<()>;
     /// The log must go on where it ends.
-    fn check_reach(&self, log: &log::Report) -> Result<()>;
+    fn check_reach(&self, log: &log::LogReport) -> Result<()>;
     /// Copies of a database go ways of their own under one id: where the log holds its revision, that must be the same one.
     fn check_history(&self, files: &dyn Files) -> Result<()>;
     /// Makes an index of it, in place of the one in the directory, which is kept under another name.
@@ -64,23 +64,23 @@ pub(crate) trait RebuildSource: Send + Sync {
 pub(crate) type OpenRebuildSource = Arc<dyn Fn() -> Result<Box<dyn RebuildSource>> + Send + Sync>;
 
 /// Where a database is, and whose it is.
-pub(crate) struct Place {
+pub(crate) struct DatabasePlace {
     pub files: Arc<dyn Files>,
     pub database: [u8; 16],
     /// The index's directory; nothing in memory.
     pub index: Option<PathBuf>,
-    pub identity: Option<Identity>,
+    pub identity: Option<DatabaseFile>,
     /// What an empty directory is filled from.
     pub base: Option<Box<dyn RebuildSource>>,
 }
 
 /// Where a log ends.
 #[derive(Default)]
-pub(crate) struct End {
+pub(crate) struct LogEnd {
     pub last: Revision,
     pub stamp: Stamp,
     pub chain: u32,
-    pub cut: Option<Cut>,
+    pub cut: Option<TornTail>,
     pub replayed: u64,
 }
 
@@ -95,11 +95,11 @@ fn owner_of(clock: &dyn Clock) -> u64 {
 
 /// Opens the log and replays into the index what that does not hold; where there is no log yet, makes it.
 pub(crate) fn open_log(
-    place: &Place,
+    place: &DatabasePlace,
     options: &Options,
     index: &Index,
     restored: bool,
-) -> Result<(Log, Writer, End)> {
+) -> Result<(Log, LogWriter, LogEnd)> {
     let mark = index.flushed();
     // What the log has lost would come back, and by half, where a flush that was cut short has brought it into some stores.
     let reach = if planted::is(Bug::LostComesBack) { mark } else { index.reach().max(mark) };
@@ -115,18 +115,18 @@ pub(crate) fn open_log(
             return Err(missing_log(reach));
         }
         let (log, writer) = Log::create(files, id, mark + 1, options)?;
-        return Ok((log, writer, End { last: mark, ..End::default() }));
+        return Ok((log, writer, LogEnd { last: mark, ..LogEnd::default() }));
     }
     let certain = Log::certain(&*files).map_err(|error| log_error(&error))?;
-    let mut replay = Replay { index, replayed: 0, certain };
+    let mut replay = LogReplay { index, replayed: 0, certain };
     let visit = &mut |frame: &log::Frame<'_>| replay.frame(frame, mark);
-    let known = Known { all: mark, some: reach };
+    let known = DurableElsewhere { all: mark, some: reach };
     let (log, writer, found) = Log::open(files, id, known, options, visit)?;
     let last = found.last_revision.max(mark);
     // All of it is on stable storage now.
     flush(index, last)?;
-    let log::Recovered { last_stamp: stamp, chain, cut, .. } = found;
-    Ok((log, writer, End { last, stamp, chain, cut, replayed: replay.replayed }))
+    let log::RecoveredLog { last_stamp: stamp, chain, cut, .. } = found;
+    Ok((log, writer, LogEnd { last, stamp, chain, cut, replayed: replay.replayed }))
 }
 
 /// What executing and reading share, over an index that holds everything up to `last`.
@@ -135,13 +135,13 @@ pub(crate) fn new_state(
     catalog: Catalog,
     last: Revision,
     options: &Options,
-) -> Result<State> {
+) -> Result<SharedState> {
     let next_expiry = expire::next_due(&index, 0)?.unwrap_or(Stamp::MAX);
     let sealed = AtomicUsize::new(index.tables().sealed.len());
-    Ok(State {
+    Ok(SharedState {
         index,
         catalog: RwLock::new(catalog),
-        trail: Trail::new(last),
+        trail: RecentWrites::new(last),
         dead_names: DeadNames::default(),
         next_expiry: AtomicU64::new(next_expiry),
         reaps: AtomicBool::new(true),
@@ -151,7 +151,7 @@ pub(crate) fn new_state(
         serves_branches: options.serve_branches,
         sealed,
         large_writes: AtomicU64::new(0),
-        figures: Figures::default(),
+        figures: Metrics::default(),
     })
 }
 
@@ -159,18 +159,18 @@ pub(crate) fn new_state(
 pub(crate) fn claim(
     directory: &Path,
     options: &Options,
-) -> Result<(Identity, Option<Box<dyn RebuildSource>>)> {
+) -> Result<(DatabaseFile, Option<Box<dyn RebuildSource>>)> {
     match &options.base {
         Some(open_base) if identity::read(directory)?.is_none() => {
             let base = open_base()?;
-            Ok((Identity::reserve(directory, base.database())?, Some(base)))
+            Ok((DatabaseFile::reserve(directory, base.database())?, Some(base)))
         }
-        _ => Ok((Identity::claim(directory)?, None)),
+        _ => Ok((DatabaseFile::claim(directory)?, None)),
     }
 }
 
 /// An index, and how it came to be.
-pub(crate) struct Opened {
+pub(crate) struct OpenedIndex {
     pub index: Index,
     /// Why it was rebuilt, if it was.
     pub rebuilt: Option<String>,
@@ -183,16 +183,21 @@ pub(crate) struct Opened {
 /// Opens the index, or starts it anew where the log can fill it again, or a base and the log; says
 /// why.
 pub(crate) fn open_index(
-    place: &mut Place,
+    place: &mut DatabasePlace,
     options: &Options,
-    purger: &Arc<Purger>,
-) -> Result<Opened> {
+    purger: &Arc<TombstoneGc>,
+) -> Result<OpenedIndex> {
     if let Some(base) = restores(place, options)? {
         let index = fill_index(place, options, purger, &*base)?;
-        return Ok(Opened { index, rebuilt: None, base: Some(base.revision()), restored: true });
+        return Ok(OpenedIndex {
+            index,
+            rebuilt: None,
+            base: Some(base.revision()),
+            restored: true,
+        });
     }
     let why = match try_index(place, options, purger, false) {
-        Ok(index) => return Ok(Opened { index, rebuilt: None, base: None, restored: false }),
+        Ok(index) => return Ok(OpenedIndex { index, rebuilt: None, base: None, restored: false }),
         Err(error) if error.code() == Code::CorruptIndex => error,
         Err(error) => return Err(error),
     };
@@ -206,7 +211,7 @@ pub(crate) fn open_index(
     let rebuilt = Some(why.message().to_owned());
     if first == Some(1) {
         let index = try_index(place, options, purger, true)?;
-        return Ok(Opened { index, rebuilt, base: None, restored: false });
+        return Ok(OpenedIndex { index, rebuilt, base: None, restored: false });
     }
     let begins = first.map_or("is empty".to_owned(), |first| format!("begins at revision {first}"));
     let Some(open_base) = &options.base else { return Err(no_base(&why, &begins)) };
@@ -219,13 +224,13 @@ pub(crate) fn open_index(
     let fits = base.check_owner(place.database).and_then(|()| base.check_reach(&report));
     fits.and_then(|()| base.check_history(&*place.files)).map_err(unfit)?;
     let index = fill_index(place, options, purger, &*base)?;
-    Ok(Opened { index, rebuilt, base: Some(base.revision()), restored: false })
+    Ok(OpenedIndex { index, rebuilt, base: Some(base.revision()), restored: false })
 }
 
 /// What a damaged index was marked with was synced: a log that ends before that has lost its end, torn or not.
-fn check_end(place: &Place, log: &log::Report) -> Result<()> {
+fn check_end(place: &DatabasePlace, log: &log::LogReport) -> Result<()> {
     let Some(index) = &place.index else { return Ok(()) };
-    let mark = match Mark::read(&migrate::settled(index)) {
+    let mark = match FlushMark::read(&migrate::settled(index)) {
         Err(error) if error.code() == Code::CorruptIndex => None,
         mark => mark?,
     };
@@ -247,7 +252,10 @@ fn check_end(place: &Place, log: &log::Report) -> Result<()> {
 }
 
 /// The base, checked, where there is nothing else to open: neither a log nor an index.
-fn restores(place: &mut Place, options: &Options) -> Result<Option<Box<dyn RebuildSource>>> {
+fn restores(
+    place: &mut DatabasePlace,
+    options: &Options,
+) -> Result<Option<Box<dyn RebuildSource>>> {
     if let Some(base) = place.base.take() {
         if has_segments(place)? {
             check_left(place, &*base)?;
@@ -255,7 +263,7 @@ fn restores(place: &mut Place, options: &Options) -> Result<Option<Box<dyn Rebui
         return Ok(Some(base));
     }
     let (Some(open_base), Some(directory)) = (&options.base, &place.index) else { return Ok(None) };
-    if has_segments(place)? || !matches!(Mark::read(directory), Ok(None)) {
+    if has_segments(place)? || !matches!(FlushMark::read(directory), Ok(None)) {
         return Ok(None);
     }
     let base = open_base()?;
@@ -264,7 +272,7 @@ fn restores(place: &mut Place, options: &Options) -> Result<Option<Box<dyn Rebui
 }
 
 /// A restore that was cut short leaves a log that begins behind the base and in which nothing is.
-fn check_left(place: &Place, base: &dyn RebuildSource) -> Result<()> {
+fn check_left(place: &DatabasePlace, base: &dyn RebuildSource) -> Result<()> {
     let log = log::inspect(&*place.files)?;
     let next = base.revision() + 1;
     if log.database == Some(DatabaseId(place.database))
@@ -279,16 +287,16 @@ fn check_left(place: &Place, base: &dyn RebuildSource) -> Result<()> {
     Err(Error::new(Code::ForeignDirectory, message))
 }
 
-fn has_segments(place: &Place) -> Result<bool> {
+fn has_segments(place: &DatabasePlace) -> Result<bool> {
     let names = place.files.list().map_err(|e| log_error(&e))?;
     Ok(names.iter().any(|name| name.ends_with(".seg")))
 }
 
 /// Fills a new index from a base and opens it.
 fn fill_index(
-    place: &Place,
+    place: &DatabasePlace,
     options: &Options,
-    purger: &Arc<Purger>,
+    purger: &Arc<TombstoneGc>,
     base: &dyn RebuildSource,
 ) -> Result<Index> {
     if let Some(directory) = &place.index {
@@ -308,9 +316,9 @@ fn no_base(why: &Error, begins: &str) -> Error {
 }
 
 fn try_index(
-    place: &Place,
+    place: &DatabasePlace,
     options: &Options,
-    purger: &Arc<Purger>,
+    purger: &Arc<TombstoneGc>,
     rebuild: bool,
 ) -> Result<Index> {
     let us = |retention: Duration| u64::try_from(retention.as_micros()).unwrap_or(u64::MAX);
@@ -321,13 +329,13 @@ fn try_index(
     };
     let (cells, records) = (of(CELLS, &options.classes), of(RECORDS, &options.record_classes));
     let keyed = of(KEYED, &options.keyed_classes);
-    let classes = Classes::new(&Rules {
+    let classes = RetentionClasses::new(&RetentionRules {
         cells: options.retention.map(us),
         records: options.record_retention.map(us),
         keyed: options.keyed_retention.map(us),
         prefixes: [cells, records, keyed].concat(),
     });
-    let fresh = Mark {
+    let fresh = FlushMark {
         database: place.database,
         revision: 0,
         classes: classes.all().iter().map(|class| (class.label.clone(), 0)).collect(),
@@ -349,17 +357,17 @@ fn try_index(
 }
 
 fn open_stores(
-    place: &Place,
+    place: &DatabasePlace,
     directory: &Path,
     options: &Options,
-    purger: &Arc<Purger>,
-    classes: &Classes,
-    fresh: Mark,
+    purger: &Arc<TombstoneGc>,
+    classes: &RetentionClasses,
+    fresh: FlushMark,
     rebuild: bool,
-) -> Result<(Mark, Vec<Store>)> {
+) -> Result<(FlushMark, Vec<Store>)> {
     let log_exists = has_segments(place)?;
     migrate::settle(directory)?;
-    let known = if rebuild { None } else { Mark::read_durably(directory)? };
+    let known = if rebuild { None } else { FlushMark::read_durably(directory)? };
     if known.is_none() && log_exists && !rebuild {
         return Err(Error::new(Code::CorruptIndex, "the index is missing its MARK file"));
     }
@@ -401,7 +409,7 @@ pub(crate) fn plain_store_options() -> StoreOptions {
     store_options(&Options::new(), &Arc::default())
 }
 
-fn store_options(options: &Options, purger: &Arc<Purger>) -> StoreOptions {
+fn store_options(options: &Options, purger: &Arc<TombstoneGc>) -> StoreOptions {
     StoreOptions {
         block_cache: Arc::new(lsm_tree::Cache::with_capacity_bytes(options.block_cache_bytes)),
         descriptors: Some(Arc::new(lsm_tree::DescriptorTable::new(256))),
@@ -411,7 +419,7 @@ fn store_options(options: &Options, purger: &Arc<Purger>) -> StoreOptions {
 }
 
 /// The index must belong to this database.
-fn check_mark(mark: &Mark, place: &Place) -> Result<()> {
+fn check_mark(mark: &FlushMark, place: &DatabasePlace) -> Result<()> {
     if mark.database == place.database && mark.classes.len() > classes::CELLS {
         return Ok(());
     }
@@ -419,7 +427,7 @@ fn check_mark(mark: &Mark, place: &Place) -> Result<()> {
 }
 
 /// Whether the index has the classes that are asked for.
-fn fits(mark: &Mark, classes: &Classes) -> bool {
+fn fits(mark: &FlushMark, classes: &RetentionClasses) -> bool {
     let asked = classes.all().iter().map(|class| class.label.as_str());
     asked.eq(mark.classes.iter().map(|class| class.0.as_str()))
 }
@@ -429,14 +437,14 @@ fn fits(mark: &Mark, classes: &Classes) -> bool {
 /// What a failed sync has dropped is read as if it were there, and is not before the log has written it once more, which
 /// it does behind all that is replayed. So only what is proven synced goes into the stores until then; the rest is
 /// less than a segment.
-struct Replay<'a> {
+struct LogReplay<'a> {
     index: &'a Index,
     replayed: u64,
     /// Everything up to here is proven synced.
     certain: Revision,
 }
 
-impl Replay<'_> {
+impl LogReplay<'_> {
     fn frame(&mut self, frame: &log::Frame<'_>, mark: Revision) -> Result<()> {
         self.certain = self.certain.max(frame.synced_revision());
         for transaction in frame.transactions() {
@@ -511,7 +519,7 @@ fn log_error(error: &std::io::Error) -> Error {
     io_error("read", Path::new("log"), error)
 }
 
-pub(crate) fn describe_cut(cut: &Cut) -> String {
+pub(crate) fn describe_cut(cut: &TornTail) -> String {
     format!("{} at byte {}: {} bytes, {}", cut.file, cut.offset, cut.bytes, cut.reason)
 }
 

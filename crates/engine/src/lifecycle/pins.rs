@@ -1,10 +1,10 @@
 //! The pins of a database: the revisions that it keeps, and for whom.
 
-use super::core::Core;
+use super::core::Engine;
 use mainstay_model::{Pin, PinSummary, Revision, Stamp};
 use std::collections::BTreeMap;
 
-impl Core {
+impl Engine {
     /// All pins, oldest first.
     pub fn all_pins(&self) -> Vec<Pin> {
         let (newest, now) = (self.sequencer.published(), self.now());

@@ -42,14 +42,14 @@ pub(super) const MAGIC: u32 = 0x4D53_4652;
 ///
 /// The first one's stamp is not among the bytes, because it depends on what comes before it.
 #[derive(Debug, Default)]
-pub struct Payload {
+pub struct FramePayload {
     bytes: Vec<u8>,
     count: u32,
     first: Stamp,
     last: Stamp,
 }
 
-impl Payload {
+impl FramePayload {
     /// Starts a transaction; exactly `effects` calls of [`Payload::effect`] follow.
     pub fn transaction(&mut self, stamp: Stamp, request: &[u8], effects: usize) {
         match self.count {
@@ -86,24 +86,24 @@ impl Payload {
 
 /// A frame that grows at the end of a buffer, until it is written.
 #[derive(Clone, Copy, Debug)]
-pub struct Growing {
+pub struct FrameBuffer {
     start: usize,
     first: Revision,
     count: u32,
     stamp: Stamp,
 }
 
-impl Growing {
+impl FrameBuffer {
     /// Starts a frame behind the others in a buffer.
-    pub fn begin(out: &mut Vec<u8>, first: Revision) -> Growing {
+    pub fn begin(out: &mut Vec<u8>, first: Revision) -> FrameBuffer {
         out.resize(out.len().next_multiple_of(ALIGN), 0);
         let start = out.len();
         out.extend_from_slice(&[0; HEAD_BYTES]);
-        Growing { start, first, count: 0, stamp: 0 }
+        FrameBuffer { start, first, count: 0, stamp: 0 }
     }
 
     /// Appends transactions; the frame is the last thing in the buffer.
-    pub fn append(&mut self, out: &mut Vec<u8>, payload: &Payload) {
+    pub fn append(&mut self, out: &mut Vec<u8>, payload: &FramePayload) {
         varint::put(out, payload.first.wrapping_sub(self.stamp));
         out.extend_from_slice(&payload.bytes);
         self.count += payload.count;
@@ -157,7 +157,7 @@ impl Chain {
     pub fn seal<'a>(
         &mut self,
         out: &'a mut Vec<u8>,
-        frame: &Growing,
+        frame: &FrameBuffer,
         end: usize,
         synced: Revision,
     ) -> &'a [u8] {
@@ -182,7 +182,7 @@ impl Chain {
 
 /// The header of a frame, checked on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct FrameHeader {
     pub(super) crc: u32,
     pub(super) length: u32,
     pub(super) first: Revision,
@@ -190,9 +190,9 @@ pub(super) struct Head {
     pub(super) count: u32,
 }
 
-impl Head {
+impl FrameHeader {
     /// Reads a header; `None` when these bytes are not one of this database.
-    pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Head> {
+    pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<FrameHeader> {
         let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
         // The magic rejects nearly everything before a checksum has to be computed.
         if number(bytes, 36) != MAGIC || number(bytes, 28) != 0 {
@@ -201,7 +201,7 @@ impl Head {
         if crc32c::crc32c_append(seed, &bytes[4..32]) != number(bytes, 32) {
             return None;
         }
-        let head = Head {
+        let head = FrameHeader {
             crc: number(bytes, 0),
             length: number(bytes, 4),
             first: wide(bytes, 8),
@@ -239,13 +239,13 @@ fn wide(bytes: &[u8; HEAD_BYTES], at: usize) -> u64 {
 /// A frame whose checksum holds, borrowed from where it was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    head: Head,
+    head: FrameHeader,
     bytes: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
     /// The frame in `bytes`, which [`Head::matches`] found whole.
-    pub(super) fn new(head: Head, bytes: &'a [u8]) -> Frame<'a> {
+    pub(super) fn new(head: FrameHeader, bytes: &'a [u8]) -> Frame<'a> {
         Frame { head, bytes }
     }
 
@@ -284,7 +284,7 @@ impl<'a> Frame<'a> {
 /// A frame that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedFrame {
-    head: Head,
+    head: FrameHeader,
     bytes: Box<[u8]>,
 }
 

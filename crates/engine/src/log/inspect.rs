@@ -7,14 +7,14 @@ use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use super::DatabaseId;
 use super::failure::{damage, io_failure};
 use super::files::Files;
-use super::frame::{Frame, Head};
+use super::frame::{Frame, FrameHeader};
 use super::scanner::find_heads;
 use super::segment::HEADER_BYTES;
-use super::survey::{self, Survey};
+use super::survey::{self, SegmentScan};
 
 /// What a log holds, and the first thing that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct LogReport {
     /// The database it belongs to, when a header could be read.
     pub database: Option<DatabaseId>,
     /// The segments that were checked, oldest first, each up to the problem.
@@ -76,7 +76,7 @@ impl Problem {
     }
 }
 
-impl Report {
+impl LogReport {
     /// How many revisions behind the problem may be lost, as far as they can still be seen.
     pub fn revisions_at_risk(&self) -> u64 {
         match (&self.problem, self.seen_behind) {
@@ -92,8 +92,8 @@ impl Report {
 }
 
 /// Reads and checks the whole log.
-pub fn inspect(files: &dyn Files) -> Result<Report> {
-    let survey = Survey::read(files, None)?;
+pub fn inspect(files: &dyn Files) -> Result<LogReport> {
+    let survey = SegmentScan::read(files, None)?;
     let mut report = start(&survey);
     if !survey.segments.is_empty() {
         let reports = &mut report.segments;
@@ -120,7 +120,7 @@ pub fn visit(
     from: Revision,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
 ) -> Result<()> {
-    let survey = Survey::read(files, None)?;
+    let survey = SegmentScan::read(files, None)?;
     let holds = survey.segments.iter().rposition(|found| found.header.first <= from);
     let Some(first) = holds else { return Ok(()) };
     survey::walk(files, &survey, first, &mut |_, _, frame| each(frame)).map(drop)
@@ -142,7 +142,7 @@ pub fn stamp_in(files: &dyn Files, revision: Revision) -> Result<Option<Stamp>> 
 }
 
 /// What the headers alone say.
-fn start(survey: &Survey) -> Report {
+fn start(survey: &SegmentScan) -> LogReport {
     let segments = survey.segments.iter().map(|found| SegmentReport {
         file: found.name.clone(),
         first_revision: found.header.first,
@@ -152,7 +152,7 @@ fn start(survey: &Survey) -> Report {
         size_bytes: found.size,
         owner: found.header.owner,
     });
-    Report {
+    LogReport {
         database: survey.segments.first().map(|found| found.header.database),
         segments: segments.collect(),
         unchecked: Vec::new(),
@@ -163,7 +163,11 @@ fn start(survey: &Survey) -> Report {
 }
 
 /// Looks for frames behind the problem, whatever surrounds them.
-fn look_behind(files: &dyn Files, survey: &Survey, report: &Report) -> Result<Option<Revision>> {
+fn look_behind(
+    files: &dyn Files,
+    survey: &SegmentScan,
+    report: &LogReport,
+) -> Result<Option<Revision>> {
     let (Some(problem), Some(database)) = (&report.problem, &report.database) else {
         return Ok(None);
     };
@@ -171,7 +175,7 @@ fn look_behind(files: &dyn Files, survey: &Survey, report: &Report) -> Result<Op
     for name in survey.names.iter().skip_while(|name| **name != problem.file) {
         let from = if *name == problem.file { problem.offset } else { 0 };
         let file = survey::open(files, name)?;
-        let mut note = |_, head: Head| {
+        let mut note = |_, head: FrameHeader| {
             if head.last() >= problem.expected {
                 seen = seen.max(Some(head.last()));
             }
@@ -182,7 +186,7 @@ fn look_behind(files: &dyn Files, survey: &Survey, report: &Report) -> Result<Op
     Ok(seen)
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LogReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.database {
             Some(database) => writeln!(f, "log of database {database}")?,

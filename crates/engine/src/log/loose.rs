@@ -7,23 +7,23 @@
 use mainstay_model::Revision;
 
 use super::DatabaseId;
-use super::frame::{self, Frame, Head};
+use super::frame::{self, Frame, FrameHeader};
 
 /// Bytes of a frame that say how long it is.
 pub const LOOSE_HEAD_BYTES: usize = frame::HEAD_BYTES;
 
 /// Checks frames one after the other: each has to continue the one before.
 #[derive(Clone, Copy, Debug)]
-pub struct Follower {
+pub struct FrameVerifier {
     seed: u32,
     chain: u32,
     next: Revision,
 }
 
-impl Follower {
+impl FrameVerifier {
     /// Begins at the frame that starts with `next`, behind one with the crc `chain`.
-    pub fn new(database: &DatabaseId, chain: u32, next: Revision) -> Follower {
-        Follower { seed: database.seed(), chain, next }
+    pub fn new(database: &DatabaseId, chain: u32, next: Revision) -> FrameVerifier {
+        FrameVerifier { seed: database.seed(), chain, next }
     }
 
     /// How many bytes the frame has that begins with this header.
@@ -41,8 +41,8 @@ impl Follower {
         Ok(Frame::new(head, bytes))
     }
 
-    fn head(&self, bytes: &[u8]) -> Result<Head, &'static str> {
-        match Head::parse(bytes, self.seed) {
+    fn head(&self, bytes: &[u8]) -> Result<FrameHeader, &'static str> {
+        match FrameHeader::parse(bytes, self.seed) {
             None => Err("the header of a frame does not match its checksum"),
             Some(head) if head.first != self.next => {
                 Err("a frame has another revision than the one that comes next")

@@ -3,7 +3,7 @@
 use mainstay_model::Revision;
 
 use super::DatabaseId;
-use super::frame::{ALIGN, HEAD_BYTES, Head, MAGIC};
+use super::frame::{ALIGN, FrameHeader, HEAD_BYTES, MAGIC};
 use super::segment::{HEADER_BYTES, Header, name_of, parse_name};
 
 /// Makes a whole frame of the bytes that these begin with, behind one with the crc `chain`; gives its
@@ -25,7 +25,7 @@ pub fn mend(
     let head_crc = crc32c::crc32c_append(id.seed(), &bytes[4..32]);
     bytes[32..36].copy_from_slice(&head_crc.to_le_bytes());
     bytes[36..40].copy_from_slice(&MAGIC.to_le_bytes());
-    let head = Head::parse(bytes, id.seed())?;
+    let head = FrameHeader::parse(bytes, id.seed())?;
     let crc = crc32c::crc32c_append(chain, &bytes[4..head.size()]);
     bytes[..4].copy_from_slice(&crc.to_le_bytes());
     Some((head.size(), crc, head.last() + 1))

@@ -49,21 +49,21 @@ use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
 pub use files::{DiskFiles, File, Files, MemoryFiles};
-pub use frame::{Chain, Frame, Growing, Payload};
-pub use inspect::{Problem, Report, SegmentReport, inspect, stamp_in, visit};
-pub use loose::{Follower, LOOSE_HEAD_BYTES};
+pub use frame::{Chain, Frame, FrameBuffer, FramePayload};
+pub use inspect::{LogReport, Problem, SegmentReport, inspect, stamp_in, visit};
+pub use loose::{FrameVerifier, LOOSE_HEAD_BYTES};
 #[cfg(any(test, fuzzing))]
 pub use mend::{mend, mend_header, read_header, segment_name};
-pub use reader::Reader;
-pub use recover::{Cut, Recovered};
+pub use reader::LogReader;
+pub use recover::{RecoveredLog, TornTail};
 pub use salvage::salvage;
 #[cfg(any(test, fuzzing))]
 pub use transactions::Transactions;
-pub use writer::Writer;
+pub use writer::LogWriter;
 
 use failure::{io_failure, sync_failure};
 use segment::{Header, Segment};
-use survey::Survey;
+use survey::SegmentScan;
 
 /// The most bytes one [`Writer::write`] takes, and with it the largest frame.
 pub const WRITE_LIMIT_BYTES: usize = 1 << 30;
@@ -93,16 +93,16 @@ impl fmt::Debug for DatabaseId {
 
 /// How far the effects of a log are known elsewhere on stable storage: it has been synced that far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct DurableElsewhere {
     /// All up to here.
     pub all: Revision,
     /// Some up to here: whoever brought them there was cut short.
     pub some: Revision,
 }
 
-impl From<Revision> for Known {
-    fn from(all: Revision) -> Known {
-        Known { all, some: all }
+impl From<Revision> for DurableElsewhere {
+    fn from(all: Revision) -> DurableElsewhere {
+        DurableElsewhere { all, some: all }
     }
 }
 
@@ -129,7 +129,7 @@ impl Default for LogOptions {
 /// The log of one database: gives readers, trims, prepares. Cheap to clone and to share.
 #[derive(Clone)]
 pub struct Log {
-    shared: Arc<Shared>,
+    shared: Arc<LogShared>,
 }
 
 impl Log {
@@ -139,7 +139,7 @@ impl Log {
         id: DatabaseId,
         first: Revision,
         options: LogOptions,
-    ) -> Result<(Log, Writer)> {
+    ) -> Result<(Log, LogWriter)> {
         segment::check_options(&options)?;
         clear_unused(&*files, &id)?;
         let owner = options.owner;
@@ -149,8 +149,8 @@ impl Log {
         segment::install(&*files, &*file, &header)?;
         let segment = Arc::new(Segment::new(&header, size));
         segment.set_end(segment::HEADER_BYTES);
-        let shared = Arc::new(Shared::new(files, id, options, vec![segment.clone()]));
-        let writer = Writer::new(shared.clone(), file, segment, header.chain);
+        let shared = Arc::new(LogShared::new(files, id, options, vec![segment.clone()]));
+        let writer = LogWriter::new(shared.clone(), file, segment, header.chain);
         Ok((Log { shared }, writer))
     }
 
@@ -162,10 +162,10 @@ impl Log {
     pub fn open(
         files: Arc<dyn Files>,
         id: DatabaseId,
-        known: impl Into<Known>,
+        known: impl Into<DurableElsewhere>,
         options: LogOptions,
         visit: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
-    ) -> Result<(Log, Writer, Recovered)> {
+    ) -> Result<(Log, LogWriter, RecoveredLog)> {
         segment::check_options(&options)?;
         let (shared, writer, recovered) =
             recover::recover(files, id, known.into(), options, visit)?;
@@ -190,8 +190,8 @@ impl Log {
     }
 
     /// A reader of all frames with a revision above `after`.
-    pub fn reader(&self, after: Revision) -> Result<Reader> {
-        Reader::open(self.shared.clone(), after)
+    pub fn reader(&self, after: Revision) -> Result<LogReader> {
+        LogReader::open(self.shared.clone(), after)
     }
 
     /// Removes whole segments that end before `keep_from` and returns the bytes freed.
@@ -262,7 +262,7 @@ const PROBE_BYTES: u64 = 1 << 20;
 
 /// Makes way for a new log: refuses when there is one, removes what a crash in `create` left.
 fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
-    let survey = Survey::read(files, Some(id))?;
+    let survey = SegmentScan::read(files, Some(id))?;
     if survey.segments.is_empty() && survey.problem.is_none() {
         return survey.remove_unfinished(files);
     }
@@ -277,7 +277,7 @@ fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
 const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
 /// What the writer, the readers and the handle share.
-struct Shared {
+struct LogShared {
     files: Arc<dyn Files>,
     id: DatabaseId,
     options: LogOptions,
@@ -295,16 +295,16 @@ struct Shared {
     guard: OnceLock<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
 
-impl Shared {
+impl LogShared {
     fn new(
         files: Arc<dyn Files>,
         id: DatabaseId,
         options: LogOptions,
         segments: Vec<Arc<Segment>>,
-    ) -> Shared {
+    ) -> LogShared {
         let first = segments.first().map_or(0, |segment| segment.first);
         let next = segments.last().map_or(0, |segment| segment.first);
-        Shared {
+        LogShared {
             files,
             id,
             options,

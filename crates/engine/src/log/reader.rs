@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use mainstay_model::{Code, Error, Result, Revision};
 
-use super::Shared;
+use super::LogShared;
 use super::failure::{damage, io_failure};
 use super::frame::OwnedFrame;
-use super::scanner::{Peek, Scanner};
-use super::segment::{Place, Segment};
+use super::scanner::{Scanned, Scanner};
+use super::segment::{FramePosition, Segment};
 
 /// Read in pieces of this size.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Gives the frames above one revision, in order. Readers never wait for the writer, nor it for
 /// them.
-pub struct Reader {
-    shared: Arc<Shared>,
+pub struct LogReader {
+    shared: Arc<LogShared>,
     segment: Arc<Segment>,
     scanner: Scanner,
     after: Revision,
@@ -25,8 +25,8 @@ pub struct Reader {
     before: u32,
 }
 
-impl Reader {
-    pub(super) fn open(shared: Arc<Shared>, after: Revision) -> Result<Reader> {
+impl LogReader {
+    pub(super) fn open(shared: Arc<LogShared>, after: Revision) -> Result<LogReader> {
         let next = after.saturating_add(1);
         if next > shared.next() {
             let message = format!(
@@ -38,7 +38,7 @@ impl Reader {
         let segment = shared.segment_of(next).ok_or_else(|| trimmed(&shared, next))?;
         let place = segment.place_of(next);
         let scanner = open_scanner(&shared, &segment, place, next, trimmed)?;
-        Ok(Reader { shared, segment, scanner, after, before: place.chain })
+        Ok(LogReader { shared, segment, scanner, after, before: place.chain })
     }
 
     /// The next frame, if its last revision is at most `upto`; `None` when there is none yet.
@@ -55,8 +55,8 @@ impl Reader {
             // Bytes before the end are complete and final, so what was read ahead stays true.
             let limit = self.segment.end();
             match self.scanner.peek(limit).map_err(|error| self.unreadable(&error))? {
-                Peek::Head(head) if head.last() > upto => return Ok(None),
-                Peek::Head(head) => {
+                Scanned::Head(head) if head.last() > upto => return Ok(None),
+                Scanned::Head(head) => {
                     let taken = self.scanner.take(head, limit);
                     let taken = taken.map_err(|e| io_failure("reading", &self.segment.name, &e))?;
                     let frame =
@@ -67,8 +67,8 @@ impl Reader {
                         return Ok(Some(frame.to_owned_frame()));
                     }
                 }
-                Peek::End => self.enter_next_segment()?,
-                Peek::Bad(what) => return Err(damage(&self.segment.name, place.offset, what)),
+                Scanned::End => self.enter_next_segment()?,
+                Scanned::Bad(what) => return Err(damage(&self.segment.name, place.offset, what)),
             }
         }
     }
@@ -120,11 +120,11 @@ impl Reader {
 
 /// Opens the file of a segment; `gone` is the error when a trim was faster.
 fn open_scanner(
-    shared: &Shared,
+    shared: &LogShared,
     segment: &Segment,
-    place: Place,
+    place: FramePosition,
     next: Revision,
-    gone: fn(&Shared, Revision) -> Error,
+    gone: fn(&LogShared, Revision) -> Error,
 ) -> Result<Scanner> {
     let opened = shared.files.open(&segment.name);
     if next < shared.first() {
@@ -134,7 +134,7 @@ fn open_scanner(
     Ok(Scanner::new(file, shared.id.seed(), place, CHUNK_BYTES))
 }
 
-fn trimmed(shared: &Shared, revision: Revision) -> Error {
+fn trimmed(shared: &LogShared, revision: Revision) -> Error {
     let message = format!(
         "revision {revision} is no longer in the log, it starts at revision {}",
         shared.first()
@@ -142,7 +142,7 @@ fn trimmed(shared: &Shared, revision: Revision) -> Error {
     Error::new(Code::HistoryTrimmed, message)
 }
 
-fn lagged(shared: &Shared, revision: Revision) -> Error {
+fn lagged(shared: &LogShared, revision: Revision) -> Error {
     let message = format!(
         "the log was trimmed past revision {revision} before it was read: resume at revision {}",
         shared.first()

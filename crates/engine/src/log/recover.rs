@@ -21,14 +21,14 @@ use super::failure::{damage, io_failure, sync_failure};
 use super::files::{File, Files, read_full};
 use super::frame::Frame;
 use super::inspect::Problem;
-use super::scanner::{Peek, Scanner, last_used_byte, zero_tail};
+use super::scanner::{Scanned, Scanner, last_used_byte, zero_tail};
 use super::segment::{HEADER_BYTES, Segment};
-use super::survey::{self, Survey, Unfinished, Walk};
-use super::{DatabaseId, Known, Log, LogOptions, Shared, Writer};
+use super::survey::{self, FrameWalk, SegmentScan, Unfinished};
+use super::{DatabaseId, DurableElsewhere, Log, LogOptions, LogShared, LogWriter};
 
 /// What opening a log found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredLog {
     /// The last revision in the log, one before the first when it is empty.
     pub last_revision: Revision,
     /// Its stamp, 0 when the log is empty.
@@ -36,14 +36,14 @@ pub struct Recovered {
     /// The oldest revision in the log.
     pub first_revision: Revision,
     /// What was cut off, if anything.
-    pub cut: Option<Cut>,
+    pub cut: Option<TornTail>,
     /// The crc of the last frame: where a new frame continues.
     pub chain: u32,
 }
 
 /// A torn end that was cut off; nothing in it had been acknowledged as synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct TornTail {
     /// The file it was in.
     pub file: String,
     /// Where it began.
@@ -58,12 +58,12 @@ pub struct Cut {
 pub(super) fn recover(
     files: Arc<dyn Files>,
     id: DatabaseId,
-    known: Known,
+    known: DurableElsewhere,
     options: LogOptions,
     visit: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
-) -> Result<(Arc<Shared>, Writer, Recovered)> {
-    let Known { all: after, some } = known;
-    let survey = Survey::read(&*files, Some(&id))?;
+) -> Result<(Arc<LogShared>, LogWriter, RecoveredLog)> {
+    let DurableElsewhere { all: after, some } = known;
+    let survey = SegmentScan::read(&*files, Some(&id))?;
     if let Some(problem) = &survey.problem {
         return Err(problem.refusal());
     }
@@ -93,10 +93,10 @@ pub(super) fn recover(
     make_durable(&*files, &*file, &newest.name, unproven, walk.end.offset)?;
 
     newest.set_end(walk.end.offset);
-    let shared = Arc::new(Shared::new(files, id, options, segments));
+    let shared = Arc::new(LogShared::new(files, id, options, segments));
     shared.set_next(walk.end.first);
-    let writer = Writer::new(shared.clone(), file, newest, walk.end.chain);
-    let recovered = Recovered {
+    let writer = LogWriter::new(shared.clone(), file, newest, walk.end.chain);
+    let recovered = RecoveredLog {
         last_revision: walk.end.first.saturating_sub(1),
         last_stamp: walk.last_stamp,
         first_revision,
@@ -117,7 +117,7 @@ fn check_reach(after: Revision, first: Revision) -> Result<()> {
     Err(Error::new(Code::HistoryTrimmed, message))
 }
 
-fn check_walk(survey: &Survey, walk: &Walk, synced: Revision) -> Result<()> {
+fn check_walk(survey: &SegmentScan, walk: &FrameWalk, synced: Revision) -> Result<()> {
     let refused =
         walk.problem.as_ref().filter(|problem| !problem.torn || synced >= problem.expected);
     if let Some(problem) = refused {
@@ -134,14 +134,19 @@ fn check_walk(survey: &Survey, walk: &Walk, synced: Revision) -> Result<()> {
 }
 
 /// Removes what a crash left: a torn tail, a segment without header, a reserved file.
-fn repair(files: &dyn Files, file: &dyn File, survey: &Survey, walk: &Walk) -> Result<Option<Cut>> {
+fn repair(
+    files: &dyn Files,
+    file: &dyn File,
+    survey: &SegmentScan,
+    walk: &FrameWalk,
+) -> Result<Option<TornTail>> {
     let mut cut = survey.unfinished.as_ref().map(unfinished_cut);
     if let Some(Problem { file: name, offset, what, .. }) = &walk.problem {
         let failed = |error| io_failure("cutting the torn tail of", name, &error);
         let used = last_used_byte(file, *offset).map_err(failed)?.unwrap_or(*offset);
         zero_tail(file, *offset).map_err(failed)?;
         let (file, reason) = (name.clone(), what.clone());
-        cut = Some(Cut { file, offset: *offset, bytes: used - offset, reason });
+        cut = Some(TornTail { file, offset: *offset, bytes: used - offset, reason });
     }
     if survey.unfinished.is_some() || !survey.prepared.is_empty() {
         survey.remove_unfinished(files)?;
@@ -149,8 +154,8 @@ fn repair(files: &dyn Files, file: &dyn File, survey: &Survey, walk: &Walk) -> R
     Ok(cut)
 }
 
-fn unfinished_cut(unfinished: &Unfinished) -> Cut {
-    Cut {
+fn unfinished_cut(unfinished: &Unfinished) -> TornTail {
+    TornTail {
         file: unfinished.name.clone(),
         offset: 0,
         bytes: unfinished.size,
@@ -168,7 +173,7 @@ fn first_above(
     let failed = |error| io_failure("reading", &segment.name, &error);
     let place = segment.place_of(revision.saturating_add(1));
     let mut scanner = Scanner::new(file.clone(), seed, place, 64 * 1024);
-    while let Peek::Head(head) = scanner.peek(u64::MAX).map_err(failed)?
+    while let Scanned::Head(head) = scanner.peek(u64::MAX).map_err(failed)?
         && head.last() <= revision
         && scanner.take(head, u64::MAX).map_err(failed)?.is_ok()
     {}
@@ -202,10 +207,10 @@ fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: 
 fn restart(
     files: Arc<dyn Files>,
     id: DatabaseId,
-    known: Known,
+    known: DurableElsewhere,
     options: LogOptions,
-    survey: &Survey,
-) -> Result<(Arc<Shared>, Writer, Recovered)> {
+    survey: &SegmentScan,
+) -> Result<(Arc<LogShared>, LogWriter, RecoveredLog)> {
     let Some(unfinished) = &survey.unfinished else {
         let message = "the directory holds no log segment: restore it, or run `mainstay doctor`";
         return Err(Error::new(Code::CorruptLog, message));
@@ -218,7 +223,7 @@ fn restart(
     }
     let first = unfinished.first;
     let (log, writer) = Log::create(files, id, first, options)?;
-    let recovered = Recovered {
+    let recovered = RecoveredLog {
         last_revision: first.saturating_sub(1),
         last_stamp: 0,
         first_revision: first,

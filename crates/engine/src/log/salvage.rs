@@ -8,16 +8,16 @@ use mainstay_model::{Code, Result, Revision};
 
 use super::failure::{io_failure, sync_failure};
 use super::files::{Files, read_full};
-use super::inspect::{Problem, Report, inspect};
+use super::inspect::{LogReport, Problem, inspect};
 use super::scanner::zero_tail;
 use super::segment::HEADER_BYTES;
 use super::survey;
 
 /// What was done to a damaged log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SalvageReport {
+pub struct LogSalvageReport {
     /// What the log looked like before.
-    pub before: Report,
+    pub before: LogReport,
     /// The last revision of the log now, `None` when nothing is left of it.
     pub last_revision: Option<Revision>,
     /// The files that hold what was taken out, `<segment>.damaged`.
@@ -30,7 +30,7 @@ pub struct SalvageReport {
 ///
 /// The damaged segment and those after it stay beside the log as `<segment>.damaged`. A log
 /// without problems is left alone, one of a newer format is refused.
-pub fn salvage(files: &dyn Files) -> Result<SalvageReport> {
+pub fn salvage(files: &dyn Files) -> Result<LogSalvageReport> {
     let before = inspect(files)?;
     let mut kept = Vec::new();
     if let Some(problem) = &before.problem {
@@ -39,7 +39,7 @@ pub fn salvage(files: &dyn Files) -> Result<SalvageReport> {
         }
         kept = take_out(files, problem, &later_names(files, problem)?)?;
     }
-    Ok(SalvageReport {
+    Ok(LogSalvageReport {
         last_revision: before.last_revision(),
         revisions_lost: before.revisions_at_risk(),
         before,
@@ -49,7 +49,7 @@ pub fn salvage(files: &dyn Files) -> Result<SalvageReport> {
 
 /// The segments behind the damaged one, newest first.
 fn later_names(files: &dyn Files, problem: &Problem) -> Result<Vec<String>> {
-    let names = survey::Survey::read(files, None)?.names;
+    let names = survey::SegmentScan::read(files, None)?.names;
     Ok(names.into_iter().rev().take_while(|name| *name != problem.file).collect())
 }
 
@@ -115,7 +115,7 @@ fn free_name(files: &dyn Files, name: &str) -> io::Result<String> {
     Ok(names.find(|name| !taken.contains(name)).unwrap_or(plain))
 }
 
-impl fmt::Display for SalvageReport {
+impl fmt::Display for LogSalvageReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.before)?;
         if self.before.problem.is_none() {

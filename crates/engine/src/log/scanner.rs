@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use super::files::{File, read_full};
-use super::frame::{ALIGN, Frame, HEAD_BYTES, Head};
-use super::segment::Place;
+use super::frame::{ALIGN, Frame, FrameHeader, HEAD_BYTES};
+use super::segment::FramePosition;
 
 /// Larger buffers are given back after the frame that needed them.
 const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
@@ -14,7 +14,7 @@ const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 pub(super) struct Scanner {
     file: Arc<dyn File>,
     seed: u32,
-    place: Place,
+    place: FramePosition,
     buffer: Vec<u8>,
     buffer_offset: u64,
     chunk_bytes: usize,
@@ -22,9 +22,9 @@ pub(super) struct Scanner {
 
 /// What stands at the scanner's place.
 #[derive(Debug)]
-pub(super) enum Peek {
+pub(super) enum Scanned {
     /// The header of the frame that is expected here.
-    Head(Head),
+    Head(FrameHeader),
     /// Zeros, or the end of the file.
     End,
     /// Something else.
@@ -33,43 +33,48 @@ pub(super) enum Peek {
 
 impl Scanner {
     /// Starts at a place of a file; `seed` belongs to the database id.
-    pub(super) fn new(file: Arc<dyn File>, seed: u32, place: Place, chunk_bytes: usize) -> Scanner {
+    pub(super) fn new(
+        file: Arc<dyn File>,
+        seed: u32,
+        place: FramePosition,
+        chunk_bytes: usize,
+    ) -> Scanner {
         let buffer_offset = place.offset;
         Scanner { file, seed, place, buffer: Vec::new(), buffer_offset, chunk_bytes }
     }
 
     /// Where the next frame starts, with the revision and the chain it must continue.
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> FramePosition {
         self.place
     }
 
     /// Looks at the header of the next frame. Bytes from `limit` on are not read.
-    pub(super) fn peek(&mut self, limit: u64) -> io::Result<Peek> {
+    pub(super) fn peek(&mut self, limit: u64) -> io::Result<Scanned> {
         let (seed, next) = (self.seed, self.place.first);
         let bytes = self.fill(HEAD_BYTES, limit)?;
         if bytes.iter().all(|&byte| byte == 0) {
-            return Ok(Peek::End);
+            return Ok(Scanned::End);
         }
         if bytes.len() < HEAD_BYTES {
-            return Ok(Peek::Bad("the file ends inside the header of a frame"));
+            return Ok(Scanned::Bad("the file ends inside the header of a frame"));
         }
-        Ok(match Head::parse(bytes, seed) {
-            None => Peek::Bad("the header of the frame does not match its checksum"),
+        Ok(match FrameHeader::parse(bytes, seed) {
+            None => Scanned::Bad("the header of the frame does not match its checksum"),
             Some(head) if head.first != next => {
-                Peek::Bad("the frame has another revision than the one that comes next")
+                Scanned::Bad("the frame has another revision than the one that comes next")
             }
-            Some(head) => Peek::Head(head),
+            Some(head) => Scanned::Head(head),
         })
     }
 
     /// Takes the frame whose header [`Scanner::peek`] gave.
     pub(super) fn take(
         &mut self,
-        head: Head,
+        head: FrameHeader,
         limit: u64,
     ) -> io::Result<Result<Frame<'_>, &'static str>> {
         let size = head.size();
-        let Place { offset, chain, .. } = self.place;
+        let FramePosition { offset, chain, .. } = self.place;
         if self.fill(size, limit)?.len() < size {
             return Ok(Err("the file ends inside the frame"));
         }
@@ -79,7 +84,7 @@ impl Scanner {
             return Ok(Err("the frame does not match its checksum"));
         }
         self.place =
-            Place { first: head.last() + 1, offset: offset + size as u64, chain: head.crc };
+            FramePosition { first: head.last() + 1, offset: offset + size as u64, chain: head.crc };
         Ok(Ok(Frame::new(head, bytes)))
     }
 
@@ -150,7 +155,7 @@ pub(super) fn find_heads(
     file: &dyn File,
     seed: u32,
     from: u64,
-    found: &mut dyn FnMut(u64, Head),
+    found: &mut dyn FnMut(u64, FrameHeader),
 ) -> io::Result<()> {
     // The end of one chunk is looked at again with the next, for headers across the border.
     let mut carried: Vec<u8> = Vec::new();
@@ -159,7 +164,7 @@ pub(super) fn find_heads(
         carried.extend_from_slice(bytes);
         let last = carried.len().saturating_sub(HEAD_BYTES - ALIGN);
         for at in (0..last).step_by(ALIGN) {
-            if let Some(head) = Head::parse(&carried[at..], seed) {
+            if let Some(head) = FrameHeader::parse(&carried[at..], seed) {
                 found(start + at as u64, head);
             }
         }

@@ -120,7 +120,7 @@ fn wide(bytes: &[u8; HEADER_BYTES as usize], at: usize) -> u64 {
 
 /// Where a frame starts, and what is needed to read on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct FramePosition {
     pub(super) first: Revision,
     pub(super) offset: u64,
     /// The crc of the frame before.
@@ -137,12 +137,13 @@ pub(super) struct Segment {
     size: AtomicU64,
     /// Bytes before this are whole frames that no longer change.
     end: AtomicU64,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<FramePosition>>,
 }
 
 impl Segment {
     pub(super) fn new(header: &Header, size: u64) -> Segment {
-        let start = Place { first: header.first, offset: HEADER_BYTES, chain: header.chain };
+        let start =
+            FramePosition { first: header.first, offset: HEADER_BYTES, chain: header.chain };
         Segment {
             name: name_of(header.first),
             first: header.first,
@@ -172,7 +173,7 @@ impl Segment {
     }
 
     /// Remembers a place, unless one close before it is known.
-    pub(super) fn note(&self, place: Place) {
+    pub(super) fn note(&self, place: FramePosition) {
         let mut places = self.places.lock();
         if places.last().is_none_or(|last| place.offset >= last.offset + PLACE_BYTES) {
             places.push(place);
@@ -180,10 +181,10 @@ impl Segment {
     }
 
     /// The last known place at or before the frame that holds this revision.
-    pub(super) fn place_of(&self, revision: Revision) -> Place {
+    pub(super) fn place_of(&self, revision: Revision) -> FramePosition {
         let places = self.places.lock();
         let after = places.partition_point(|place| place.first <= revision);
-        let start = Place { first: self.first, offset: HEADER_BYTES, chain: self.chain };
+        let start = FramePosition { first: self.first, offset: HEADER_BYTES, chain: self.chain };
         after.checked_sub(1).and_then(|at| places.get(at)).copied().unwrap_or(start)
     }
 }

@@ -9,14 +9,14 @@ use super::failure::io_failure;
 use super::files::{File, Files, read_full};
 use super::frame::Frame;
 use super::inspect::Problem;
-use super::scanner::{Peek, Scanner, find_heads, last_used_byte};
-use super::segment::{self, FILLING, HEADER_BYTES, Header, HeaderFault, PREPARED, Place};
+use super::scanner::{Scanned, Scanner, find_heads, last_used_byte};
+use super::segment::{self, FILLING, FramePosition, HEADER_BYTES, Header, HeaderFault, PREPARED};
 
 /// Recovery reads in pieces of this size.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
 /// A segment file with a sound header.
-pub(super) struct Found {
+pub(super) struct SegmentFile {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) header: Header,
@@ -30,9 +30,9 @@ pub(super) struct Unfinished {
 }
 
 /// The files of a log, by their names and headers.
-pub(super) struct Survey {
+pub(super) struct SegmentScan {
     /// Oldest first, up to the first problem.
-    pub(super) segments: Vec<Found>,
+    pub(super) segments: Vec<SegmentFile>,
     /// Nothing acknowledged can be inside: the header is synced before anything else goes in.
     pub(super) unfinished: Option<Unfinished>,
     /// Reserved files that never became segments.
@@ -42,9 +42,9 @@ pub(super) struct Survey {
     pub(super) names: Vec<String>,
 }
 
-impl Survey {
+impl SegmentScan {
     /// Reads names and headers; without an id, that of the oldest segment counts.
-    pub(super) fn read(files: &dyn Files, id: Option<&DatabaseId>) -> Result<Survey> {
+    pub(super) fn read(files: &dyn Files, id: Option<&DatabaseId>) -> Result<SegmentScan> {
         let listed = files.list().map_err(|e| io_failure("listing", "the log", &e))?;
         let there = |name: &&str| listed.iter().any(|listed| listed == name);
         let prepared = [PREPARED, FILLING].into_iter().filter(there).collect();
@@ -52,7 +52,7 @@ impl Survey {
             listed.into_iter().filter(|name| segment::parse_name(name).is_some()).collect();
         names.sort_unstable();
         let mut survey =
-            Survey { segments: Vec::new(), unfinished: None, prepared, problem: None, names };
+            SegmentScan { segments: Vec::new(), unfinished: None, prepared, problem: None, names };
         for at in 0..survey.names.len() {
             survey.add(files, at, id)?;
             if survey.problem.is_some() {
@@ -82,7 +82,7 @@ impl Survey {
         let first = segment::parse_name(&name).unwrap_or_default();
         match Header::decode(&bytes[..read]) {
             Ok(header) => match self.header_problem(&header, first, id) {
-                None => self.segments.push(Found { name, size, header }),
+                None => self.segments.push(SegmentFile { name, size, header }),
                 Some(what) => self.refuse(name, first, Code::CorruptLog, what),
             },
             Err(HeaderFault::Newer(version)) => {
@@ -131,27 +131,28 @@ pub(super) fn open(files: &dyn Files, name: &str) -> Result<Arc<dyn File>> {
 }
 
 /// What a walk over the frames came to.
-pub(super) struct Walk {
+pub(super) struct FrameWalk {
     /// The position of the last segment entered.
     pub(super) at: usize,
     /// Behind the last good frame.
-    pub(super) end: Place,
+    pub(super) end: FramePosition,
     pub(super) last_stamp: Stamp,
     pub(super) problem: Option<Problem>,
 }
 
 /// Called with the segment's position, the place of the frame, and the frame.
-pub(super) type Each<'a> = &'a mut dyn FnMut(usize, Place, &Frame<'_>) -> Result<()>;
+pub(super) type FrameVisitor<'a> =
+    &'a mut dyn FnMut(usize, FramePosition, &Frame<'_>) -> Result<()>;
 
 /// Checks all frames from segment `from` on, up to the first problem.
 pub(super) fn walk(
     files: &dyn Files,
-    survey: &Survey,
+    survey: &SegmentScan,
     from: usize,
-    each: Each<'_>,
-) -> Result<Walk> {
+    each: FrameVisitor<'_>,
+) -> Result<FrameWalk> {
     let start = start_of(&survey.segments[from].header);
-    let mut walk = Walk { at: from, end: start, last_stamp: 0, problem: None };
+    let mut walk = FrameWalk { at: from, end: start, last_stamp: 0, problem: None };
     for at in from..survey.segments.len() {
         if at > from && !walk.enter(survey, at) {
             break;
@@ -164,13 +165,13 @@ pub(super) fn walk(
     Ok(walk)
 }
 
-fn start_of(header: &Header) -> Place {
-    Place { first: header.first, offset: HEADER_BYTES, chain: header.chain }
+fn start_of(header: &Header) -> FramePosition {
+    FramePosition { first: header.first, offset: HEADER_BYTES, chain: header.chain }
 }
 
-impl Walk {
+impl FrameWalk {
     /// Steps into the next segment, which must continue the chain of the last one.
-    fn enter(&mut self, survey: &Survey, at: usize) -> bool {
+    fn enter(&mut self, survey: &SegmentScan, at: usize) -> bool {
         let found = &survey.segments[at];
         let start = start_of(&found.header);
         if start.chain == self.end.chain {
@@ -185,13 +186,18 @@ impl Walk {
     }
 
     fn fail(&mut self, file: &str, what: String, torn: bool) {
-        let Place { first, offset, .. } = self.end;
+        let FramePosition { first, offset, .. } = self.end;
         let file = file.to_owned();
         self.problem =
             Some(Problem { code: Code::CorruptLog, file, offset, what, expected: first, torn });
     }
 
-    fn segment(&mut self, files: &dyn Files, survey: &Survey, each: Each<'_>) -> Result<()> {
+    fn segment(
+        &mut self,
+        files: &dyn Files,
+        survey: &SegmentScan,
+        each: FrameVisitor<'_>,
+    ) -> Result<()> {
         let found = &survey.segments[self.at];
         let failed = |error| io_failure("reading", &found.name, &error);
         let file = open(files, &found.name)?;
@@ -199,9 +205,9 @@ impl Walk {
         let mut scanner = Scanner::new(file.clone(), seed, self.end, CHUNK_BYTES);
         let bad = loop {
             match scanner.peek(u64::MAX).map_err(failed)? {
-                Peek::End => break None,
-                Peek::Bad(what) => break Some(what),
-                Peek::Head(head) => match scanner.take(head, u64::MAX).map_err(failed)? {
+                Scanned::End => break None,
+                Scanned::Bad(what) => break Some(what),
+                Scanned::Head(head) => match scanner.take(head, u64::MAX).map_err(failed)? {
                     Err(what) => break Some(what),
                     Ok(frame) => {
                         let Ok(stamp) = frame.transactions().last_stamp() else {
@@ -220,7 +226,7 @@ impl Walk {
     }
 
     /// Tells a clean end from a torn tail from damage.
-    fn judge(&mut self, survey: &Survey, file: &dyn File, bad: Option<&str>) -> Result<()> {
+    fn judge(&mut self, survey: &SegmentScan, file: &dyn File, bad: Option<&str>) -> Result<()> {
         let found = &survey.segments[self.at];
         let failed = |error| io_failure("reading", &found.name, &error);
         // The next segment proves that this one was synced to its end.

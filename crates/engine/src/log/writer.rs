@@ -9,12 +9,12 @@ use mainstay_model::{Code, Error, Result, Revision};
 use super::failure::{foreign_segment, io_failure, left_behind, sync_failure};
 use super::files::File;
 use super::frame::ALIGN;
-use super::segment::{self, HEADER_BYTES, Header, PREPARED, Place, Segment};
-use super::{Shared, WRITE_LIMIT_BYTES};
+use super::segment::{self, FramePosition, HEADER_BYTES, Header, PREPARED, Segment};
+use super::{LogShared, WRITE_LIMIT_BYTES};
 
 /// Appends to the log. There is one for each log.
-pub struct Writer {
-    shared: Arc<Shared>,
+pub struct LogWriter {
+    shared: Arc<LogShared>,
     file: Arc<dyn File>,
     segment: Arc<Segment>,
     /// Where the next frame goes.
@@ -27,18 +27,18 @@ pub struct Writer {
     broken: Option<Error>,
 }
 
-impl Writer {
+impl LogWriter {
     /// A writer that continues at the end of the newest segment.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<LogShared>,
         file: Arc<dyn File>,
         segment: Arc<Segment>,
         chain: u32,
-    ) -> Writer {
+    ) -> LogWriter {
         let offset = segment.end();
         let capacity = segment.size();
         let next = shared.next();
-        Writer { shared, file, segment, offset, capacity, next, chain, broken: None }
+        LogWriter { shared, file, segment, offset, capacity, next, chain, broken: None }
     }
 
     /// The last revision written, one before the first when there is none.
@@ -68,7 +68,7 @@ impl Writer {
         if let Err(error) = self.file.write_at(frames, self.offset) {
             return Err(self.cut_back(&error));
         }
-        self.segment.note(Place { first, offset: self.offset, chain: self.chain });
+        self.segment.note(FramePosition { first, offset: self.offset, chain: self.chain });
         self.offset += frames.len() as u64;
         self.next = last + 1;
         self.chain = chain;

@@ -13,11 +13,11 @@
 
 mod record;
 
-use crate::key::entry::{Head, damaged_record};
+use crate::key::entry::{EntryHeader, damaged_record};
 use crate::key::spaces::{self, ENTRIES, MAIN_ID};
-use crate::storage::declared::Declared;
+use crate::storage::declared::IndexDef;
 use crate::storage::index::{Index, NEWEST};
-use crate::storage::purge::Purger;
+use crate::storage::purge::TombstoneGc;
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
@@ -44,7 +44,7 @@ pub(crate) struct Catalog {
     /// The merges of each pair (into, from), oldest first.
     merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
     /// Indexes over records, dropped ones included.
-    indexes: BTreeMap<u32, Declared>,
+    indexes: BTreeMap<u32, IndexDef>,
 }
 
 impl Catalog {
@@ -79,14 +79,14 @@ impl Catalog {
     }
 
     /// Takes in an effect on one of the catalog's spaces; others do not concern it.
-    pub fn absorb(&mut self, key: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
+    pub fn absorb(&mut self, key: &[u8], head: &EntryHeader, payload: &[u8]) -> Result<()> {
         let Some((space, _, name)) = spaces::split(key) else { return Ok(()) };
         match space {
             spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
             spaces::TAGS => self.absorb_tag(name, head, payload)?,
             spaces::MERGES => self.absorb_merge(name, payload)?,
             spaces::INDEXES => {
-                let declared = Declared::decode(payload)?;
+                let declared = IndexDef::decode(payload)?;
                 self.indexes.insert(declared.id, declared);
             }
             _ => {}
@@ -111,7 +111,7 @@ impl Catalog {
         self.branches.insert(record.id, record);
     }
 
-    fn absorb_tag(&mut self, name: &[u8], head: &Head, payload: &[u8]) -> Result<()> {
+    fn absorb_tag(&mut self, name: &[u8], head: &EntryHeader, payload: &[u8]) -> Result<()> {
         let name = String::from_utf8_lossy(name).into_owned();
         if !head.is_deleted() {
             self.tags.insert(name, TagRecord::decode(payload)?);
@@ -171,13 +171,13 @@ impl Catalog {
     }
 
     /// The indexes that writes keep up.
-    pub fn declared(&self) -> Vec<Declared> {
+    pub fn declared(&self) -> Vec<IndexDef> {
         self.indexes.values().filter(|declared| declared.dropped.is_none()).cloned().collect()
     }
 
     /// Tells compactions which branches were deleted before all floors, and which indexes were dropped before that of entries.
     /// A floor is flushed, and so durable: a later deletion may yet be taken back.
-    pub fn note_dropped(&self, purger: &Purger, index: &Index) {
+    pub fn note_dropped(&self, purger: &TombstoneGc, index: &Index) {
         let is_gone = |dropped: Option<Revision>, floor| dropped.is_some_and(|at| at <= floor);
         let (data_floor, entries_floor) = (index.data_floor_min(), index.space_floor(ENTRIES));
         let branches = self.branches().filter(|branch| is_gone(branch.deleted, data_floor));

@@ -7,10 +7,10 @@
 //!
 //! Deleted cells and records keep their counters for the retention, so the dead stay in the store. A range is only a
 //! memory of a walk. It holds for reads of that revision or later, until something is written into it. Writers know
-//! nothing of ranges: whoever asks reads on the trail what was written meanwhile. [`Graves`](crate::storage::graves) are the same
+//! nothing of ranges: whoever asks reads on the trail what was written meanwhile. [`DeadRangeCache`](crate::storage::graves) are the same
 //! for the entries of indexes, which are not on the trail.
 
-use crate::mvcc::trail::Trail;
+use crate::mvcc::trail::RecentWrites;
 use mainstay_model::{Revision, Stamp};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -22,10 +22,10 @@ const DEAD_NAMES: usize = 64;
 const RANGES: usize = 4096;
 
 #[derive(Default)]
-pub(crate) struct DeadNames(Mutex<Inner>);
+pub(crate) struct DeadNames(Mutex<DeadNameMap>);
 
 #[derive(Default)]
-struct Inner {
+struct DeadNameMap {
     /// By their first key.
     ranges: BTreeMap<Vec<u8>, Dead>,
     /// Writes up to here were looked at.
@@ -41,7 +41,7 @@ struct Dead {
 
 impl DeadNames {
     /// The last key of the range that a key lies in, as seen at a revision and a time.
-    fn end_of(&self, trail: &Trail, key: &[u8], at: (Revision, Stamp)) -> Option<Vec<u8>> {
+    fn end_of(&self, trail: &RecentWrites, key: &[u8], at: (Revision, Stamp)) -> Option<Vec<u8>> {
         let mut inner = self.0.lock();
         inner.catch_up(trail, at.0);
         let upto = (Bound::Unbounded, Bound::Included(key));
@@ -53,7 +53,7 @@ impl DeadNames {
     /// Remembers that all names between two keys were dead.
     fn add(
         &self,
-        trail: &Trail,
+        trail: &RecentWrites,
         first: Vec<u8>,
         last: Vec<u8>,
         (revision, now): (Revision, Stamp),
@@ -71,16 +71,16 @@ impl DeadNames {
     }
 }
 
-impl Inner {
+impl DeadNameMap {
     /// Forgets ranges that were written into up to a revision.
-    fn catch_up(&mut self, trail: &Trail, revision: Revision) {
+    fn catch_up(&mut self, trail: &RecentWrites, revision: Revision) {
         if revision <= self.upto {
             return;
         }
         if !self.ranges.is_empty() {
             let mut opened = Vec::new();
             let ranges = &self.ranges;
-            let reaches = trail.any(self.upto, revision, |key| {
+            let reaches = trail.any_between(self.upto, revision, |key| {
                 let upto = (Bound::Unbounded, Bound::Included(key));
                 let holding = ranges.range::<[u8], _>(upto).next_back();
                 opened.extend(
@@ -117,24 +117,24 @@ impl Inner {
         self.ranges.insert(first, dead);
     }
 
-    fn is_written(&self, trail: &Trail, first: &[u8], last: &[u8], since: Revision) -> bool {
-        trail.any(since, self.upto, |key| key >= first && key <= last).unwrap_or(true)
+    fn is_written(&self, trail: &RecentWrites, first: &[u8], last: &[u8], since: Revision) -> bool {
+        trail.any_between(since, self.upto, |key| key >= first && key <= last).unwrap_or(true)
     }
 }
 
 /// Where a walk over names is, and what it knows of dead ones.
 pub(crate) struct DeadWalk<'d> {
     names: &'d DeadNames,
-    trail: &'d Trail,
+    trail: &'d RecentWrites,
     at: (Revision, Stamp),
     /// The key behind which the walk begins, until its first step.
     start: Option<Vec<u8>>,
     /// Those that were dead in a row.
-    dead: Option<Row>,
+    dead: Option<DeadRun>,
 }
 
 /// Dead names in a row.
-struct Row {
+struct DeadRun {
     first: Vec<u8>,
     last: Vec<u8>,
     count: usize,
@@ -146,7 +146,7 @@ impl<'d> DeadWalk<'d> {
     /// A walk as of a revision and a time, behind a key.
     pub fn new(
         names: &'d DeadNames,
-        trail: &'d Trail,
+        trail: &'d RecentWrites,
         at: (Revision, Stamp),
         start: Option<Vec<u8>>,
     ) -> DeadWalk<'d> {
@@ -162,7 +162,7 @@ impl<'d> DeadWalk<'d> {
             // Nothing lies between the start and this name, so a range that ends there goes on here.
             let first = start.filter(|start| end(start).is_some()).unwrap_or_else(|| key.clone());
             let (last, skipped) = (known.clone().unwrap_or(key), known.is_some());
-            self.dead = Some(Row { first, last, count: 1, skipped });
+            self.dead = Some(DeadRun { first, last, count: 1, skipped });
             return known;
         };
         let known = if row.skipped { end(&key) } else { None };
@@ -176,7 +176,7 @@ impl<'d> DeadWalk<'d> {
     /// Notes that the last dead name was followed by a live one, or that the walk ends here.
     pub fn ends(&mut self) {
         self.start = None;
-        if let Some(Row { first, last, count, .. }) = self.dead.take()
+        if let Some(DeadRun { first, last, count, .. }) = self.dead.take()
             && count >= DEAD_NAMES
         {
             self.names.add(self.trail, first, last, self.at);
@@ -218,13 +218,13 @@ mod tests {
         /// No range passes by a name that lives at the revision that is read.
         #[test]
         fn no_range_holds_what_lives(acts in prop::collection::vec(act(), 1..60)) {
-            let (names, trail) = (DeadNames::default(), Trail::new(0));
+            let (names, trail) = (DeadNames::default(), RecentWrites::new(0));
             let mut past = vec![[false; PLACES]];
             for act in acts {
                 let newest = past.len() - 1;
                 match act {
                     Act::Write(place, lives) => {
-                        trail.note(newest as Revision + 1, [key(place).as_slice()].into_iter());
+                        trail.record(newest as Revision + 1, [key(place).as_slice()].into_iter());
                         past.push(past[newest]);
                         past[newest + 1][place] = lives;
                     }

@@ -3,7 +3,7 @@
 //! A key stands in it once, whatever the number of writes: a transaction leaves one version per
 //! key, which says how many writes it stands for.
 
-use crate::key::entry::{Head, LAPSED};
+use crate::key::entry::{EntryHeader, LAPSED};
 use crate::key::spaces::Key;
 use hashbrown::HashMap;
 use mainstay_model::limits::{
@@ -34,14 +34,14 @@ pub(crate) struct Effect {
 impl Effect {
     /// Its head as of a revision; 0 while it has none.
     #[inline]
-    pub fn head(&self, revision: Revision, stamp: Stamp) -> Head {
+    pub fn head(&self, revision: Revision, stamp: Stamp) -> EntryHeader {
         let Effect { flags, counter, writes, expires, .. } = *self;
-        Head { flags, revision, stamp, counter, writes, expires }
+        EntryHeader { flags, revision, stamp, counter, writes, expires }
     }
 }
 
 #[derive(Default)]
-pub(crate) struct Overlay {
+pub(crate) struct WriteSet {
     /// The revision that the transaction gets, which reads of its own writes show; 0 while nobody knows it.
     pub revision: Revision,
     effects: Vec<Effect>,
@@ -72,11 +72,11 @@ pub(crate) struct Write<'a> {
 /// What a write leaves as the key's payload.
 pub(crate) enum Payload<'a> {
     Bytes(&'a [u8]),
-    /// What [`Overlay::stage`] has put aside.
+    /// What [`WriteSet::stage`] has put aside.
     Staged(usize),
 }
 
-impl Overlay {
+impl WriteSet {
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_key_stands_once_and_counts_its_writes() {
-        let mut overlay = Overlay::default();
+        let mut overlay = WriteSet::default();
         for round in 1..=3_u64 {
             for i in 0..40_u64 {
                 let key = spaces::key(spaces::CELLS, 0, &i.to_be_bytes());
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_was_replaced_takes_no_room() {
-        let mut overlay = Overlay::default();
+        let mut overlay = WriteSet::default();
         let payload = |round: u64| vec![round as u8; 1000];
         let key = |i: u64| spaces::key(spaces::CELLS, 0, &i.to_be_bytes());
         for round in 1..=70_000_u64 {
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn replacing_has_a_limit_too() {
-        let mut overlay = Overlay::default();
+        let mut overlay = WriteSet::default();
         let (key, big) =
             (spaces::key(spaces::CELLS, 0, b"k"), vec![0; TRANSACTION_LIMIT_BYTES / 4]);
         let mut again = || overlay.write(key.clone(), 1, write(1, &big));
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn the_limit_in_bytes_is_kept() {
-        let mut overlay = Overlay::default();
+        let mut overlay = WriteSet::default();
         let big = vec![0; TRANSACTION_LIMIT_BYTES / 4];
         let key = |i: u8| spaces::key(spaces::CELLS, 0, &[i]);
         for i in 0..3 {

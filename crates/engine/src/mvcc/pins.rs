@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 #[derive(Default)]
 pub(crate) struct Pins {
-    open: Mutex<Open>,
+    open: Mutex<OpenPins>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenPins {
     next: u64,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, PinnedRevision>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Held {
+pub(crate) struct PinnedRevision {
     pub revision: Revision,
     pub holder: &'static str,
     /// The monotonic clock when it was taken.
@@ -41,11 +41,11 @@ impl Pins {
         let mut open = self.open.lock();
         let id = open.next;
         open.next += 1;
-        open.held.insert(id, Held { revision, holder, since_us });
+        open.held.insert(id, PinnedRevision { revision, holder, since_us });
         PinGuard { pins: self.clone(), id }
     }
 
-    pub fn held(&self) -> Vec<Held> {
+    pub fn held(&self) -> Vec<PinnedRevision> {
         self.open.lock().held.values().cloned().collect()
     }
 

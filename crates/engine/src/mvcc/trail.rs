@@ -22,36 +22,36 @@ const WINDOW_REVISIONS: u64 = 1_000_000;
 const LIMIT_BYTES: usize = 12 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
-pub(crate) struct Trail {
-    chunks: RwLock<Chunks>,
+pub(crate) struct RecentWrites {
+    chunks: RwLock<WriteChunks>,
     #[cfg(test)]
     walks: std::sync::atomic::AtomicU64,
 }
 
-struct Chunks {
-    all: VecDeque<Arc<Chunk>>,
+struct WriteChunks {
+    all: VecDeque<Arc<WriteChunk>>,
     /// Every write after this revision is on the trail.
     start: Revision,
     bytes: usize,
 }
 
 #[derive(Default, Clone)]
-struct Chunk {
+struct WriteChunk {
     last: Revision,
     bytes: Vec<u8>,
 }
 
-impl Trail {
-    pub fn new(start: Revision) -> Trail {
-        Trail {
-            chunks: RwLock::new(Chunks { all: VecDeque::new(), start, bytes: 0 }),
+impl RecentWrites {
+    pub fn new(start: Revision) -> RecentWrites {
+        RecentWrites {
+            chunks: RwLock::new(WriteChunks { all: VecDeque::new(), start, bytes: 0 }),
             #[cfg(test)]
             walks: Default::default(),
         }
     }
 
     /// Notes the keys that a transaction wrote.
-    pub fn note<'a>(&self, revision: Revision, keys: impl Iterator<Item = &'a [u8]>) {
+    pub fn record<'a>(&self, revision: Revision, keys: impl Iterator<Item = &'a [u8]>) {
         let mut chunks = self.chunks.write();
         let chunk = chunks.open();
         let before = chunk.bytes.len();
@@ -77,7 +77,7 @@ impl Trail {
             if keep > 0 {
                 chunks.bytes += keep;
                 let bytes = chunk.bytes[..keep].to_vec();
-                chunks.all.push_back(Arc::new(Chunk { last: after, bytes }));
+                chunks.all.push_back(Arc::new(WriteChunk { last: after, bytes }));
                 return;
             }
         }
@@ -89,7 +89,7 @@ impl Trail {
     }
 
     /// Whether any write after `since`, up to `upto`, matches; nothing if the trail does not reach.
-    pub fn any(
+    pub fn any_between(
         &self,
         since: Revision,
         upto: Revision,
@@ -131,11 +131,11 @@ impl Trail {
     }
 }
 
-impl Chunks {
-    fn open(&mut self) -> &mut Chunk {
+impl WriteChunks {
+    fn open(&mut self) -> &mut WriteChunk {
         if self.all.back().is_none_or(|chunk| chunk.bytes.len() >= CHUNK_BYTES) {
             let bytes = Vec::with_capacity(CHUNK_BYTES + 2048);
-            self.all.push_back(Arc::new(Chunk { last: 0, bytes }));
+            self.all.push_back(Arc::new(WriteChunk { last: 0, bytes }));
         }
         let last = self.all.len() - 1;
         // A reader that still looks at the chunk keeps its own copy.
@@ -168,16 +168,16 @@ fn writes(mut bytes: &[u8]) -> impl Iterator<Item = (Revision, &[u8])> {
 mod tests {
     use super::*;
 
-    fn note(trail: &Trail, revision: Revision, key: &str) {
-        trail.note(revision, [key.as_bytes()].into_iter());
+    fn note(trail: &RecentWrites, revision: Revision, key: &str) {
+        trail.record(revision, [key.as_bytes()].into_iter());
     }
 
     #[test]
     fn only_writes_behind_the_snapshot_count() {
-        let trail = Trail::new(0);
+        let trail = RecentWrites::new(0);
         note(&trail, 1, "a");
         note(&trail, 2, "b");
-        let hit = |since, upto, key: &str| trail.any(since, upto, |k| k == key.as_bytes());
+        let hit = |since, upto, key: &str| trail.any_between(since, upto, |k| k == key.as_bytes());
         assert_eq!(hit(0, 9, "a"), Some(true));
         assert_eq!(hit(1, 9, "a"), Some(false));
         assert_eq!(hit(1, 9, "b"), Some(true));
@@ -189,25 +189,25 @@ mod tests {
 
     #[test]
     fn beyond_its_window_the_trail_says_that_it_does_not_know() {
-        let trail = Trail::new(0);
+        let trail = RecentWrites::new(0);
         for revision in 1..=WINDOW_REVISIONS + 100_000 {
             note(&trail, revision, "key of some length");
         }
-        assert_eq!(trail.any(0, u64::MAX, |_| true), None);
-        assert_eq!(trail.any(WINDOW_REVISIONS + 99_999, u64::MAX, |_| true), Some(true));
+        assert_eq!(trail.any_between(0, u64::MAX, |_| true), None);
+        assert_eq!(trail.any_between(WINDOW_REVISIONS + 99_999, u64::MAX, |_| true), Some(true));
         assert!(trail.chunks.read().bytes <= LIMIT_BYTES + CHUNK_BYTES + 2048);
     }
 
     #[test]
     fn undo_reaches_over_several_chunks() {
-        let trail = Trail::new(0);
+        let trail = RecentWrites::new(0);
         for revision in 1..=10_000 {
             note(&trail, revision, "some key");
         }
         trail.undo(100);
-        assert_eq!(trail.any(99, u64::MAX, |_| true), Some(true));
-        assert_eq!(trail.any(100, u64::MAX, |_| true), Some(false));
+        assert_eq!(trail.any_between(99, u64::MAX, |_| true), Some(true));
+        assert_eq!(trail.any_between(100, u64::MAX, |_| true), Some(false));
         note(&trail, 101, "new");
-        assert_eq!(trail.any(100, u64::MAX, |key| key == b"new"), Some(true));
+        assert_eq!(trail.any_between(100, u64::MAX, |key| key == b"new"), Some(true));
     }
 }

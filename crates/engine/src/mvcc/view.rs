@@ -8,14 +8,14 @@
 //!
 //! The first layer that has the key decides, also when it says "deleted".
 
-use crate::base::work::{Budget, Exempt, Meter, Work};
-use crate::key::entry::{self, Head};
+use crate::base::work::{Budget, Exempt, Meter, WorkMeter};
+use crate::key::entry::{self, EntryHeader};
 use crate::key::spaces::{self, Key};
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Effect, Overlay};
+use crate::mvcc::overlay::{Effect, WriteSet};
 use crate::storage::index::Index;
 use crate::storage::memtable::is_before_end;
-use crate::storage::scan::{Row, Scan};
+use crate::storage::scan::{Scan, ScanRow};
 use mainstay_model::{Result, Revision, Stamp};
 use std::ops::Bound;
 
@@ -45,7 +45,7 @@ impl<'a> View<'a> {
         index: &'a Index,
         layers: &'a Layers,
         now: Stamp,
-        work: &'a Work,
+        work: &'a WorkMeter,
     ) -> View<'a> {
         work.begin();
         View { index, layers, now, fresh: false, budget: Budget::Transaction(work) }
@@ -86,10 +86,10 @@ impl<'a> View<'a> {
     #[inline]
     pub fn find<T>(
         &self,
-        overlay: &Overlay,
+        overlay: &WriteSet,
         key: &Key,
         hash: u64,
-        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+        mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         if let Some(effect) = overlay.find(hash, key) {
             let head = effect.head(overlay.revision, self.now);
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         &self,
         key: &Key,
         hash: u64,
-        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+        mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
     ) -> Result<Option<(T, Origin)>> {
         let mut parse = |entry: &[u8]| {
             self.budget.count_found(entry.len())?;
@@ -167,11 +167,11 @@ impl<'a> View<'a> {
     /// Walks the names of a space in order, layers and own writes merged; deletions are shown.
     pub fn walk<'o>(
         &self,
-        overlay: &'o Overlay,
+        overlay: &'o WriteSet,
         space: u8,
         prefix: &[u8],
         after: Option<&[u8]>,
-    ) -> Walk<'o>
+    ) -> NameWalk<'o>
     where
         'a: 'o,
     {
@@ -182,7 +182,7 @@ impl<'a> View<'a> {
             };
             let end = spaces::after_prefix(&spaces::key(space, branch, prefix));
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            Layer::new(self.scan(from.as_ref().map(|key| key.as_slice()), to, at))
+            ViewLayer::new(self.scan(from.as_ref().map(|key| key.as_slice()), to, at))
         };
         let from = match after.filter(|after| *after >= prefix) {
             Some(after) => Bound::Excluded(after),
@@ -192,7 +192,7 @@ impl<'a> View<'a> {
         let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let own = own_names(overlay, space, self.branch(), from, to);
         let layers = self.layers.iter().map(layer).collect();
-        Walk { overlay, own, layers, now: self.now, budget: self.budget, passed_own: false }
+        NameWalk { overlay, own, layers, now: self.now, budget: self.budget, passed_own: false }
     }
 
     /// Walks keys of one layer as of a revision, whatever branch they are of.
@@ -209,7 +209,7 @@ fn rebased(key: &Key, branch: u32) -> Key {
 
 /// The places of the overlay's effects in a range, last name first.
 fn own_names(
-    overlay: &Overlay,
+    overlay: &WriteSet,
     space: u8,
     branch: u32,
     from: Bound<&[u8]>,
@@ -240,10 +240,10 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Iterator for Rows<'_> {
-    type Item = Result<Row>;
+    type Item = Result<ScanRow>;
 
     #[inline]
-    fn next(&mut self) -> Option<Result<Row>> {
+    fn next(&mut self) -> Option<Result<ScanRow>> {
         let row = self.scan.next()?;
         Some(row.and_then(|row| {
             self.meter.pass(row.key().len() + row.entry().len())?;
@@ -252,15 +252,15 @@ impl Iterator for Rows<'_> {
     }
 }
 
-struct Layer<'a> {
+struct ViewLayer<'a> {
     scan: Rows<'a>,
-    row: Option<Row>,
+    row: Option<ScanRow>,
     started: bool,
 }
 
-impl<'a> Layer<'a> {
-    fn new(scan: Rows<'a>) -> Layer<'a> {
-        Layer { scan, row: None, started: false }
+impl<'a> ViewLayer<'a> {
+    fn new(scan: Rows<'a>) -> ViewLayer<'a> {
+        ViewLayer { scan, row: None, started: false }
     }
 
     fn advance(&mut self) -> Result<()> {
@@ -275,10 +275,10 @@ impl<'a> Layer<'a> {
 }
 
 /// A walk over the names of a view.
-pub(crate) struct Walk<'o> {
-    overlay: &'o Overlay,
+pub(crate) struct NameWalk<'o> {
+    overlay: &'o WriteSet,
     own: Vec<usize>,
-    layers: Vec<Layer<'o>>,
+    layers: Vec<ViewLayer<'o>>,
     now: Stamp,
     budget: Budget<'o>,
     /// Whether the search for own writes was counted.
@@ -286,35 +286,35 @@ pub(crate) struct Walk<'o> {
 }
 
 /// A name that a walk came by.
-pub(crate) struct Step<'o> {
-    pub head: Head,
+pub(crate) struct NameStep<'o> {
+    pub head: EntryHeader,
     /// Whether the transaction itself wrote it.
     pub own: bool,
-    held: Held<'o>,
+    held: EntryLocation<'o>,
 }
 
 /// Where a name and what it holds lie.
-enum Held<'o> {
+enum EntryLocation<'o> {
     Overlay(&'o Effect, &'o [u8]),
-    Index(Row),
+    Index(ScanRow),
 }
 
-impl<'o> Step<'o> {
-    fn of_overlay(overlay: &'o Overlay, effect: &'o Effect, now: Stamp) -> Step<'o> {
-        let held = Held::Overlay(effect, overlay.payload(effect));
-        Step { head: effect.head(overlay.revision, now), own: true, held }
+impl<'o> NameStep<'o> {
+    fn of_overlay(overlay: &'o WriteSet, effect: &'o Effect, now: Stamp) -> NameStep<'o> {
+        let held = EntryLocation::Overlay(effect, overlay.payload(effect));
+        NameStep { head: effect.head(overlay.revision, now), own: true, held }
     }
 
-    fn of_row(row: Row) -> Result<Step<'o>> {
+    fn of_row(row: ScanRow) -> Result<NameStep<'o>> {
         let (head, _) = entry::parse(row.entry())?;
-        Ok(Step { head, own: false, held: Held::Index(row) })
+        Ok(NameStep { head, own: false, held: EntryLocation::Index(row) })
     }
 
     /// The name.
     pub fn name(&self) -> &[u8] {
         let key = match &self.held {
-            Held::Overlay(effect, _) => effect.key.as_slice(),
-            Held::Index(row) => row.key(),
+            EntryLocation::Overlay(effect, _) => effect.key.as_slice(),
+            EntryLocation::Index(row) => row.key(),
         };
         &key[spaces::PREFIX_BYTES..]
     }
@@ -322,16 +322,18 @@ impl<'o> Step<'o> {
     /// What it holds.
     pub fn payload(&self) -> &[u8] {
         match &self.held {
-            Held::Overlay(_, payload) => payload,
+            EntryLocation::Overlay(_, payload) => payload,
             // It was taken apart before.
-            Held::Index(row) => entry::parse(row.entry()).map_or(&[], |(_, payload)| payload),
+            EntryLocation::Index(row) => {
+                entry::parse(row.entry()).map_or(&[], |(_, payload)| payload)
+            }
         }
     }
 }
 
-impl<'o> Walk<'o> {
+impl<'o> NameWalk<'o> {
     /// The next name.
-    pub fn next(&mut self) -> Result<Option<Step<'o>>> {
+    pub fn next(&mut self) -> Result<Option<NameStep<'o>>> {
         for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
             layer.advance()?;
         }
@@ -342,18 +344,18 @@ impl<'o> Walk<'o> {
         let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
         let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);
         // The first of equal names decides: layers stand in the order in which they are asked.
-        let names = self.layers.iter().map(Layer::name).enumerate();
+        let names = self.layers.iter().map(ViewLayer::name).enumerate();
         let first = names.filter_map(|(place, name)| Some((name?, place))).min();
         let step = match (own, first) {
             (Some(effect), first) if first.is_none_or(|(name, _)| own_name <= Some(name)) => {
                 self.own.pop();
-                Step::of_overlay(self.overlay, effect, self.now)
+                NameStep::of_overlay(self.overlay, effect, self.now)
             }
             (_, Some((_, place))) => {
                 let layer = &mut self.layers[place];
                 let Some(row) = layer.row.take() else { return Ok(None) };
                 layer.advance()?;
-                Step::of_row(row)?
+                NameStep::of_row(row)?
             }
             _ => return Ok(None),
         };

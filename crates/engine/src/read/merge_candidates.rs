@@ -16,7 +16,7 @@ use crate::apply::compare::Comparison;
 use crate::apply::guards::CheckedRanges;
 use crate::base::work::Budget;
 use crate::commit::prepared::ReadAhead;
-use crate::lifecycle::core::Inner;
+use crate::lifecycle::core::EngineShared;
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{BranchCommand, Code, Command, Name, Result, Transaction};
@@ -27,7 +27,7 @@ const STEP_ROWS: usize = 1024;
 /// How often a walk is made anew because another merge came first.
 const TRIES: usize = 3;
 
-impl Inner {
+impl EngineShared {
     /// Looks for a merge's candidates, and whether guards on ranges hold so far.
     pub fn look_ahead(&self, transaction: &Transaction) -> ReadAhead {
         let merge = merge_of(transaction);
@@ -133,7 +133,7 @@ fn merge_of(transaction: &Transaction) -> Option<(&Name, &Name)> {
 mod tests {
     use super::*;
     use crate::key::spaces;
-    use crate::mvcc::trail::Trail;
+    use crate::mvcc::trail::RecentWrites;
     use crate::{At, Database, Durability, ManualClock, MergeStrategy, Options, Ttl};
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -214,7 +214,10 @@ mod tests {
             found.all(found.source, other, &db.here("a test").unwrap().state.trail).is_none(),
             "another base"
         );
-        assert!(found.all(found.source, found.base, &Trail::new(99)).is_none(), "too long ago");
+        assert!(
+            found.all(found.source, found.base, &RecentWrites::new(99)).is_none(),
+            "too long ago"
+        );
         db.here("a test").unwrap().sequencer.execute(submitted).unwrap();
         assert_eq!(db.cells().get("b").unwrap(), Some(2.into()));
     }

@@ -9,10 +9,10 @@
 //! This is for those who serve a database: they have commands as values, and to some of their clients a
 //! name is one thing, be it a cell or a record.
 
-use crate::apply::keys::{Names, text};
+use crate::apply::keys::{FoundNames, text};
 use crate::apply::names::hidden_of;
 use crate::key::spaces;
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use crate::mvcc::pins::PinGuard;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::limits::check_page;
@@ -24,32 +24,32 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A branch as of one revision.
-pub struct Moment {
+pub struct ReadView {
     snapshot: Snapshot,
     /// Records whose keys begin with one of these are in no list of names.
     hidden: Option<Arc<[String]>>,
     _pin: Option<PinGuard>,
 }
 
-impl Moment {
+impl ReadView {
     /// That of a snapshot, which nothing keeps from being trimmed.
-    pub(crate) fn of(snapshot: Snapshot) -> Moment {
-        Moment { snapshot, hidden: None, _pin: None }
+    pub(crate) fn of(snapshot: Snapshot) -> ReadView {
+        ReadView { snapshot, hidden: None, _pin: None }
     }
 
-    pub(crate) fn pinned(core: &Arc<Core>, branch: &str, at: At) -> Result<Moment> {
+    pub(crate) fn pinned(core: &Arc<Engine>, branch: &str, at: At) -> Result<ReadView> {
         let mut snapshot = Snapshot::new(core, branch, at)?;
         snapshot.fresh = false;
         // Pinned first, checked second: what is readable now stays so.
         let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
         core.index().check_any_reach(snapshot.revision)?;
-        Ok(Moment { snapshot, hidden: None, _pin: Some(pin) })
+        Ok(ReadView { snapshot, hidden: None, _pin: Some(pin) })
     }
 
     /// The same, but its lists of names and its choice of a name leave out records whose keys begin with one of these.
     #[must_use]
-    pub fn hiding(self, prefixes: Arc<[String]>) -> Moment {
-        Moment { hidden: Some(prefixes), ..self }
+    pub fn hiding(self, prefixes: Arc<[String]>) -> ReadView {
+        ReadView { hidden: Some(prefixes), ..self }
     }
 
     /// The revision it shows.
@@ -163,7 +163,7 @@ impl Moment {
         kinds: &[Contract],
         range: (&[u8], Option<&[u8]>),
         (limit, looks): (usize, usize),
-    ) -> Result<Names> {
+    ) -> Result<FoundNames> {
         let (mut all, mut next, mut looked) = (BTreeSet::new(), None::<Vec<u8>>, 0);
         let hidden = self.hidden.as_deref().unwrap_or_default();
         for kind in kinds {
@@ -179,7 +179,7 @@ impl Moment {
             names.truncate(limit);
             next = names.last().cloned();
         }
-        Ok(Names { names, next, expires: None, looked })
+        Ok(FoundNames { names, next, expires: None, looked })
     }
 
     /// Some name of these kinds, another one each time; `random` gives numbers. Where there are few, each is as likely as
@@ -209,17 +209,17 @@ impl Moment {
             };
             let ways = self.ways(kinds, &prefix, first, &mut left)?;
             match choose(ways, &mut random) {
-                Some(Way::Name(name)) => {
+                Some(NameBranch::Name(name)) => {
                     return Ok(Page { names: vec![text(name)], next: None });
                 }
-                Some(Way::Prefix(way)) if way.len() > prefix.len() => prefix = way,
+                Some(NameBranch::Prefix(way)) if way.len() > prefix.len() => prefix = way,
                 _ => return Ok(chosen(few, &mut random)),
             }
         }
     }
 
     /// The first few names under a prefix. Where all that come first are dead, it goes on until some live.
-    fn some(&self, kinds: &[Contract], prefix: &[u8], left: &mut usize) -> Result<Names> {
+    fn some(&self, kinds: &[Contract], prefix: &[u8], left: &mut usize) -> Result<FoundNames> {
         let mut after = None;
         loop {
             let range = (prefix, after.as_deref());
@@ -239,7 +239,7 @@ impl Moment {
         prefix: &[u8],
         first: &[u8],
         left: &mut usize,
-    ) -> Result<Vec<Way>> {
+    ) -> Result<Vec<NameBranch>> {
         let mut next = |after: &[u8]| -> Result<Option<Vec<u8>>> {
             let found = self.merged(kinds, (prefix, Some(after)), (1, FEW_LOOKS))?;
             *left = left.saturating_sub(found.looked + 1);
@@ -259,11 +259,11 @@ impl Moment {
         let mut ways = Vec::new();
         let mut name = Some(first.to_vec());
         if first.len() == shared {
-            ways.push(Way::Name(first.to_vec()));
+            ways.push(NameBranch::Name(first.to_vec()));
             name = next(first)?;
         }
         while let Some(way) = name.as_ref().and_then(|name| name.get(..=shared)) {
-            ways.push(Way::Prefix(way.to_vec()));
+            ways.push(NameBranch::Prefix(way.to_vec()));
             name = next(&behind(way))?;
         }
         Ok(ways)
@@ -271,7 +271,7 @@ impl Moment {
 }
 
 /// How names go on behind a beginning that they share.
-enum Way {
+enum NameBranch {
     /// That is a name itself.
     Name(Vec<u8>),
     /// Some begin with this.
@@ -290,7 +290,7 @@ fn choose<T>(mut all: Vec<T>, random: &mut impl FnMut() -> u64) -> Option<T> {
 }
 
 /// One of these names; where there are none, where to look on.
-fn chosen(found: Names, random: &mut impl FnMut() -> u64) -> Page {
+fn chosen(found: FoundNames, random: &mut impl FnMut() -> u64) -> Page {
     let next = found.next.filter(|_| found.names.is_empty()).map(text);
     Page { names: choose(found.names, random).map(text).into_iter().collect(), next }
 }
@@ -326,7 +326,7 @@ mod tests {
         db.execute(places.fold(Transaction::new(), delete)).unwrap();
     }
 
-    fn moment(db: &Database) -> Moment {
+    fn moment(db: &Database) -> ReadView {
         db.moment("main", At::Latest).unwrap()
     }
 

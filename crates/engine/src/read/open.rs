@@ -14,18 +14,18 @@
 use crate::apply::guards::{self, CheckedRanges};
 use crate::apply::outbox::Fronts;
 use crate::apply::runs::Folds;
-use crate::apply::sessions::Desk;
+use crate::apply::sessions::SessionContext;
 use crate::apply::{cells, hashes, keyed, names, outbox, records, runs, sessions, strings};
-use crate::base::work::Work;
+use crate::base::work::WorkMeter;
 use crate::commit::executor::branch::only_imports;
 use crate::commit::prepared::{PreparedTransaction, ReadAhead};
 use crate::key::spaces;
-use crate::lifecycle::core::Core;
-use crate::mvcc::overlay::Overlay;
+use crate::lifecycle::core::Engine;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::pins::PinGuard;
 use crate::mvcc::view::Origin;
 use crate::read::snapshot::Snapshot;
-use crate::read::told::{self, as_told, told};
+use crate::read::told::{self, guards_for_answer, pin_assigned_ids};
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::{GUARD_LIMIT, OPEN_LIMIT_BYTES, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
@@ -42,10 +42,10 @@ use std::time::Duration;
 const NOTED_BYTES: usize = 128;
 
 /// A transaction that is open in this process.
-pub(crate) struct Open {
+pub(crate) struct OpenTransaction {
     snapshot: Snapshot,
     branch: String,
-    overlay: Overlay,
+    overlay: WriteSet,
     /// What runs have come to in it, to save time.
     folds: Folds,
     steps: SmallVec<[Step; 1]>,
@@ -70,19 +70,19 @@ pub(crate) struct Open {
     pin: Option<PinGuard>,
 }
 
-impl Open {
-    pub fn begin(core: &Arc<Core>, branch: &str) -> Result<Open> {
+impl OpenTransaction {
+    pub fn begin(core: &Arc<Engine>, branch: &str) -> Result<OpenTransaction> {
         let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        Open::over(core, branch, snapshot, Work::outside(core.options.work_limits))
+        OpenTransaction::over(core, branch, snapshot, WorkMeter::outside(core.options.work_limits))
     }
 
     /// Runs a closure in a transaction that nobody else's comes between: the writer waits meanwhile. It does nothing where a
     /// guard does not hold.
     pub fn alone<T>(
-        core: &Arc<Core>,
+        core: &Arc<Engine>,
         branch: &str,
         guards: Vec<Guard>,
-        body: impl FnOnce(Box<Open>) -> Result<(T, Box<Open>)>,
+        body: impl FnOnce(Box<OpenTransaction>) -> Result<(T, Box<OpenTransaction>)>,
     ) -> Result<(T, Receipt)> {
         let (mut made, mut ended) = (None, Vec::new());
         let receipt = core.sequencer.execute_alone(|revision, now| {
@@ -97,8 +97,12 @@ impl Open {
                 fresh: false,
                 work: None,
             };
-            let mut open =
-                Open::over(core, branch, snapshot, Work::in_writer(core.options.work_limits))?;
+            let mut open = OpenTransaction::over(
+                core,
+                branch,
+                snapshot,
+                WorkMeter::in_writer(core.options.work_limits),
+            )?;
             open.alone = Some(Vec::new());
             let (value, mut open) = body(Box::new(open))?;
             ended = open.alone.take().unwrap_or_default();
@@ -118,7 +122,12 @@ impl Open {
         receipt.and_then(|receipt| Ok((made?, receipt)))
     }
 
-    fn over(core: &Arc<Core>, branch: &str, mut snapshot: Snapshot, work: Work) -> Result<Open> {
+    fn over(
+        core: &Arc<Engine>,
+        branch: &str,
+        mut snapshot: Snapshot,
+        work: WorkMeter,
+    ) -> Result<OpenTransaction> {
         snapshot.fresh = false;
         snapshot.work = Some(work);
         // Its time is behind that of all it sees, also while the clock stands still: jobs are ordered by it.
@@ -127,10 +136,10 @@ impl Open {
         let began_us = core.clock.monotonic_us();
         let pin = core.pins.hold("transaction", began_us, snapshot.revision);
         core.index().check_all_reach(snapshot.revision)?;
-        Ok(Open {
+        Ok(OpenTransaction {
             snapshot,
             branch: branch.to_owned(),
-            overlay: Overlay::default(),
+            overlay: WriteSet::default(),
             folds: Folds::default(),
             steps: SmallVec::new(),
             read: BTreeMap::new(),
@@ -223,7 +232,7 @@ impl Open {
     /// Frees its memory. Every later call fails with this error.
     pub fn give_up(&mut self, why: Error) {
         self.given_up.get_or_insert(why);
-        self.overlay = Overlay::default();
+        self.overlay = WriteSet::default();
         self.folds = Folds::default();
         self.steps = SmallVec::new();
         self.read = BTreeMap::new();
@@ -289,7 +298,7 @@ impl Open {
         }
         self.check_guards()?;
         let (run, key) = &event;
-        let seq = runs::seq_of(&self.snapshot.view(), &Overlay::default(), run, key)?;
+        let seq = runs::seq_of(&self.snapshot.view(), &WriteSet::default(), run, key)?;
         self.noted_bytes += NOTED_BYTES + run.as_str().len() + key.len();
         self.events.insert(event, seq);
         Ok(())
@@ -475,7 +484,7 @@ impl Open {
     fn note_states(&mut self, command: &StateCommand, answer: Option<&Answer>) -> Result<()> {
         let Some(space) = command.space() else { return Ok(()) };
         let view = self.snapshot.view();
-        let before = keyed::space::find(&view, &Overlay::default(), space)?;
+        let before = keyed::space::find(&view, &WriteSet::default(), space)?;
         let now = keyed::space::find(&view, &self.overlay, space)?;
         let places = match before.map(|it| it.generation) == now.map(|it| it.generation) {
             true => keyed::guard::told(command, now.map(|it| it.info).as_ref(), answer),
@@ -500,7 +509,7 @@ impl Open {
             keyed::refuse_replay(command)?;
             self.note_states(command, None)?;
         }
-        for (contract, name) in told(&command)? {
+        for (contract, name) in guards_for_answer(&command)? {
             self.note_read(contract, &name)?;
         }
         if let Some(event) = told::event(&command)? {
@@ -530,7 +539,7 @@ impl Open {
             ) => {
                 let state = &self.snapshot.core.state;
                 let (index, table, now) = (&state.index, &state.sessions, self.snapshot.now);
-                let desk = Desk { index, table, at: NEWEST, now };
+                let desk = SessionContext { index, table, at: NEWEST, now };
                 let serves = state.serves_branches;
                 let ran = sessions::run_on(&view, &desk, &mut self.overlay, command, serves);
                 if matches!(&ran, Err(error) if error.code() == Code::SessionExpired) {
@@ -544,7 +553,7 @@ impl Open {
             _ => return Err(not_on_data()),
         };
         self.step_bytes += step_bytes;
-        self.steps.push(as_told(command, &answer).into());
+        self.steps.push(pin_assigned_ids(command, &answer).into());
         Ok(answer)
     }
 
@@ -716,7 +725,7 @@ fn micros(limit: Duration) -> u64 {
 
 /// Has the writer commit the expiry of a session before it is reported: leases restart with the database and would revive
 /// the session.
-fn have_ended(core: &Core, command: &SessionCommand) -> Result<()> {
+fn have_ended(core: &Engine, command: &SessionCommand) -> Result<()> {
     let Some(session) = command.session().cloned() else { return Ok(()) };
     let transaction = Transaction::new().step(SessionCommand::Info { session });
     core.sequencer.execute(transaction).map(drop)

@@ -11,15 +11,15 @@
 //! for the long reads of somebody else, and no transaction becomes a conflict by it.
 
 use crate::apply::{cells, keyed, names, records};
-use crate::base::work::Work;
+use crate::base::work::WorkMeter;
 use crate::commit::executor::{check_limits, run_all};
-use crate::commit::prefetched::{Found, Keys, Prefetched};
+use crate::commit::prefetched::{KeyRange, Prefetched, PrefetchedAnswer};
 use crate::commit::prepared::{PreparedTransaction, ReadAhead};
 use crate::key::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
 use crate::key::state_keys;
-use crate::lifecycle::core::Core;
-use crate::mvcc::overlay::Overlay;
-use crate::read::moment::Moment;
+use crate::lifecycle::core::Engine;
+use crate::mvcc::overlay::WriteSet;
+use crate::read::moment::ReadView;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Durability, Error, KeyCommand, Name, Receipt,
@@ -28,9 +28,9 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-impl Core {
+impl Engine {
     /// Executes a transaction and waits.
-    pub fn execute(self: &Arc<Core>, transaction: Transaction) -> Result<Receipt> {
+    pub fn execute(self: &Arc<Engine>, transaction: Transaction) -> Result<Receipt> {
         match self.answer(&transaction) {
             Some(answered) => answered,
             None => self.sequencer.execute(self.prepare(transaction)),
@@ -39,7 +39,7 @@ impl Core {
 
     /// Executes a transaction; the callback gets its answer.
     pub fn execute_with(
-        self: &Arc<Core>,
+        self: &Arc<Engine>,
         transaction: Transaction,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
@@ -50,7 +50,7 @@ impl Core {
     }
 
     /// Makes long reads, and those of a merge, before the writer is asked.
-    pub fn prepare(self: &Arc<Core>, transaction: Transaction) -> PreparedTransaction {
+    pub fn prepare(self: &Arc<Engine>, transaction: Transaction) -> PreparedTransaction {
         if !transaction.walks() && !transaction.takes_a_while() {
             return PreparedTransaction::from(transaction);
         }
@@ -60,7 +60,7 @@ impl Core {
     }
 
     /// Answers a long transaction that reads and does nothing else; nothing for all others.
-    fn answer(self: &Arc<Core>, transaction: &Transaction) -> Option<Result<Receipt>> {
+    fn answer(self: &Arc<Engine>, transaction: &Transaction) -> Option<Result<Receipt>> {
         let Transaction { request, guards, otherwise, branch_id, steps, .. } = transaction;
         let is_plain =
             request.is_none() && guards.is_empty() && otherwise.is_none() && branch_id.is_none();
@@ -70,7 +70,7 @@ impl Core {
         only_reads.then(|| self.answer_reads(transaction))
     }
 
-    fn answer_reads(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
+    fn answer_reads(self: &Arc<Engine>, transaction: &Transaction) -> Result<Receipt> {
         check_limits(transaction)?;
         // What the caller submitted before may not be visible yet.
         self.sequencer.settle_queued();
@@ -88,24 +88,24 @@ impl Core {
         Ok(receipt)
     }
 
-    fn read_once(self: &Arc<Core>, transaction: &Transaction) -> Result<Receipt> {
+    fn read_once(self: &Arc<Engine>, transaction: &Transaction) -> Result<Receipt> {
         let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest)?;
-        snapshot.work = Some(Work::outside(self.options.work_limits));
+        snapshot.work = Some(WorkMeter::outside(self.options.work_limits));
         let revision = snapshot.revision;
         let stamp = snapshot.now;
-        let moment = Moment::of(snapshot);
+        let moment = ReadView::of(snapshot);
         let answers = run_all(&transaction.steps, |command| moment.answer(command))?;
         Ok(Receipt { revision, stamp, held: true, repeated: false, answers })
     }
 
     /// Makes the long reads of a transaction; nothing where it has none. What cannot be read here the writer reads, or says
     /// why not.
-    fn prefetch(self: &Arc<Core>, transaction: &Transaction) -> Option<Prefetched> {
+    fn prefetch(self: &Arc<Engine>, transaction: &Transaction) -> Option<Prefetched> {
         if !transaction.walks() {
             return None;
         }
         let mut snapshot = Snapshot::new(self, &transaction.branch, At::Latest).ok()?;
-        snapshot.work = Some(Work::outside(self.options.work_limits));
+        snapshot.work = Some(WorkMeter::outside(self.options.work_limits));
         let (mut found, mut failed, mut scales) = (Vec::new(), None, Scales::default());
         for (position, step) in transaction.steps.iter().enumerate() {
             let read = snapshot.prefetch(&step.command);
@@ -138,8 +138,8 @@ fn ends_all(error: &Error) -> bool {
 
 impl Snapshot {
     /// Answers a long read; nothing for other commands.
-    fn prefetch(&self, command: &Command) -> Result<Option<Found>> {
-        let (view, nothing) = (self.view(), Overlay::default());
+    fn prefetch(&self, command: &Command) -> Result<Option<PrefetchedAnswer>> {
+        let (view, nothing) = (self.view(), WriteSet::default());
         let (space, prefix, after, upto, expires, answer) = match command {
             Command::Cell(CellCommand::List { prefix, after, limit }) => {
                 let (page, expires) =
@@ -152,7 +152,7 @@ impl Snapshot {
                 // Expiry adds a version, which the trail does not tell of.
                 let expires = versions.first().and_then(|newest| newest.expires);
                 let found = self.found_at(CELLS, name, Answer::History(versions));
-                return Ok(Some(Found { expires, ..found }));
+                return Ok(Some(PrefetchedAnswer { expires, ..found }));
             }
             Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
                 let (page, expires) =
@@ -168,7 +168,7 @@ impl Snapshot {
                 let versions = self.record_history(key, *limit, *before)?;
                 let expires = versions.first().and_then(|newest| newest.expires);
                 let found = self.found_at(RECORDS, key, Answer::RecordHistory(versions));
-                return Ok(Some(Found { expires, ..found }));
+                return Ok(Some(PrefetchedAnswer { expires, ..found }));
             }
             Command::Run(RunCommand::List { filter, after, .. }) => {
                 let Command::Run(command) = command else { return Ok(None) };
@@ -196,11 +196,11 @@ impl Snapshot {
         };
         self.core.index().check_space_reach(space, self.revision)?;
         let keys = SmallVec::from_iter([self.keys_in(space, prefix, after, upto.as_deref())]);
-        Ok(Some(Found { answer, keys, expires }))
+        Ok(Some(PrefetchedAnswer { answer, keys, expires }))
     }
 
     /// Whatever is read of a run rests on its head, which changes whenever the run does.
-    fn prefetch_run(&self, command: &RunCommand) -> Result<Option<Found>> {
+    fn prefetch_run(&self, command: &RunCommand) -> Result<Option<PrefetchedAnswer>> {
         // A state that somebody kept is written without the head.
         let run = command.run().filter(|_| !matches!(command, RunCommand::Kept { .. }));
         let Some(run) = run else { return Ok(None) };
@@ -209,11 +209,11 @@ impl Snapshot {
     }
 
     /// A read of keyed state rests on entries of the space's generation, and on its declaration.
-    fn prefetch_state(&self, command: &StateCommand) -> Result<Option<Found>> {
+    fn prefetch_state(&self, command: &StateCommand) -> Result<Option<PrefetchedAnswer>> {
         let Some(space) = command.space() else { return Ok(None) };
-        let declared = keyed::space::find(&self.view(), &Overlay::default(), space)?;
+        let declared = keyed::space::find(&self.view(), &WriteSet::default(), space)?;
         let Some(declared) = declared else { return Ok(None) };
-        let answer = keyed::read(&self.view(), &Overlay::default(), command)?;
+        let answer = keyed::read(&self.view(), &WriteSet::default(), command)?;
         self.check_state_reach(command)?;
         let places = keyed::guard::told(command, Some(&declared.info), Some(&answer));
         let mut found = self.found_at(SPACES, space, answer);
@@ -229,7 +229,7 @@ impl Snapshot {
     }
 
     /// Names of cells and records. Whether there are too many is for the writer to say: own deletions come before.
-    fn prefetch_names(&self, command: &KeyCommand) -> Result<Option<Found>> {
+    fn prefetch_names(&self, command: &KeyCommand) -> Result<Option<PrefetchedAnswer>> {
         let (kinds, hidden, prefix, after, limit) = match command {
             KeyCommand::Names { kinds, prefix, after, limit, hidden } => {
                 (kinds, hidden, prefix.as_str(), after.as_deref(), *limit)
@@ -237,7 +237,7 @@ impl Snapshot {
             KeyCommand::Count { kinds, limit, hidden } => (kinds, hidden, "", None, *limit),
             _ => return Ok(None),
         };
-        let (view, nothing) = (self.view(), Overlay::default());
+        let (view, nothing) = (self.view(), WriteSet::default());
         let (page, expiries) =
             names::names(&view, &nothing, (kinds, hidden), (prefix, after), limit)?;
         let mut keys = SmallVec::new();
@@ -252,7 +252,7 @@ impl Snapshot {
             _ => Answer::Count(page.names.len() as u64),
         };
         let expires = expiries.into_iter().filter_map(|(_, expires)| expires).min();
-        Ok(Some(Found { answer, keys, expires }))
+        Ok(Some(PrefetchedAnswer { answer, keys, expires }))
     }
 
     fn key(&self, space: u8, name: &[u8]) -> Vec<u8> {
@@ -260,21 +260,27 @@ impl Snapshot {
     }
 
     /// Keys whose names begin with `prefix`, behind `after` and up to `upto`.
-    fn keys_in(&self, space: u8, prefix: &str, after: Option<&str>, upto: Option<&str>) -> Keys {
+    fn keys_in(
+        &self,
+        space: u8,
+        prefix: &str,
+        after: Option<&str>,
+        upto: Option<&str>,
+    ) -> KeyRange {
         let key = |name: &str| self.key(space, name.as_bytes());
         between(key(prefix), after.map(key), upto.map(key))
     }
 
     /// An answer that rests on one key.
-    fn found_at(&self, space: u8, name: &Name, answer: Answer) -> Found {
+    fn found_at(&self, space: u8, name: &Name, answer: Answer) -> PrefetchedAnswer {
         let key = self.key(space, name.as_bytes());
         let keys = SmallVec::from_iter([(key.clone(), Some(behind(key)))]);
-        Found { answer, keys, expires: None }
+        PrefetchedAnswer { answer, keys, expires: None }
     }
 }
 
 /// The keys that begin with a prefix, behind one key and up to another.
-fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> Keys {
+fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> KeyRange {
     let end = spaces::after_prefix(&prefix);
     let to = [end, upto.map(behind)].into_iter().flatten().min();
     (after.map(behind).unwrap_or_default().max(prefix), to)

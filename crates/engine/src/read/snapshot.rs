@@ -1,13 +1,13 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
 use crate::apply::{cells, hashes, keyed, keys, names, outbox, records, runs};
-use crate::base::work::{Budget, Work};
-use crate::key::entry::Head;
+use crate::base::work::{Budget, WorkMeter};
+use crate::key::entry::EntryHeader;
 use crate::key::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::dead_names::DeadWalk;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// A branch as of a revision.
 pub(crate) struct Snapshot {
-    pub core: Arc<Core>,
+    pub core: Arc<Engine>,
     pub branch: u32,
     pub layers: Layers,
     pub revision: Revision,
@@ -27,11 +27,11 @@ pub(crate) struct Snapshot {
     /// Whether this was the newest revision when it was taken.
     pub fresh: bool,
     /// The work of a transaction that reads it; nothing where it only serves reads.
-    pub work: Option<Work>,
+    pub work: Option<WorkMeter>,
 }
 
 impl Snapshot {
-    pub fn new(core: &Arc<Core>, branch: &str, at: At) -> Result<Snapshot> {
+    pub fn new(core: &Arc<Engine>, branch: &str, at: At) -> Result<Snapshot> {
         core.check_open()?;
         let (revision, now) = core.resolve(at)?;
         let (branch, layers) = core.layers(branch, revision)?;
@@ -56,7 +56,7 @@ impl Snapshot {
     }
 
     pub fn get(&self, name: &Name) -> Result<Option<Versioned>> {
-        let found = cells::get(&self.view(), &Overlay::default(), name)?;
+        let found = cells::get(&self.view(), &WriteSet::default(), name)?;
         self.check_reach(CELLS, name)?;
         Ok(found)
     }
@@ -85,14 +85,14 @@ impl Snapshot {
         (space, hidden): (u8, &[String]),
         range: (&[u8], Option<&[u8]>),
         most: (usize, usize),
-    ) -> Result<keys::Names> {
+    ) -> Result<keys::FoundNames> {
         let (index, state) = (self.core.index(), &self.core.state);
         // A walk whose start lies before its prefix begins at the prefix, and skips the names between the two.
         let start = range.1.filter(|after| *after >= range.0);
         let start = start.map(|after| crate::key::spaces::key(space, self.branch, after).to_vec());
         let at = (self.revision, self.now);
         let dead = DeadWalk::new(&state.dead_names, &state.trail, at, start);
-        let nothing = Overlay::default();
+        let nothing = WriteSet::default();
         let of = (space, hidden);
         let found = keys::names_within(&self.view(), &nothing, Some(dead), of, range, most)?;
         index.check_space_reach(space, self.revision)?;
@@ -103,7 +103,7 @@ impl Snapshot {
     pub fn text(&self, name: &Name) -> Result<Option<Versioned>> {
         let found = self.get(name)?;
         if found.is_none() && self.core.index().has_records() {
-            records::refuse(&self.view(), &Overlay::default(), name)?;
+            records::refuse(&self.view(), &WriteSet::default(), name)?;
             self.check_reach(RECORDS, name)?;
         }
         Ok(found)
@@ -111,7 +111,7 @@ impl Snapshot {
 
     /// A record, to those to whom a name is one thing: a cell of this name is the error `WrongType`.
     pub fn hash(&self, command: &HashCommand) -> Result<Answer> {
-        let answer = hashes::run(&self.view(), &mut Overlay::default(), command)?;
+        let answer = hashes::run(&self.view(), &mut WriteSet::default(), command)?;
         self.check_reach(CELLS, command.key())?;
         self.check_reach(RECORDS, command.key())?;
         Ok(answer)
@@ -121,8 +121,9 @@ impl Snapshot {
     pub fn expiry(&self, space: u8, name: &Name) -> Result<Option<Stamp>> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
-        let live = |head: Head, _: &[u8]| Ok(head.expires.filter(|_| head.is_live(view.now)));
-        let found = view.find(&Overlay::default(), &key, hash, live)?;
+        let live =
+            |head: EntryHeader, _: &[u8]| Ok(head.expires.filter(|_| head.is_live(view.now)));
+        let found = view.find(&WriteSet::default(), &key, hash, live)?;
         self.check_reach(space, name)?;
         Ok(found.and_then(|(expires, _)| expires))
     }
@@ -132,7 +133,7 @@ impl Snapshot {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
         let size = |_, payload: &[u8]| Ok(payload.len());
-        let found = view.find(&Overlay::default(), &key, hash, size)?;
+        let found = view.find(&WriteSet::default(), &key, hash, size)?;
         Ok(found.map_or(0, |(bytes, _)| bytes))
     }
 
@@ -144,7 +145,7 @@ impl Snapshot {
     }
 
     pub fn record(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
-        let found = records::get(&self.view(), &Overlay::default(), key, wanted)?;
+        let found = records::get(&self.view(), &WriteSet::default(), key, wanted)?;
         self.check_reach(RECORDS, key)?;
         Ok(found)
     }
@@ -156,7 +157,7 @@ impl Snapshot {
         after: Option<&str>,
         limit: usize,
     ) -> Result<RecordPage> {
-        let nothing = Overlay::default();
+        let nothing = WriteSet::default();
         let (page, _) = records::scan(&self.view(), &nothing, prefix, filters, after, limit)?;
         self.core.index().check_space_reach(RECORDS, self.revision)?;
         Ok(page)
@@ -170,14 +171,14 @@ impl Snapshot {
     }
 
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
-        let (count, _) = records::count(&self.view(), &Overlay::default(), prefix, filters)?;
+        let (count, _) = records::count(&self.view(), &WriteSet::default(), prefix, filters)?;
         self.core.index().check_space_reach(RECORDS, self.revision)?;
         Ok(count)
     }
 
     /// Answers a command on runs that only reads. Below what is kept of heads it goes by the events.
     pub fn runs(&self, command: &RunCommand) -> Result<RunAnswer> {
-        let answer = runs::read(&self.view(), &Overlay::default(), command);
+        let answer = runs::read(&self.view(), &WriteSet::default(), command);
         match self.core.index().check_space_reach(RUNS, self.revision) {
             Ok(()) => answer,
             Err(_) if self.fresh => Err(trimmed_meanwhile()),
@@ -219,7 +220,7 @@ impl Snapshot {
             true => self.core.state.fronts.lock().clone(),
             false => outbox::Fronts::default(),
         };
-        let mut nothing = Overlay::default();
+        let mut nothing = WriteSet::default();
         let answer = outbox::run(&self.view(), &mut nothing, &mut fronts, command)?;
         self.core.index().check_space_reach(OUTBOX, self.revision)?;
         Ok(answer)
@@ -227,7 +228,7 @@ impl Snapshot {
 
     /// Answers a command on keyed state that only reads.
     pub fn state(&self, command: &StateCommand) -> Result<Answer> {
-        let answer = keyed::read(&self.view(), &Overlay::default(), command)?;
+        let answer = keyed::read(&self.view(), &WriteSet::default(), command)?;
         self.check_state_reach(command)?;
         self.core.state.figures.keyed.count_read(command);
         Ok(answer)
@@ -247,28 +248,28 @@ impl Snapshot {
         space: &Name,
         visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
     ) -> Result<()> {
-        let (view, nothing) = (self.view(), Overlay::default());
+        let (view, nothing) = (self.view(), WriteSet::default());
         self.core.state.figures.keyed.count_snapshot();
-        keyed::read::Reader::open(&view, &nothing, space)?.each(visit)?;
+        keyed::read::SpaceReader::open(&view, &nothing, space)?.each(visit)?;
         self.check_reach(KEYED, space)
     }
 
     /// What keys of a space take, in bytes.
     pub fn state_bytes(&self, space: &Name, keys: &[StateKey]) -> Result<usize> {
-        let (view, nothing) = (self.view(), Overlay::default());
-        keyed::read::Reader::open(&view, &nothing, space)?.weigh(keys)
+        let (view, nothing) = (self.view(), WriteSet::default());
+        keyed::read::SpaceReader::open(&view, &nothing, space)?.weigh(keys)
     }
 
     /// The revision that brought an event of a run.
     pub fn revision_of(&self, run: &Name, seq: u64) -> Result<Option<Revision>> {
-        let found = runs::revision_of(&self.view(), &Overlay::default(), run, seq)?;
+        let found = runs::revision_of(&self.view(), &WriteSet::default(), run, seq)?;
         self.check_reach(RUNS, run)?;
         Ok(found)
     }
 
     /// The last event of a run that there is.
     pub fn last_seq(&self, run: &Name) -> Result<Option<u64>> {
-        runs::last_seq_of(&self.view(), &Overlay::default(), run)
+        runs::last_seq_of(&self.view(), &WriteSet::default(), run)
     }
 
     /// Checked after the read: history that is trimmed meanwhile is noticed as well.
@@ -285,7 +286,7 @@ impl Snapshot {
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
         self.check_reach(CELLS, name)?;
-        cells::history(&self.view(), &Overlay::default(), name, limit, before)
+        cells::history(&self.view(), &WriteSet::default(), name, limit, before)
     }
 
     /// The versions of a record, newest first, those of the branches it was forked from included.
@@ -296,12 +297,12 @@ impl Snapshot {
         before: Option<u64>,
     ) -> Result<Vec<RecordHistoryEntry>> {
         self.check_reach(RECORDS, key)?;
-        records::history(&self.view(), &Overlay::default(), key, limit, before)
+        records::history(&self.view(), &WriteSet::default(), key, limit, before)
     }
 
     /// Names of cells or records, each once.
     pub fn key_names(&self, command: &KeyCommand) -> Result<Answer> {
-        let answer = names::read(&self.view(), &Overlay::default(), command)?;
+        let answer = names::read(&self.view(), &WriteSet::default(), command)?;
         for space in [CELLS, RECORDS] {
             self.core.index().check_space_reach(space, self.revision)?;
         }

@@ -18,7 +18,7 @@ use mainstay_model::{
 
 /// What the answer of a command tells something of; a blind write tells nothing but its counter, which
 /// is provisional. Redis's commands tell whether a name is a cell or a record.
-pub(crate) fn told(command: &Command) -> Result<SmallVec<[(Contract, Name); 2]>> {
+pub(crate) fn guards_for_answer(command: &Command) -> Result<SmallVec<[(Contract, Name); 2]>> {
     let both = |name: &Name| [(Contract::Cells, name.clone()), (Contract::Records, name.clone())];
     Ok(match command {
         Command::Cell(CellCommand::Set { .. } | CellCommand::Restore { .. }) => SmallVec::new(),
@@ -75,7 +75,7 @@ pub(crate) fn event(command: &Command) -> Result<Option<(Name, String)>> {
 }
 
 /// The command with what was told of it: new events keep the names that their producer heard.
-pub(crate) fn as_told(mut command: Command, answer: &Answer) -> Command {
+pub(crate) fn pin_assigned_ids(mut command: Command, answer: &Answer) -> Command {
     if let (Command::Run(command), Answer::Run(answer)) = (&mut command, answer) {
         match (command, answer.as_ref()) {
             (RunCommand::Append { event, .. }, RunAnswer::Appended(told)) => call(event, told),

@@ -2,9 +2,9 @@
 
 use super::failure;
 use super::resp::{self, Reply};
-use super::room::Permit;
-use super::seat::Seat;
-use super::slot::Slot;
+use super::room::InFlightPermit;
+use super::seat::DedicatedConnection;
+use super::slot::Oneshot;
 use crate::wire::{self, WORD_LIMIT_BYTES};
 use mainstay_model::ErrorKind::{Closed, ReadOnly, SessionExpired, Unavailable};
 use mainstay_model::{Code, Error, Receipt, Result};
@@ -15,7 +15,7 @@ const ATTEMPT_LIMIT: u32 = 5;
 
 /// What may be done about a request whose answer did not come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nature {
+pub(crate) enum RetrySafety {
     /// It only reads: it is sent again.
     Read,
     /// It reads, on a connection that the caller chose: the caller asks again.
@@ -31,20 +31,20 @@ pub(crate) enum Nature {
 }
 
 /// It gets the room that the call took as well, to keep it until the answer is out of the way.
-type Callback = Box<dyn FnOnce(Result<Vec<u8>>, Option<Permit>) + Send>;
+type CallCallback = Box<dyn FnOnce(Result<Vec<u8>>, Option<InFlightPermit>) + Send>;
 
 /// Who gets the answer.
-pub(crate) enum Done {
-    Slot(Arc<Slot<Result<Vec<u8>>>>),
-    Callback(Callback),
+pub(crate) enum Answering {
+    Slot(Arc<Oneshot<Result<Vec<u8>>>>),
+    Callback(CallCallback),
     Nobody,
 }
 
 /// A request on its way.
-pub(crate) struct Call {
+pub(crate) struct PendingCall {
     /// As the wire has it; empty when it was sent and is never sent again.
     pub bytes: Vec<u8>,
-    pub nature: Nature,
+    pub nature: RetrySafety,
     /// How long the server may be silent before it is given up.
     pub limit_us: u64,
     /// Until when a connection is waited for.
@@ -52,32 +52,37 @@ pub(crate) struct Call {
     /// When it was sent.
     pub sent_us: u64,
     /// The connection that it has for itself, if it has one.
-    pub seat: Option<Seat>,
+    pub seat: Option<DedicatedConnection>,
     attempts: u32,
-    done: Done,
-    permit: Option<Permit>,
+    done: Answering,
+    permit: Option<InFlightPermit>,
 }
 
-impl Call {
-    pub fn new(bytes: Vec<u8>, nature: Nature, done: Done, permit: Option<Permit>) -> Call {
+impl PendingCall {
+    pub fn new(
+        bytes: Vec<u8>,
+        nature: RetrySafety,
+        done: Answering,
+        permit: Option<InFlightPermit>,
+    ) -> PendingCall {
         let (limit_us, give_up_us, sent_us, attempts) = (0, 0, 0, 0);
         let seat = None;
-        Call { bytes, nature, limit_us, give_up_us, sent_us, seat, attempts, done, permit }
+        PendingCall { bytes, nature, limit_us, give_up_us, sent_us, seat, attempts, done, permit }
     }
 
     /// Whether it is sent again when its connection broke.
     pub fn is_repeated(&self) -> bool {
-        matches!(self.nature, Nature::Read | Nature::Named)
+        matches!(self.nature, RetrySafety::Read | RetrySafety::Named)
     }
 
     /// Whether somebody asked for its answer, who may have gone since.
     pub fn is_asked(&self) -> bool {
-        !matches!(self.done, Done::Nobody)
+        !matches!(self.done, Answering::Nobody)
     }
 
     /// Whether it may have changed something.
     pub fn writes(&self) -> bool {
-        matches!(self.nature, Nature::Once | Nature::Named | Nature::Commit)
+        matches!(self.nature, RetrySafety::Once | RetrySafety::Named | RetrySafety::Commit)
     }
 
     /// Whether it may be sent once more: not when too many connections broke under it.
@@ -109,7 +114,7 @@ impl Call {
 
     /// Whether an earlier sending of this write may have been committed.
     fn may_be_done(&self) -> bool {
-        self.nature == Nature::Named && self.attempts > 0
+        self.nature == RetrySafety::Named && self.attempts > 0
     }
 
     fn refused(&self, line: &str) -> Error {
@@ -144,10 +149,10 @@ impl Call {
     fn tell(&mut self, result: Result<Vec<u8>>) {
         // Before the answer: whoever has that can have the connection as well.
         self.seat = None;
-        match std::mem::replace(&mut self.done, Done::Nobody) {
-            Done::Slot(slot) => slot.put(result),
-            Done::Callback(callback) => callback(result, self.permit.take()),
-            Done::Nobody => {}
+        match std::mem::replace(&mut self.done, Answering::Nobody) {
+            Answering::Slot(slot) => slot.put(result),
+            Answering::Callback(callback) => callback(result, self.permit.take()),
+            Answering::Nobody => {}
         }
     }
 }
@@ -158,7 +163,7 @@ fn unknown(why: &str) -> Error {
     Error::new(Code::UnknownOutcome, message)
 }
 
-impl Drop for Call {
+impl Drop for PendingCall {
     /// Nobody waits for ever.
     fn drop(&mut self) {
         self.tell(Err(failure::closed()));
@@ -178,9 +183,9 @@ mod tests {
     use super::*;
 
     /// What a caller is told whose call was sent so many times before it got this reply.
-    fn told(nature: Nature, sent: u32, reply: Reply) -> Code {
-        let slot: Arc<Slot<_>> = Arc::default();
-        let mut call = Call::new(Vec::new(), nature, Done::Slot(slot.clone()), None);
+    fn told(nature: RetrySafety, sent: u32, reply: Reply) -> Code {
+        let slot: Arc<Oneshot<_>> = Arc::default();
+        let mut call = PendingCall::new(Vec::new(), nature, Answering::Slot(slot.clone()), None);
         (1..sent).for_each(|_| call.try_again(0));
         call.answer(reply);
         let receipt =
@@ -203,19 +208,23 @@ mod tests {
             Code::SessionExpired,
         ];
         for code in refusals {
-            assert_eq!(told(Nature::Named, 1, framed(code)), code, "nothing was sent before");
-            assert_eq!(told(Nature::Named, 2, framed(code)), Code::UnknownOutcome, "{code:?}");
-            assert_eq!(told(Nature::Read, 2, framed(code)), code, "it only reads");
+            assert_eq!(told(RetrySafety::Named, 1, framed(code)), code, "nothing was sent before");
+            assert_eq!(told(RetrySafety::Named, 2, framed(code)), Code::UnknownOutcome, "{code:?}");
+            assert_eq!(told(RetrySafety::Read, 2, framed(code)), code, "it only reads");
         }
         let answers =
             [Code::GuardFailed, Code::RequestReused, Code::ResponseEvicted, Code::SessionNotFound];
         for code in answers {
-            assert_eq!(told(Nature::Named, 2, framed(code)), code, "it was looked for, and judged");
+            assert_eq!(
+                told(RetrySafety::Named, 2, framed(code)),
+                code,
+                "it was looked for, and judged"
+            );
         }
         let line = || Reply::Error("NOPERM may not".into());
-        assert_eq!(told(Nature::Named, 2, line()), Code::UnknownOutcome);
-        assert_eq!(told(Nature::Named, 1, line()), Code::Forbidden);
-        for nature in [Nature::Named, Nature::Once, Nature::Commit] {
+        assert_eq!(told(RetrySafety::Named, 2, line()), Code::UnknownOutcome);
+        assert_eq!(told(RetrySafety::Named, 1, line()), Code::Forbidden);
+        for nature in [RetrySafety::Named, RetrySafety::Once, RetrySafety::Commit] {
             let line = Reply::Error("UNKNOWN outcome".into());
             assert_eq!(told(nature, 1, line), Code::UnknownOutcome);
         }

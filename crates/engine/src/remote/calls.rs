@@ -5,25 +5,25 @@
 //!   reader --(permit, job)--> queue --> thread: gives the permit back, runs the job
 //! ```
 
-use super::room::{self, Permit};
+use super::room::{self, InFlightPermit};
 use parking_lot::Mutex;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SendError, Sender, channel};
 
 /// What is to be called.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type CallbackJob = Box<dyn FnOnce() + Send>;
 
 /// A job keeps its room until its turn comes: so the queue has the limits of the room.
-type Waiting = (Option<Permit>, Job);
+type Waiting = (Option<InFlightPermit>, CallbackJob);
 
 /// The way to the thread, which is started when it is needed and ends with this.
 #[derive(Default)]
-pub(crate) struct Calls(Mutex<Option<Sender<Waiting>>>);
+pub(crate) struct CallbackThread(Mutex<Option<Sender<Waiting>>>);
 
-impl Calls {
+impl CallbackThread {
     /// Has something called, behind all that came before it.
-    pub fn post(&self, permit: Option<Permit>, job: Job) {
+    pub fn post(&self, permit: Option<InFlightPermit>, job: CallbackJob) {
         self.post_by(start, (permit, job));
     }
 
@@ -67,7 +67,7 @@ fn run((permit, job): Waiting) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::Room;
+    use super::super::room::InFlightLimiter;
     use super::super::slot::wait;
     use super::*;
     use std::pin::pin;
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_waits_to_be_called_keeps_its_room() {
-        let (calls, room): (Calls, Arc<Room>) = Default::default();
+        let (calls, room): (CallbackThread, Arc<InFlightLimiter>) = Default::default();
         let (open, gate) = mpsc::channel::<()>();
         calls.post(None, Box::new(move || assert!(gate.recv().is_err())));
         calls.post(Some(wait(room.enter(1))), Box::new(|| {}));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn without_a_thread_the_caller_calls_and_holds_no_lock() {
-        let calls: Arc<Calls> = Arc::default();
+        let calls: Arc<CallbackThread> = Arc::default();
         let (inside, (done, called)) = (calls.clone(), mpsc::channel());
         let job = move || done.send(inside.0.try_lock().is_some()).unwrap();
         let none = || Err(io::ErrorKind::OutOfMemory.into());

@@ -1,6 +1,6 @@
 //! What is said when something goes wrong between here and a server.
 
-use super::call::Nature;
+use super::call::RetrySafety;
 use mainstay_model::{Code, Error};
 use std::io;
 
@@ -58,33 +58,35 @@ pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
 }
 
 /// The connection broke, or the server was silent, before an answer came.
-pub(crate) fn lost(nature: Nature, address: &str, silent: bool) -> Error {
+pub(crate) fn lost(nature: RetrySafety, address: &str, silent: bool) -> Error {
     let how = match silent {
         true => format!("{address} did not answer in time"),
         false => format!("the connection to {address} broke"),
     };
     match nature {
-        Nature::Once | Nature::Named | Nature::Commit => {
+        RetrySafety::Once | RetrySafety::Named | RetrySafety::Commit => {
             let message = format!(
                 "{how}: it may or may not have been committed; look, or ask again with the same \
                  request id"
             );
             Error::new(Code::UnknownOutcome, message)
         }
-        Nature::Held => {
+        RetrySafety::Held => {
             let message = format!("{how}, and what was open on it is gone: begin again");
             Error::new(Code::TransactionExpired, message)
         }
-        Nature::Read | Nature::Errand if silent => Error::new(Code::TimedOut, how),
-        Nature::Read | Nature::Errand => Error::new(Code::Io, how),
+        RetrySafety::Read | RetrySafety::Errand if silent => Error::new(Code::TimedOut, how),
+        RetrySafety::Read | RetrySafety::Errand => Error::new(Code::Io, how),
     }
 }
 
 /// An answer that cannot be read.
-pub(crate) fn strange(nature: Nature, error: &Error) -> Error {
+pub(crate) fn strange(nature: RetrySafety, error: &Error) -> Error {
     let message = format!("the server's answer cannot be read: {}", error.message());
     match nature {
-        Nature::Once | Nature::Named | Nature::Commit => Error::new(Code::UnknownOutcome, message),
+        RetrySafety::Once | RetrySafety::Named | RetrySafety::Commit => {
+            Error::new(Code::UnknownOutcome, message)
+        }
         _ => Error::new(Code::CorruptData, message),
     }
 }

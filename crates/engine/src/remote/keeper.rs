@@ -12,11 +12,11 @@
 //! What waited is written by this thread, who is also the one that notices silence: so a stream fails a write
 //! of which nothing is taken (`Limits::write`).
 
-use super::call::{Call, Nature};
+use super::call::{PendingCall, RetrySafety};
 use super::failure;
-use super::link::{Inner, Lane};
-use super::seat::Seat;
-use super::slot::Slot;
+use super::link::{PoolShared, SharedConnection};
+use super::seat::DedicatedConnection;
+use super::slot::Oneshot;
 use super::socket::Socket;
 use mainstay_model::{Code, Error, Result};
 use std::collections::VecDeque;
@@ -32,15 +32,15 @@ const PAUSE_LIMIT_MS: u64 = 500;
 /// What waits for a connection.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    pub calls: [VecDeque<Call>; Lane::COUNT],
-    pub seats: VecDeque<Wanted>,
+    pub calls: [VecDeque<PendingCall>; SharedConnection::COUNT],
+    pub seats: VecDeque<WantedConnection>,
     pub closed: bool,
 }
 
 /// Somebody who wants a connection of his own, until when.
-pub(crate) struct Wanted {
+pub(crate) struct WantedConnection {
     /// A seat that nobody takes is dropped with this, which gives its connection back.
-    pub slot: Arc<Slot<Result<Seat>>>,
+    pub slot: Arc<Oneshot<Result<DedicatedConnection>>>,
     pub give_up_us: u64,
 }
 
@@ -51,7 +51,7 @@ impl Tasks {
 }
 
 /// Works until the link is closed.
-pub(crate) fn run(inner: &Arc<Inner>) {
+pub(crate) fn run(inner: &Arc<PoolShared>) {
     let mut failures = 0;
     while inner.wait_for_work(pause(failures)) {
         inner.drop_silent();
@@ -71,7 +71,7 @@ fn pause(failures: u32) -> Option<Duration> {
     (failures > 0).then(|| Duration::from_millis(ms.min(PAUSE_LIMIT_MS)))
 }
 
-impl Inner {
+impl PoolShared {
     /// Waits until there is something to do; false when the link is closed.
     fn wait_for_work(&self, pause: Option<Duration>) -> bool {
         let mut tasks = self.tasks.lock();
@@ -109,8 +109,8 @@ impl Inner {
     }
 
     /// Connects for all who wait, and hands over.
-    fn serve_waiting(self: &Arc<Inner>) -> Result<()> {
-        for lane in Lane::ALL {
+    fn serve_waiting(self: &Arc<PoolShared>) -> Result<()> {
+        for lane in SharedConnection::ALL {
             if !self.tasks.lock().calls[lane as usize].is_empty() {
                 let socket = match self.on_lane(lane) {
                     Some(socket) => socket,
@@ -122,7 +122,7 @@ impl Inner {
         self.serve_seats()
     }
 
-    fn serve_seats(self: &Arc<Inner>) -> Result<()> {
+    fn serve_seats(self: &Arc<PoolShared>) -> Result<()> {
         while let Some(wanted) = self.next_seat() {
             match self.free_seat() {
                 Ok(seat) => wanted.slot.put(Ok(seat)),
@@ -137,21 +137,21 @@ impl Inner {
         Ok(())
     }
 
-    fn free_seat(self: &Arc<Inner>) -> Result<Seat> {
+    fn free_seat(self: &Arc<PoolShared>) -> Result<DedicatedConnection> {
         if let Some(socket) = self.take_idle() {
-            return Ok(Seat::new(self.clone(), socket));
+            return Ok(DedicatedConnection::new(self.clone(), socket));
         }
         self.check_seats()?;
-        Ok(Seat::new(self.clone(), self.open()?))
+        Ok(DedicatedConnection::new(self.clone(), self.open()?))
     }
 
-    fn next_seat(&self) -> Option<Wanted> {
+    fn next_seat(&self) -> Option<WantedConnection> {
         self.tasks.lock().seats.pop_front()
     }
 
     /// Gives the connection what waits, and to everybody: under one lock, so that nothing comes
     /// between and, if it breaks, everything comes back in its order.
-    fn hand_over(&self, lane: Lane, socket: Arc<Socket>) {
+    fn hand_over(&self, lane: SharedConnection, socket: Arc<Socket>) {
         let mut tasks = self.tasks.lock();
         if socket.take_over(&mut tasks.calls[lane as usize], self.now_us()) {
             self.publish(lane, socket.clone());
@@ -181,8 +181,8 @@ impl Inner {
     }
 
     /// Of a write that may have reached a server before, nobody knows the outcome.
-    fn fail(&self, call: Call, error: &Error) {
-        let unknown = call.was_sent() && call.nature == Nature::Named;
+    fn fail(&self, call: PendingCall, error: &Error) {
+        let unknown = call.was_sent() && call.nature == RetrySafety::Named;
         let lost = || failure::lost(call.nature, &self.options.address, false);
         let error = if unknown { lost() } else { error.clone() };
         call.fail(error);

@@ -5,19 +5,21 @@
 //!   open transactions, views of the past, feeds, long work --> a seat: a connection for itself
 //! ```
 
-use super::call::{Call, Done, Nature, request};
-use super::calls::Calls;
+use super::call::{Answering, PendingCall, RetrySafety, request};
+use super::calls::CallbackThread;
 use super::dial::Limits;
 use super::failure;
-use super::keeper::{self, Tasks, Wanted};
+use super::keeper::{self, Tasks, WantedConnection};
 use super::options::Options;
 use super::resp;
-use super::room::Room;
-use super::seat::Seat;
-use super::slot::{Slot, wait, wait_within};
-use super::socket::{Socket, Writing};
+use super::room::InFlightLimiter;
+use super::seat::DedicatedConnection;
+use super::slot::{Oneshot, wait, wait_within};
+use super::socket::{Socket, WriteTurn};
 use crate::base::clock::{Clock, SystemClock};
-use crate::wire::{self, Act, Acted, Look, Question, Read, Seen};
+use crate::wire::{
+    self, AdminRequest, ReadOp, ReadReply, ReadRequest, TransactionReply, TransactionRequest,
+};
 use mainstay_model::{
     Answer, At, Code, Command, Error, Receipt, Result, Revision, SessionCommand, Step, Transaction,
 };
@@ -35,35 +37,37 @@ const SEAT_ATTEMPTS: usize = 3;
 
 /// A shared connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum SharedConnection {
     Writes,
     Reads,
 }
 
-impl Lane {
-    pub const ALL: [Lane; 2] = [Lane::Writes, Lane::Reads];
-    pub const COUNT: usize = Lane::ALL.len();
+impl SharedConnection {
+    pub const ALL: [SharedConnection; 2] = [SharedConnection::Writes, SharedConnection::Reads];
+    pub const COUNT: usize = SharedConnection::ALL.len();
 
-    fn of(nature: Nature) -> Lane {
+    fn of(nature: RetrySafety) -> SharedConnection {
         match nature {
-            Nature::Read | Nature::Errand => Lane::Reads,
-            Nature::Named | Nature::Once | Nature::Commit | Nature::Held => Lane::Writes,
+            RetrySafety::Read | RetrySafety::Errand => SharedConnection::Reads,
+            RetrySafety::Named | RetrySafety::Once | RetrySafety::Commit | RetrySafety::Held => {
+                SharedConnection::Writes
+            }
         }
     }
 }
 
 /// What handles hold: when the last one goes, the connections end.
-pub(crate) struct Link {
-    pub inner: Arc<Inner>,
+pub(crate) struct ConnectionPool {
+    pub inner: Arc<PoolShared>,
 }
 
 /// What handles and the link's threads share.
-pub(crate) struct Inner {
+pub(crate) struct PoolShared {
     pub options: Options,
-    writing: Writing,
+    writing: WriteTurn,
     clock: SystemClock,
-    room: Arc<Room>,
-    lanes: [Mutex<Option<Arc<Socket>>>; Lane::COUNT],
+    room: Arc<InFlightLimiter>,
+    lanes: [Mutex<Option<Arc<Socket>>>; SharedConnection::COUNT],
     pub tasks: Mutex<Tasks>,
     pub wake: Condvar,
     /// The keeper may be asleep although something is sent now.
@@ -71,16 +75,16 @@ pub(crate) struct Inner {
     /// All connections, for those who look after them.
     sockets: Mutex<Vec<Weak<Socket>>>,
     idle: Mutex<Vec<Arc<Socket>>>,
-    calls: Calls,
+    calls: CallbackThread,
     closed: AtomicBool,
     /// The newest revision that was heard of.
     known: AtomicU64,
 }
 
-impl Link {
+impl ConnectionPool {
     /// A link that connects when it has to.
-    pub fn start(options: Options, writing: Writing) -> Result<Arc<Link>> {
-        let inner = Arc::new(Inner {
+    pub fn start(options: Options, writing: WriteTurn) -> Result<Arc<ConnectionPool>> {
+        let inner = Arc::new(PoolShared {
             options,
             writing,
             clock: SystemClock::new(),
@@ -91,20 +95,20 @@ impl Link {
             asleep: AtomicBool::new(false),
             sockets: Mutex::default(),
             idle: Mutex::default(),
-            calls: Calls::default(),
+            calls: CallbackThread::default(),
             closed: AtomicBool::new(false),
             known: AtomicU64::new(0),
         });
         let kept = inner.clone();
         let thread = std::thread::Builder::new().name("mainstay-link".to_owned());
         thread.spawn(move || keeper::run(&kept)).map_err(|error| no_thread(&error))?;
-        Ok(Arc::new(Link { inner }))
+        Ok(Arc::new(ConnectionPool { inner }))
     }
 
     /// Connects in this thread, once.
     pub fn connect_now(&self) -> Result<()> {
         let socket = self.inner.open()?;
-        self.inner.publish(Lane::Reads, socket);
+        self.inner.publish(SharedConnection::Reads, socket);
         Ok(())
     }
 
@@ -120,9 +124,9 @@ impl Link {
 
     /// Executes a transaction.
     pub async fn execute(&self, transaction: &Transaction) -> Result<Receipt> {
-        let packed @ Packed { nature, .. } = pack(transaction)?;
-        let slot: Arc<Slot<_>> = Arc::default();
-        self.send_packed(packed, Done::Slot(slot.clone())).await;
+        let packed @ EncodedTransaction { nature, .. } = pack(transaction)?;
+        let slot: Arc<Oneshot<_>> = Arc::default();
+        self.send_packed(packed, Answering::Slot(slot.clone())).await;
         self.inner.receipt(nature, slot.answer().await)
     }
 
@@ -136,37 +140,40 @@ impl Link {
 
     /// Executes transactions in their order, side by side. One that takes a while goes another way, so it
     /// waits for all before it, and all behind it wait for it.
-    pub fn execute_all(self: &Arc<Link>, transactions: &[Transaction]) -> Vec<Result<Receipt>> {
+    pub fn execute_all(
+        self: &Arc<ConnectionPool>,
+        transactions: &[Transaction],
+    ) -> Vec<Result<Receipt>> {
         let is_short = |transaction: &Transaction| !transaction.takes_a_while();
         let parts = transactions.chunk_by(|one, next| is_short(one) && is_short(next));
         parts.flat_map(|part| self.execute_part(part)).collect()
     }
 
-    fn execute_part(self: &Arc<Link>, part: &[Transaction]) -> Vec<Result<Receipt>> {
-        let sent: Vec<Submitted> =
+    fn execute_part(self: &Arc<ConnectionPool>, part: &[Transaction]) -> Vec<Result<Receipt>> {
+        let sent: Vec<SubmittedRequest> =
             part.iter().map(|transaction| self.submit(transaction)).collect();
-        sent.iter().map(Submitted::wait).collect()
+        sent.iter().map(SubmittedRequest::wait).collect()
     }
 
     /// Sends a transaction; its answer will be in the slot.
-    pub fn submit(self: &Arc<Link>, transaction: &Transaction) -> Submitted {
-        let slot: Arc<Slot<_>> = Arc::default();
+    pub fn submit(self: &Arc<ConnectionPool>, transaction: &Transaction) -> SubmittedRequest {
+        let slot: Arc<Oneshot<_>> = Arc::default();
         let nature = match pack(transaction) {
-            Ok(packed @ Packed { nature, .. }) => {
-                wait(self.send_packed(packed, Done::Slot(slot.clone())));
+            Ok(packed @ EncodedTransaction { nature, .. }) => {
+                wait(self.send_packed(packed, Answering::Slot(slot.clone())));
                 nature
             }
             Err(error) => {
                 slot.put(Err(error));
-                Nature::Once
+                RetrySafety::Once
             }
         };
-        Submitted { slot, nature, link: self.clone() }
+        SubmittedRequest { slot, nature, link: self.clone() }
     }
 
     /// Sends a transaction; the callback gets its answer, on a thread for callbacks.
     pub fn submit_with(
-        self: &Arc<Link>,
+        self: &Arc<ConnectionPool>,
         transaction: &Transaction,
         done: impl FnOnce(Result<Receipt>) + Send + 'static,
     ) {
@@ -183,7 +190,7 @@ impl Link {
             // The link lives until the callback is done.
             inner.calls.post(permit, Box::new(move || done(link.inner.receipt(nature, answer))));
         };
-        wait(self.send_packed(packed, Done::Callback(Box::new(called))));
+        wait(self.send_packed(packed, Answering::Callback(Box::new(called))));
     }
 
     /// Runs a command by itself.
@@ -193,30 +200,30 @@ impl Link {
     }
 
     /// Reads what is newest on a branch.
-    pub async fn look(&self, branch: &str, read: Read) -> Result<Seen> {
+    pub async fn look(&self, branch: &str, read: ReadOp) -> Result<ReadReply> {
         let takes_a_while = read.takes_a_while();
-        let look = Look { branch: branch.to_owned(), at: At::Latest, read };
+        let look = ReadRequest { branch: branch.to_owned(), at: At::Latest, read };
         let bytes = request("WIRE.READ", &wire::encode(&look)?);
         match takes_a_while {
-            true => self.errand(&bytes, Nature::Errand, Duration::ZERO).await,
-            false => decode(Nature::Read, self.call(bytes, Nature::Read).await),
+            true => self.errand(&bytes, RetrySafety::Errand, Duration::ZERO).await,
+            false => decode(RetrySafety::Read, self.call(bytes, RetrySafety::Read).await),
         }
     }
 
     /// Asks something about the database.
-    pub async fn ask<T: DeserializeOwned>(&self, question: Question) -> Result<T> {
+    pub async fn ask<T: DeserializeOwned>(&self, question: AdminRequest) -> Result<T> {
         let bytes = request("WIRE.ASK", &wire::encode(&question)?);
-        let nature = if question.only_looks() { Nature::Read } else { Nature::Once };
+        let nature = if question.only_looks() { RetrySafety::Read } else { RetrySafety::Once };
         if !question.takes_a_while() {
             return decode(nature, self.call(bytes, nature).await);
         }
         let extra = match question {
-            Question::WaitFor { wait_ms, .. } | Question::Tail { wait_ms, .. } => {
+            AdminRequest::WaitFor { wait_ms, .. } | AdminRequest::Tail { wait_ms, .. } => {
                 Duration::from_millis(wait_ms)
             }
             _ => Duration::ZERO,
         };
-        let nature = if question.only_looks() { Nature::Errand } else { nature };
+        let nature = if question.only_looks() { RetrySafety::Errand } else { nature };
         self.errand(&bytes, nature, extra).await
     }
 
@@ -224,13 +231,13 @@ impl Link {
     async fn errand<T: DeserializeOwned>(
         &self,
         bytes: &[u8],
-        nature: Nature,
+        nature: RetrySafety,
         extra: Duration,
     ) -> Result<T> {
         let seat = self.seat().await?;
         let answer = seat.call(bytes.to_vec(), nature, extra).await;
         match answer {
-            Err(error) if nature == Nature::Errand && error.code() == Code::Io => {
+            Err(error) if nature == RetrySafety::Errand && error.code() == Code::Io => {
                 let seat = self.seat().await?;
                 decode(nature, seat.call(bytes.to_vec(), nature, extra).await)
             }
@@ -240,7 +247,7 @@ impl Link {
 
     /// The newest visible revision.
     pub async fn revision(&self) -> Result<Revision> {
-        let revision = self.ask(Question::Revision).await?;
+        let revision = self.ask(AdminRequest::Revision).await?;
         self.inner.learn(revision);
         Ok(revision)
     }
@@ -251,22 +258,22 @@ impl Link {
     }
 
     /// A connection of one's own.
-    pub async fn seat(&self) -> Result<Seat> {
+    pub async fn seat(&self) -> Result<DedicatedConnection> {
         self.inner.check_open()?;
         match self.inner.take_idle() {
-            Some(socket) => Ok(Seat::new(self.inner.clone(), socket)),
+            Some(socket) => Ok(DedicatedConnection::new(self.inner.clone(), socket)),
             None => self.inner.want_seat().answer().await,
         }
     }
 
     /// A seat on which the server holds something, and the revision that this reads.
-    pub async fn hold(&self, act: &Act) -> Result<(Seat, Revision)> {
+    pub async fn hold(&self, act: &TransactionRequest) -> Result<(DedicatedConnection, Revision)> {
         let mut left = SEAT_ATTEMPTS;
         loop {
             left -= 1;
             let mut seat = self.seat().await?;
             match seat.act(act).await {
-                Ok(Acted::Holds(revision)) => return Ok((seat, revision)),
+                Ok(TransactionReply::Holds(revision)) => return Ok((seat, revision)),
                 Ok(_) => return Err(Answer::mismatch()),
                 // A connection that was kept for this may have ended meanwhile.
                 Err(error) if error.code() == Code::Io && left > 0 => {}
@@ -275,20 +282,20 @@ impl Link {
         }
     }
 
-    async fn call(&self, bytes: Vec<u8>, nature: Nature) -> Result<Vec<u8>> {
-        let slot: Arc<Slot<_>> = Arc::default();
-        self.send(bytes, nature, Done::Slot(slot.clone())).await;
+    async fn call(&self, bytes: Vec<u8>, nature: RetrySafety) -> Result<Vec<u8>> {
+        let slot: Arc<Oneshot<_>> = Arc::default();
+        self.send(bytes, nature, Answering::Slot(slot.clone())).await;
         slot.answer().await
     }
 
-    async fn send(&self, bytes: Vec<u8>, nature: Nature, done: Done) {
+    async fn send(&self, bytes: Vec<u8>, nature: RetrySafety, done: Answering) {
         let call = self.admit(bytes, nature, done).await;
-        self.inner.start(Lane::of(nature), call);
+        self.inner.start(SharedConnection::of(nature), call);
     }
 
     /// Sends a transaction; nobody has to wait behind one that takes a while.
-    async fn send_packed(&self, packed: Packed, done: Done) {
-        let Packed { bytes, nature, takes_a_while } = packed;
+    async fn send_packed(&self, packed: EncodedTransaction, done: Answering) {
+        let EncodedTransaction { bytes, nature, takes_a_while } = packed;
         if !takes_a_while {
             return self.send(bytes, nature, done).await;
         }
@@ -300,19 +307,19 @@ impl Link {
     }
 
     /// A call that there is room for.
-    async fn admit(&self, bytes: Vec<u8>, nature: Nature, done: Done) -> Call {
+    async fn admit(&self, bytes: Vec<u8>, nature: RetrySafety, done: Answering) -> PendingCall {
         let permit = self.inner.room.enter(bytes.len()).await;
         self.inner.call(bytes, nature, done, Some(permit), Duration::ZERO)
     }
 }
 
-impl Drop for Link {
+impl Drop for ConnectionPool {
     fn drop(&mut self) {
         self.inner.close();
     }
 }
 
-impl Inner {
+impl PoolShared {
     pub fn now_us(&self) -> u64 {
         self.clock.monotonic_us()
     }
@@ -328,7 +335,7 @@ impl Inner {
         self.known.fetch_max(revision, Ordering::AcqRel);
     }
 
-    fn receipt(&self, nature: Nature, answer: Result<Vec<u8>>) -> Result<Receipt> {
+    fn receipt(&self, nature: RetrySafety, answer: Result<Vec<u8>>) -> Result<Receipt> {
         let receipt: Receipt = decode(nature, answer)?;
         self.learn(receipt.revision);
         Ok(receipt)
@@ -338,12 +345,12 @@ impl Inner {
     pub fn call(
         &self,
         bytes: Vec<u8>,
-        nature: Nature,
-        done: Done,
-        permit: Option<super::room::Permit>,
+        nature: RetrySafety,
+        done: Answering,
+        permit: Option<super::room::InFlightPermit>,
         extra: Duration,
-    ) -> Call {
-        let mut call = Call::new(bytes, nature, done, permit);
+    ) -> PendingCall {
+        let mut call = PendingCall::new(bytes, nature, done, permit);
         call.limit_us = micros(self.options.timeout.saturating_add(extra));
         call.give_up_us = self.patience_us();
         call
@@ -354,7 +361,7 @@ impl Inner {
     }
 
     /// Sends a call on a shared connection, or leaves it to the keeper.
-    fn start(&self, lane: Lane, mut call: Call) {
+    fn start(&self, lane: SharedConnection, mut call: PendingCall) {
         if let Err(error) = self.check_open() {
             return call.fail(error);
         }
@@ -380,7 +387,7 @@ impl Inner {
     }
 
     /// The lane's connection, if there is a sound one.
-    pub fn on_lane(&self, lane: Lane) -> Option<Arc<Socket>> {
+    pub fn on_lane(&self, lane: SharedConnection) -> Option<Arc<Socket>> {
         let mut place = self.lanes[lane as usize].lock();
         if place.as_ref().is_some_and(|socket| socket.is_broken()) {
             *place = None;
@@ -389,7 +396,7 @@ impl Inner {
     }
 
     /// Lets everybody use a connection.
-    pub fn publish(&self, lane: Lane, socket: Arc<Socket>) {
+    pub fn publish(&self, lane: SharedConnection, socket: Arc<Socket>) {
         *self.lanes[lane as usize].lock() = Some(socket);
     }
 
@@ -409,7 +416,7 @@ impl Inner {
     }
 
     /// A new connection, on which everything is agreed upon.
-    pub fn open(self: &Arc<Inner>) -> Result<Arc<Socket>> {
+    pub fn open(self: &Arc<PoolShared>) -> Result<Arc<Socket>> {
         self.check_open()?;
         let Options { address, patience, timeout, .. } = &self.options;
         let unreachable = |error: &_| failure::unreachable(address, error);
@@ -432,10 +439,11 @@ impl Inner {
 
     /// Whether one more seat may have a connection. Those of the lanes are not for seats.
     pub fn check_seats(&self) -> Result<()> {
-        let shared = Lane::ALL.iter().filter(|lane| self.on_lane(**lane).is_some()).count();
+        let shared =
+            SharedConnection::ALL.iter().filter(|lane| self.on_lane(**lane).is_some()).count();
         let sound = self.sockets().iter().filter(|socket| !socket.is_broken()).count();
         let limit = self.options.connections;
-        if sound.saturating_sub(shared) < limit.saturating_sub(Lane::COUNT) {
+        if sound.saturating_sub(shared) < limit.saturating_sub(SharedConnection::COUNT) {
             return Ok(());
         }
         let message = format!("{limit} connections are in use: close some, or raise the limit");
@@ -447,14 +455,14 @@ impl Inner {
         if let Some((user, password)) = &self.options.login {
             words.extend(["AUTH", user, password]);
         }
-        let slot: Arc<Slot<_>> = Arc::default();
-        let done = Done::Slot(slot.clone());
-        let call = self.call(resp::encode(&words), Nature::Errand, done, None, Duration::ZERO);
-        socket.send(call, self.now_us()).map_err(|_| self.ended(socket, Nature::Errand))?;
+        let slot: Arc<Oneshot<_>> = Arc::default();
+        let done = Answering::Slot(slot.clone());
+        let call = self.call(resp::encode(&words), RetrySafety::Errand, done, None, Duration::ZERO);
+        socket.send(call, self.now_us()).map_err(|_| self.ended(socket, RetrySafety::Errand))?;
         match wait_within(slot.answer(), self.options.patience) {
             Some(answer) => answer.map(|_| ()),
             None => {
-                let lost = failure::lost(Nature::Errand, &self.options.address, true);
+                let lost = failure::lost(RetrySafety::Errand, &self.options.address, true);
                 Err(Error::new(Code::Io, lost.message()))
             }
         }
@@ -467,7 +475,7 @@ impl Inner {
         // comes behind it.
         let mut tasks = self.tasks.lock();
         let closed = tasks.closed;
-        let (again, over): (Vec<Call>, Vec<Call>) = socket
+        let (again, over): (Vec<PendingCall>, Vec<PendingCall>) = socket
             .end()
             .into_iter()
             .partition(|call| call.has_attempts_left() && !silent && !closed);
@@ -483,28 +491,28 @@ impl Inner {
     }
 
     /// Why there is no answer on a connection that is over.
-    fn ended(&self, socket: &Socket, nature: Nature) -> Error {
+    fn ended(&self, socket: &Socket, nature: RetrySafety) -> Error {
         match (nature, socket.why()) {
-            (Nature::Read | Nature::Errand, Some(why)) => why.clone(),
+            (RetrySafety::Read | RetrySafety::Errand, Some(why)) => why.clone(),
             _ => failure::lost(nature, &self.options.address, socket.was_silent()),
         }
     }
 
     /// What is sent again comes before what waits already.
-    fn send_again(&self, tasks: &mut Tasks, calls: Vec<Call>) {
+    fn send_again(&self, tasks: &mut Tasks, calls: Vec<PendingCall>) {
         let give_up_us = self.patience_us();
         for mut call in calls.into_iter().rev() {
             call.try_again(give_up_us);
-            tasks.calls[Lane::of(call.nature) as usize].push_front(call);
+            tasks.calls[SharedConnection::of(call.nature) as usize].push_front(call);
         }
         self.wake.notify_one();
     }
 
     /// Tells a call that its connection was over before it could be sent.
-    pub fn not_sent(&self, call: Call) {
+    pub fn not_sent(&self, call: PendingCall) {
         let nature = match call.nature {
-            Nature::Commit | Nature::Held => Nature::Held,
-            _ => Nature::Errand,
+            RetrySafety::Commit | RetrySafety::Held => RetrySafety::Held,
+            _ => RetrySafety::Errand,
         };
         call.fail(failure::lost(nature, &self.options.address, false));
     }
@@ -529,14 +537,14 @@ impl Inner {
         }
     }
 
-    fn want_seat(&self) -> Arc<Slot<Result<Seat>>> {
-        let slot: Arc<Slot<_>> = Arc::default();
+    fn want_seat(&self) -> Arc<Oneshot<Result<DedicatedConnection>>> {
+        let slot: Arc<Oneshot<_>> = Arc::default();
         let mut tasks = self.tasks.lock();
         match tasks.closed {
             true => slot.put(Err(failure::closed())),
             false => {
                 let give_up_us = self.patience_us();
-                tasks.seats.push_back(Wanted { slot: slot.clone(), give_up_us });
+                tasks.seats.push_back(WantedConnection { slot: slot.clone(), give_up_us });
                 self.wake.notify_one();
             }
         }
@@ -553,14 +561,14 @@ impl Inner {
 }
 
 /// A transaction that was sent.
-pub(crate) struct Submitted {
-    slot: Arc<Slot<Result<Vec<u8>>>>,
-    nature: Nature,
+pub(crate) struct SubmittedRequest {
+    slot: Arc<Oneshot<Result<Vec<u8>>>>,
+    nature: RetrySafety,
     /// What is under way is finished before the connections end.
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
 }
 
-impl Submitted {
+impl SubmittedRequest {
     pub fn is_done(&self) -> bool {
         self.slot.is_done()
     }
@@ -575,14 +583,14 @@ impl Submitted {
 }
 
 /// A transaction as a request.
-struct Packed {
+struct EncodedTransaction {
     bytes: Vec<u8>,
     /// What may be done about it when its answer does not come.
-    nature: Nature,
+    nature: RetrySafety,
     takes_a_while: bool,
 }
 
-fn pack(transaction: &Transaction) -> Result<Packed> {
+fn pack(transaction: &Transaction) -> Result<EncodedTransaction> {
     let Transaction { steps, otherwise, guards, .. } = transaction;
     let instead = otherwise.as_ref().map_or(0, Vec::len);
     let frame = wire::encode(transaction)?;
@@ -593,25 +601,28 @@ fn pack(transaction: &Transaction) -> Result<Packed> {
     }
     let nature = nature(transaction);
     let (bytes, takes_a_while) = (request("WIRE.EXECUTE", &frame), transaction.takes_a_while());
-    Ok(Packed { bytes, nature, takes_a_while })
+    Ok(EncodedTransaction { bytes, nature, takes_a_while })
 }
 
 /// What may be done about a transaction whose answer does not come.
-fn nature(transaction: &Transaction) -> Nature {
+fn nature(transaction: &Transaction) -> RetrySafety {
     match (&transaction.request, transaction.steps.as_slice()) {
-        (Some(_), _) => Nature::Named,
+        (Some(_), _) => RetrySafety::Named,
         // To say twice that one is there is as good as once.
         (None, [Step { command: Command::Session(command), .. }])
             if command.reads() || matches!(command, SessionCommand::KeepAlive { .. }) =>
         {
-            Nature::Read
+            RetrySafety::Read
         }
-        (None, _) => Nature::Once,
+        (None, _) => RetrySafety::Once,
     }
 }
 
 /// What an answer holds.
-pub(crate) fn decode<T: DeserializeOwned>(nature: Nature, answer: Result<Vec<u8>>) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned>(
+    nature: RetrySafety,
+    answer: Result<Vec<u8>>,
+) -> Result<T> {
     match wire::decode::<Result<T>>(&answer?) {
         Ok(answer) => answer,
         Err(error) => Err(failure::strange(nature, &error)),

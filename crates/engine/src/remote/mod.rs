@@ -53,8 +53,8 @@ pub use resp::{Reply, decode, encode};
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 
-pub(crate) use link::{Link, Submitted};
-pub(crate) use slot::Slot;
+pub(crate) use link::{ConnectionPool, SubmittedRequest};
+pub(crate) use slot::Oneshot;
 pub use slot::wait;
 
 use crate::handle::db::Database;

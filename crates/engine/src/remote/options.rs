@@ -2,11 +2,11 @@
 
 use super::asynchronous::AsyncDatabase;
 use super::dial::{Dial, Tcp};
-use super::link::Link;
+use super::link::ConnectionPool;
 use super::slot::wait;
-use super::socket::Writing;
+use super::socket::WriteTurn;
 use crate::handle::db::Database;
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use mainstay_model::Result;
 use std::fmt;
 use std::sync::Arc;
@@ -97,15 +97,15 @@ impl Options {
 
     /// Connects; fails at once where nobody listens.
     pub fn connect(self) -> Result<Database> {
-        let link = Link::start(self, Writing::Callers)?;
+        let link = ConnectionPool::start(self, WriteTurn::Callers)?;
         link.connect_now()?;
         wait(link.greet())?;
-        Ok(Database { place: Place::There(link) })
+        Ok(Database { place: Backend::Remote(link) })
     }
 
     /// Connects, for those who must not block.
     pub async fn connect_async(self) -> Result<AsyncDatabase> {
-        let link = Link::start(self, Writing::Thread)?;
+        let link = ConnectionPool::start(self, WriteTurn::Thread)?;
         link.greet().await?;
         Ok(AsyncDatabase::new(link))
     }

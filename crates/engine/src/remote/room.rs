@@ -1,6 +1,6 @@
 //! Room for what is under way: so many requests and bytes, and no more.
 
-use super::slot::Slot;
+use super::slot::Oneshot;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -23,17 +23,17 @@ pub(crate) fn calls_back() {
 }
 
 #[derive(Default)]
-pub(crate) struct Room(Mutex<Taken>);
+pub(crate) struct InFlightLimiter(Mutex<TakenBytes>);
 
 #[derive(Default)]
-struct Taken {
+struct TakenBytes {
     requests: usize,
     bytes: usize,
     /// Who waits, first to last, and for how many bytes.
-    queue: VecDeque<(usize, Arc<Slot<()>>)>,
+    queue: VecDeque<(usize, Arc<Oneshot<()>>)>,
 }
 
-impl Taken {
+impl TakenBytes {
     fn fits(&self, bytes: usize) -> bool {
         self.requests == 0
             || (self.requests < REQUEST_LIMIT && self.bytes.saturating_add(bytes) <= BYTE_LIMIT)
@@ -46,32 +46,32 @@ impl Taken {
 }
 
 /// Room that is taken until this is dropped.
-pub(crate) struct Permit {
-    room: Arc<Room>,
+pub(crate) struct InFlightPermit {
+    room: Arc<InFlightLimiter>,
     bytes: usize,
 }
 
-impl Room {
+impl InFlightLimiter {
     /// Waits for room, first come, first served.
-    pub async fn enter(self: &Arc<Room>, bytes: usize) -> Permit {
+    pub async fn enter(self: &Arc<InFlightLimiter>, bytes: usize) -> InFlightPermit {
         let turn = self.queue_up(bytes);
         // Kept while it waits: whoever gives up gives back what was granted meanwhile.
-        let mut place = Place { room: self, bytes, turn };
+        let mut place = QueuePosition { room: self, bytes, turn };
         if let Some(turn) = &place.turn {
             turn.answer().await;
         }
         place.turn = None;
-        Permit { room: self.clone(), bytes }
+        InFlightPermit { room: self.clone(), bytes }
     }
 
     /// Takes room where there is some, or a place in the queue.
-    fn queue_up(&self, bytes: usize) -> Option<Arc<Slot<()>>> {
+    fn queue_up(&self, bytes: usize) -> Option<Arc<Oneshot<()>>> {
         let mut taken = self.0.lock();
         if CALLS_BACK.get() || (taken.queue.is_empty() && taken.fits(bytes)) {
             taken.add(bytes);
             return None;
         }
-        let turn: Arc<Slot<()>> = Arc::default();
+        let turn: Arc<Oneshot<()>> = Arc::default();
         taken.queue.push_back((bytes, turn.clone()));
         Some(turn)
     }
@@ -84,7 +84,7 @@ impl Room {
     }
 
     /// Lets those in who waited, as far as they fit.
-    fn admit(&self, mut taken: parking_lot::MutexGuard<'_, Taken>) {
+    fn admit(&self, mut taken: parking_lot::MutexGuard<'_, TakenBytes>) {
         let mut admitted = Vec::new();
         while taken.queue.front().is_some_and(|(bytes, _)| taken.fits(*bytes)) {
             if let Some((bytes, turn)) = taken.queue.pop_front() {
@@ -97,20 +97,20 @@ impl Room {
     }
 }
 
-impl Drop for Permit {
+impl Drop for InFlightPermit {
     fn drop(&mut self) {
         self.room.leave(self.bytes);
     }
 }
 
 /// A place in the queue.
-struct Place<'r> {
-    room: &'r Room,
+struct QueuePosition<'r> {
+    room: &'r InFlightLimiter,
     bytes: usize,
-    turn: Option<Arc<Slot<()>>>,
+    turn: Option<Arc<Oneshot<()>>>,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePosition<'_> {
     fn drop(&mut self) {
         let Some(turn) = &self.turn else { return };
         let mut taken = self.room.0.lock();
@@ -134,7 +134,7 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
-    fn poll(future: &mut Pin<&mut impl Future<Output = Permit>>) -> Option<Permit> {
+    fn poll(future: &mut Pin<&mut impl Future<Output = InFlightPermit>>) -> Option<InFlightPermit> {
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(permit) => Some(permit),
             Poll::Pending => None,
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn who_does_not_fit_waits_and_comes_in_turn() {
-        let room: Arc<Room> = Arc::default();
+        let room: Arc<InFlightLimiter> = Arc::default();
         let first = poll(&mut pin!(room.enter(BYTE_LIMIT - 10))).expect("there is room");
         let (mut large, mut small) = (pin!(room.enter(20)), pin!(room.enter(1)));
         assert!(poll(&mut large).is_none());
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn whoever_gives_up_lets_the_next_in() {
-        let room: Arc<Room> = Arc::default();
+        let room: Arc<InFlightLimiter> = Arc::default();
         let first = poll(&mut pin!(room.enter(BYTE_LIMIT - 10))).expect("there is room");
         let mut small = pin!(room.enter(1));
         {
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_was_granted_to_somebody_who_gave_up_is_given_back() {
-        let room: Arc<Room> = Arc::default();
+        let room: Arc<InFlightLimiter> = Arc::default();
         let first = poll(&mut pin!(room.enter(BYTE_LIMIT))).expect("there is room");
         {
             let mut waiting = pin!(room.enter(20));
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn the_largest_goes_alone_and_requests_are_counted() {
-        let room: Arc<Room> = Arc::default();
+        let room: Arc<InFlightLimiter> = Arc::default();
         drop(poll(&mut pin!(room.enter(2 * BYTE_LIMIT))).expect("it is alone"));
         let enter = |_| poll(&mut pin!(room.enter(0))).expect("there is room");
-        let permits: Vec<Permit> = (0..REQUEST_LIMIT).map(enter).collect();
+        let permits: Vec<InFlightPermit> = (0..REQUEST_LIMIT).map(enter).collect();
         assert!(poll(&mut pin!(room.enter(0))).is_none());
         drop(permits);
     }

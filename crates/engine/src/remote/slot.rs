@@ -10,44 +10,44 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// A place for one answer.
-pub(crate) struct Slot<T>(Mutex<State<T>>);
+pub(crate) struct Oneshot<T>(Mutex<OneshotState<T>>);
 
-enum State<T> {
+enum OneshotState<T> {
     /// Nothing yet, and who is to be told.
     Open(Option<Waker>),
     Done(T),
     Taken,
 }
 
-impl<T> Default for Slot<T> {
-    fn default() -> Slot<T> {
-        Slot(Mutex::new(State::Open(None)))
+impl<T> Default for Oneshot<T> {
+    fn default() -> Oneshot<T> {
+        Oneshot(Mutex::new(OneshotState::Open(None)))
     }
 }
 
-impl<T> Slot<T> {
+impl<T> Oneshot<T> {
     /// Puts the answer down and wakes who waits.
     pub fn put(&self, answer: T) {
-        let before = std::mem::replace(&mut *self.0.lock(), State::Done(answer));
-        if let State::Open(Some(waker)) = before {
+        let before = std::mem::replace(&mut *self.0.lock(), OneshotState::Done(answer));
+        if let OneshotState::Open(Some(waker)) = before {
             waker.wake();
         }
     }
 
     /// Whether the answer is there.
     pub fn is_done(&self) -> bool {
-        !matches!(*self.0.lock(), State::Open(_))
+        !matches!(*self.0.lock(), OneshotState::Open(_))
     }
 
     /// The answer, once.
     pub fn poll(&self, context: &Context<'_>) -> Poll<T> {
         let mut state = self.0.lock();
-        if let State::Open(waker) = &mut *state {
+        if let OneshotState::Open(waker) = &mut *state {
             *waker = Some(context.waker().clone());
             return Poll::Pending;
         }
-        match std::mem::replace(&mut *state, State::Taken) {
-            State::Done(answer) => Poll::Ready(answer),
+        match std::mem::replace(&mut *state, OneshotState::Taken) {
+            OneshotState::Done(answer) => Poll::Ready(answer),
             // Whoever asks again after the end waits for ever, as with any future.
             other => {
                 *state = other;

@@ -7,7 +7,7 @@
 //!
 //! The reader never sends, and so never waits for a server that waits for it.
 
-use super::call::Call;
+use super::call::PendingCall;
 use super::dial::Stream;
 use super::failure;
 use super::resp::{self, Reply};
@@ -23,7 +23,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Who writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writing {
+pub(crate) enum WriteTurn {
     /// The callers, who may block.
     Callers,
     /// A thread, because the callers may not.
@@ -31,10 +31,10 @@ pub(crate) enum Writing {
 }
 
 pub(crate) struct Socket {
-    queue: Mutex<Queue>,
+    queue: Mutex<RequestQueue>,
     more: Condvar,
     writer: Mutex<Box<dyn Write + Send>>,
-    writing: Writing,
+    writing: WriteTurn,
     hang_up: Box<dyn Fn() + Send + Sync>,
     /// When the server said something last.
     heard_us: AtomicU64,
@@ -46,7 +46,7 @@ pub(crate) struct Socket {
 
 /// What is under way on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum PendingRequests {
     /// Only what has no effect behind its answer.
     Reads,
     /// A write.
@@ -54,14 +54,14 @@ pub(crate) enum Work {
 }
 
 #[derive(Default)]
-struct Queue {
-    calls: VecDeque<Call>,
+struct RequestQueue {
+    calls: VecDeque<PendingCall>,
     bytes: Vec<u8>,
     broken: bool,
 }
 
-impl Queue {
-    fn push(&mut self, mut call: Call, now_us: u64) {
+impl RequestQueue {
+    fn push(&mut self, mut call: PendingCall, now_us: u64) {
         // Zero means never.
         call.sent_us = now_us.max(1);
         match call.is_repeated() {
@@ -78,7 +78,7 @@ impl Socket {
     /// and has to [`Socket::end`] it.
     pub fn start(
         stream: Stream,
-        writing: Writing,
+        writing: WriteTurn,
         now: impl Fn() -> u64 + Send + 'static,
         over: impl FnOnce(&Socket) + Send + 'static,
     ) -> io::Result<Arc<Socket>> {
@@ -101,7 +101,7 @@ impl Socket {
             over(&reading);
         });
         spawned.inspect_err(|_| socket.hang_up())?;
-        if writing == Writing::Thread {
+        if writing == WriteTurn::Thread {
             let writes = socket.clone();
             let thread = std::thread::Builder::new().name("mainstay-write".to_owned());
             thread.spawn(move || writes.write_on()).inspect_err(|_| socket.hang_up())?;
@@ -110,7 +110,7 @@ impl Socket {
     }
 
     /// Sends a call; gives it back when the connection is over.
-    pub fn send(&self, call: Call, now_us: u64) -> Result<(), Call> {
+    pub fn send(&self, call: PendingCall, now_us: u64) -> Result<(), PendingCall> {
         let mut queue = self.queue.lock();
         if queue.broken {
             return Err(call);
@@ -123,7 +123,7 @@ impl Socket {
 
     /// Takes calls that wait, to be sent when [`Socket::start_writing`] says so; leaves them where
     /// they are when the connection is over.
-    pub fn take_over(&self, calls: &mut VecDeque<Call>, now_us: u64) -> bool {
+    pub fn take_over(&self, calls: &mut VecDeque<PendingCall>, now_us: u64) -> bool {
         let mut queue = self.queue.lock();
         if !queue.broken {
             calls.drain(..).for_each(|call| queue.push(call, now_us));
@@ -134,8 +134,8 @@ impl Socket {
     /// Has written what there is.
     pub fn start_writing(&self) {
         match self.writing {
-            Writing::Callers => self.flush(),
-            Writing::Thread => drop(self.more.notify_one()),
+            WriteTurn::Callers => self.flush(),
+            WriteTurn::Thread => drop(self.more.notify_one()),
         }
     }
 
@@ -191,7 +191,7 @@ impl Socket {
         }
     }
 
-    fn next(&self, reader: &mut BufReader<Box<dyn Read + Send>>) -> Option<(Call, Reply)> {
+    fn next(&self, reader: &mut BufReader<Box<dyn Read + Send>>) -> Option<(PendingCall, Reply)> {
         let reply = resp::decode(reader).inspect_err(|error| self.note(error)).ok()?;
         // An answer that nobody asked for: this is no server of ours.
         let call = self.queue.lock().calls.pop_front()?;
@@ -205,7 +205,7 @@ impl Socket {
     }
 
     /// Takes no more calls; gives those that are left without an answer.
-    pub fn end(&self) -> Vec<Call> {
+    pub fn end(&self) -> Vec<PendingCall> {
         let mut queue = self.queue.lock();
         queue.broken = true;
         queue.bytes = Vec::new();
@@ -258,11 +258,15 @@ impl Socket {
 
     /// Whether the answer is still to come of something that was asked for its answer, and whether
     /// that writes.
-    pub fn under_way(&self) -> Option<Work> {
+    pub fn under_way(&self) -> Option<PendingRequests> {
         let queue = self.queue.lock();
         let mut asked = queue.calls.iter().filter(|call| call.is_asked()).peekable();
         asked.peek()?;
-        Some(if asked.any(Call::writes) { Work::Writes } else { Work::Reads })
+        Some(if asked.any(PendingCall::writes) {
+            PendingRequests::Writes
+        } else {
+            PendingRequests::Reads
+        })
     }
 }
 

@@ -49,7 +49,7 @@ fn plain(space: u8) -> (&'static str, &'static str) {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Class {
+pub(crate) struct RetentionClass {
     /// What it is known by.
     pub label: String,
     /// The space whose names it holds.
@@ -60,10 +60,10 @@ pub(crate) struct Class {
     pub retention_us: Option<u64>,
 }
 
-impl Class {
-    fn new(space: u8, prefix: &str, retention_us: Option<u64>) -> Class {
+impl RetentionClass {
+    fn new(space: u8, prefix: &str, retention_us: Option<u64>) -> RetentionClass {
         let label = format!("{}{prefix}", plain(space).0);
-        Class { label, space, prefix: prefix.to_owned(), retention_us }
+        RetentionClass { label, space, prefix: prefix.to_owned(), retention_us }
     }
 
     /// Whether it holds records.
@@ -92,20 +92,20 @@ impl Class {
         self.space == spaces::ENTRIES
     }
 
-    fn from_label(label: &str) -> Class {
+    fn from_label(label: &str) -> RetentionClass {
         if let Some((space, ..)) = PLAIN.iter().find(|plain| plain.1 == label) {
-            return Class::new(*space, "", None);
+            return RetentionClass::new(*space, "", None);
         }
         let prefixed = [(spaces::RECORDS, OF_RECORDS), (spaces::KEYED, OF_KEYED)];
         let found = prefixed.iter().find_map(|(space, of)| Some((*space, label.strip_prefix(of)?)));
         let (space, prefix) = found.unwrap_or((spaces::CELLS, label));
-        Class::new(space, prefix, None)
+        RetentionClass::new(space, prefix, None)
     }
 }
 
 /// How long shadowed versions stay, in microseconds; nothing: for ever.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rules {
+pub(crate) struct RetentionRules {
     pub cells: Option<u64>,
     pub records: Option<u64>,
     pub keyed: Option<u64>,
@@ -114,47 +114,50 @@ pub(crate) struct Rules {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Classes {
-    all: Vec<Class>,
+pub(crate) struct RetentionClasses {
+    all: Vec<RetentionClass>,
     /// The classes with a prefix, longest prefix first.
     by_length: Vec<usize>,
     /// By space, the class of what no prefix claims.
     plain: [usize; spaces::SESSIONS as usize],
 }
 
-impl Classes {
-    pub fn new(rules: &Rules) -> Classes {
+impl RetentionClasses {
+    pub fn new(rules: &RetentionRules) -> RetentionClasses {
         let mut prefixes = rules.prefixes.clone();
         prefixes.sort();
         prefixes.dedup_by(|a, b| (a.0, &a.1) == (b.0, &b.1));
         let further =
-            prefixes.iter().map(|(space, prefix, kept)| Class::new(*space, prefix, *kept));
-        let cells = Class::new(spaces::CELLS, "", rules.cells);
-        let records = Class::new(spaces::RECORDS, "", rules.records);
+            prefixes.iter().map(|(space, prefix, kept)| RetentionClass::new(*space, prefix, *kept));
+        let cells = RetentionClass::new(spaces::CELLS, "", rules.cells);
+        let records = RetentionClass::new(spaces::RECORDS, "", rules.records);
         // The past of a run's head, and what is left of a deleted one, stay as long as records do.
         let runs = [spaces::RUNS, spaces::STATES, spaces::EVENTS, spaces::EVENT_KEYS]
-            .map(|space| Class::new(space, "", rules.records));
+            .map(|space| RetentionClass::new(space, "", rules.records));
         let first = [system(), cells, records, entries()];
-        let keyed = [Class::new(spaces::KEYED, "", rules.keyed)];
-        Classes::of_all(first.into_iter().chain(runs).chain(keyed).chain(further).collect())
+        let keyed = [RetentionClass::new(spaces::KEYED, "", rules.keyed)];
+        RetentionClasses::of_all(
+            first.into_iter().chain(runs).chain(keyed).chain(further).collect(),
+        )
     }
 
     /// The classes that an index was made with.
-    pub fn from_labels<'l>(labels: impl Iterator<Item = &'l str>) -> Classes {
-        let class =
-            |(place, label)| if place == SYSTEM { system() } else { Class::from_label(label) };
-        Classes::of_all(labels.enumerate().map(class).collect())
+    pub fn from_labels<'l>(labels: impl Iterator<Item = &'l str>) -> RetentionClasses {
+        let class = |(place, label)| {
+            if place == SYSTEM { system() } else { RetentionClass::from_label(label) }
+        };
+        RetentionClasses::of_all(labels.enumerate().map(class).collect())
     }
 
-    fn of_all(all: Vec<Class>) -> Classes {
+    fn of_all(all: Vec<RetentionClass>) -> RetentionClasses {
         let mut by_length: Vec<usize> =
             (0..all.len()).filter(|&i| !all[i].prefix.is_empty()).collect();
         by_length.sort_by_key(|&i| std::cmp::Reverse(all[i].prefix.len()));
         let plain = std::array::from_fn(|space| home(&all, space as u8));
-        Classes { all, by_length, plain }
+        RetentionClasses { all, by_length, plain }
     }
 
-    pub fn all(&self) -> &[Class] {
+    pub fn all(&self) -> &[RetentionClass] {
         &self.all
     }
 
@@ -188,8 +191,8 @@ impl Classes {
     }
 
     /// The former classes that keys of a class may come from.
-    pub fn came_from(&self, class: usize, before: &Classes) -> Vec<usize> {
-        let Class { label, space, .. } = &self.all[class];
+    pub fn came_from(&self, class: usize, before: &RetentionClasses) -> Vec<usize> {
+        let RetentionClass { label, space, .. } = &self.all[class];
         let same = before.all.iter().skip(CELLS).position(|old| old.label == *label);
         match same {
             Some(place) if self.prefixes(*space) == before.prefixes(*space) => vec![place + CELLS],
@@ -205,7 +208,7 @@ impl Classes {
 
     /// The name of the class's directory.
     pub fn directory(&self, class: usize) -> String {
-        let Class { label, space, prefix, .. } = &self.all[class];
+        let RetentionClass { label, space, prefix, .. } = &self.all[class];
         let what = plain(*space).1;
         match (class, prefix.is_empty()) {
             (SYSTEM, _) => "system".to_owned(),
@@ -226,22 +229,22 @@ fn kin(space: u8) -> u8 {
 }
 
 /// Where keys of a space are that no prefix claims. An older index has fewer classes: all of runs in one, or with cells.
-fn home(all: &[Class], space: u8) -> usize {
+fn home(all: &[RetentionClass], space: u8) -> usize {
     let space = kin(space);
     let of = |space: u8| {
-        let own = |class: &Class| class.space == space && class.label == plain(space).0;
+        let own = |class: &RetentionClass| class.space == space && class.label == plain(space).0;
         all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
     };
     let of_runs = || of(spaces::STATES).or_else(|| of(spaces::RUNS));
     of(space).or_else(|| of_runs().filter(|_| spaces::is_of_runs(space))).unwrap_or(CELLS)
 }
 
-fn entries() -> Class {
-    Class::new(spaces::ENTRIES, "", Some(0))
+fn entries() -> RetentionClass {
+    RetentionClass::new(spaces::ENTRIES, "", Some(0))
 }
 
-fn system() -> Class {
-    Class::new(spaces::CELLS, "", Some(0))
+fn system() -> RetentionClass {
+    RetentionClass::new(spaces::CELLS, "", Some(0))
 }
 
 #[cfg(test)]
@@ -254,8 +257,12 @@ mod tests {
         let of_cells = prefixes.map(|(prefix, kept)| (spaces::CELLS, prefix.to_owned(), kept));
         let of_records = (spaces::RECORDS, "a/b/c/".to_owned(), Some(2));
         let prefixes = of_cells.into_iter().chain([of_records]).collect();
-        let classes =
-            Classes::new(&Rules { cells: Some(7), records: Some(3), keyed: Some(3), prefixes });
+        let classes = RetentionClasses::new(&RetentionRules {
+            cells: Some(7),
+            records: Some(3),
+            keyed: Some(3),
+            prefixes,
+        });
         let of = |space, name: &str| classes.of(&spaces::key(space, 3, name.as_bytes()));
         let label = |space, name: &str| classes.all()[of(space, name)].label.clone();
         assert_eq!(of(spaces::CELLS, "other"), CELLS);
@@ -269,7 +276,7 @@ mod tests {
             (0..classes.all().len()).map(|class| classes.directory(class)).collect();
         assert_eq!(directories.len(), classes.all().len());
         let labels = classes.all().iter().map(|class| class.label.as_str());
-        let again = Classes::from_labels(labels);
+        let again = RetentionClasses::from_labels(labels);
         for (space, name) in
             [(spaces::CELLS, "a/b/c"), (spaces::RECORDS, "a/b/c/"), (spaces::RECORDS, "x")]
         {
@@ -282,7 +289,8 @@ mod tests {
     #[test]
     fn a_space_of_keyed_state_is_declared_where_its_entries_are() {
         let prefixes = vec![(spaces::KEYED, "a/".to_owned(), None)];
-        let classes = Classes::new(&Rules { prefixes, ..Rules::default() });
+        let classes =
+            RetentionClasses::new(&RetentionRules { prefixes, ..RetentionRules::default() });
         for name in ["a/x", "b/x"] {
             let of = |space| classes.of(&spaces::key(space, 3, name.as_bytes()));
             assert_eq!(of(spaces::SPACES), of(spaces::KEYED), "{name}");
@@ -296,15 +304,16 @@ mod tests {
 
     #[test]
     fn an_older_index_keeps_records_with_cells() {
-        let classes = Classes::from_labels(["", "", "a/"].into_iter());
+        let classes = RetentionClasses::from_labels(["", "", "a/"].into_iter());
         assert_eq!(classes.of(&spaces::key(spaces::RECORDS, 0, b"a/x")), CELLS);
         assert_eq!(classes.of_space(spaces::RECORDS).collect::<Vec<_>>(), [CELLS]);
     }
 
     #[test]
     fn an_older_index_keeps_events_with_their_runs() {
-        let older = Classes::from_labels(["", "", "\0records", "\0entries", "\0runs"].into_iter());
-        let newer = Classes::new(&Rules::default());
+        let older =
+            RetentionClasses::from_labels(["", "", "\0records", "\0entries", "\0runs"].into_iter());
+        let newer = RetentionClasses::new(&RetentionRules::default());
         for space in [spaces::RUNS, spaces::EVENTS, spaces::EVENT_KEYS, spaces::OUTBOX] {
             let key = spaces::key(space, 0, b"run");
             assert_eq!(older.of(&key), 4);

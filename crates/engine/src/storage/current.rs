@@ -17,7 +17,7 @@
 //! a store may put it in only if no slot has appeared and nothing newer than its snapshot was
 //! evicted meanwhile.
 
-use crate::base::figures::Hits;
+use crate::base::figures::CacheCounters;
 use crate::key::spaces::{PREFIX_BYTES, is_only_walked};
 use crate::key::version::Version;
 use foldhash::quality::FixedState;
@@ -40,17 +40,17 @@ pub(crate) const TOUCH_LIMIT: usize = 16;
 
 type Touched<T> = SmallVec<[T; TOUCH_LIMIT]>;
 
-pub(crate) struct Current {
+pub(crate) struct VersionCache {
     shards: Box<[RwLock<Shard>]>,
     hasher: FixedState,
     shard_budget_bytes: usize,
-    pub hits: Hits,
+    pub hits: CacheCounters,
 }
 
 #[derive(Default)]
 struct Shard {
-    table: HashTable<Place>,
-    slots: Vec<Slot>,
+    table: HashTable<SlotPosition>,
+    slots: Vec<CacheSlot>,
     free: Vec<u32>,
     hand: usize,
     clean_bytes: usize,
@@ -61,7 +61,7 @@ struct Shard {
 }
 
 /// Where a slot is, with enough of its hash that looking there is hardly ever in vain.
-struct Place {
+struct SlotPosition {
     tag: u32,
     slot: u32,
 }
@@ -78,7 +78,7 @@ fn tag(hash: u64) -> u32 {
     (hash >> 16) as u32
 }
 
-struct Slot {
+struct CacheSlot {
     hash: u64,
     newest: Option<Version>,
     /// Mostly none, or the one before.
@@ -88,18 +88,18 @@ struct Slot {
 }
 
 /// What looking for a version gave.
-pub(crate) enum Lookup<T> {
+pub(crate) enum CacheLookup<T> {
     Found(T),
     /// Not here: the stores know.
     Elsewhere,
 }
 
-impl Current {
-    pub fn new(budget_bytes: usize, seed: u64) -> Current {
+impl VersionCache {
+    pub fn new(budget_bytes: usize, seed: u64) -> VersionCache {
         let shards = (0..SHARDS).map(|_| RwLock::default()).collect();
         let hasher = FixedState::with_seed(seed);
-        let hits = Hits::default();
-        Current { shards, hasher, shard_budget_bytes: budget_bytes / SHARDS, hits }
+        let hits = CacheCounters::default();
+        VersionCache { shards, hasher, shard_budget_bytes: budget_bytes / SHARDS, hits }
     }
 
     /// The hash of a key: of its space and branch, then of its name.
@@ -128,7 +128,7 @@ impl Current {
         name: &[u8],
         at: Revision,
         found: impl FnOnce(&Version) -> T,
-    ) -> Lookup<T> {
+    ) -> CacheLookup<T> {
         let hash = self.hash_parts(prefix, name);
         let shard = self.shard(hash).read();
         let is_name = |newest: &Version| newest.key().split_first_chunk() == Some((prefix, name));
@@ -148,7 +148,7 @@ impl Current {
         key: &[u8],
         at: Revision,
         found: impl FnOnce(&Version) -> T,
-    ) -> Lookup<T> {
+    ) -> CacheLookup<T> {
         let shard = self.shard(hash).read();
         shard.read(shard.index(hash, key), at, self.counted(found))
     }
@@ -165,7 +165,7 @@ impl Current {
     /// Brings the newest versions of several keys close to the processor. Looked up one after the
     /// other, each would wait for memory anew; here the waits are for all at once, because no
     /// lock is taken between them.
-    pub fn touch(&self, hashes: &[u64]) {
+    pub fn prefetch(&self, hashes: &[u64]) {
         let shards: Touched<_> =
             hashes.iter().map(|&hash| self.shard(hash).read_recursive()).collect();
         let place = |(shard, &hash): (&RwLockReadGuard<'_, Shard>, &u64)| {
@@ -261,7 +261,7 @@ impl Current {
     }
 }
 
-impl Slot {
+impl CacheSlot {
     #[inline]
     fn at(&self, at: Revision) -> Option<&Version> {
         let newest = self.newest.as_ref()?;
@@ -297,7 +297,7 @@ impl Shard {
 
     #[inline]
     fn index_where(&self, hash: u64, is_key: impl Fn(&Version) -> bool) -> Option<usize> {
-        let is_slot = |place: &Place| {
+        let is_slot = |place: &SlotPosition| {
             let slot = &self.slots[place.slot as usize];
             place.tag == tag(hash) && slot.hash == hash && slot.newest.as_ref().is_some_and(&is_key)
         };
@@ -310,15 +310,15 @@ impl Shard {
         place: Option<usize>,
         at: Revision,
         found: impl FnOnce(&Version) -> T,
-    ) -> Lookup<T> {
-        let Some(i) = place else { return Lookup::Elsewhere };
+    ) -> CacheLookup<T> {
+        let Some(i) = place else { return CacheLookup::Elsewhere };
         let slot = &self.slots[i];
         if !slot.visited.load(Ordering::Relaxed) {
             slot.visited.store(true, Ordering::Relaxed);
         }
         match slot.at(at) {
-            Some(version) => Lookup::Found(found(version)),
-            None => Lookup::Elsewhere,
+            Some(version) => CacheLookup::Found(found(version)),
+            None => CacheLookup::Elsewhere,
         }
     }
 
@@ -342,8 +342,13 @@ impl Shard {
 
     fn insert(&mut self, hash: u64, version: Version, clean: bool) {
         let newest = Some(version);
-        let slot =
-            Slot { hash, newest, older: SmallVec::new(), clean, visited: AtomicBool::new(false) };
+        let slot = CacheSlot {
+            hash,
+            newest,
+            older: SmallVec::new(),
+            clean,
+            visited: AtomicBool::new(false),
+        };
         let i = match self.free.pop() {
             Some(i) => {
                 self.slots[i as usize] = slot;
@@ -359,7 +364,7 @@ impl Shard {
             }
         };
         let slots = &self.slots;
-        let place = Place { tag: tag(hash), slot: i };
+        let place = SlotPosition { tag: tag(hash), slot: i };
         self.table.insert_unique(hash, place, |place| slots[place.slot as usize].hash);
     }
 
@@ -406,31 +411,37 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::entry::Head;
+    use crate::key::entry::EntryHeader;
 
     fn version(name: &str, revision: Revision) -> Version {
-        let head =
-            Head { flags: 0, revision, stamp: revision, counter: 1, writes: 1, expires: None };
+        let head = EntryHeader {
+            flags: 0,
+            revision,
+            stamp: revision,
+            counter: 1,
+            writes: 1,
+            expires: None,
+        };
         let mut entry = Vec::new();
         head.write(&[b'v'; 100], &mut entry);
         Version::new(name.as_bytes(), &entry)
     }
 
-    fn put(current: &Current, name: &str, revision: Revision) {
+    fn put(current: &VersionCache, name: &str, revision: Revision) {
         current.put(current.hash(name.as_bytes()), version(name, revision));
     }
 
-    fn seen(current: &Current, name: &str, at: Revision) -> Option<Revision> {
+    fn seen(current: &VersionCache, name: &str, at: Revision) -> Option<Revision> {
         let key = name.as_bytes();
         match current.lookup(current.hash(key), key, at, Version::revision) {
-            Lookup::Found(revision) => Some(revision),
-            Lookup::Elsewhere => None,
+            CacheLookup::Found(revision) => Some(revision),
+            CacheLookup::Elsewhere => None,
         }
     }
 
     #[test]
     fn a_reader_sees_the_version_of_its_snapshot() {
-        let current = Current::new(1 << 20, 1);
+        let current = VersionCache::new(1 << 20, 1);
         for revision in [3, 5, 9] {
             put(&current, "a", revision);
         }
@@ -441,7 +452,7 @@ mod tests {
 
     #[test]
     fn settling_leaves_only_what_the_stores_lack() {
-        let current = Current::new(1 << 20, 1);
+        let current = VersionCache::new(1 << 20, 1);
         for revision in [3, 5, 9] {
             put(&current, "a", revision);
         }
@@ -457,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_stale_read_never_replaces_what_was_written_and_evicted_meanwhile() {
-        let current = Current::new(0, 1);
+        let current = VersionCache::new(0, 1);
         put(&current, "a", 9);
         current.settle(&[version("a", 9)], 9);
         assert_eq!(seen(&current, "a", 9), None, "a budget of nothing evicts at once");
@@ -467,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_stale_read_never_takes_the_place_of_what_was_undone() {
-        let current = Current::new(1 << 20, 1);
+        let current = VersionCache::new(1 << 20, 1);
         put(&current, "a", 5);
         put(&current, "a", 9);
         current.settle(&[version("a", 5)], 5);
@@ -480,7 +491,7 @@ mod tests {
 
     #[test]
     fn undoing_brings_back_the_version_before() {
-        let current = Current::new(1 << 20, 1);
+        let current = VersionCache::new(1 << 20, 1);
         put(&current, "a", 3);
         put(&current, "a", 5);
         current.undo(&version("a", 5), 3);
@@ -493,7 +504,7 @@ mod tests {
     #[test]
     fn clean_values_stay_within_the_budget_and_dirty_ones_stay() {
         let budget = 256 * 2 * version("key 00000", 1).cost_bytes();
-        let current = Current::new(budget, 1);
+        let current = VersionCache::new(budget, 1);
         for i in 0..20_000_u64 {
             put(&current, &format!("key {i:05}"), i + 1);
         }

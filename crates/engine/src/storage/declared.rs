@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// A declared index.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Declared {
+pub(crate) struct IndexDef {
     pub id: u32,
     pub prefix: String,
     pub fields: Vec<Field>,
@@ -30,9 +30,9 @@ pub(crate) struct Declared {
 const NAME_ROOM_BYTES: usize = 64;
 
 /// All that writes keep up.
-pub(crate) type AllDeclared = Arc<Vec<Declared>>;
+pub(crate) type IndexDefs = Arc<Vec<IndexDef>>;
 
-impl Declared {
+impl IndexDef {
     /// Whether records of this key are in it.
     pub fn covers(&self, key: &[u8]) -> bool {
         key.starts_with(self.prefix.as_bytes())
@@ -106,7 +106,7 @@ impl Declared {
         bytes
     }
 
-    pub fn decode(payload: &[u8]) -> Result<Declared> {
+    pub fn decode(payload: &[u8]) -> Result<IndexDef> {
         use Value::{Array, Bytes, Int, String};
         let Array(record) = codec::decode(payload)? else { return Err(damaged_record("index")) };
         match record.as_slice() {
@@ -119,7 +119,7 @@ impl Declared {
                 Bytes(filled_to),
                 Int(filled),
                 Int(dropped),
-            ] => Ok(Declared {
+            ] => Ok(IndexDef {
                 id: *id as u32,
                 prefix: prefix.clone(),
                 fields: fields.iter().map(field_of).collect::<Result<_>>()?,

@@ -23,13 +23,13 @@ const GRAVES: usize = 4096;
 /// How many of the newest writes are remembered, so that it is known what a search could not see.
 const WRITES: usize = 4096;
 
-pub(crate) struct Graves {
-    inner: Mutex<Inner>,
+pub(crate) struct DeadRangeCache {
+    inner: Mutex<DeadRangeMap>,
     /// The newest executed revision, which is what the writer looks at.
     executed: AtomicU64,
 }
 
-struct Inner {
+struct DeadRangeMap {
     /// By their first key: the last key, and from which revision on all between is dead.
     graves: BTreeMap<Vec<u8>, (Vec<u8>, Revision)>,
     /// Entries that came to life, with the revision that they get.
@@ -40,21 +40,21 @@ struct Inner {
 
 /// A stretch of dead entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Grave {
+pub(crate) struct DeadRange {
     pub first: Vec<u8>,
     pub last: Vec<u8>,
 }
 
-impl Default for Graves {
+impl Default for DeadRangeCache {
     /// Knows nothing of what was written, and buries nothing before it is told.
-    fn default() -> Graves {
+    fn default() -> DeadRangeCache {
         let (graves, writes) = (BTreeMap::new(), VecDeque::new());
-        let inner = Mutex::new(Inner { graves, writes, since: Revision::MAX });
-        Graves { inner, executed: AtomicU64::new(0) }
+        let inner = Mutex::new(DeadRangeMap { graves, writes, since: Revision::MAX });
+        DeadRangeCache { inner, executed: AtomicU64::new(0) }
     }
 }
 
-impl Graves {
+impl DeadRangeCache {
     /// From this revision on it is told of all that is written.
     pub fn begin(&self, revision: Revision) {
         self.inner.lock().since = revision;
@@ -67,7 +67,7 @@ impl Graves {
     }
 
     /// An entry comes to life at a revision: no grave may hold it.
-    pub fn open(&self, key: &[u8], revision: Revision) {
+    pub fn invalidate(&self, key: &[u8], revision: Revision) {
         let mut inner = self.inner.lock();
         if let Some(grave) = inner.holding(key, Revision::MAX) {
             inner.graves.remove(&grave.first);
@@ -76,13 +76,13 @@ impl Graves {
     }
 
     /// The grave that holds a key, for somebody who looks at a revision.
-    pub fn holding(&self, key: &[u8], at: Revision) -> Option<Grave> {
+    pub fn containing(&self, key: &[u8], at: Revision) -> Option<DeadRange> {
         self.inner.lock().holding(key, at)
     }
 
     /// Remembers that all from one key to another was dead at a revision, unless something has been written
     /// there since, seen or not.
-    pub fn bury(&self, grave: Grave, at: Revision) {
+    pub fn insert(&self, grave: DeadRange, at: Revision) {
         // The writer looks at all there is, which is no more than was executed.
         let at = at.min(self.executed.load(Ordering::Acquire));
         let mut inner = self.inner.lock();
@@ -109,7 +109,7 @@ impl Graves {
     }
 }
 
-impl Inner {
+impl DeadRangeMap {
     /// Remembers a write in the place of the oldest one, once there are enough.
     fn note(&mut self, key: &[u8], revision: Revision) {
         let mut place = Vec::new();
@@ -124,22 +124,22 @@ impl Inner {
         self.writes.push_back((revision, place));
     }
 
-    fn holding(&self, key: &[u8], at: Revision) -> Option<Grave> {
+    fn holding(&self, key: &[u8], at: Revision) -> Option<DeadRange> {
         let (grave, since) = self.reaching(key)?;
         (since <= at).then_some(grave)
     }
 
     /// The grave that holds a key, and from when on.
-    fn reaching(&self, key: &[u8]) -> Option<(Grave, Revision)> {
+    fn reaching(&self, key: &[u8]) -> Option<(DeadRange, Revision)> {
         let upto = (Bound::Unbounded, Bound::Included(key));
         let (first, (last, since)) = self.graves.range::<[u8], _>(upto).next_back()?;
-        let grave = || Grave { first: first.clone(), last: last.clone() };
+        let grave = || DeadRange { first: first.clone(), last: last.clone() };
         (last.as_slice() >= key).then(|| (grave(), *since))
     }
 
     /// Adds a grave, joined with those that it meets. What is joined is true from when all of it is; one
     /// that lies within another which was true before says nothing new.
-    fn join(&mut self, mut grave: Grave, mut since: Revision) {
+    fn join(&mut self, mut grave: DeadRange, mut since: Revision) {
         let (first, last) = (grave.first.clone(), grave.last.clone());
         if let Some((earlier, from)) = self.reaching(&first) {
             if earlier.last >= last && from <= since {
@@ -162,17 +162,17 @@ mod tests {
     use crate::storage::index::NEWEST;
     use proptest::prelude::*;
 
-    fn grave(first: &str, last: &str) -> Grave {
-        Grave { first: first.into(), last: last.into() }
+    fn grave(first: &str, last: &str) -> DeadRange {
+        DeadRange { first: first.into(), last: last.into() }
     }
 
-    fn graves() -> Graves {
-        let graves = Graves::default();
+    fn graves() -> DeadRangeCache {
+        let graves = DeadRangeCache::default();
         graves.begin(3);
         graves
     }
 
-    fn reached(revision: Revision) -> Graves {
+    fn reached(revision: Revision) -> DeadRangeCache {
         let graves = graves();
         graves.reach(revision);
         graves
@@ -181,28 +181,28 @@ mod tests {
     #[test]
     fn a_grave_holds_for_later_looks_until_something_is_written_into_it() {
         let graves = reached(5_000);
-        graves.bury(grave("b", "d"), 7);
-        let holding = |key: &str, at| graves.holding(key.as_bytes(), at);
+        graves.insert(grave("b", "d"), 7);
+        let holding = |key: &str, at| graves.containing(key.as_bytes(), at);
         assert_eq!(holding("c", 7), Some(grave("b", "d")));
         assert_eq!([holding("c", 6), holding("a", 9), holding("e", 9)], [None, None, None]);
-        graves.open(b"e", 8);
+        graves.invalidate(b"e", 8);
         assert_eq!(holding("b", 9), Some(grave("b", "d")));
-        graves.open(b"c", 9);
+        graves.invalidate(b"c", 9);
         assert_eq!(holding("b", 9), None);
     }
 
     #[test]
     fn what_was_written_behind_the_look_is_not_buried() {
         let graves = reached(5_000);
-        graves.open(b"c", 8);
-        graves.bury(grave("b", "d"), 7);
-        graves.bury(grave("e", "f"), 7);
-        assert_eq!(graves.holding(b"c", 9), None, "the look at 7 did not see what came at 8");
-        assert_eq!(graves.holding(b"e", 9), Some(grave("e", "f")));
-        graves.bury(grave("b", "d"), 8);
-        assert!(graves.holding(b"c", 9).is_some(), "at 8 it was seen, and was dead");
+        graves.invalidate(b"c", 8);
+        graves.insert(grave("b", "d"), 7);
+        graves.insert(grave("e", "f"), 7);
+        assert_eq!(graves.containing(b"c", 9), None, "the look at 7 did not see what came at 8");
+        assert_eq!(graves.containing(b"e", 9), Some(grave("e", "f")));
+        graves.insert(grave("b", "d"), 8);
+        assert!(graves.containing(b"c", 9).is_some(), "at 8 it was seen, and was dead");
         graves.forget(9);
-        assert_eq!(graves.holding(b"c", 9), None);
+        assert_eq!(graves.containing(b"c", 9), None);
     }
 
     /// What happens to a few entries, each of which has a place.
@@ -243,7 +243,7 @@ mod tests {
                     Act::Write(place, lives) => {
                         let revision = (newest + 4) as Revision;
                         if lives {
-                            graves.open(&key(place), revision);
+                            graves.invalidate(&key(place), revision);
                         }
                         past.push(past[newest]);
                         past[newest + 1][place] = lives;
@@ -253,7 +253,7 @@ mod tests {
                         let seen = newest.saturating_sub(ago.unwrap_or(0) as usize);
                         let at = ago.map_or(NEWEST, |_| (seen + 3) as Revision);
                         if past[seen][first..=last].iter().all(|lives| !lives) {
-                            graves.bury(Grave { first: key(first), last: key(last) }, at);
+                            graves.insert(DeadRange { first: key(first), last: key(last) }, at);
                         }
                     }
                     Act::Undo => {
@@ -262,7 +262,7 @@ mod tests {
                     }
                 }
                 for (seen, living) in past.iter().enumerate() {
-                    let told = |place: &usize| graves.holding(&key(*place), (seen + 3) as Revision);
+                    let told = |place: &usize| graves.containing(&key(*place), (seen + 3) as Revision);
                     let wrong = (0..PLACES).find(|place| living[*place] && told(place).is_some());
                     prop_assert_eq!(wrong, None, "at {}", seen + 3);
                 }
@@ -273,33 +273,37 @@ mod tests {
     #[test]
     fn graves_that_meet_are_one() {
         let graves = reached(5_000);
-        graves.bury(grave("b", "f"), 7);
-        graves.bury(grave("d", "h"), 5);
+        graves.insert(grave("b", "f"), 7);
+        graves.insert(grave("d", "h"), 5);
         assert_eq!(graves.len(), 1);
-        assert_eq!(graves.holding(b"h", 7), Some(grave("b", "h")));
+        assert_eq!(graves.containing(b"h", 7), Some(grave("b", "h")));
         assert_eq!(
-            graves.holding(b"h", 6),
+            graves.containing(b"h", 6),
             None,
             "not all of it was dead then, as far as is known"
         );
-        graves.bury(grave("c", "d"), 9);
-        assert_eq!(graves.holding(b"d", 7), Some(grave("b", "h")), "it says more than the new one");
-        graves.open(b"g", 10);
-        assert_eq!((graves.len(), graves.holding(b"g", 10)), (0, None));
+        graves.insert(grave("c", "d"), 9);
+        assert_eq!(
+            graves.containing(b"d", 7),
+            Some(grave("b", "h")),
+            "it says more than the new one"
+        );
+        graves.invalidate(b"g", 10);
+        assert_eq!((graves.len(), graves.containing(b"g", 10)), (0, None));
     }
 
     #[test]
     fn a_look_at_before_what_is_remembered_buries_nothing() {
         let graves = reached(5_000);
-        graves.bury(grave("b", "d"), 2);
-        assert_eq!(graves.holding(b"c", 9), None);
+        graves.insert(grave("b", "d"), 2);
+        assert_eq!(graves.containing(b"c", 9), None);
         for i in 0..=WRITES {
-            graves.open(format!("x{i}").as_bytes(), 10 + i as Revision);
+            graves.invalidate(format!("x{i}").as_bytes(), 10 + i as Revision);
         }
-        graves.bury(grave("b", "d"), 9);
-        assert_eq!(graves.holding(b"c", 99), None);
-        graves.bury(grave("b", "d"), 10);
-        assert!(graves.holding(b"c", 99).is_some());
-        Graves::default().bury(grave("b", "d"), 9);
+        graves.insert(grave("b", "d"), 9);
+        assert_eq!(graves.containing(b"c", 99), None);
+        graves.insert(grave("b", "d"), 10);
+        assert!(graves.containing(b"c", 99).is_some());
+        DeadRangeCache::default().insert(grave("b", "d"), 9);
     }
 }

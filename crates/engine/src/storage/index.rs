@@ -11,21 +11,21 @@
 //! All stores are fed up to one revision at a time, which becomes the replay mark: after a crash, the
 //! log is replayed from there. The index is never synced on the way to an acknowledgement.
 
-use crate::base::figures::Searches;
+use crate::base::figures::SearchCounters;
 use crate::base::planted::{self, Bug};
 use crate::key::entry;
 use crate::key::spaces::{self, CELLS, EVENT_KEYS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
 use crate::key::version::Version;
-use crate::storage::classes::{self, Class, Classes};
-use crate::storage::current::{Current, Lookup};
-use crate::storage::declared::{AllDeclared, Declared};
-use crate::storage::graves::Graves;
-use crate::storage::known::KnownKeys;
+use crate::storage::classes::{self, RetentionClass, RetentionClasses};
+use crate::storage::current::{CacheLookup, VersionCache};
+use crate::storage::declared::{IndexDef, IndexDefs};
+use crate::storage::graves::DeadRangeCache;
+use crate::storage::known::EventKeyBloom;
 use crate::storage::lsm::Store;
-use crate::storage::mark::Mark;
+use crate::storage::mark::FlushMark;
 use crate::storage::memtable::Memtable;
 use crate::storage::scan::{Scan, StoreRows};
-use crate::storage::times::{Picture, Times};
+use crate::storage::times::{TimestampIndex, TimestampSnapshot};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
@@ -37,17 +37,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 pub(crate) const NEWEST: Revision = (1 << 62) - 1;
 
 pub(crate) struct Index {
-    pub classes: Classes,
+    pub classes: RetentionClasses,
     stores: Vec<Store>,
     /// Per class: reads before this revision are refused.
     floors: Vec<AtomicU64>,
     /// Per class: the floor that the mark holds, below which things may be dropped.
     trim_floors: Vec<AtomicU64>,
-    pub current: Current,
+    pub current: VersionCache,
     /// The idempotency keys of runs that were made lately.
-    known: KnownKeys,
+    known: EventKeyBloom,
     tables: RwLock<Arc<Tables>>,
-    times: Times,
+    times: TimestampIndex,
     /// The stores hold everything up to here.
     flushed: AtomicU64,
     /// The last revision that any store held something of when it was opened.
@@ -66,11 +66,11 @@ pub(crate) struct Index {
     /// Whether there may be keyed state.
     has_keyed: AtomicBool,
     /// The indexes over records, as of the newest executed transaction.
-    declared: RwLock<AllDeclared>,
+    declared: RwLock<IndexDefs>,
     /// Where their entries are dead.
-    pub graves: Graves,
+    pub graves: DeadRangeCache,
     /// How they are used.
-    pub searches: Searches,
+    pub searches: SearchCounters,
     /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while stamps and the clock are apart.
     pub wall_offset_us: AtomicI64,
 }
@@ -89,23 +89,23 @@ impl Tables {
 
 /// What an index is opened with.
 pub(crate) struct IndexParts {
-    pub classes: Classes,
+    pub classes: RetentionClasses,
     pub stores: Vec<Store>,
-    pub mark: Mark,
+    pub mark: FlushMark,
     pub directory: Option<PathBuf>,
     pub cache_bytes: usize,
     pub buffer_bytes: usize,
 }
 
 /// The last revision that any of these holds something of; blocks of times have numbers of their own.
-pub(crate) fn reach(stores: &[Store], times: &Times) -> Revision {
+pub(crate) fn reach(stores: &[Store], times: &TimestampIndex) -> Revision {
     let others = stores.iter().enumerate().filter(|(class, _)| *class != classes::SYSTEM);
     others.filter_map(|(_, store)| store.highest()).fold(times.reach(), Revision::max)
 }
 
 impl Index {
     pub fn new(parts: IndexParts) -> Result<Index> {
-        let times = Times::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
+        let times = TimestampIndex::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
         let floors = || parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
         let (floors, trim_floors) = (floors(), floors());
         // A crash may have left keys in the store that the mark does not tell of.
@@ -119,8 +119,8 @@ impl Index {
             stores: parts.stores,
             floors,
             trim_floors,
-            current: Current::new(parts.cache_bytes, seed),
-            known: KnownKeys::new(since),
+            current: VersionCache::new(parts.cache_bytes, seed),
+            known: EventKeyBloom::new(since),
             tables: RwLock::new(Arc::new(Tables { active: Arc::default(), sealed: Vec::new() })),
             times,
             flushed: AtomicU64::new(parts.mark.revision),
@@ -134,8 +134,8 @@ impl Index {
             has_runs: AtomicBool::new(true),
             has_keyed: AtomicBool::new(true),
             declared: RwLock::default(),
-            graves: Graves::default(),
-            searches: Searches::default(),
+            graves: DeadRangeCache::default(),
+            searches: SearchCounters::default(),
             wall_offset_us: AtomicI64::new(0),
         })
     }
@@ -176,16 +176,16 @@ impl Index {
         mut read: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
         match self.current.lookup(hash, key, at, |version| read(version.entry())) {
-            Lookup::Found(found) => Ok(Some(found)),
-            Lookup::Elsewhere => self.stored(hash, key, at, fresh, read),
+            CacheLookup::Found(found) => Ok(Some(found)),
+            CacheLookup::Elsewhere => self.stored(hash, key, at, fresh, read),
         }
     }
 
     /// The size of a key's entry, 0 where there is none; nothing where a store would have to be read.
     pub fn size_in_memory(&self, hash: u64, key: &[u8], at: Revision) -> Option<usize> {
         match self.current.lookup(hash, key, at, |version| version.entry().len()) {
-            Lookup::Found(size) => Some(size),
-            Lookup::Elsewhere => self.known.never_had(hash, key).then_some(0),
+            CacheLookup::Found(size) => Some(size),
+            CacheLookup::Elsewhere => self.known.definitely_absent(hash, key).then_some(0),
         }
     }
 
@@ -197,7 +197,7 @@ impl Index {
         fresh: bool,
         mut read: impl FnMut(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        if self.known.never_had(hash, key) {
+        if self.known.definitely_absent(hash, key) {
             return Ok(None);
         }
         self.current.hits.miss();
@@ -288,7 +288,7 @@ impl Index {
     }
 
     /// Whether there may be anything of a class.
-    pub fn has_any_of(&self, class: &Class) -> bool {
+    pub fn has_any_of(&self, class: &RetentionClass) -> bool {
         (!class.is_of_records() || self.has_records())
             && (!class.is_of_runs() || self.has_runs())
             && (!class.is_of_keyed() || self.has_keyed())
@@ -296,12 +296,12 @@ impl Index {
 
     /// The indexes over records that writes keep up.
     #[inline]
-    pub fn declared(&self) -> AllDeclared {
+    pub fn declared(&self) -> IndexDefs {
         self.declared.read().clone()
     }
 
     /// Takes note of other indexes.
-    pub fn declare(&self, all: Vec<Declared>) {
+    pub fn declare(&self, all: Vec<IndexDef>) {
         *self.declared.write() = Arc::new(all);
     }
 
@@ -371,7 +371,7 @@ impl Index {
         last: Revision,
     ) -> Result<()> {
         let number = self.stores[classes::SYSTEM].highest().unwrap_or(0).max(last) + 1;
-        let times = Times::blocks(points, last, number);
+        let times = TimestampIndex::blocks(points, last, number);
         let mut by_class: Vec<Vec<&Version>> = self.stores.iter().map(|_| Vec::new()).collect();
         for version in sorted {
             by_class[self.classes.of(version.key())].push(version);
@@ -393,11 +393,12 @@ impl Index {
         let revision = revision.max(self.flushed());
         let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
         if let Some(directory) = &self.directory {
-            let class =
-                |(class, floor): (&classes::Class, &Revision)| (class.label.clone(), *floor);
+            let class = |(class, floor): (&classes::RetentionClass, &Revision)| {
+                (class.label.clone(), *floor)
+            };
             let classes = self.classes.all().iter().zip(&floors).map(class).collect();
             let revision = revision + u64::from(planted::is(Bug::MarkTooFar));
-            Mark { database: self.database, revision, classes }.write(directory)?;
+            FlushMark { database: self.database, revision, classes }.write(directory)?;
         }
         self.flushed.fetch_max(revision, Ordering::AcqRel);
         for (trimmed, floor) in self.trim_floors.iter().zip(floors) {
@@ -505,7 +506,7 @@ impl Index {
     }
 
     /// All stamps that are known, taken hold of.
-    pub fn times(&self) -> Picture {
+    pub fn times(&self) -> TimestampSnapshot {
         self.with_times(|times, buffers, _| times.picture(buffers))
     }
 
@@ -521,7 +522,7 @@ impl Index {
         self.times.forget(before);
     }
 
-    fn with_times<T>(&self, read: impl FnOnce(&Times, &[&Memtable], &Store) -> T) -> T {
+    fn with_times<T>(&self, read: impl FnOnce(&TimestampIndex, &[&Memtable], &Store) -> T) -> T {
         // The lock keeps a flush from moving points between the buffers and the directory.
         let tables = self.tables.read();
         let buffers: Vec<&Memtable> = tables.all().map(Arc::as_ref).collect();

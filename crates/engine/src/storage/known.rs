@@ -31,28 +31,28 @@ const GROWTH: usize = 4;
 type Line = [u64; LINE_BITS / 64];
 
 /// See the module.
-pub(crate) struct KnownKeys(Mutex<Layers>);
+pub(crate) struct EventKeyBloom(Mutex<BloomLayers>);
 
-struct Layers {
+struct BloomLayers {
     /// Runs whose generation is newer than this are answered for.
     since: Revision,
-    layers: Vec<Layer>,
+    layers: Vec<BloomLayer>,
     /// How many more keys the last layer takes.
     room: usize,
     /// No layer has more lines.
     last_lines: usize,
 }
 
-struct Layer(Vec<Line>);
+struct BloomLayer(Vec<Line>);
 
-impl KnownKeys {
+impl EventKeyBloom {
     /// Nothing has passed by since a revision.
-    pub fn new(since: Revision) -> KnownKeys {
-        KnownKeys::with_layers_upto(LAST_LINES, since)
+    pub fn new(since: Revision) -> EventKeyBloom {
+        EventKeyBloom::with_layers_upto(LAST_LINES, since)
     }
 
-    fn with_layers_upto(last_lines: usize, since: Revision) -> KnownKeys {
-        KnownKeys(Mutex::new(Layers { since, layers: Vec::new(), room: 0, last_lines }))
+    fn with_layers_upto(last_lines: usize, since: Revision) -> EventKeyBloom {
+        EventKeyBloom(Mutex::new(BloomLayers { since, layers: Vec::new(), room: 0, last_lines }))
     }
 
     /// Takes note of a version that is put in.
@@ -67,7 +67,7 @@ impl KnownKeys {
 
     /// Whether a key was certainly never put in.
     #[inline]
-    pub fn never_had(&self, hash: u64, key: &[u8]) -> bool {
+    pub fn definitely_absent(&self, hash: u64, key: &[u8]) -> bool {
         let Some(generation) = generation(key) else { return false };
         let layers = self.0.lock();
         generation > layers.since && !layers.layers.iter().any(|layer| layer.may_have(hash))
@@ -81,7 +81,7 @@ fn generation(key: &[u8]) -> Option<Revision> {
     run_keys::split(name).map(|(_, generation, _)| generation)
 }
 
-impl Layers {
+impl BloomLayers {
     fn note(&mut self, hash: u64, revision: Revision) {
         if self.room == 0 && !self.grow() {
             self.layers.clear();
@@ -100,13 +100,13 @@ impl Layers {
         if lines > self.last_lines {
             return false;
         }
-        self.layers.push(Layer(vec![Line::default(); lines]));
+        self.layers.push(BloomLayer(vec![Line::default(); lines]));
         self.room = lines * KEYS_OF_LINE;
         true
     }
 }
 
-impl Layer {
+impl BloomLayer {
     fn set(&mut self, hash: u64) {
         let place = place(hash, self.0.len());
         for bit in bits(hash) {
@@ -143,11 +143,11 @@ mod tests {
         (hash, Version::new(&key(space, MAIN_ID, &place), &entry))
     }
 
-    fn never_had(known: &KnownKeys, (hash, version): &(u64, Version)) -> bool {
-        known.never_had(*hash, version.key())
+    fn never_had(known: &EventKeyBloom, (hash, version): &(u64, Version)) -> bool {
+        known.definitely_absent(*hash, version.key())
     }
 
-    fn note(known: &KnownKeys, generation: Revision, numbers: std::ops::Range<u64>) {
+    fn note(known: &EventKeyBloom, generation: Revision, numbers: std::ops::Range<u64>) {
         for number in numbers {
             let (hash, version) = of(EVENT_KEYS, generation, number);
             known.note(hash, &version);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_never_denied_and_little_else_is_suspected() {
-        let known = KnownKeys::new(9);
+        let known = EventKeyBloom::new(9);
         note(&known, 10, 0..300_000);
         assert!((0..300_000).all(|number| !never_had(&known, &of(EVENT_KEYS, 10, number))));
         let others = (300_000..400_000).filter(|&n| !never_had(&known, &of(EVENT_KEYS, 10, n)));
@@ -166,16 +166,16 @@ mod tests {
 
     #[test]
     fn only_keys_of_runs_that_were_made_since_are_denied() {
-        let known = KnownKeys::new(9);
+        let known = EventKeyBloom::new(9);
         assert!(never_had(&known, &of(EVENT_KEYS, 10, 1)));
         assert!(!never_had(&known, &of(EVENT_KEYS, 9, 1)), "it may have been flushed before");
         assert!(!never_had(&known, &of(EVENTS, 10, 1)), "events do not pass by");
-        assert!(!known.never_had(1, &[EVENT_KEYS]), "no key of a run");
+        assert!(!known.definitely_absent(1, &[EVENT_KEYS]), "no key of a run");
     }
 
     #[test]
     fn when_it_is_full_it_answers_for_later_runs_only() {
-        let known = KnownKeys::with_layers_upto(FIRST_LINES * GROWTH, 9);
+        let known = EventKeyBloom::with_layers_upto(FIRST_LINES * GROWTH, 9);
         let all = (FIRST_LINES * (1 + GROWTH) * KEYS_OF_LINE) as u64;
         note(&known, 10, 0..all);
         let newest = 10 + all;

@@ -17,17 +17,17 @@ const MAGIC: &[u8; 8] = b"MSTMARK1";
 const FILE: &str = "MARK";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct FlushMark {
     pub database: [u8; 16],
     pub revision: Revision,
     /// Prefix and floor of each class, in class order.
     pub classes: Vec<(String, Revision)>,
 }
 
-impl Mark {
+impl FlushMark {
     /// Reads the mark, so that what was read is still there after a power cut.
-    pub fn read_durably(directory: &Path) -> Result<Option<Mark>> {
-        let mark = Mark::read(directory)?;
+    pub fn read_durably(directory: &Path) -> Result<Option<FlushMark>> {
+        let mark = FlushMark::read(directory)?;
         if mark.is_some() {
             let sync = || fs::File::open(directory)?.sync_all();
             let synced = planted::unless(Bug::NoSyncOfReadMark, sync);
@@ -37,13 +37,13 @@ impl Mark {
     }
 
     /// Reads the mark; nothing when there is none.
-    pub fn read(directory: &Path) -> Result<Option<Mark>> {
+    pub fn read(directory: &Path) -> Result<Option<FlushMark>> {
         let bytes = match fs::read(directory.join(FILE)) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error("read", &directory.join(FILE), &error)),
         };
-        match Mark::decode(&bytes) {
+        match FlushMark::decode(&bytes) {
             Some(mark) => Ok(Some(mark)),
             None => Err(Error::new(Code::CorruptIndex, "the index's MARK file is damaged")),
         }
@@ -82,7 +82,7 @@ impl Mark {
         out
     }
 
-    pub fn decode(bytes: &[u8]) -> Option<Mark> {
+    pub fn decode(bytes: &[u8]) -> Option<FlushMark> {
         let (magic, rest) = bytes.split_first_chunk::<8>()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
         let (crc, body) = rest.split_first_chunk::<4>()?;
@@ -96,11 +96,11 @@ impl Mark {
         let database = body.get("database")?.as_bytes()?.try_into().ok()?;
         let revision = body.get("revision")?.as_i64()? as u64;
         let classes = classes_of(body.get("classes")?)?;
-        Some(Mark { database, revision, classes })
+        Some(FlushMark { database, revision, classes })
     }
 }
 
-/// Retention classes with their floors, as [`Mark`] and backups hold them.
+/// Retention classes with their floors, as [`SnapshotOrigin`] and backups hold them.
 pub(crate) fn classes_of(list: &Value) -> Option<Vec<(String, Revision)>> {
     let Value::Array(list) = list else { return None };
     let class = |value: &Value| match value {
@@ -117,22 +117,22 @@ pub(crate) fn classes_of(list: &Value) -> Option<Vec<(String, Revision)>> {
 mod tests {
     use super::*;
 
-    fn mark() -> Mark {
+    fn mark() -> FlushMark {
         let classes = vec![(String::new(), 3), ("a/".into(), 0)];
-        Mark { database: [7; 16], revision: 1 << 40, classes }
+        FlushMark { database: [7; 16], revision: 1 << 40, classes }
     }
 
     #[test]
     fn a_mark_comes_back_and_a_damaged_one_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Mark::read(directory.path()).unwrap(), None);
+        assert_eq!(FlushMark::read(directory.path()).unwrap(), None);
         mark().write(directory.path()).unwrap();
-        assert_eq!(Mark::read(directory.path()).unwrap(), Some(mark()));
+        assert_eq!(FlushMark::read(directory.path()).unwrap(), Some(mark()));
         let whole = mark().encode();
         for i in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[i] ^= 1;
-            assert_eq!(Mark::decode(&bytes), None, "byte {i}");
+            assert_eq!(FlushMark::decode(&bytes), None, "byte {i}");
         }
     }
 }

@@ -288,12 +288,13 @@ pub(crate) fn is_before_end(key: &[u8], to: Bound<&[u8]>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::entry::Head;
+    use crate::key::entry::EntryHeader;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn version(name: &[u8], revision: Revision) -> Version {
-        let head = Head { flags: 0, revision, stamp: 0, counter: 1, writes: 1, expires: None };
+        let head =
+            EntryHeader { flags: 0, revision, stamp: 0, counter: 1, writes: 1, expires: None };
         let mut entry = Vec::new();
         head.write(b"", &mut entry);
         Version::new(name, &entry)

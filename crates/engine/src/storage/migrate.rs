@@ -12,11 +12,11 @@ use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
 use crate::key::entry;
 use crate::key::spaces;
-use crate::storage::classes::{self, Classes};
+use crate::storage::classes::{self, RetentionClasses};
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::mark::Mark;
-use crate::storage::pour::Pour;
-use crate::storage::times::Times;
+use crate::storage::mark::FlushMark;
+use crate::storage::pour::BulkLoader;
+use crate::storage::times::TimestampIndex;
 use mainstay_model::{Result, Revision};
 use std::fs::{self, File};
 use std::ops::Bound;
@@ -52,8 +52,9 @@ pub(crate) fn settled(directory: &Path) -> PathBuf {
 
 /// Whether an index that was replaced was set back: it has the same classes. One without a mark was being removed.
 fn is_to_be_kept(old: &Path, directory: &Path) -> bool {
-    let labels = |mark: Mark| mark.classes.into_iter().map(|class| class.0).collect::<Vec<_>>();
-    match (Mark::read(old), Mark::read(directory)) {
+    let labels =
+        |mark: FlushMark| mark.classes.into_iter().map(|class| class.0).collect::<Vec<_>>();
+    match (FlushMark::read(old), FlushMark::read(directory)) {
         (Ok(None), _) => false,
         (Ok(Some(old)), Ok(Some(new))) => labels(old) == labels(new),
         _ => true,
@@ -74,9 +75,9 @@ pub(crate) fn first_free(path: impl Fn(u32) -> PathBuf) -> PathBuf {
 pub(crate) fn migrate(
     directory: &Path,
     options: &StoreOptions,
-    mark: &Mark,
-    classes: &Classes,
-) -> Result<Mark> {
+    mark: &FlushMark,
+    classes: &RetentionClasses,
+) -> Result<FlushMark> {
     let mark = rewrite(directory, options, mark, classes, |_, _| Ok(true))?;
     swap(directory)?;
     let old = beside(directory, "old");
@@ -86,12 +87,16 @@ pub(crate) fn migrate(
 
 /// Writes the index anew with nothing in it that came behind its mark: a flush that was cut short has left that. The index as it
 /// was is kept aside; gives where.
-pub(crate) fn set_back(directory: &Path, options: &StoreOptions, mark: &Mark) -> Result<PathBuf> {
-    let classes = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
+pub(crate) fn set_back(
+    directory: &Path,
+    options: &StoreOptions,
+    mark: &FlushMark,
+) -> Result<PathBuf> {
+    let classes = RetentionClasses::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let is_marked = |key: &[u8], version: &[u8]| {
         // Blocks of times have numbers of their own.
         let revision = match key.first() {
-            Some(&spaces::TIMES) => Times::end_of(entry::parse(version)?.1),
+            Some(&spaces::TIMES) => TimestampIndex::end_of(entry::parse(version)?.1),
             _ => Some(entry::revision_of(version)),
         };
         Ok(revision.is_none_or(|revision| revision <= mark.revision))
@@ -108,14 +113,14 @@ pub(crate) fn set_back(directory: &Path, options: &StoreOptions, mark: &Mark) ->
 fn rewrite(
     directory: &Path,
     options: &StoreOptions,
-    mark: &Mark,
-    classes: &Classes,
+    mark: &FlushMark,
+    classes: &RetentionClasses,
     keep: impl Fn(&[u8], &[u8]) -> Result<bool>,
-) -> Result<Mark> {
-    let before = Classes::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
+) -> Result<FlushMark> {
+    let before = RetentionClasses::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let next = beside(directory, "next");
     fs::create_dir(&next).map_err(|error| io_error("make", &next, &error))?;
-    let open = |root: &Path, classes: &Classes, class: usize, existing: bool| {
+    let open = |root: &Path, classes: &RetentionClasses, class: usize, existing: bool| {
         Store::open(&root.join(classes.directory(class)), options, existing)
     };
     let targets = (0..classes.all().len())
@@ -127,13 +132,17 @@ fn rewrite(
     }
     drop(targets);
     let classes = floors(mark, &before, classes);
-    let mark = Mark { database: mark.database, revision: mark.revision, classes };
+    let mark = FlushMark { database: mark.database, revision: mark.revision, classes };
     mark.write(&next)?;
     Ok(mark)
 }
 
 /// The new classes with their floors: what one of those had trimmed that a class comes from is trimmed.
-fn floors(mark: &Mark, before: &Classes, classes: &Classes) -> Vec<(String, Revision)> {
+fn floors(
+    mark: &FlushMark,
+    before: &RetentionClasses,
+    classes: &RetentionClasses,
+) -> Vec<(String, Revision)> {
     let highest = |of: &mut dyn Iterator<Item = usize>| {
         of.map(|class| mark.classes[class].1).max().unwrap_or(0)
     };
@@ -153,10 +162,10 @@ fn floors(mark: &Mark, before: &Classes, classes: &Classes) -> Vec<(String, Revi
 fn copy(
     source: &Store,
     targets: &[Store],
-    classes: &Classes,
+    classes: &RetentionClasses,
     keep: &impl Fn(&[u8], &[u8]) -> Result<bool>,
 ) -> Result<()> {
-    let mut pour = Pour::new(targets, classes);
+    let mut pour = BulkLoader::new(targets, classes);
     for row in source.range(Bound::Unbounded, Bound::Unbounded, NEWEST) {
         let (key, newest) = row?;
         let mut entry = Some(newest);
@@ -204,7 +213,7 @@ pub(crate) fn beside(directory: &Path, what: &str) -> PathBuf {
 mod tests {
     use super::*;
     use crate::lifecycle::opening::plain_store_options;
-    use crate::storage::classes::Rules;
+    use crate::storage::classes::RetentionRules;
     use crate::{At, Database, ManualClock, NewEvent, Options, RunFilter};
     use std::sync::Arc;
     use std::time::Duration;
@@ -273,14 +282,14 @@ mod tests {
     }
 
     fn labels(index: &Path) -> Vec<String> {
-        let mark = Mark::read(index).unwrap().unwrap();
+        let mark = FlushMark::read(index).unwrap().unwrap();
         mark.classes.into_iter().map(|class| class.0).collect()
     }
 
     /// Writes an index as a former program would have it.
     fn make_former(index: &Path, former: &[&str]) {
-        let classes = Classes::from_labels(former.iter().copied());
-        let mark = Mark::read(index).unwrap().unwrap();
+        let classes = RetentionClasses::from_labels(former.iter().copied());
+        let mark = FlushMark::read(index).unwrap().unwrap();
         migrate(index, &plain_store_options(), &mark, &classes).unwrap();
         assert_eq!(labels(index), former);
         assert!(!index.join("states").exists());
@@ -291,11 +300,12 @@ mod tests {
     fn a_class_is_trimmed_as_those_were_that_it_comes_from() {
         let floors_of = |old: &[(&str, Revision)], prefixes: &[&str]| {
             let classes = old.iter().map(|(label, floor)| ((*label).to_owned(), *floor)).collect();
-            let mark = Mark { database: [0; 16], revision: 20, classes };
-            let before = Classes::from_labels(old.iter().map(|class| class.0));
+            let mark = FlushMark { database: [0; 16], revision: 20, classes };
+            let before = RetentionClasses::from_labels(old.iter().map(|class| class.0));
             let cells = |prefix: &&str| (crate::key::spaces::CELLS, (*prefix).to_owned(), None);
             let prefixes = prefixes.iter().map(cells).collect();
-            let now = Classes::new(&Rules { prefixes, ..Rules::default() });
+            let now =
+                RetentionClasses::new(&RetentionRules { prefixes, ..RetentionRules::default() });
             floors(&mark, &before, &now).into_iter().map(|class| class.1).collect::<Vec<_>>()
         };
         let all = [("", 20), ("", 5), ("\0records", 9), ("\0entries", 12), ("\0runs", 7)];
@@ -336,7 +346,7 @@ mod tests {
             let messages = db.outbox().claim(9, Duration::from_secs(1)).unwrap();
             assert_eq!(messages.iter().map(|one| &*one.subject).collect::<Vec<_>>(), ["b"]);
             db.close().unwrap();
-            let today = Classes::new(&Rules::default());
+            let today = RetentionClasses::new(&RetentionRules::default());
             let today: Vec<_> = today.all().iter().map(|class| class.label.clone()).collect();
             assert_eq!(labels(&index), today);
             let report = crate::tools::doctor::inspect(directory.path()).unwrap();

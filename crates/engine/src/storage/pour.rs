@@ -5,29 +5,29 @@
 //! ```
 
 use crate::key::version::Version;
-use crate::storage::classes::Classes;
+use crate::storage::classes::RetentionClasses;
 use crate::storage::lsm::Store;
 use mainstay_model::Result;
 
 /// How much of a class is taken at a time.
 const CHUNK_BYTES: usize = 32 << 20;
 
-pub(crate) struct Pour<'a> {
+pub(crate) struct BulkLoader<'a> {
     targets: &'a [Store],
-    classes: &'a Classes,
-    chunks: Vec<Chunk>,
+    classes: &'a RetentionClasses,
+    chunks: Vec<BulkChunk>,
 }
 
 #[derive(Clone, Default)]
-struct Chunk {
+struct BulkChunk {
     versions: Vec<Version>,
     bytes: usize,
 }
 
-impl<'a> Pour<'a> {
+impl<'a> BulkLoader<'a> {
     /// One store for each class.
-    pub fn new(targets: &'a [Store], classes: &'a Classes) -> Pour<'a> {
-        Pour { targets, classes, chunks: vec![Chunk::default(); targets.len()] }
+    pub fn new(targets: &'a [Store], classes: &'a RetentionClasses) -> BulkLoader<'a> {
+        BulkLoader { targets, classes, chunks: vec![BulkChunk::default(); targets.len()] }
     }
 
     /// Takes the next version; an older one of a key may not enter a store behind a newer one, so a

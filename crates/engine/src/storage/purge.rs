@@ -9,7 +9,7 @@
 use crate::key::entry::{self, DELETED};
 use crate::key::spaces::{self, ENTRIES, MAIN_ID};
 use crate::storage::lsm::Purge;
-use crate::storage::times::Times;
+use crate::storage::times::TimestampIndex;
 use mainstay_model::Revision;
 use parking_lot::RwLock;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
-pub(crate) struct Purger {
+pub(crate) struct TombstoneGc {
     /// The numbers of deleted branches.
     dropped: RwLock<HashSet<u32>>,
     /// The numbers of dropped indexes.
@@ -26,7 +26,7 @@ pub(crate) struct Purger {
     stamps_from: AtomicU64,
 }
 
-impl Purger {
+impl TombstoneGc {
     /// Takes note of the branches and indexes that no reader can look at any more: their numbers are never used again.
     pub fn learn(&self, branches: impl Iterator<Item = u32>, indexes: impl Iterator<Item = u32>) {
         *self.dropped.write() = branches.collect();
@@ -39,7 +39,7 @@ impl Purger {
     }
 
     /// The rule as stores want it.
-    pub fn rule(self: &Arc<Purger>) -> Purge {
+    pub fn rule(self: &Arc<TombstoneGc>) -> Purge {
         let purger = self.clone();
         Arc::new(move |key, entry| purger.may_go(key, entry))
     }
@@ -69,7 +69,7 @@ impl Purger {
 
     /// Whether a block of stamps speaks only for revisions that nobody asks about.
     fn is_past(&self, entry: &[u8]) -> bool {
-        let end = entry::parse(entry).ok().and_then(|(_, payload)| Times::end_of(payload));
+        let end = entry::parse(entry).ok().and_then(|(_, payload)| TimestampIndex::end_of(payload));
         end.is_some_and(|end| end < self.stamps_from.load(Ordering::Acquire))
     }
 }

@@ -23,30 +23,30 @@ const FIRST_PAGE: usize = 8;
 const PAGE: usize = 256;
 
 /// A key and its entry, wherever they lie.
-pub(crate) enum Row {
+pub(crate) enum ScanRow {
     Buffered(Version),
     Stored(Slice, Slice),
 }
 
-impl Row {
+impl ScanRow {
     pub fn key(&self) -> &[u8] {
         match self {
-            Row::Buffered(version) => version.key(),
-            Row::Stored(key, _) => key,
+            ScanRow::Buffered(version) => version.key(),
+            ScanRow::Stored(key, _) => key,
         }
     }
 
     pub fn entry(&self) -> &[u8] {
         match self {
-            Row::Buffered(version) => version.entry(),
-            Row::Stored(_, entry) => entry,
+            ScanRow::Buffered(version) => version.entry(),
+            ScanRow::Stored(_, entry) => entry,
         }
     }
 }
 
 pub(crate) type StoreRows = Box<dyn Iterator<Item = Result<(Slice, Slice)>> + Send>;
 
-enum Source {
+enum RowSource {
     Buffer(BufferRows),
     Store(StoreRows),
 }
@@ -79,12 +79,12 @@ impl BufferRows {
     }
 }
 
-impl Source {
-    fn next(&mut self) -> Option<Result<Row>> {
+impl RowSource {
+    fn next(&mut self) -> Option<Result<ScanRow>> {
         match self {
-            Source::Buffer(rows) => rows.next().map(|version| Ok(Row::Buffered(version))),
-            Source::Store(rows) => {
-                rows.next().map(|row| row.map(|(key, entry)| Row::Stored(key, entry)))
+            RowSource::Buffer(rows) => rows.next().map(|version| Ok(ScanRow::Buffered(version))),
+            RowSource::Store(rows) => {
+                rows.next().map(|row| row.map(|(key, entry)| ScanRow::Stored(key, entry)))
             }
         }
     }
@@ -92,9 +92,9 @@ impl Source {
 
 /// The newest version of each key of a range as of one revision, in byte order.
 pub(crate) struct Scan {
-    sources: Vec<Source>,
+    sources: Vec<RowSource>,
     /// What has rows left, each with its next one.
-    rows: Vec<(Source, Row)>,
+    rows: Vec<(RowSource, ScanRow)>,
 }
 
 impl Scan {
@@ -108,9 +108,17 @@ impl Scan {
         let (from, to) = (from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec));
         let buffer = |table| {
             let (from, to, page) = (from.clone(), to.clone(), VecDeque::new());
-            Source::Buffer(BufferRows { table, from, to, at, page, size: FIRST_PAGE, done: false })
+            RowSource::Buffer(BufferRows {
+                table,
+                from,
+                to,
+                at,
+                page,
+                size: FIRST_PAGE,
+                done: false,
+            })
         };
-        let sources = buffers.map(buffer).chain(stores.map(Source::Store)).collect();
+        let sources = buffers.map(buffer).chain(stores.map(RowSource::Store)).collect();
         Scan { sources, rows: Vec::new() }
     }
 
@@ -125,7 +133,7 @@ impl Scan {
     }
 
     /// Takes the row of a source, which goes on to its next, or away.
-    fn take(&mut self, place: usize) -> Result<Row> {
+    fn take(&mut self, place: usize) -> Result<ScanRow> {
         let (source, row) = &mut self.rows[place];
         match source.next().transpose()? {
             Some(next) => Ok(std::mem::replace(row, next)),
@@ -133,7 +141,7 @@ impl Scan {
         }
     }
 
-    fn step(&mut self) -> Result<Option<Row>> {
+    fn step(&mut self) -> Result<Option<ScanRow>> {
         if !self.sources.is_empty() {
             self.start()?;
         }
@@ -169,9 +177,9 @@ impl Scan {
 }
 
 impl Iterator for Scan {
-    type Item = Result<Row>;
+    type Item = Result<ScanRow>;
 
-    fn next(&mut self) -> Option<Result<Row>> {
+    fn next(&mut self) -> Option<Result<ScanRow>> {
         self.step().transpose()
     }
 }

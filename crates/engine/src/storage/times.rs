@@ -7,7 +7,7 @@
 //!   then the points of the sealed buffers, then those of the active one
 //! ```
 
-use crate::key::entry::{self, Head};
+use crate::key::entry::{self, EntryHeader};
 use crate::key::spaces;
 use crate::key::version::Version;
 use crate::storage::lsm::Store;
@@ -22,10 +22,10 @@ const BLOCK_POINTS: usize = 512;
 /// Reads of stored blocks see all of them.
 const NEWEST: Revision = (1 << 62) - 1;
 
-pub(crate) type Point = (Revision, Stamp);
+pub(crate) type TimestampPoint = (Revision, Stamp);
 
 #[derive(Default)]
-pub(crate) struct Times {
+pub(crate) struct TimestampIndex {
     blocks: RwLock<Vec<Block>>,
     /// The last revision that anything stored speaks for, also behind the mark.
     reach: Revision,
@@ -33,20 +33,20 @@ pub(crate) struct Times {
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    first: Point,
+    first: TimestampPoint,
     /// The last revision it speaks for.
     end: Revision,
 }
 
 /// A point and the one behind it, between which what was asked for lies.
-struct Place {
-    point: Point,
-    next: Option<Point>,
+struct TimestampGap {
+    point: TimestampPoint,
+    next: Option<TimestampPoint>,
 }
 
-impl Times {
+impl TimestampIndex {
     /// Reads the directory of what was flushed up to the replay mark.
-    pub fn load(store: &Store, mark: Revision) -> Result<Times> {
+    pub fn load(store: &Store, mark: Revision) -> Result<TimestampIndex> {
         let from = spaces::key(spaces::TIMES, spaces::MAIN_ID, b"");
         let to = spaces::key(spaces::TIMES + 1, spaces::MAIN_ID, b"");
         let mut blocks: Vec<Block> = Vec::new();
@@ -67,7 +67,7 @@ impl Times {
             }
             blocks.push(Block { first, end });
         }
-        Ok(Times { blocks: RwLock::new(blocks), reach })
+        Ok(TimestampIndex { blocks: RwLock::new(blocks), reach })
     }
 
     /// The last revision that anything was stored for when it was loaded, also behind the mark.
@@ -76,7 +76,7 @@ impl Times {
     }
 
     /// The blocks for the points of a buffer that ends at `end`, numbered above all that is stored.
-    pub fn blocks(points: &[Point], end: Revision, number: Revision) -> Vec<Version> {
+    pub fn blocks(points: &[TimestampPoint], end: Revision, number: Revision) -> Vec<Version> {
         let mut versions = Vec::new();
         let mut chunks = points.chunks(BLOCK_POINTS).peekable();
         while let Some(chunk) = chunks.next() {
@@ -87,7 +87,7 @@ impl Times {
     }
 
     /// Adds to the directory what was flushed.
-    pub fn settle(&self, points: &[Point], end: Revision) {
+    pub fn settle(&self, points: &[TimestampPoint], end: Revision) {
         let mut blocks = self.blocks.write();
         let mut chunks = points.chunks(BLOCK_POINTS).peekable();
         while let Some(chunk) = chunks.next() {
@@ -97,9 +97,9 @@ impl Times {
     }
 
     /// All that is known, taken hold of; `buffers` are given oldest first.
-    pub fn picture(&self, buffers: &[&Memtable]) -> Picture {
+    pub fn picture(&self, buffers: &[&Memtable]) -> TimestampSnapshot {
         let points = buffers.iter().flat_map(|table| table.times()).collect();
-        Picture { blocks: self.blocks.read().clone(), points }
+        TimestampSnapshot { blocks: self.blocks.read().clone(), points }
     }
 
     /// Forgets the blocks that end before a revision.
@@ -136,7 +136,7 @@ impl Times {
     }
 
     /// The first revision whose stamp is known.
-    pub fn first(&self, buffers: &[&Memtable]) -> Option<Point> {
+    pub fn first(&self, buffers: &[&Memtable]) -> Option<TimestampPoint> {
         let stored = self.blocks.read().first().map(|block| block.first);
         stored.or_else(|| {
             buffers.iter().find_map(|table| table.with_times(|times| times.first().copied()))
@@ -146,10 +146,10 @@ impl Times {
     /// Looks from the newest to the oldest; `buffers` are given oldest first.
     fn place(
         &self,
-        reached: impl Fn(&Point) -> bool,
+        reached: impl Fn(&TimestampPoint) -> bool,
         buffers: &[&Memtable],
         store: &Store,
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<TimestampGap>> {
         let mut next = None;
         for table in buffers.iter().rev() {
             let found = table.with_times(|times| last_reached(times, &reached, &mut next));
@@ -170,12 +170,12 @@ impl Times {
 }
 
 /// What was known at one moment: stored blocks stay as they are, the buffers' points are a copy.
-pub(crate) struct Picture {
+pub(crate) struct TimestampSnapshot {
     blocks: Vec<Block>,
-    points: Vec<Point>,
+    points: Vec<TimestampPoint>,
 }
 
-impl Picture {
+impl TimestampSnapshot {
     /// The blocks of an index that ends at a revision, in order. What was let go of since the
     /// picture was taken is left out: `is_forgotten` is asked about the first revision of a block.
     pub fn blocks_upto(
@@ -196,12 +196,12 @@ impl Picture {
         });
         let mut points = self.points;
         points.retain(|point| point.0 <= upto);
-        stored.chain(Times::blocks(&points, upto, number).into_iter().map(Ok))
+        stored.chain(TimestampIndex::blocks(&points, upto, number).into_iter().map(Ok))
     }
 }
 
 /// The block that begins with a revision.
-fn read(store: &Store, first: Revision) -> Result<(Revision, Vec<Point>)> {
+fn read(store: &Store, first: Revision) -> Result<(Revision, Vec<TimestampPoint>)> {
     let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &first.to_be_bytes());
     let entry = store.get(&key, NEWEST)?.ok_or_else(|| missing(first))?;
     let (end, points) = decode(entry::parse(&entry)?.1)?;
@@ -212,19 +212,20 @@ fn read(store: &Store, first: Revision) -> Result<(Revision, Vec<Point>)> {
 }
 
 fn last_reached(
-    points: &[Point],
-    reached: &impl Fn(&Point) -> bool,
-    next: &mut Option<Point>,
-) -> Option<Place> {
+    points: &[TimestampPoint],
+    reached: &impl Fn(&TimestampPoint) -> bool,
+    next: &mut Option<TimestampPoint>,
+) -> Option<TimestampGap> {
     let count = points.partition_point(reached);
     *next = points.get(count).copied().or(*next);
-    points[..count].last().map(|&point| Place { point, next: *next })
+    points[..count].last().map(|&point| TimestampGap { point, next: *next })
 }
 
-fn encode(points: &[Point], end: Revision, number: Revision) -> Version {
+fn encode(points: &[TimestampPoint], end: Revision, number: Revision) -> Version {
     let payload = block(points, end);
     let stamp = points.last().map_or(0, |point| point.1);
-    let head = Head { flags: 0, revision: number, stamp, counter: 1, writes: 1, expires: None };
+    let head =
+        EntryHeader { flags: 0, revision: number, stamp, counter: 1, writes: 1, expires: None };
     let mut entry = Vec::new();
     head.write(&payload, &mut entry);
     let key = spaces::key(spaces::TIMES, spaces::MAIN_ID, &points[0].0.to_be_bytes());
@@ -232,7 +233,7 @@ fn encode(points: &[Point], end: Revision, number: Revision) -> Version {
 }
 
 /// The payload of a block.
-pub(crate) fn block(points: &[Point], end: Revision) -> Vec<u8> {
+pub(crate) fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
     let mut payload = Vec::new();
     codec::put_varint(&mut payload, end);
     let mut last = (0, 0);
@@ -244,14 +245,14 @@ pub(crate) fn block(points: &[Point], end: Revision) -> Vec<u8> {
     payload
 }
 
-pub(crate) fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<Point>)> {
+pub(crate) fn decode(mut payload: &[u8]) -> Result<(Revision, Vec<TimestampPoint>)> {
     let mut read = |last: Revision| {
         let number = (!payload.is_empty()).then(|| codec::get_varint(&mut payload));
         number.map(|number| number.ok_or_else(|| missing(last))).transpose()
     };
     let end = read(0)?.ok_or_else(|| missing(0))?;
     let mut points = Vec::new();
-    let mut last: Point = (0, 0);
+    let mut last: TimestampPoint = (0, 0);
     while let Some(revision) = read(last.0)? {
         let stamp = read(last.0)?.ok_or_else(|| missing(last.0))?;
         last = (last.0.saturating_add(revision), last.1.saturating_add(stamp));
@@ -279,7 +280,7 @@ mod tests {
             let rows = [(block.key(), block.revision(), block.entry())];
             store.ingest(rows.into_iter()).unwrap();
         }
-        let times = Times::load(&store, mark).unwrap();
+        let times = TimestampIndex::load(&store, mark).unwrap();
         let kept = times.blocks.read();
         kept.iter().map(|block| (block.first.0, block.end)).collect()
     }

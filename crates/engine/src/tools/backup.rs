@@ -32,18 +32,18 @@ pub(crate) use mend::mend;
 pub use rebuild::restore_backup;
 
 use crate::base::planted::{self, Bug};
-use crate::fs::hashed::HashedWriter;
-use crate::fs::spare::Spare;
+use crate::fs::hashed::ChecksummedWriter;
+use crate::fs::spare::DiskReserve;
 use crate::key::entry;
 use crate::key::spaces;
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use crate::log::DatabaseId;
 use crate::storage::classes;
-use crate::storage::mark::Mark;
+use crate::storage::mark::FlushMark;
 use crate::storage::scan::Scan;
-use crate::storage::times::Picture;
+use crate::storage::times::TimestampSnapshot;
 use crate::tools::export::Progress;
-use file::{Blocks, Contents};
+use file::{BackupContents, Blocks};
 use mainstay_model::{Code, Error, Result, Revision};
 use std::ops::Bound;
 use std::path::Path;
@@ -91,26 +91,26 @@ pub struct BackupReport {
     pub bytes: u64,
 }
 
-impl Core {
+impl Engine {
     /// Writes a full backup.
     pub fn backup(
         &self,
         path: &Path,
-        spare: Spare,
+        spare: DiskReserve,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupReport> {
         self.check_open()?;
-        let file = HashedWriter::create(path, spare)?;
+        let file = ChecksummedWriter::create(path, spare)?;
         let (index, now) = (self.index(), self.clock.monotonic_us());
         let _pin = self.pins.hold("backup", now, index.data_floor_min());
-        let moment = Moment::take(self);
+        let moment = BackupSource::take(self);
         let mut backup = Backup { core: self, progress, keys: 0, versions: 0 };
         let blocks = Blocks::begin(file, &index.database(), moment.revision)?;
         backup.run(moment, blocks)
     }
 }
 
-fn report(mark: &Mark, contents: &Contents) -> BackupReport {
+fn report(mark: &FlushMark, contents: &BackupContents) -> BackupReport {
     BackupReport {
         database: DatabaseId(mark.database),
         revision: mark.revision,
@@ -122,23 +122,23 @@ fn report(mark: &Mark, contents: &Contents) -> BackupReport {
 }
 
 /// One published revision, taken hold of.
-struct Moment {
+struct BackupSource {
     revision: Revision,
     data: Scan,
     system: Scan,
-    times: Picture,
+    times: TimestampSnapshot,
 }
 
-impl Moment {
+impl BackupSource {
     /// Floors are raised, and never above what is published, while the executor is held: so none
     /// is above this revision, and what the scans take hold of is complete at it.
-    fn take(core: &Core) -> Moment {
+    fn take(core: &Engine) -> BackupSource {
         core.sequencer.with_exec(|_| {
             let revision = core.sequencer.published();
             let (first, end) = ([spaces::SESSIONS], [spaces::TIMES]);
             let (first, end) = (&first[..], &end[..]);
             let index = core.index();
-            Moment {
+            BackupSource {
                 revision,
                 data: index.scan(Bound::Unbounded, Bound::Excluded(first), revision),
                 system: index.scan(Bound::Included(first), Bound::Excluded(end), revision),
@@ -149,14 +149,14 @@ impl Moment {
 }
 
 struct Backup<'a> {
-    core: &'a Core,
+    core: &'a Engine,
     progress: &'a mut dyn FnMut(Progress),
     keys: u64,
     versions: u64,
 }
 
 impl Backup<'_> {
-    fn run(&mut self, moment: Moment, mut blocks: Blocks) -> Result<BackupReport> {
+    fn run(&mut self, moment: BackupSource, mut blocks: Blocks) -> Result<BackupReport> {
         self.data(moment.data, &mut blocks)?;
         self.system(moment.system, &mut blocks)?;
         let index = self.core.index();
@@ -172,7 +172,8 @@ impl Backup<'_> {
         let bytes = blocks.end(&mark, self.keys, self.versions)?;
         self.tell();
         let stamp = index.stamp_of(moment.revision)?;
-        let contents = Contents { mark, stamp, keys: self.keys, versions: self.versions, bytes };
+        let contents =
+            BackupContents { mark, stamp, keys: self.keys, versions: self.versions, bytes };
         Ok(report(&contents.mark, &contents))
     }
 
@@ -219,7 +220,7 @@ impl Backup<'_> {
 
     /// The mark of an index that holds what was written, with the floors as they are now: when the
     /// backup outlived its pin, what was trimmed meanwhile is trimmed in it as well.
-    fn mark(&self, revision: Revision) -> Result<Mark> {
+    fn mark(&self, revision: Revision) -> Result<FlushMark> {
         let index = self.core.index();
         if index.data_floor() > revision {
             return Err(outlived(revision));
@@ -227,12 +228,12 @@ impl Backup<'_> {
         let floor = |class| index.floor(class).min(revision);
         let all = index.classes.all().iter().enumerate();
         let classes = all.map(|(class, rule)| (rule.label.clone(), floor(class))).collect();
-        Ok(Mark { database: index.database(), revision, classes })
+        Ok(FlushMark { database: index.database(), revision, classes })
     }
 }
 
 /// A backup never holds what its database could still lose: the log would not reach up to it.
-pub(crate) fn make_durable(core: &Core, revision: Revision) -> Result<()> {
+pub(crate) fn make_durable(core: &Engine, revision: Revision) -> Result<()> {
     match core.sequencer.durable() >= revision || planted::is(Bug::NoSyncBeforeBackup) {
         true => Ok(()),
         false => core.sequencer.sync().map(|_| ()),

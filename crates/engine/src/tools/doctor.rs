@@ -32,7 +32,7 @@ use judge::Cure;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};
 
-pub use crate::log::{Problem, Report as LogReport, SegmentReport};
+pub use crate::log::{LogReport, Problem, SegmentReport};
 pub use cure::{SalvageReport, salvage};
 pub use fault::Fault;
 pub(crate) use fault::Faults;

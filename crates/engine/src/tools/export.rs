@@ -25,8 +25,8 @@
 //! has been checked.
 
 use crate::key::spaces::{CELLS, DATA};
-use crate::lifecycle::core::Core;
-use crate::mvcc::overlay::Overlay;
+use crate::lifecycle::core::Engine;
+use crate::mvcc::overlay::WriteSet;
 use crate::read::snapshot::Snapshot;
 use import::Import;
 use mainstay_model::{At, BranchCommand, Name, Result, Revision};
@@ -111,10 +111,10 @@ pub fn verify_export(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<
     check_file(path, progress)
 }
 
-impl Core {
+impl Engine {
     /// Makes a branch from a file, which is checked as a whole before anything is written.
     pub fn import(
-        self: &Arc<Core>,
+        self: &Arc<Engine>,
         path: &Path,
         as_branch: &str,
         progress: &mut dyn FnMut(Progress),
@@ -132,7 +132,7 @@ impl Core {
     }
 
     /// A hash of all retained versions of a branch.
-    pub fn export_hash(self: &Arc<Core>, branch: &str) -> Result<[u8; 32]> {
+    pub fn export_hash(self: &Arc<Engine>, branch: &str) -> Result<[u8; 32]> {
         let snapshot = Snapshot::new(self, branch, At::Latest)?;
         let tags = tags_of(self, &snapshot);
         let mut hasher = blake3::Hasher::new();
@@ -169,7 +169,7 @@ fn for_each(
     space: u8,
     mut visit: impl FnMut(&[u8], &[Vec<u8>]) -> Result<()>,
 ) -> Result<()> {
-    let nothing = Overlay::default();
+    let nothing = WriteSet::default();
     let mut walk = snapshot.view().walk(&nothing, space, b"", None);
     while let Some(step) = walk.next()? {
         let mut history = Vec::new();
@@ -184,7 +184,7 @@ fn for_each(
 }
 
 /// The tags of a branch, by revision.
-fn tags_of(core: &Arc<Core>, snapshot: &Snapshot) -> VecDeque<(Revision, String)> {
+fn tags_of(core: &Arc<Engine>, snapshot: &Snapshot) -> VecDeque<(Revision, String)> {
     let catalog = core.state.catalog.read();
     let all = catalog.tags_at(snapshot.revision).into_iter();
     let own = all.filter(|(_, tag)| tag.branch == snapshot.branch);

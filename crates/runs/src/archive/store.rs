@@ -58,7 +58,7 @@ fn directory(path: &std::path::Path) -> Result<ArchiveStore> {
             format!("directory {} of the archive cannot be used: {error}", path.display());
         Error::new(Code::Io, message)
     };
-    mainstay::make_directory(path).map_err(|error| unusable(&error))?;
+    mainstay::create_dir_all_durable(path).map_err(|error| unusable(&error))?;
     let root = path.canonicalize().map_err(|error| unusable(&error))?;
     let files = LocalFileSystem::new_with_prefix(&root).map_err(|error| unusable(&error))?;
     let files = Arc::new(files);

@@ -16,7 +16,7 @@ use super::session::Session;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use clap::Args;
-use mainstay::{PartFile, Progress};
+use mainstay::{AtomicFile, Progress};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -82,7 +82,7 @@ impl Web {
         bar: &Bar,
         check: impl FnOnce(&Path, &Response<Body>) -> Result<T>,
     ) -> Result<T> {
-        let mut part = PartFile::create(file)?;
+        let mut part = AtomicFile::create(file)?;
         let request = self.request(method, path);
         let response = match method {
             "POST" => self.agent.run(built(request.body(()))?.map(|()| SendBody::none())),
@@ -132,7 +132,12 @@ impl Web {
         Err(refusal(&text).unwrap_or_else(|| self.strange(&text)))
     }
 
-    fn receive(&self, response: &mut Response<Body>, part: &mut PartFile, bar: &Bar) -> Result<()> {
+    fn receive(
+        &self,
+        response: &mut Response<Body>,
+        part: &mut AtomicFile,
+        bar: &Bar,
+    ) -> Result<()> {
         let total = response.body().content_length();
         let (mut done, mut piece) = (0, vec![0; PIECE_BYTES]);
         let mut body = response.body_mut().as_reader();

@@ -9,14 +9,14 @@ use super::args::TlsArgs;
 use super::failure::{Failure, Result};
 use super::paper::complain;
 use mainstay::remote::Tls;
-use mainstay::remote::tls::{self, Advice};
+use mainstay::remote::tls::{self, TlsAdvice};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 /// What can be done about TLS that fails.
-const ADVICE: Advice = Advice {
+const ADVICE: TlsAdvice = TlsAdvice {
     authority: "--cacert FILE names the authority to believe",
     certificate: "--cert and --key FILE show it who you are",
     plain: "does it speak TLS? Without --tls it is talked to in plain",

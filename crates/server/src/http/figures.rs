@@ -10,7 +10,7 @@ use crate::resp::Shared;
 use crate::resp::table::GROUPS;
 use crate::security::Security;
 use mainstay::{
-    IndexInfo, OutboxFigures, PinSummary, RecordFigures, Stats, WorkFigures, WroteFigures,
+    BackgroundStats, IndexInfo, OutboxFigures, PinSummary, RecordFigures, Stats, WroteFigures,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -310,7 +310,7 @@ fn work(
     name: &'static str,
     help: &'static str,
     stats: &Stats,
-    figure: fn(&WorkFigures) -> u64,
+    figure: fn(&BackgroundStats) -> u64,
 ) -> Figure {
     Figure::counter(name, help).of("work", "flush", figure(&stats.flush)).of(
         "work",

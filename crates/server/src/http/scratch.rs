@@ -7,7 +7,7 @@
 //! ```
 
 use super::Settings;
-use mainstay::Spare;
+use mainstay::DiskReserve;
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -45,8 +45,8 @@ impl Settings {
     }
 
     /// What these files leave free of their disk.
-    pub(super) fn spare(&self) -> Spare {
-        Spare::leaving(self.scratch_reserve_bytes)
+    pub(super) fn spare(&self) -> DiskReserve {
+        DiskReserve::leaving(self.scratch_reserve_bytes)
     }
 }
 

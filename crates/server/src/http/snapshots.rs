@@ -19,7 +19,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
-use mainstay::{Code, Error, KeyedState, Name, SnapshotSummary, Spare};
+use mainstay::{Code, DiskReserve, Error, KeyedState, Name, SnapshotSummary};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Write};
@@ -77,12 +77,12 @@ pub(crate) async fn take(
 /// A file that is given up before its disk has too little free.
 struct Sparing {
     file: BufWriter<File>,
-    spare: Spare,
+    spare: DiskReserve,
     fitting_bytes: u64,
 }
 
 impl Sparing {
-    fn create(path: &Path, spare: Spare) -> io::Result<Sparing> {
+    fn create(path: &Path, spare: DiskReserve) -> io::Result<Sparing> {
         let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
         Ok(Sparing { file, spare, fitting_bytes: 0 })
     }

@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body_util::BodyExt;
-use mainstay::{Code, Database, Error, ImportReport, Spare, verify_backup};
+use mainstay::{Code, Database, DiskReserve, Error, ImportReport, verify_backup};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::Path;
@@ -61,7 +61,8 @@ pub(crate) async fn export(State(app): State<Http>, Named(name): Named) -> Answe
     let spare = app.settings().spare();
     let ready = app.transfer(move || {
         let path = scratch.path().join("export");
-        let report = db.sparing(spare).export(&name, &path, &mut |_| {}).map_err(no_room)?;
+        let report =
+            db.with_disk_reserve(spare).export(&name, &path, &mut |_| {}).map_err(no_room)?;
         let name = "attachment; filename=\"branch.mainstay\"";
         Ok(Ready {
             counts: Some((report.cells, report.records, report.runs)),
@@ -103,8 +104,8 @@ pub(crate) async fn backup(
         check_meant(&db, wanted.database.as_deref())?;
         let path = scratch.path().join("backup");
         let taken = match wanted.since {
-            Some(since) => db.sparing(spare).backup_since(since, &path, &mut |_| {}),
-            None => db.sparing(spare).backup(&path, &mut |_| {}),
+            Some(since) => db.with_disk_reserve(spare).backup_since(since, &path, &mut |_| {}),
+            None => db.with_disk_reserve(spare).backup(&path, &mut |_| {}),
         };
         taken.map_err(no_room)?;
         let report = verify_backup(&path)?;
@@ -204,7 +205,7 @@ pub(super) async fn receive(
     mut body: Body,
     path: &Path,
     limit_bytes: u64,
-    spare: Spare,
+    spare: DiskReserve,
 ) -> Answered<()> {
     let mut file = tokio::fs::File::create(path).await.map_err(|e| no_scratch(&e))?;
     let (mut received_bytes, mut fitting_bytes) = (0, 0);
@@ -227,7 +228,7 @@ pub(super) async fn receive(
 /// Whether there is room for more of a file. Asking a disk may take a while, so another thread does.
 async fn check_room(
     file: tokio::fs::File,
-    spare: Spare,
+    spare: DiskReserve,
     more_bytes: u64,
 ) -> Answered<tokio::fs::File> {
     let file = file.into_std().await;
@@ -296,10 +297,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("import");
         let take = |spare| receive(Body::from("all of it"), &path, 9, spare);
-        let refused = take(Spare::leaving(u64::MAX)).await.unwrap_err().text();
+        let refused = take(DiskReserve::leaving(u64::MAX)).await.unwrap_err().text();
         assert!(refused.contains("DiskFull"), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), b"");
-        take(Spare::leaving(1)).await.unwrap();
+        take(DiskReserve::leaving(1)).await.unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"all of it");
     }
 }

@@ -10,7 +10,7 @@
 use super::keys::Keys;
 use super::order::{Claim, Given, New, Order, Outcome};
 use super::settings::Settings;
-use mainstay::{At, Database, Interactive, MAIN, Result};
+use mainstay::{At, Database, InteractiveTransaction, MAIN, Result};
 use mainstay_jobs::{AsyncJobs, JobFigures, Jobs, LockHolder, State, Submission};
 use object_store::ObjectStore;
 use parking_lot::Mutex;
@@ -173,7 +173,7 @@ impl Desk {
     }
 
     /// Does what is wanted inside a transaction, on whose branch it is; nothing waits there.
-    pub fn run_in(&self, open: &mut Interactive, order: Order) -> Result<Outcome> {
+    pub fn run_in(&self, open: &mut InteractiveTransaction, order: Order) -> Result<Outcome> {
         let jobs = self.jobs()?;
         Ok(match order {
             Order::Submit(new) => Outcome::States(jobs.on(open).submit_all(&submissions(new))?),
@@ -220,7 +220,7 @@ async fn claimed(jobs: &AsyncJobs, claim: Claim) -> Result<Option<Box<Given>>> {
     Ok(Some(Box::new((claimed, data))))
 }
 
-fn claimed_in(jobs: &Jobs, open: &mut Interactive, claim: &Claim) -> Result<Outcome> {
+fn claimed_in(jobs: &Jobs, open: &mut InteractiveTransaction, claim: &Claim) -> Result<Outcome> {
     let claimed = jobs.on(open).claim(&claim.task_type, &claim.worker, claim.lease)?;
     let Some(claimed) = claimed else { return Ok(Outcome::Claimed(None)) };
     let data = jobs.params(&claimed.job)?;

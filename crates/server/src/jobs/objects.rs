@@ -33,7 +33,7 @@ impl Directory {
     pub fn open(root: &Path) -> mainstay::Result<Directory> {
         let made = || -> io::Result<Directory> {
             // The directory itself has to be there after a crash, too.
-            mainstay::make_directory(root)?;
+            mainstay::create_dir_all_durable(root)?;
             let root = root.canonicalize()?;
             let files = LocalFileSystem::new_with_prefix(&root).map_err(io::Error::other)?;
             Ok(Directory { files, root })

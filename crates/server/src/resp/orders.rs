@@ -18,8 +18,8 @@ use crate::jobs::{Order, Outcome};
 use crate::security::{self, Entry, recorded_commands};
 use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{
-    Answer, Command, CompactString, Durability, ErrorKind, Guard, Interactive, Receipt, Result,
-    Transaction,
+    Answer, Command, CompactString, Durability, ErrorKind, Guard, InteractiveTransaction, Receipt,
+    Result, Transaction,
 };
 use std::sync::Arc;
 
@@ -109,7 +109,8 @@ impl Together {
         // Of one that only reads, nothing is left but what was watched.
         transaction.branch = self.branch.clone();
         transaction.guards.extend(self.watched.iter().cloned());
-        let receipt = self.shared.db.execute(transaction).map_err(Interactive::refusal)?;
+        let receipt =
+            self.shared.db.execute(transaction).map_err(InteractiveTransaction::refusal)?;
         Ok(replies(shares, &receipt))
     }
 
@@ -126,7 +127,7 @@ impl Together {
     }
 
     /// Runs all commands in a transaction.
-    fn shares(&self, open: &mut Interactive) -> Result<Vec<Share>> {
+    fn shares(&self, open: &mut InteractiveTransaction) -> Result<Vec<Share>> {
         if let Some(durability) = self.durability {
             open.durability(durability);
         }
@@ -143,7 +144,7 @@ impl Together {
     }
 
     /// A command that fails does not stop the others: Redis's rule.
-    fn take(&self, turn: &Turn, open: &mut Interactive) -> Share {
+    fn take(&self, turn: &Turn, open: &mut InteractiveTransaction) -> Share {
         match turn {
             Turn::Known(reply) => Share::Known(reply.clone()),
             Turn::Revision => Share::Revision,
@@ -170,7 +171,7 @@ fn replies(shares: Vec<Share>, receipt: &Receipt) -> Reply {
 
 /// Runs commands on data inside the transaction. The commit answers all of them once more, reads too, so that the replies
 /// are final.
-fn answers(plan: &Plan, open: &mut Interactive) -> Result<Vec<(Answer, Option<usize>)>> {
+fn answers(plan: &Plan, open: &mut InteractiveTransaction) -> Result<Vec<(Answer, Option<usize>)>> {
     let one = |command: &Command| {
         let place = open.step_count();
         let answer = open.run_as_step(command.clone())?;

@@ -31,9 +31,9 @@ use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::limits::LONG_COMMANDS;
 use mainstay::{
     At, CellCommand, Cells, CellsAt, Code, Command, CompactString, Contract, Durability, Error,
-    Guard, HashCommand, Interactive, KEPT_LIMIT_BYTES, KeyCommand, MAIN, Moment, Name,
-    OutboxCommand, Receipt, RecordCommand, RunCommand, SessionCommand, SmallVec, StateCommand,
-    Step, StringCommand, Transaction,
+    Guard, HashCommand, InteractiveTransaction, KEPT_LIMIT_BYTES, KeyCommand, MAIN, Name,
+    OutboxCommand, ReadView, Receipt, RecordCommand, RunCommand, SessionCommand, SmallVec,
+    StateCommand, Step, StringCommand, Transaction,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ pub struct Session {
     /// The time at which `EXEC` began, while it executes the queued commands: time stands still in it.
     pub exec_us: Option<u64>,
     /// The transaction it has open.
-    pub open: Option<Box<Interactive>>,
+    pub open: Option<Box<InteractiveTransaction>>,
     /// The same while long work is done in it elsewhere.
     lent: Option<Lent>,
     /// The part of it that a worker has, which answers a long request.
@@ -202,7 +202,7 @@ impl<'a> Call<'a> {
     }
 
     /// The branch as it is now, whatever its names hold.
-    pub fn moment(&self) -> mainstay::Result<Moment> {
+    pub fn moment(&self) -> mainstay::Result<ReadView> {
         let moment = self.shared().db.moment(&self.session.branch, At::Latest)?;
         Ok(moment.hiding(self.shared().jobs.hidden_keys()))
     }
@@ -674,7 +674,7 @@ impl Session {
     /// Does long work in the open transaction, off the event loop; nothing where none is open.
     pub fn lend(
         &mut self,
-        work: impl FnOnce(&mut Interactive) -> Reply + Send + 'static,
+        work: impl FnOnce(&mut InteractiveTransaction) -> Reply + Send + 'static,
     ) -> Option<Handled> {
         let lent: Lent = Arc::new(Mutex::new(Some(self.open.take()?)));
         self.lent = Some(lent.clone());
@@ -694,7 +694,7 @@ impl Session {
 
     fn goes_to_workers(&self, words: &[&[u8]], bytes: usize, is_long: bool) -> bool {
         // A transaction copies what it holds now and then.
-        let is_large = |open: &Interactive| bytes + open.held_bytes() > LARGE_BYTES;
+        let is_large = |open: &InteractiveTransaction| bytes + open.held_bytes() > LARGE_BYTES;
         let multi = self.multi.as_ref();
         let is_candidate = is_long
             || self.open.as_deref().is_some_and(is_large)
@@ -825,9 +825,9 @@ impl Away {
 }
 
 /// An open transaction that long work is done in.
-type Lent = Arc<Mutex<Option<Box<Interactive>>>>;
+type Lent = Arc<Mutex<Option<Box<InteractiveTransaction>>>>;
 
-fn run_inside(open: &mut Interactive, plan: Plan, shared: &Shared) -> Reply {
+fn run_inside(open: &mut InteractiveTransaction, plan: Plan, shared: &Shared) -> Reply {
     let answers: mainstay::Result<_> =
         plan.commands.into_iter().map(|command| open.run(command)).collect();
     // Time stands still in a transaction.

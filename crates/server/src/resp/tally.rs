@@ -11,7 +11,7 @@
 
 use super::reply::Reply;
 use super::table::{self, GROUPS, Group};
-use mainstay::{Buckets, Count, DURATION_BOUNDS_US, Histogram};
+use mainstay::{Buckets, Counter, DURATION_BOUNDS_US, Histogram};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,25 +27,25 @@ const ERROR_KINDS: usize = 64;
 #[derive(Debug)]
 pub struct Tally {
     /// By place in the table of commands.
-    commands: Box<[Count]>,
+    commands: Box<[Counter]>,
     /// Answered at once in this turn, by group.
-    known: [Count; GROUPS.len()],
+    known: [Counter; GROUPS.len()],
     durations_us: [Buckets; GROUPS.len()],
     batches: Buckets,
-    received_bytes: Count,
-    sent_bytes: Count,
+    received_bytes: Counter,
+    sent_bytes: Counter,
     errors: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Default for Tally {
     fn default() -> Tally {
         Tally {
-            commands: (0..table::all().count()).map(|_| Count::new()).collect(),
-            known: [const { Count::new() }; GROUPS.len()],
+            commands: (0..table::all().count()).map(|_| Counter::new()).collect(),
+            known: [const { Counter::new() }; GROUPS.len()],
             durations_us: [const { Buckets::new(DURATION_BOUNDS_US) }; GROUPS.len()],
             batches: Buckets::new(BATCH_BOUNDS),
-            received_bytes: Count::new(),
-            sent_bytes: Count::new(),
+            received_bytes: Counter::new(),
+            sent_bytes: Counter::new(),
             errors: Mutex::default(),
         }
     }

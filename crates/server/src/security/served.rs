@@ -3,7 +3,7 @@
 use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
 use super::user::{Denied, User};
-use mainstay::wire::{Act, Follow, Look, Question, Read};
+use mainstay::wire::{AdminRequest, FeedRequest, ReadOp, ReadRequest, TransactionRequest};
 use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, StateCommand, Transaction};
 
 /// To do anything with what keys hold.
@@ -19,13 +19,13 @@ pub enum Wanted<'a> {
     /// To execute a transaction.
     Execute(&'a Transaction),
     /// To read a branch.
-    Look(&'a Look),
+    Look(&'a ReadRequest),
     /// To do something in what the connection holds.
-    Act(&'a Act),
+    Act(&'a TransactionRequest),
     /// To follow changes.
-    Follow(&'a Follow),
+    Follow(&'a FeedRequest),
     /// To know something of the database as a whole.
-    Ask(&'a Question),
+    Ask(&'a AdminRequest),
 }
 
 impl User {
@@ -43,33 +43,35 @@ impl User {
         }
     }
 
-    fn allow_read(&self, read: &Read) -> Result<(), Denied> {
+    fn allow_read(&self, read: &ReadOp) -> Result<(), Denied> {
         match read {
-            Read::Get { name } | Read::History { name, .. } => {
+            ReadOp::Get { name } | ReadOp::History { name, .. } => {
                 self.allow_command(&CellCommand::Get { name: name.clone() }.into())
             }
-            Read::List { prefix, .. } => {
+            ReadOp::List { prefix, .. } => {
                 self.may(Right::read(Area::Cells))?;
                 self.may_list(prefix.as_bytes())
             }
             // A read of records needs what the command does that reads the same.
-            Read::Records(command) => self.allow_record(command),
-            Read::RecordHistory { key, .. } => {
+            ReadOp::Records(command) => self.allow_record(command),
+            ReadOp::RecordHistory { key, .. } => {
                 self.allow_command(&RecordCommand::Get { key: key.clone(), fields: None }.into())
             }
-            Read::Runs(command) => self.allow_run(command),
-            Read::Outbox(command) => self.allow_outbox(command),
-            Read::State(command) => self.allow_state(command),
+            ReadOp::Runs(command) => self.allow_run(command),
+            ReadOp::Outbox(command) => self.allow_outbox(command),
+            ReadOp::State(command) => self.allow_state(command),
         }
     }
 
     /// What is committed was looked at when it was run.
-    fn allow_act(&self, act: &Act) -> Result<(), Denied> {
+    fn allow_act(&self, act: &TransactionRequest) -> Result<(), Denied> {
         match act {
-            Act::Run(command) => self.allow_command(command),
-            Act::Look(read) => self.allow_read(read),
-            Act::Begin { .. } | Act::View { .. } => self.may(DATA),
-            Act::Commit { .. } | Act::Take { .. } | Act::Leave => Ok(()),
+            TransactionRequest::Run(command) => self.allow_command(command),
+            TransactionRequest::Look(read) => self.allow_read(read),
+            TransactionRequest::Begin { .. } | TransactionRequest::View { .. } => self.may(DATA),
+            TransactionRequest::Commit { .. }
+            | TransactionRequest::Take { .. }
+            | TransactionRequest::Leave => Ok(()),
         }
     }
 
@@ -81,49 +83,49 @@ impl User {
         }
     }
 
-    fn allow_question(&self, question: &Question) -> Result<(), Denied> {
+    fn allow_question(&self, question: &AdminRequest) -> Result<(), Denied> {
         match question {
             // Numbers that every answer to a read or a write has, too.
-            Question::Revision
-            | Question::DurableRevision
-            | Question::StampOf(_)
-            | Question::Resolve(_)
-            | Question::WaitFor { .. }
-            | Question::Sync => Ok(()),
+            AdminRequest::Revision
+            | AdminRequest::DurableRevision
+            | AdminRequest::StampOf(_)
+            | AdminRequest::Resolve(_)
+            | AdminRequest::WaitFor { .. }
+            | AdminRequest::Sync => Ok(()),
             // Whoever works on a branch asks whether it is there.
-            Question::Branch(_) => {
+            AdminRequest::Branch(_) => {
                 self.may(DATA).or_else(|_| self.may(Right::read(Area::Branches)))
             }
-            Question::Branches | Question::Tags => self.may(Right::read(Area::Branches)),
-            Question::Diff(..) => {
+            AdminRequest::Branches | AdminRequest::Tags => self.may(Right::read(Area::Branches)),
+            AdminRequest::Diff(..) => {
                 self.may(Right::read(Area::Branches))?;
                 self.may_touch_everything()
             }
-            Question::Stats => self.may(Right::read(Area::Server)),
-            Question::Indexes => {
+            AdminRequest::Stats => self.may(Right::read(Area::Server)),
+            AdminRequest::Indexes => {
                 self.may(Right::read(Area::Records))?;
                 self.may_touch_everything()
             }
-            Question::Tail { run, .. } | Question::RevisionOf { run, .. } => {
+            AdminRequest::Tail { run, .. } | AdminRequest::RevisionOf { run, .. } => {
                 self.allow_run(&RunCommand::Get { run: run.clone() })
             }
-            Question::StateSince { space, .. } => {
+            AdminRequest::StateSince { space, .. } => {
                 self.allow_state(&StateCommand::Info { space: space.clone() })
             }
-            Question::Explain { prefix, .. } => {
+            AdminRequest::Explain { prefix, .. } => {
                 self.may(Right::read(Area::Records))?;
                 self.may_list(prefix.as_bytes())
             }
             // These have the names of branches and tags.
-            Question::Pins => {
+            AdminRequest::Pins => {
                 self.may(Right::read(Area::Server))?;
                 self.may(Right::read(Area::Branches))
             }
-            Question::ExportHash(_) => {
+            AdminRequest::ExportHash(_) => {
                 self.may(Right::read(Area::Admin))?;
                 self.may_touch_everything()
             }
-            Question::Sweep | Question::Trim | Question::ConfirmClock => {
+            AdminRequest::Sweep | AdminRequest::Trim | AdminRequest::ConfirmClock => {
                 self.may(Right::write(Area::Admin))?;
                 self.may_touch_everything()
             }
@@ -136,19 +138,19 @@ pub fn recorded_question(
     audit: &Audit,
     user: &User,
     peer: &str,
-    question: &Question,
+    question: &AdminRequest,
 ) -> Option<Entry> {
     let (name, about) = administrative(question).filter(|_| audit.is_on())?;
     Some(Entry::new(Some(user.name()), peer, name, about))
 }
 
 /// What the record calls a question, and what it is about, if it needs administrative rights.
-fn administrative(question: &Question) -> Option<(&'static str, Option<&str>)> {
+fn administrative(question: &AdminRequest) -> Option<(&'static str, Option<&str>)> {
     match question {
-        Question::Sweep => Some(("sweep", None)),
-        Question::Trim => Some(("trim", None)),
-        Question::ConfirmClock => Some(("clock.confirm", None)),
-        Question::ExportHash(branch) => Some(("export.hash", Some(branch))),
+        AdminRequest::Sweep => Some(("sweep", None)),
+        AdminRequest::Trim => Some(("trim", None)),
+        AdminRequest::ConfirmClock => Some(("clock.confirm", None)),
+        AdminRequest::ExportHash(branch) => Some(("export.hash", Some(branch))),
         _ => None,
     }
 }

@@ -3,8 +3,8 @@
 use crate::world::{PASSWORD, World, user};
 use mainstay::remote::{AsyncDatabase, Options};
 use mainstay::{
-    At, CellCommand, Code, Database, Error, Filter, Guard, Interactive, KeyedState, MergeStrategy,
-    Name, RecordPick, RequestId, Result, Step, Transaction, Ttl,
+    At, CellCommand, Code, Database, Error, Filter, Guard, InteractiveTransaction, KeyedState,
+    MergeStrategy, Name, RecordPick, RequestId, Result, Step, Transaction, Ttl,
 };
 use std::time::Duration;
 
@@ -39,7 +39,10 @@ fn keyed(key: &str) -> Filter {
     Filter { key: Some(key.to_owned()), ..Filter::default() }
 }
 
-fn inside<T>(db: &Database, work: impl FnOnce(&mut Interactive) -> Result<T>) -> Result<()> {
+fn inside<T>(
+    db: &Database,
+    work: impl FnOnce(&mut InteractiveTransaction) -> Result<T>,
+) -> Result<()> {
     let mut open = db.begin()?;
     let worked = work(&mut open).map(drop);
     // What was refused leaves it open, and nothing of it is in there.

@@ -83,7 +83,7 @@ fn transactions_of_many_threads_lose_no_update() {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..10 {
-                    let add = |t: &mut mainstay::Interactive| {
+                    let add = |t: &mut mainstay::InteractiveTransaction| {
                         let n = t.get("n")?.and_then(|n| n.as_i64()).unwrap_or(0);
                         t.set("n", n + 1).map(drop)
                     };

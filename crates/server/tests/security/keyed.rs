@@ -3,7 +3,7 @@
 use crate::table::Table;
 use crate::world::{World, user};
 use mainstay::Name;
-use mainstay::wire::{self, Question};
+use mainstay::wire::{self, AdminRequest};
 use mainstay_server::resp::table::Group;
 
 /// The right that something needs.
@@ -104,7 +104,7 @@ fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
 fn what_has_changed_needs_the_right_to_read_the_space() {
     let world = TABLE.world();
     let (branch, space) = ("main".to_owned(), Name::new("s").unwrap());
-    let question = wire::encode(&Question::StateSince { branch, space, since: None }).unwrap();
+    let question = wire::encode(&AdminRequest::StateSince { branch, space, since: None }).unwrap();
     for (who, may) in [("looker", true), ("filler", false), ("other", false), ("app", false)] {
         let mut client = world.client(who);
         client.send(&[b"WIRE.ASK".to_vec(), question.clone()]);

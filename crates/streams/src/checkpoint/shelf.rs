@@ -45,7 +45,7 @@ impl Shelf {
     /// A directory, which is made if it is not there.
     pub fn directory(path: impl AsRef<Path>) -> Result<Shelf> {
         let path = path.as_ref();
-        let made = mainstay::make_directory(path);
+        let made = mainstay::create_dir_all_durable(path);
         made.map_err(|error| cannot("make", path.display(), &error))?;
         Ok(Shelf { kind: Kind::Directory(path.to_owned()), watcher: None })
     }

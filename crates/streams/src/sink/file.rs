@@ -99,7 +99,7 @@ impl<O> FileSink<O> {
     }
 
     fn make_directory(&self) -> Result<()> {
-        let made = mainstay::make_directory(&self.directory);
+        let made = mainstay::create_dir_all_durable(&self.directory);
         made.map_err(|error| io_error("make", &self.directory, &error))
     }
 

@@ -4,7 +4,7 @@ use super::space;
 use crate::apply::guards::Ranges;
 use crate::key::spaces::{self, KEYED, SPACES};
 use crate::key::state_keys;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::{Origin, View};
 use crate::storage::index::Index;
 use mainstay_model::{
@@ -21,7 +21,7 @@ pub(crate) fn holds(
     place: &StatePlace,
     since: Revision,
 ) -> Result<Option<bool>> {
-    let nothing = Overlay::default();
+    let nothing = WriteSet::default();
     let Some(declared) = space::find(view, &nothing, space)? else {
         return unwritten(view, SPACES, space.as_bytes(), since);
     };
@@ -65,7 +65,7 @@ fn unwritten(view: &View<'_>, space: u8, name: &[u8], since: Revision) -> Result
     if index.check_reach(&key, since).is_err() {
         return Ok(None);
     }
-    let found = view.find(&Overlay::default(), &key, hash, |head, _| Ok(head.revision))?;
+    let found = view.find(&WriteSet::default(), &key, hash, |head, _| Ok(head.revision))?;
     // Inherited versions are fixed by the fork: only the own layer can change.
     Ok(Some(match found {
         Some((revision, Origin::Own)) => revision <= since,

@@ -15,15 +15,15 @@
 
 use super::restore;
 use super::space::{self, Declaration};
-use super::write::Writer;
-use crate::apply::branches::Context;
-use crate::apply::compare::{Comparison, Item, Sides, Triple};
+use super::write::SpaceWriter;
+use crate::apply::branches::BranchContext;
+use crate::apply::compare::{Comparison, DiffItem, ThreeWayEntry, ThreeWayState};
 use crate::apply::reap;
 use crate::key::entry::{self, QUIET};
 use crate::key::spaces::{self, KEYED, SPACES};
 use crate::key::state_keys;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
@@ -37,7 +37,7 @@ const POSITION: u8 = EntryKind::Position as u8;
 
 /// What becomes of a space that the source changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum SpaceMerge {
     /// Its entries are merged one by one into what the target has.
     Merged,
     /// The source has replaced, made or removed it as a whole.
@@ -50,21 +50,21 @@ enum Fate {
 
 /// Keyed state on its way from one branch to another.
 pub(crate) struct KeyedMerge<'m> {
-    context: &'m Context<'m>,
+    context: &'m BranchContext<'m>,
     comparison: &'m Comparison<'m>,
     target: u32,
     strategy: MergeStrategy,
     /// Spaces as they were found, and what was decided of them.
-    courses: BTreeMap<String, (Sides, Fate)>,
+    courses: BTreeMap<String, (ThreeWayState, SpaceMerge)>,
     /// What has to be sealed once all entries are there.
     frontiers: BTreeMap<String, Version>,
     /// What the target may have changed, once somebody has asked.
-    changed_in_target: Option<Vec<Item>>,
+    changed_in_target: Option<Vec<DiffItem>>,
 }
 
 impl<'m> KeyedMerge<'m> {
     pub fn new(
-        context: &'m Context<'m>,
+        context: &'m BranchContext<'m>,
         comparison: &'m Comparison<'m>,
         target: u32,
         strategy: MergeStrategy,
@@ -74,7 +74,7 @@ impl<'m> KeyedMerge<'m> {
     }
 
     /// Brings what the source may have changed into the target; names what it could not.
-    pub fn take(&mut self, overlay: &mut Overlay, item: &Item) -> Result<Option<String>> {
+    pub fn take(&mut self, overlay: &mut WriteSet, item: &DiffItem) -> Result<Option<String>> {
         let (kind, name) = item;
         if *kind == SPACES {
             return self.space(overlay, &String::from_utf8_lossy(name));
@@ -83,11 +83,11 @@ impl<'m> KeyedMerge<'m> {
         let (sides, fate) = self.course(space)?;
         // What deleted keys are found by follows from their states; other generations are seen by nobody.
         let is_seen = sides.a.is_some_and(|a| a.generation == generation);
-        if !is_seen || !state_keys::is_entry(place) || fate == Fate::Settled {
+        if !is_seen || !state_keys::is_entry(place) || fate == SpaceMerge::Settled {
             return Ok(None);
         }
         match fate {
-            Fate::Whole => self.whole(overlay, space, &sides),
+            SpaceMerge::Whole => self.whole(overlay, space, &sides),
             _ if has_other_places(&sides) => Ok(None),
             _ => self.place(overlay, space, place),
         }
@@ -96,7 +96,7 @@ impl<'m> KeyedMerge<'m> {
     /// Brings what the source may have changed at a place.
     fn place(
         &mut self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
         place: &[u8],
     ) -> Result<Option<String>> {
@@ -104,15 +104,17 @@ impl<'m> KeyedMerge<'m> {
         let triple = self.comparison.entry(space, &sides, place)?;
         match fate {
             _ if !triple.a_changed() => Ok(None),
-            Fate::Clash => self.clash(overlay, space, &sides),
-            Fate::Merged if !triple.agrees() => self.entry(overlay, space, &sides, place, &triple),
+            SpaceMerge::Clash => self.clash(overlay, space, &sides),
+            SpaceMerge::Merged if !triple.agrees() => {
+                self.entry(overlay, space, &sides, place, &triple)
+            }
             _ => Ok(None),
         }
     }
 
     /// Brings spaces of which the source shows another generation than the ancestor did: what is gone there has left no
     /// trace, and what is there may be older than the ancestor, so all places are looked at.
-    fn others(&mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
+    fn others(&mut self, overlay: &mut WriteSet) -> Result<Vec<String>> {
         let courses = self.courses.iter().filter(|(_, (sides, _))| has_other_places(sides));
         let others: Vec<_> = courses.map(|(space, (sides, _))| (space.clone(), *sides)).collect();
         let mut conflicts = Vec::new();
@@ -125,7 +127,7 @@ impl<'m> KeyedMerge<'m> {
     }
 
     /// A space as it was found, and what becomes of it.
-    fn course(&mut self, space: &str) -> Result<(Sides, Fate)> {
+    fn course(&mut self, space: &str) -> Result<(ThreeWayState, SpaceMerge)> {
         if let Some(course) = self.courses.get(space) {
             return Ok(*course);
         }
@@ -137,18 +139,18 @@ impl<'m> KeyedMerge<'m> {
 
     fn settle(&mut self, space: &str) {
         if let Some((_, fate)) = self.courses.get_mut(space) {
-            *fate = Fate::Settled;
+            *fate = SpaceMerge::Settled;
         }
     }
 
-    fn space(&mut self, overlay: &mut Overlay, space: &str) -> Result<Option<String>> {
+    fn space(&mut self, overlay: &mut WriteSet, space: &str) -> Result<Option<String>> {
         let (sides, fate) = self.course(space)?;
         let info = |side: Option<Declaration>| side.map(|declared| declared.info);
         let is_changed = info(sides.a) != info(sides.base);
         match (fate, sides.a, sides.b) {
-            (Fate::Whole, ..) => self.whole(overlay, space, &sides),
-            (Fate::Clash, ..) if is_changed => self.clash(overlay, space, &sides),
-            (Fate::Merged, Some(a), Some(b)) if is_changed => {
+            (SpaceMerge::Whole, ..) => self.whole(overlay, space, &sides),
+            (SpaceMerge::Clash, ..) if is_changed => self.clash(overlay, space, &sides),
+            (SpaceMerge::Merged, Some(a), Some(b)) if is_changed => {
                 self.declare(overlay, space, &a, &b).map(|()| None)
             }
             _ => Ok(None),
@@ -158,7 +160,7 @@ impl<'m> KeyedMerge<'m> {
     /// The kind of versions travels, and the frontier once all entries are there.
     fn declare(
         &mut self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
         a: &Declaration,
         b: &Declaration,
@@ -170,7 +172,7 @@ impl<'m> KeyedMerge<'m> {
         let Some(kind) = kind else { return Ok(()) };
         let (name, layers) = (Name::new(space)?, self.layers());
         let view = self.view(&layers);
-        let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
+        let mut writer = SpaceWriter::open(&view, overlay, &name, self.context.revision)?;
         writer.declared.info.options.versions = Some(kind);
         writer.changed = true;
         writer.close()
@@ -179,9 +181,9 @@ impl<'m> KeyedMerge<'m> {
     /// A space that the source replaced, made or removed.
     fn whole(
         &mut self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
-        sides: &Sides,
+        sides: &ThreeWayState,
     ) -> Result<Option<String>> {
         self.settle(space);
         match (self.target_changed(space, sides)?, self.strategy) {
@@ -200,9 +202,9 @@ impl<'m> KeyedMerge<'m> {
     /// A space that the source changed, and the target has no place for that.
     fn clash(
         &mut self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
-        sides: &Sides,
+        sides: &ThreeWayState,
     ) -> Result<Option<String>> {
         self.settle(space);
         match self.strategy {
@@ -213,7 +215,7 @@ impl<'m> KeyedMerge<'m> {
     }
 
     /// Whether the target has changed anything of a space since the common ancestor.
-    fn target_changed(&mut self, space: &str, sides: &Sides) -> Result<bool> {
+    fn target_changed(&mut self, space: &str, sides: &ThreeWayState) -> Result<bool> {
         let said = |side: Option<Declaration>| side.map(|it| (it.generation, it.info));
         if said(sides.b) != said(sides.base) {
             return Ok(true);
@@ -237,9 +239,9 @@ impl<'m> KeyedMerge<'m> {
     /// Makes the target's space what the source's is, all of it, under the same generation or one of its own.
     fn replace(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
-        sides: &Sides,
+        sides: &ThreeWayState,
         is_fresh: bool,
     ) -> Result<()> {
         let (name, layers) = (Name::new(space)?, self.layers());
@@ -255,7 +257,7 @@ impl<'m> KeyedMerge<'m> {
     }
 
     /// Whether the target shows or has shown a generation, or inherits it: then it has what is left of that.
-    fn target_knows(&self, overlay: &Overlay, space: &str, generation: u64) -> Result<bool> {
+    fn target_knows(&self, overlay: &WriteSet, space: &str, generation: u64) -> Result<bool> {
         let marker = reap::space(self.target, space, generation);
         let hash = self.context.index.current.hash(&marker);
         let layers = self.layers();
@@ -264,7 +266,7 @@ impl<'m> KeyedMerge<'m> {
             return Ok(true);
         }
         let life = state_keys::life(space, generation);
-        if view.walk(&Overlay::default(), KEYED, &life, None).next()?.is_some() {
+        if view.walk(&WriteSet::default(), KEYED, &life, None).next()?.is_some() {
             return Ok(true);
         }
         // One without entries leaves nothing but its declaration.
@@ -284,7 +286,7 @@ impl<'m> KeyedMerge<'m> {
     /// Copies all entries of the source's space; the feed tells of the space alone.
     fn copy(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
         a: &Declaration,
         generation: u64,
@@ -319,11 +321,11 @@ impl<'m> KeyedMerge<'m> {
     /// Brings one entry into a space that both have; names it if that is a conflict.
     fn entry(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         space: &str,
-        sides: &Sides,
+        sides: &ThreeWayState,
         place: &[u8],
-        triple: &Triple,
+        triple: &ThreeWayEntry,
     ) -> Result<Option<String>> {
         let is_gone = triple.a.payload.is_none();
         if is_gone && matches!(place.first(), Some(&(ITEM | POSITION))) {
@@ -341,7 +343,7 @@ impl<'m> KeyedMerge<'m> {
         }
         let (name, layers) = (Name::new(space)?, self.layers());
         let view = self.view(&layers);
-        let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
+        let mut writer = SpaceWriter::open(&view, overlay, &name, self.context.revision)?;
         match is_conflict(sides, &entry, triple) {
             true => overwrite(&mut writer, entry)?,
             false => follow(&mut writer, entry, triple)?,
@@ -352,13 +354,13 @@ impl<'m> KeyedMerge<'m> {
 
     /// Brings what is left, and seals in the target what the source has sealed; names what it could not, and which spaces
     /// wait for a function.
-    pub fn finish(mut self, overlay: &mut Overlay) -> Result<Vec<String>> {
+    pub fn finish(mut self, overlay: &mut WriteSet) -> Result<Vec<String>> {
         let mut unsettled = self.others(overlay)?;
         let layers = self.layers();
         let view = self.view(&layers);
         for (space, frontier) in &self.frontiers {
             let name = Name::new(space)?;
-            let mut writer = Writer::open(&view, overlay, &name, self.context.revision)?;
+            let mut writer = SpaceWriter::open(&view, overlay, &name, self.context.revision)?;
             loop {
                 match writer.seal(*frontier, usize::MAX) {
                     Err(error) if error.code() == Code::Conflict => {
@@ -385,31 +387,31 @@ impl<'m> KeyedMerge<'m> {
     where
         'm: 'v,
     {
-        let Context { index, now, budget, .. } = *self.context;
+        let BranchContext { index, now, budget, .. } = *self.context;
         View { index, layers, now, fresh: false, budget }
     }
 }
 
 /// What becomes of a space. It is the same one where a side has another generation than the ancestor, but has had it for
 /// longer than that is ago: that is what a space is that was made on both sides.
-fn fate(sides: &Sides, since: u64) -> Fate {
+fn fate(sides: &ThreeWayState, since: u64) -> SpaceMerge {
     let (base, Some(a)) = (sides.base, sides.a) else {
         let is_removed = sides.base.is_some() && sides.b.is_some();
-        return if is_removed { Fate::Whole } else { Fate::Settled };
+        return if is_removed { SpaceMerge::Whole } else { SpaceMerge::Settled };
     };
     let is_whole = match base {
         Some(base) => base.generation != a.generation && a.shown > since,
         None => sides.b.is_none(),
     };
     match sides.b {
-        _ if is_whole => Fate::Whole,
-        Some(b) if are_alike(&a, &b) => Fate::Merged,
-        _ => Fate::Clash,
+        _ if is_whole => SpaceMerge::Whole,
+        Some(b) if are_alike(&a, &b) => SpaceMerge::Merged,
+        _ => SpaceMerge::Clash,
     }
 }
 
 /// Whether the source shows another generation than the ancestor did, or the ancestor none.
-fn has_other_places(sides: &Sides) -> bool {
+fn has_other_places(sides: &ThreeWayState) -> bool {
     let generation = |side: Option<Declaration>| side.map(|shown| shown.generation);
     sides.a.is_some() && generation(sides.a) != generation(sides.base)
 }
@@ -422,7 +424,7 @@ fn are_alike(a: &Declaration, b: &Declaration) -> bool {
 }
 
 /// Whether both mean different things by one version or id, or by versions that nobody knows any more.
-fn is_conflict(sides: &Sides, entry: &EntryRef<'_>, triple: &Triple) -> bool {
+fn is_conflict(sides: &ThreeWayState, entry: &EntryRef<'_>, triple: &ThreeWayEntry) -> bool {
     let held = triple.b.payload.as_deref();
     let version = |payload: &[u8]| take_state(payload).map(|(version, _)| version);
     let is_open = |side: Option<Declaration>, version: Version| {
@@ -445,7 +447,7 @@ fn is_conflict(sides: &Sides, entry: &EntryRef<'_>, triple: &Triple) -> bool {
 }
 
 /// Writes what is no conflict.
-fn follow(writer: &mut Writer<'_>, entry: EntryRef<'_>, triple: &Triple) -> Result<()> {
+fn follow(writer: &mut SpaceWriter<'_>, entry: EntryRef<'_>, triple: &ThreeWayEntry) -> Result<()> {
     let is_as_before = !triple.b_changed();
     match entry {
         EntryRef::NoState { key } if is_as_before => writer.clear_state(key),
@@ -457,7 +459,7 @@ fn follow(writer: &mut Writer<'_>, entry: EntryRef<'_>, triple: &Triple) -> Resu
 }
 
 /// Writes the source's side over the target's.
-fn overwrite(writer: &mut Writer<'_>, entry: EntryRef<'_>) -> Result<()> {
+fn overwrite(writer: &mut SpaceWriter<'_>, entry: EntryRef<'_>) -> Result<()> {
     match entry {
         EntryRef::State { key, version, value } => {
             let (seen, had) = writer.see(key)?;

@@ -22,21 +22,21 @@ pub(crate) mod told;
 mod write;
 
 use crate::key::spaces::SPACES;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,
 };
-use read::Reader;
-use replay::Replay;
-use restore::Piece;
-use write::Writer;
+use read::SpaceReader;
+use replay::StateReplay;
+use restore::RestoredStates;
+use write::SpaceWriter;
 
 /// Runs a command on a space, in the transaction that gets this revision.
 pub(crate) fn run(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     command: &StateCommand,
     revision: Revision,
 ) -> Result<Answer> {
@@ -49,13 +49,13 @@ pub(crate) fn run(
             declare(view, overlay, space, options, revision).map(Answer::Did)
         }
         StateCommand::Write { space, writes } => {
-            let mut writer = Writer::open(view, overlay, space, revision)?;
+            let mut writer = SpaceWriter::open(view, overlay, space, revision)?;
             let wrote = writer.write(writes)?;
             writer.close()?;
             Ok(answer(StateAnswer::Wrote(wrote)))
         }
         StateCommand::Seal { space, frontier, limit } => {
-            let mut writer = Writer::open(view, overlay, space, revision)?;
+            let mut writer = SpaceWriter::open(view, overlay, space, revision)?;
             let sealed = writer.seal(*frontier, *limit)?;
             writer.close()?;
             Ok(answer(StateAnswer::Sealed { settled: sealed.settled, done: sealed.done }))
@@ -64,7 +64,7 @@ pub(crate) fn run(
             restore::remove(view, overlay, space, revision).map(Answer::Did)
         }
         StateCommand::Restore { space, info, block, begun, ends } => {
-            let piece = Piece { space, info: *info, block, begun: *begun, ends: *ends };
+            let piece = RestoredStates { space, info: *info, block, begun: *begun, ends: *ends };
             restore::restore(view, overlay, &piece, revision).map(Answer::Count)
         }
         StateCommand::Abandon { space, begun } => {
@@ -72,11 +72,11 @@ pub(crate) fn run(
         }
         StateCommand::Replay { space, info, block, hidden, shows } => {
             let (info, hidden, shows) = (*info, *hidden, *shows);
-            let replayed = Replay { space, info, block, hidden, shows };
+            let replayed = StateReplay { space, info, block, hidden, shows };
             replay::replay(view, overlay, &replayed, revision).map(Answer::Count)
         }
         StateCommand::Take { space, info, block } => {
-            let mut writer = Writer::open(view, overlay, space, revision)?;
+            let mut writer = SpaceWriter::open(view, overlay, space, revision)?;
             let taken = writer.take(info, block)?;
             writer.close()?;
             Ok(Answer::Count(taken))
@@ -96,13 +96,13 @@ pub(crate) fn refuse_replay(command: &StateCommand) -> Result<()> {
 /// Declares a space; says whether it is new.
 fn declare(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     space: &Name,
     options: &SpaceOptions,
     revision: Revision,
 ) -> Result<bool> {
     let there = space::find(view, overlay, space)?;
-    let mut writer = Writer::open(view, overlay, space, revision)?;
+    let mut writer = SpaceWriter::open(view, overlay, space, revision)?;
     let own = &mut writer.declared.info.options;
     if there.is_none() {
         *own = *options;
@@ -118,13 +118,13 @@ fn declare(
 }
 
 /// Answers a command that only reads.
-pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &StateCommand) -> Result<Answer> {
+pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &StateCommand) -> Result<Answer> {
     command.check()?;
     if let StateCommand::Spaces { prefix, after, limit } = command {
         return spaces(view, overlay, prefix, after.as_deref(), *limit).map(Answer::Names);
     }
     let space = command.space().ok_or_else(unknown)?;
-    let reader = Reader::open(view, overlay, space)?;
+    let reader = SpaceReader::open(view, overlay, space)?;
     Ok(answer(match command {
         StateCommand::Look { keys, .. } => StateAnswer::Kept(reader.look(keys)?),
         StateCommand::Scan { prefix, after, limit, .. } => {
@@ -153,7 +153,7 @@ pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &StateCommand) -
 /// Names of spaces in byte order; one that is only on its way is none.
 fn spaces(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     prefix: &str,
     after: Option<&str>,
     limit: usize,

@@ -4,7 +4,7 @@ use super::space::{self, Declaration};
 use super::write::{damaged, position_of};
 use crate::key::spaces::KEYED;
 use crate::key::state_keys;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{
     EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, STATE_KEY_LIMIT_BYTES, Scales,
@@ -15,18 +15,22 @@ use mainstay_model::{
 const PAGE_BYTES: usize = 32 << 20;
 
 /// One space as it is seen.
-pub(crate) struct Reader<'r> {
+pub(crate) struct SpaceReader<'r> {
     view: &'r View<'r>,
-    overlay: &'r Overlay,
+    overlay: &'r WriteSet,
     space: &'r Name,
     /// Nothing where there is no such space.
     pub declared: Option<Declaration>,
 }
 
-impl<'r> Reader<'r> {
-    pub fn open(view: &'r View<'r>, overlay: &'r Overlay, space: &'r Name) -> Result<Reader<'r>> {
+impl<'r> SpaceReader<'r> {
+    pub fn open(
+        view: &'r View<'r>,
+        overlay: &'r WriteSet,
+        space: &'r Name,
+    ) -> Result<SpaceReader<'r>> {
         let declared = space::find(view, overlay, space)?;
-        Ok(Reader { view, overlay, space, declared })
+        Ok(SpaceReader { view, overlay, space, declared })
     }
 
     /// What is known of keys.

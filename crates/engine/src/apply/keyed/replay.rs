@@ -7,15 +7,15 @@
 //!   declared         the frontier, the kind of versions
 //! ```
 
-use super::restore::{self, Piece};
-use super::space::{self, Declaration, Met};
-use super::write::Writer;
-use crate::mvcc::overlay::Overlay;
+use super::restore::{self, RestoredStates};
+use super::space::{self, Declaration, SpaceState};
+use super::write::SpaceWriter;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo};
 
 /// What is replayed.
-pub(crate) struct Replay<'r> {
+pub(crate) struct StateReplay<'r> {
     pub space: &'r Name,
     pub info: SpaceInfo,
     pub block: &'r EntryBlock,
@@ -26,8 +26,8 @@ pub(crate) struct Replay<'r> {
 /// Writes it; says how many entries there were.
 pub(crate) fn replay(
     view: &View<'_>,
-    overlay: &mut Overlay,
-    replay: &Replay<'_>,
+    overlay: &mut WriteSet,
+    replay: &StateReplay<'_>,
     revision: Revision,
 ) -> Result<u64> {
     match (replay.block.is_empty(), replay.hidden) {
@@ -39,11 +39,11 @@ pub(crate) fn replay(
 
 fn declare(
     view: &View<'_>,
-    overlay: &mut Overlay,
-    replay: &Replay<'_>,
+    overlay: &mut WriteSet,
+    replay: &StateReplay<'_>,
     revision: Revision,
 ) -> Result<()> {
-    let Met { seen, declared } = space::meet(view, overlay, replay.space)?;
+    let SpaceState { seen, declared } = space::meet(view, overlay, replay.space)?;
     let there = declared.filter(|declared| declared.is_there);
     let now = match (replay.shows, there) {
         (true, _) => {
@@ -62,30 +62,30 @@ fn declare(
 
 fn hide(
     view: &View<'_>,
-    overlay: &mut Overlay,
-    replay: &Replay<'_>,
+    overlay: &mut WriteSet,
+    replay: &StateReplay<'_>,
     revision: Revision,
 ) -> Result<u64> {
-    let Replay { space, info, block, .. } = *replay;
-    let Met { seen, declared } = space::meet(view, overlay, space)?;
+    let StateReplay { space, info, block, .. } = *replay;
+    let SpaceState { seen, declared } = space::meet(view, overlay, space)?;
     let empty = Declaration { is_there: false, ..Declaration::new(info.options, 0) };
     let before = declared.unwrap_or(empty);
     let filling = if before.filling == 0 { revision } else { before.filling };
     if before.filling == 0 {
         space::put_quietly(overlay, seen, &Declaration { filling, ..before })?;
     }
-    let piece = Piece { space, info, block, begun: Some(filling), ends: false };
+    let piece = RestoredStates { space, info, block, begun: Some(filling), ends: false };
     overlay.check_room(block.as_bytes().len())?;
     restore::fill(view, overlay, &piece, filling)
 }
 
 fn write(
     view: &View<'_>,
-    overlay: &mut Overlay,
-    replay: &Replay<'_>,
+    overlay: &mut WriteSet,
+    replay: &StateReplay<'_>,
     revision: Revision,
 ) -> Result<u64> {
-    let mut writer = Writer::open(view, overlay, replay.space, revision)?;
+    let mut writer = SpaceWriter::open(view, overlay, replay.space, revision)?;
     if writer.is_new {
         return Err(unseen(replay.space));
     }
@@ -100,7 +100,7 @@ fn write(
     Ok(count)
 }
 
-fn one(writer: &mut Writer<'_>, entry: EntryRef<'_>) -> Result<()> {
+fn one(writer: &mut SpaceWriter<'_>, entry: EntryRef<'_>) -> Result<()> {
     match entry {
         EntryRef::State { key, version, value } => {
             let (seen, had) = writer.see(key)?;

@@ -8,20 +8,20 @@
 //!
 //! What a crash leaves is named by the declaration: whoever begins again lets it go.
 
-use super::space::{self, Declaration, Met};
-use super::write::{Writer, is_stale};
+use super::space::{self, Declaration, SpaceState};
+use super::write::{SpaceWriter, is_stale};
 use crate::apply::{keys, reap};
 use crate::key::entry::QUIET;
 use crate::key::spaces::{self, KEYED, Key};
 use crate::key::state_keys;
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::{
     Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo, Version, Wrote,
 };
 
 /// A piece of a space that is restored.
-pub(crate) struct Piece<'p> {
+pub(crate) struct RestoredStates<'p> {
     pub space: &'p Name,
     pub info: SpaceInfo,
     pub block: &'p EntryBlock,
@@ -34,11 +34,11 @@ pub(crate) struct Piece<'p> {
 /// Writes a piece; says how many entries it had.
 pub(crate) fn restore(
     view: &View<'_>,
-    overlay: &mut Overlay,
-    piece: &Piece<'_>,
+    overlay: &mut WriteSet,
+    piece: &RestoredStates<'_>,
     revision: Revision,
 ) -> Result<u64> {
-    let Met { seen, declared } = space::meet(view, overlay, piece.space)?;
+    let SpaceState { seen, declared } = space::meet(view, overlay, piece.space)?;
     let empty = Declaration { is_there: false, ..Declaration::new(piece.info.options, 0) };
     let before = declared.unwrap_or(empty);
     let filling = piece.goes_on(&before, revision)?;
@@ -71,7 +71,7 @@ pub(crate) fn restore(
     Ok(count)
 }
 
-impl Piece<'_> {
+impl RestoredStates<'_> {
     /// The generation that it fills.
     fn goes_on(&self, before: &Declaration, revision: Revision) -> Result<u64> {
         match self.begun {
@@ -88,7 +88,7 @@ impl Piece<'_> {
 }
 
 /// Refuses entries that no such space has, before any is written.
-fn check(piece: &Piece<'_>) -> Result<()> {
+fn check(piece: &RestoredStates<'_>) -> Result<()> {
     for entry in piece.block {
         let (place, payload) = entry?;
         match entry_of(place, payload, &piece.info)? {
@@ -119,8 +119,8 @@ fn entry_of<'e>(
 
 pub(crate) fn fill(
     view: &View<'_>,
-    overlay: &mut Overlay,
-    piece: &Piece<'_>,
+    overlay: &mut WriteSet,
+    piece: &RestoredStates<'_>,
     generation: u64,
 ) -> Result<u64> {
     let life = state_keys::life(piece.space.as_str(), generation);
@@ -156,11 +156,11 @@ pub(crate) fn fill(
 /// Gives up a generation that is being filled; says whether it was.
 pub(crate) fn abandon(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     space: &Name,
     begun: Revision,
 ) -> Result<bool> {
-    let Met { seen, declared } = space::meet(view, overlay, space)?;
+    let SpaceState { seen, declared } = space::meet(view, overlay, space)?;
     let filled = declared.filter(|declared| declared.filling == begun && begun != 0);
     let Some(declared) = filled else { return Ok(false) };
     reap::mark(view.index, overlay, &reap::space(view.branch(), space.as_str(), begun))?;
@@ -174,11 +174,11 @@ pub(crate) fn abandon(
 /// Removes a space; says whether there was one.
 pub(crate) fn remove(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     space: &Name,
     revision: Revision,
 ) -> Result<bool> {
-    let Met { seen, declared } = space::meet(view, overlay, space)?;
+    let SpaceState { seen, declared } = space::meet(view, overlay, space)?;
     let Some(declared) = declared else { return Ok(false) };
     if declared.is_there && declared.generation == revision {
         return Err(made_now(space, "remove"));
@@ -197,7 +197,7 @@ pub(crate) fn remove(
     Ok(declared.is_there)
 }
 
-impl Writer<'_> {
+impl SpaceWriter<'_> {
     /// Adds entries of another space, and never lowers a version; says how many were new.
     pub fn take(&mut self, info: &SpaceInfo, block: &EntryBlock) -> Result<u64> {
         self.check_like(info)?;

@@ -9,7 +9,7 @@
 //! Of the version right below the frontier some graves may be left: what comes with that version is stale already, and the
 //! next piece begins there. So any number of keys can be deleted with one version.
 
-use super::write::{Writer, is_stale};
+use super::write::{SpaceWriter, is_stale};
 use crate::key::spaces::KEYED;
 use crate::key::state_keys;
 use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
@@ -18,7 +18,7 @@ use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
 const PIECE_BYTES: usize = 16 << 20;
 
 /// What a piece of sealing did.
-pub(crate) struct Sealed {
+pub(crate) struct SealOutcome {
     /// How many writes had waited.
     pub settled: u64,
     /// Whether the frontier is where it was asked to be.
@@ -26,21 +26,21 @@ pub(crate) struct Sealed {
 }
 
 /// A key that was deleted with a version.
-type Grave = (Version, Vec<u8>);
+type StateTombstone = (Version, Vec<u8>);
 
 /// A write that waits, and its version's.
-struct Due {
+struct WaitingWrite {
     version: Version,
     key: Vec<u8>,
     value: Option<Vec<u8>>,
 }
 
-impl Writer<'_> {
+impl SpaceWriter<'_> {
     /// Closes versions below a frontier, at most so many entries of them.
-    pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<Sealed> {
+    pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<SealOutcome> {
         self.declared.info.check_version(frontier)?;
         if self.declared.info.frontier.is_some_and(|before| before > frontier) {
-            return Ok(Sealed { settled: 0, done: true });
+            return Ok(SealOutcome { settled: 0, done: true });
         }
         let (graves, last_grave) = self.graves(frontier, limit)?;
         let (waiting, beyond) = self.due(frontier, limit)?;
@@ -65,12 +65,12 @@ impl Writer<'_> {
             self.declared.info.frontier = Some(reached);
             self.changed = true;
         }
-        Ok(Sealed { settled, done })
+        Ok(SealOutcome { settled, done })
     }
 
     /// Applies a write that waited, if it is newer than its key's. What it deletes below the frontier is forgotten.
-    fn settle(&mut self, due: Due, reached: Version) -> Result<()> {
-        let Due { version, key, value } = due;
+    fn settle(&mut self, due: WaitingWrite, reached: Version) -> Result<()> {
+        let WaitingWrite { version, key, value } = due;
         self.clear_waiting(version, &key)?;
         let (seen, had) = self.see(&key)?;
         if is_stale(had, version) {
@@ -83,7 +83,11 @@ impl Writer<'_> {
     }
 
     /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
-    fn graves(&self, below: Version, limit: usize) -> Result<(Vec<Grave>, Option<Version>)> {
+    fn graves(
+        &self,
+        below: Version,
+        limit: usize,
+    ) -> Result<(Vec<StateTombstone>, Option<Version>)> {
         let mut graves = Vec::new();
         let from = self.declared.info.frontier.and_then(Version::previous);
         let left_off = self.below(&state_keys::GRAVES, from, below, |version, key, _| {
@@ -94,7 +98,7 @@ impl Writer<'_> {
     }
 
     /// Writes that wait with versions below one, some of them, and the version at which it was left off.
-    fn due(&self, below: Version, limit: usize) -> Result<(Vec<Due>, Option<Version>)> {
+    fn due(&self, below: Version, limit: usize) -> Result<(Vec<WaitingWrite>, Option<Version>)> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         let kind = state_keys::kind(EntryKind::Waiting);
         // Nothing waits below the frontier.
@@ -105,7 +109,7 @@ impl Writer<'_> {
             let EntryRef::Waiting { value, .. } = entry else { return Ok(true) };
             bytes += key.len() + payload.len() + 256;
             let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
-            waiting.push(Due { version, key, value });
+            waiting.push(WaitingWrite { version, key, value });
             Ok(waiting.len() < limit && bytes < PIECE_BYTES)
         })?;
         Ok((waiting, left_off))

@@ -1,12 +1,12 @@
 //! What a merge function has not seen must not be overtaken by what it made.
 
-use super::write::Writer;
+use super::write::SpaceWriter;
 use crate::key::spaces::KEYED;
 use crate::key::state_keys;
 use mainstay_model::{Code, EntryKind, Error, Result, StateWrite, Version};
 use std::collections::HashSet;
 
-impl Writer<'_> {
+impl SpaceWriter<'_> {
     /// Refuses writes that say that they settle all that waits below a version, and do not.
     pub fn check_all_settled(&self, writes: &[StateWrite]) -> Result<()> {
         let below = writes.iter().filter_map(|write| match write {

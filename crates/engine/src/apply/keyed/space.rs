@@ -1,9 +1,9 @@
 //! What a space is declared as.
 
-use crate::apply::keys::{Seen, see_with};
+use crate::apply::keys::{KeyState, load_with};
 use crate::key::entry::QUIET;
 use crate::key::spaces::SPACES;
-use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
@@ -90,12 +90,12 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
 }
 
 /// What is known of a space before a write.
-pub(crate) struct Met {
-    pub seen: Seen,
+pub(crate) struct SpaceState {
+    pub seen: KeyState,
     pub declared: Option<Declaration>,
 }
 
-impl Met {
+impl SpaceState {
     /// The space, if it is there for all to see.
     pub fn there(&self) -> Option<Declaration> {
         self.declared.filter(|declared| declared.is_there)
@@ -103,15 +103,15 @@ impl Met {
 }
 
 /// What is known of a space.
-pub(crate) fn meet(view: &View<'_>, overlay: &Overlay, space: &Name) -> Result<Met> {
-    let (seen, declared) = see_with(view, overlay, SPACES, space.as_bytes(), Declaration::decode)?;
-    Ok(Met { seen, declared })
+pub(crate) fn meet(view: &View<'_>, overlay: &WriteSet, space: &Name) -> Result<SpaceState> {
+    let (seen, declared) = load_with(view, overlay, SPACES, space.as_bytes(), Declaration::decode)?;
+    Ok(SpaceState { seen, declared })
 }
 
 /// A space that is there for all to see.
 pub(crate) fn find(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     space: &Name,
 ) -> Result<Option<Declaration>> {
     Ok(meet(view, overlay, space)?.there())
@@ -119,8 +119,8 @@ pub(crate) fn find(
 
 /// Writes what a space is declared as.
 pub(in crate::apply) fn put(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     declared: &Declaration,
 ) -> Result<()> {
     put_as(overlay, seen, declared, 0)
@@ -129,15 +129,15 @@ pub(in crate::apply) fn put(
 /// The same where nobody sees a difference: the feed does not tell of it, unless it has to tell of something that this
 /// transaction did before.
 pub(in crate::apply) fn put_quietly(
-    overlay: &mut Overlay,
-    seen: Seen,
+    overlay: &mut WriteSet,
+    seen: KeyState,
     declared: &Declaration,
 ) -> Result<()> {
     let flags = if overlay.find(seen.hash, &seen.key).is_some() { 0 } else { QUIET };
     put_as(overlay, seen, declared, flags)
 }
 
-fn put_as(overlay: &mut Overlay, seen: Seen, declared: &Declaration, flags: u8) -> Result<()> {
+fn put_as(overlay: &mut WriteSet, seen: KeyState, declared: &Declaration, flags: u8) -> Result<()> {
     let encode = |out: &mut Vec<u8>| {
         declared.encode(out);
         Ok(())

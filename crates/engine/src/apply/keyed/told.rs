@@ -10,7 +10,7 @@
 
 use super::space::Declaration;
 use super::write::{damaged, position_of};
-use crate::apply::compare::Triple;
+use crate::apply::compare::ThreeWayEntry;
 use crate::key::spaces::KEYED;
 use crate::key::state_keys;
 use mainstay_model::{
@@ -19,14 +19,14 @@ use mainstay_model::{
 use std::fmt::Write;
 
 /// What is told of an entry.
-pub(crate) struct Told {
+pub(crate) struct FeedName {
     pub key: String,
     pub kind: ChangeKind,
     pub value: Option<Value>,
 }
 
 /// What is told of an entry that was written; nothing of one that nobody sees yet.
-pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<Told>> {
+pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<FeedName>> {
     let Some((space, _, place)) = state_keys::split(name) else { return Ok(None) };
     let (kind, value) = match place.first() {
         Some(0) => match take_state(payload).ok_or_else(damaged)? {
@@ -37,16 +37,16 @@ pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<Told>> {
         Some(4) => (ChangeKind::Set, Some(number(position_of(payload)?))),
         _ => return Ok(None),
     };
-    Ok(key(space, place, payload, None).map(|key| Told { key, kind, value }))
+    Ok(key(space, place, payload, None).map(|key| FeedName { key, kind, value }))
 }
 
 /// What is told of an entry that is gone without a trace: a state that was deleted below the frontier.
-pub(crate) fn gone(name: &[u8]) -> Option<Told> {
+pub(crate) fn gone(name: &[u8]) -> Option<FeedName> {
     let (space, _, place) = state_keys::split(name)?;
     let (kind, key) = place.split_first()?;
     let mut shown = format!("{space}/");
     put(key, &mut shown);
-    let told = Told { key: shown, kind: ChangeKind::Deleted, value: None };
+    let told = FeedName { key: shown, kind: ChangeKind::Deleted, value: None };
     (*kind == EntryKind::State as u8).then_some(told)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
 }
 
 /// What a name is called among differences; nothing for what only helps to find others.
-pub(crate) fn difference(triple: &Triple) -> Option<String> {
+pub(crate) fn difference(triple: &ThreeWayEntry) -> Option<String> {
     if triple.space != KEYED {
         return Some(String::from_utf8_lossy(&triple.name).into_owned());
     }

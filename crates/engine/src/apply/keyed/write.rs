@@ -6,12 +6,12 @@
 //!                \--else: the key's state
 //! ```
 
-use super::space::{self, Declaration, Met};
-use crate::apply::keys::{self, Seen, see_with};
+use super::space::{self, Declaration, SpaceState};
+use crate::apply::keys::{self, KeyState, load_with};
 use crate::key::spaces::KEYED;
 use crate::key::state_keys;
-use crate::key::state_keys::Place;
-use crate::mvcc::overlay::{Overlay, Payload};
+use crate::key::state_keys::StateName;
+use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::{
     Code, EntryKind, Error, Name, Result, Revision, SpaceOptions, StateWrite, Version, Wrote,
@@ -22,9 +22,9 @@ use mainstay_model::{
 const ENTRY_BYTES: usize = 64;
 
 /// Writes to one space.
-pub(crate) struct Writer<'w> {
+pub(crate) struct SpaceWriter<'w> {
     pub view: &'w View<'w>,
-    pub overlay: &'w mut Overlay,
+    pub overlay: &'w mut WriteSet,
     pub space: &'w Name,
     pub declared: Declaration,
     /// Whether there was no such space before.
@@ -32,21 +32,21 @@ pub(crate) struct Writer<'w> {
     /// Whether the declaration has to be written.
     pub changed: bool,
     /// The space's own key, as it was found.
-    seen: Seen,
+    seen: KeyState,
 }
 
 /// What a key has: its version, and whether that deleted it.
-pub(crate) type Had = Option<(Version, bool)>;
+pub(crate) type KeyVersion = Option<(Version, bool)>;
 
-impl<'w> Writer<'w> {
+impl<'w> SpaceWriter<'w> {
     /// A space that is there, or that the first write makes.
     pub fn open(
         view: &'w View<'w>,
-        overlay: &'w mut Overlay,
+        overlay: &'w mut WriteSet,
         space: &'w Name,
         revision: Revision,
-    ) -> Result<Writer<'w>> {
-        let Met { seen, declared } = space::meet(view, overlay, space)?;
+    ) -> Result<SpaceWriter<'w>> {
+        let SpaceState { seen, declared } = space::meet(view, overlay, space)?;
         let filling = declared.map_or(0, |declared| declared.filling);
         let there = declared.filter(|declared| declared.is_there);
         let is_new = there.is_none();
@@ -54,7 +54,7 @@ impl<'w> Writer<'w> {
             filling,
             ..Declaration::new(SpaceOptions::default(), revision)
         });
-        Ok(Writer { view, overlay, space, declared, is_new, changed: false, seen })
+        Ok(SpaceWriter { view, overlay, space, declared, is_new, changed: false, seen })
     }
 
     /// Writes the declaration, if it has changed.
@@ -215,7 +215,7 @@ impl<'w> Writer<'w> {
     }
 
     /// What a key has.
-    pub fn see(&self, key: &[u8]) -> Result<(Seen, Had)> {
+    pub fn see(&self, key: &[u8]) -> Result<(KeyState, KeyVersion)> {
         self.look(&EntryKind::state(key), |payload| {
             let (version, value) = take_state(payload).ok_or_else(damaged)?;
             Ok((version, value.is_none()))
@@ -227,11 +227,11 @@ impl<'w> Writer<'w> {
         &self,
         place: &[u8],
         read: impl FnMut(&[u8]) -> Result<T>,
-    ) -> Result<(Seen, Option<T>)> {
-        see_with(self.view, self.overlay, KEYED, &self.at(place), read)
+    ) -> Result<(KeyState, Option<T>)> {
+        load_with(self.view, self.overlay, KEYED, &self.at(place), read)
     }
 
-    fn at(&self, place: &[u8]) -> Place {
+    fn at(&self, place: &[u8]) -> StateName {
         let mut at = state_keys::life(self.space.as_str(), self.declared.generation);
         at.extend_from_slice(place);
         at
@@ -241,8 +241,8 @@ impl<'w> Writer<'w> {
     pub fn set_state(
         &mut self,
         key: &[u8],
-        seen: Seen,
-        had: Had,
+        seen: KeyState,
+        had: KeyVersion,
         version: Version,
         value: Option<&[u8]>,
     ) -> Result<()> {
@@ -302,13 +302,13 @@ impl<'w> Writer<'w> {
         }
     }
 
-    fn set(&mut self, seen: Seen, payload: &[u8]) -> Result<()> {
+    fn set(&mut self, seen: KeyState, payload: &[u8]) -> Result<()> {
         self.changed |= self.is_new;
         let write = seen.write(0, None, Payload::Bytes(payload));
         self.overlay.write(seen.key, seen.hash, write)
     }
 
-    fn put_staged(&mut self, seen: Seen, start: usize) -> Result<()> {
+    fn put_staged(&mut self, seen: KeyState, start: usize) -> Result<()> {
         self.changed |= self.is_new;
         let write = seen.write(0, None, Payload::Staged(start));
         self.overlay.write(seen.key, seen.hash, write)
@@ -316,7 +316,7 @@ impl<'w> Writer<'w> {
 }
 
 /// Whether a version is not newer than what a key has.
-pub(crate) fn is_stale(had: Had, version: Version) -> bool {
+pub(crate) fn is_stale(had: KeyVersion, version: Version) -> bool {
     had.is_some_and(|(before, _)| before >= version)
 }
 

@@ -22,14 +22,14 @@
 //! Messages on `main` are on their way already, and are brought nowhere. So `main` has no `e`, `i` and `o`: an event is appended
 //! there once, and where its run was deleted and restored without it, it is new again, as it is when it is told again.
 
-use super::{Counts, Letter, Of, Outbox, State, place, take_state};
+use super::{Counts, MessageContent, MessageOrigin, MessageState, Outbox, place, take_state};
 use crate::apply::runs::seq_of;
-use crate::apply::sessions::Desk;
+use crate::apply::sessions::SessionContext;
 use crate::base::work::Budget;
 use crate::key::spaces::{MAIN_ID, OUTBOX};
 use crate::mvcc::catalog::{Catalog, Layers};
-use crate::mvcc::overlay::Overlay;
-use crate::mvcc::view::{Step, View};
+use crate::mvcc::overlay::WriteSet;
+use crate::mvcc::view::{NameStep, View};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{
     Code, Command, Error, Name, OutboxCommand, Result, Revision, SessionCommand, Stamp, Value,
@@ -100,7 +100,7 @@ pub(crate) struct Event {
 impl Event {
     /// An event of a branch, if it has a message there that is not on its way.
     pub fn of(view: &View<'_>, run: &Name, key: &str, seq: u64) -> Result<Option<Event>> {
-        let lies = message_at(view, &Overlay::default(), &event_place(run.as_str(), key))?;
+        let lies = message_at(view, &WriteSet::default(), &event_place(run.as_str(), key))?;
         Ok(lies.map(|lies| Event { run: run.clone(), key: key.to_owned(), seq, lies }))
     }
 }
@@ -156,7 +156,7 @@ impl Transfer<'_> {
             return Ok(found);
         }
         let (from, into, notes) = (self.view(self.from), self.view(self.into), self.view(&notes));
-        let (nothing, prefix) = (Overlay::default(), event_prefix(run.as_str()));
+        let (nothing, prefix) = (WriteSet::default(), event_prefix(run.as_str()));
         let mut walk = notes.walk(&nothing, OUTBOX, &prefix, None);
         while let Some(step) = walk.next()? {
             let Some(lies) = message_of(step.payload())? else { continue };
@@ -193,7 +193,7 @@ impl Transfer<'_> {
         mut visit: impl FnMut(Outgoing) -> bool,
     ) -> Result<()> {
         let after = place(sort.kind(), self.known(sort, layer.0)?);
-        let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+        let (alone, nothing): (Layers, _) = (smallvec![layer], WriteSet::default());
         let view = self.view(&alone);
         let mut walk = view.walk(&nothing, OUTBOX, &[sort.kind()], Some(&after));
         while let Some(step) = walk.next()? {
@@ -249,7 +249,7 @@ impl Transfer<'_> {
         match one.sort {
             _ if one.lies.is_some() => Ok(None),
             Sort::Message => {
-                let (view, mut nothing) = (self.view(&alone), Overlay::default());
+                let (view, mut nothing) = (self.view(&alone), WriteSet::default());
                 let outbox = Outbox { view: &view, overlay: &mut nothing };
                 let whole = outbox.letter(one.id)?.zip(outbox.state(one.id)?);
                 Ok(whole.map(|(letter, state)| message(letter, state)))
@@ -265,9 +265,9 @@ impl Transfer<'_> {
     /// Writes messages and requests to the target; gives how many requests were dropped since their session is gone.
     pub fn bring(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         missing: Vec<Outgoing>,
-        desk: &Desk<'_>,
+        desk: &SessionContext<'_>,
     ) -> Result<u64> {
         let mut dropped = 0;
         for one in &in_order(missing) {
@@ -295,10 +295,10 @@ impl Transfer<'_> {
     /// Writes one to the target; says whether it went anywhere.
     fn write(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         one: &Outgoing,
         content: Content,
-        desk: &Desk<'_>,
+        desk: &SessionContext<'_>,
     ) -> Result<bool> {
         let target = self.into[0].0;
         if let (Content::Request { session, payload }, MAIN_ID) = (&content, target) {
@@ -319,7 +319,7 @@ impl Transfer<'_> {
     }
 
     /// Raises the numbers that the target knows to those of the source.
-    fn learn(&self, overlay: &mut Overlay) -> Result<()> {
+    fn learn(&self, overlay: &mut WriteSet) -> Result<()> {
         if !self.index.has_runs() {
             return Ok(());
         }
@@ -337,7 +337,7 @@ impl Transfer<'_> {
             for sort in Sort::ALL {
                 learn((sort, layer.0), self.last(sort, layer)?);
             }
-            let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+            let (alone, nothing): (Layers, _) = (smallvec![layer], WriteSet::default());
             let view = self.view(&alone);
             let mut walk = view.walk(&nothing, OUTBOX, b"k", None);
             while let Some(step) = walk.next()? {
@@ -357,7 +357,7 @@ impl Transfer<'_> {
 
     fn target<T>(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         write: impl FnOnce(&mut Outbox<'_>) -> Result<T>,
     ) -> Result<T> {
         let own: Layers = smallvec![self.into[0]];
@@ -419,7 +419,7 @@ pub(crate) fn each(
     let transfer = Transfer { index, from: view.layers, into: &nobody, now, budget };
     let is_main = view.branch() == MAIN_ID;
     for &layer in view.layers.iter().filter(|layer| is_main || layer.0 != MAIN_ID) {
-        let (alone, nothing): (Layers, _) = (smallvec![layer], Overlay::default());
+        let (alone, nothing): (Layers, _) = (smallvec![layer], WriteSet::default());
         let layer_view = transfer.view(&alone);
         for sort in Sort::ALL {
             let mut walk = layer_view.walk(&nothing, OUTBOX, &[sort.kind()], None);
@@ -447,7 +447,7 @@ pub(crate) fn each(
 
 /// Whether a branch has an event, and this is its message.
 fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<bool> {
-    let nothing = Overlay::default();
+    let nothing = WriteSet::default();
     if seq_of(view, &nothing, &Name::new(run)?, key)?.is_none() {
         return Ok(false);
     }
@@ -458,7 +458,7 @@ fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<b
 /// An event that is appended on a branch has no message. The one of an earlier event of its key, which was rewound, is not its.
 pub(crate) fn no_message(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     run: &str,
     key: &str,
 ) -> Result<()> {
@@ -473,7 +473,7 @@ pub(crate) fn no_message(
 }
 
 /// Where the message of an event lies.
-fn message_at(view: &View<'_>, overlay: &Overlay, place: &[u8]) -> Result<Option<Written>> {
+fn message_at(view: &View<'_>, overlay: &WriteSet, place: &[u8]) -> Result<Option<Written>> {
     let (key, hash) = view.key(OUTBOX, place);
     let found = view.find(overlay, &key, hash, |_, payload| message_of(payload))?;
     Ok(found.and_then(|(found, _)| found))
@@ -577,7 +577,7 @@ impl Outbox<'_> {
     pub(super) fn restore(&mut self, content: &Content) -> Result<u64> {
         match content {
             Content::Message { subject, run, payload, dead, event } => {
-                let of = Of { run: run.as_deref(), event: event.as_deref() };
+                let of = MessageOrigin { run: run.as_deref(), event: event.as_deref() };
                 match dead {
                     None => self.put(subject, payload, of),
                     Some(why) => self.put_dead(subject, payload, of, why),
@@ -588,7 +588,13 @@ impl Outbox<'_> {
     }
 
     /// Writes a message that was given up; nobody of its run waits for it.
-    fn put_dead(&mut self, subject: &str, payload: &[u8], of: Of<'_>, why: &str) -> Result<u64> {
+    fn put_dead(
+        &mut self,
+        subject: &str,
+        payload: &[u8],
+        of: MessageOrigin<'_>,
+        why: &str,
+    ) -> Result<u64> {
         let mut counts = self.counts()?;
         counts.last_id += 1;
         counts.dead += 1;
@@ -596,7 +602,10 @@ impl Outbox<'_> {
         self.write_letter(id, subject, payload, of)?;
         let failure = Some(super::cut(why).to_owned()).filter(|why| !why.is_empty());
         let event = of.event.map(str::to_owned);
-        self.set_state(id, &State { due, is_dead: true, failure, event, ..State::default() })?;
+        self.set_state(
+            id,
+            &MessageState { due, is_dead: true, failure, event, ..MessageState::default() },
+        )?;
         self.set(&place(b'd', id), 0, b"")?;
         self.set_counts(counts)?;
         self.link(of, id)?;
@@ -604,7 +613,7 @@ impl Outbox<'_> {
     }
 
     /// Notes on a branch that a message is of an event.
-    pub(super) fn link(&mut self, of: Of<'_>, id: u64) -> Result<()> {
+    pub(super) fn link(&mut self, of: MessageOrigin<'_>, id: u64) -> Result<()> {
         let branch = self.view.branch();
         match of.run.zip(of.event) {
             Some((run, key)) if branch != MAIN_ID => {
@@ -622,7 +631,7 @@ impl Outbox<'_> {
             return Ok(());
         };
         match self.state(id)? {
-            Some(state) => self.set_state(id, &State { event: None, ..state }),
+            Some(state) => self.set_state(id, &MessageState { event: None, ..state }),
             None => Ok(()),
         }
     }
@@ -659,7 +668,7 @@ impl Outbox<'_> {
 /// Keeps a request to a client on a branch; gives its number there.
 pub(crate) fn keep_request(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     session: &Name,
     payload: &[u8],
 ) -> Result<u64> {
@@ -675,8 +684,8 @@ pub(crate) fn told_request(name: &[u8], payload: &[u8]) -> Option<(u64, Name, Ve
     Some((id, session, payload))
 }
 
-fn message(letter: Letter, state: State) -> Content {
-    let Letter { subject, run, payload, .. } = letter;
+fn message(letter: MessageContent, state: MessageState) -> Content {
+    let MessageContent { subject, run, payload, .. } = letter;
     let dead = state.is_dead.then(|| state.failure.clone().unwrap_or_default());
     Content::Message { subject, run, payload, dead, event: state.event }
 }
@@ -687,7 +696,7 @@ fn split_request(mut rest: &[u8]) -> Option<(Name, Vec<u8>)> {
 }
 
 /// The number of a message or request that a walk came by, if it is there.
-fn number_of(step: &Step<'_>) -> Option<u64> {
+fn number_of(step: &NameStep<'_>) -> Option<u64> {
     step.name().get(1..).and_then(number).filter(|_| !step.head.is_deleted())
 }
 

@@ -8,14 +8,14 @@
 //! ```
 
 use super::super::outbox::{self, transfer};
-use super::fold::{Folds, Step, fresh};
-use super::head::{self, Met, RunHead};
+use super::fold::{FoldStep, Folds, fresh};
+use super::head::{self, RunHead, RunState};
 use super::hidden;
-use super::read::Log;
+use super::read::RunEvents;
 use crate::key::entry::QUIET;
 use crate::key::run_keys;
 use crate::key::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
@@ -33,15 +33,15 @@ const EVENT_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (512 << 10);
 const BESIDE_BYTES: usize = 1024;
 
 /// Writes to runs, in the transaction that gets this revision.
-pub(super) struct Writer<'w> {
+pub(super) struct RunWriter<'w> {
     pub view: &'w View<'w>,
-    pub overlay: &'w mut Overlay,
+    pub overlay: &'w mut WriteSet,
     pub folds: &'w mut Folds,
     pub revision: Revision,
 }
 
 /// An event on its way in.
-struct Entering<'e> {
+struct EnteringEvent<'e> {
     run: &'e Name,
     /// Where its key stands, and the hash of that.
     key: (Key, u64),
@@ -52,14 +52,14 @@ struct Entering<'e> {
     start: usize,
     /// Which of all staged bytes say the same wherever it is stored.
     said: Range<usize>,
-    told: Told,
+    told: FeedEvents,
     /// The bytes that are written with it, beside its own.
     beside: usize,
 }
 
 /// What the feed tells of what enters.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum FeedEvents {
     All,
     /// It was there before: that it could not follow was told then.
     NoAlerts,
@@ -67,19 +67,19 @@ pub(super) enum Told {
     Nothing,
 }
 
-impl Told {
+impl FeedEvents {
     fn event(self, payload: Payload<'_>) -> Write<'_> {
-        let flags = if self == Told::Nothing { QUIET } else { 0 };
+        let flags = if self == FeedEvents::Nothing { QUIET } else { 0 };
         Write { flags, ..fresh(payload) }
     }
 
     fn alert(self, payload: Payload<'_>) -> Write<'_> {
-        let flags = if self == Told::All { 0 } else { QUIET };
+        let flags = if self == FeedEvents::All { 0 } else { QUIET };
         Write { flags, ..fresh(payload) }
     }
 }
 
-impl Writer<'_> {
+impl RunWriter<'_> {
     /// Appends an event.
     pub fn append(&mut self, event: &NewEvent, expected: Option<u64>) -> Result<Appended> {
         event.check()?;
@@ -102,8 +102,8 @@ impl Writer<'_> {
         let (start, said) = self.overlay.stage(|out| event.encode(&id, &key, &now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
         let attempt = event.logical_attempt_id.as_deref();
-        let (told, beside) = (Told::All, message_bytes(event));
-        let entering = Entering {
+        let (told, beside) = (FeedEvents::All, message_bytes(event));
+        let entering = EnteringEvent {
             run: &run,
             key: place,
             event_type,
@@ -152,7 +152,7 @@ impl Writer<'_> {
         let sizes = events.iter().map(size);
         let names = events.len() * 8 * run.as_bytes().len();
         self.overlay.check_room(metadata.weight_bytes() + names + sizes.sum::<usize>())?;
-        self.make(run, met, self.view.now, Some(metadata), Told::All)?;
+        self.make(run, met, self.view.now, Some(metadata), FeedEvents::All)?;
         events.iter().map(|event| self.append(event, None)).collect()
     }
 
@@ -171,12 +171,12 @@ impl Writer<'_> {
         self.check_restored(run, met.head.as_ref(), events)?;
         if met.head.is_none() {
             hidden::give_up(self.view, self.overlay, run, self.revision)?;
-            self.make(run, met, created.unwrap_or(self.view.now), metadata, Told::All)?;
+            self.make(run, met, created.unwrap_or(self.view.now), metadata, FeedEvents::All)?;
         }
         let mut written = 0;
         for event in events {
             let met = head::meet(self.view, self.overlay, run)?;
-            written += u64::from(self.restore_one(run, met, event, Told::NoAlerts)?);
+            written += u64::from(self.restore_one(run, met, event, FeedEvents::NoAlerts)?);
         }
         Ok(written)
     }
@@ -224,9 +224,9 @@ impl Writer<'_> {
     pub fn restore_one(
         &mut self,
         run: &Name,
-        met: Met,
+        met: RunState,
         event: &CanonicalEvent,
-        told: Told,
+        told: FeedEvents,
     ) -> Result<bool> {
         let Some(head) = met.head else { return Err(deleted(run)) };
         let place = self.place(run, &head, &event.idempotency_key);
@@ -245,7 +245,7 @@ impl Writer<'_> {
         let attempt = event.logical_attempt_id.as_deref();
         let beside = 0;
         let entering =
-            Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
+            EnteringEvent { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering)?;
         Ok(true)
     }
@@ -262,10 +262,10 @@ impl Writer<'_> {
         let (start, said) = self.overlay.stage(|out| event.encode(&now, out))?;
         let (event_type, step) = (event.event_type.as_str(), event.step_id.as_deref());
         let attempt = event.logical_attempt_id.as_deref();
-        let told = Told::All;
+        let told = FeedEvents::All;
         let beside = 0;
         let entering =
-            Entering { run, key: place, event_type, step, attempt, start, said, told, beside };
+            EnteringEvent { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering)?;
         // If it has one, the merge brings it.
         transfer::no_message(self.view, self.overlay, run.as_str(), &event.idempotency_key)?;
@@ -276,10 +276,10 @@ impl Writer<'_> {
     pub fn make(
         &mut self,
         run: &Name,
-        met: Met,
+        met: RunState,
         created: Stamp,
         metadata: Option<&Value>,
-        told: Told,
+        told: FeedEvents,
     ) -> Result<()> {
         let mut head = RunHead::new(self.revision, created);
         if let Some(metadata) = metadata {
@@ -326,7 +326,7 @@ impl Writer<'_> {
     }
 
     /// A run that may be appended to.
-    fn meet(&self, run: &Name) -> Result<Met> {
+    fn meet(&self, run: &Name) -> Result<RunState> {
         let met = head::meet(self.view, self.overlay, run)?;
         if met.is_deleted() { Err(deleted(run)) } else { Ok(met) }
     }
@@ -347,14 +347,15 @@ impl Writer<'_> {
         let Some((seq, _)) = self.view.find(self.overlay, place, *hash, read)? else {
             return Ok(None);
         };
-        let log = Log { view: self.view, overlay: self.overlay, run, generation: head.generation };
+        let log =
+            RunEvents { view: self.view, overlay: self.overlay, run, generation: head.generation };
         log.find(seq, |entry, payload| {
             CanonicalEvent::decode(payload, run.as_str(), seq, entry.stamp)
         })
     }
 
     /// Writes an event whose bytes are staged, its key and the head.
-    fn enter(&mut self, met: Met, head: RunHead, event: Entering<'_>) -> Result<u64> {
+    fn enter(&mut self, met: RunState, head: RunHead, event: EnteringEvent<'_>) -> Result<u64> {
         let run = event.run.as_str();
         // All of it has to fit before any of it is written, with its key, the head, and an alert.
         let bytes = self.overlay.staged(event.start).len();
@@ -374,7 +375,7 @@ impl Writer<'_> {
         let mut number = Vec::with_capacity(10);
         put_varint(&mut number, seq);
         self.overlay.write(place, hash, fresh(Payload::Bytes(&number)))?;
-        let step = Step {
+        let step = FoldStep {
             run: event.run,
             head_key: &met.seen.key,
             event_type: event.event_type,

@@ -7,7 +7,7 @@
 use super::{head, hidden};
 use crate::apply::keys::remove;
 use crate::apply::reap;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use crate::storage::index::Index;
 use mainstay_model::{Code, Error, Name, Result, Revision};
@@ -15,7 +15,7 @@ use mainstay_model::{Code, Error, Name, Result, Revision};
 /// Deletes a run; says whether there was one.
 pub(super) fn delete(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     run: &Name,
     revision: Revision,
 ) -> Result<bool> {
@@ -38,7 +38,7 @@ pub(super) fn delete(
 /// Leaves of a run what a deletion leaves, also where it never was: nothing can be appended to it.
 pub(super) fn bury(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     run: &Name,
     revision: Revision,
 ) -> Result<()> {
@@ -55,7 +55,7 @@ pub(super) fn bury(
 /// Lets what a life of a run has left go.
 pub(crate) fn mark(
     index: &Index,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     branch: u32,
     run: &Name,
     generation: u64,

@@ -12,7 +12,7 @@ use super::head::RunHead;
 use crate::base::work::Exempt;
 use crate::key::run_keys;
 use crate::key::spaces::{Key, STATES};
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use hashbrown::HashMap;
 use mainstay_model::{Judgement, Name, Result, RunSnapshot, peek_event, reduce_parts};
@@ -34,8 +34,8 @@ const HALF_BYTES: usize = 32 << 20;
 /// wherever it is met, whatever was undone or given up in between.
 #[derive(Default)]
 pub(crate) struct Folds {
-    young: HashMap<Key, Remembered>,
-    old: HashMap<Key, Remembered>,
+    young: HashMap<Key, RememberedFold>,
+    old: HashMap<Key, RememberedFold>,
     young_bytes: usize,
     /// How they served.
     pub counts: FoldCounts,
@@ -52,7 +52,7 @@ pub(crate) struct FoldCounts {
     pub kept: u64,
 }
 
-struct Remembered {
+struct RememberedFold {
     generation: u64,
     tip: u64,
     attempts: u64,
@@ -93,7 +93,7 @@ impl Folds {
         let weighed = bytes.filter(|_| !head.last_seq.is_multiple_of(WEIGH_EVENTS));
         let bytes = weighed.unwrap_or_else(|| 256 + key.len() + snapshot.weight_bytes());
         self.young_bytes += bytes;
-        self.young.insert(key, Remembered { generation, tip, attempts, bytes, snapshot });
+        self.young.insert(key, RememberedFold { generation, tip, attempts, bytes, snapshot });
         if self.young_bytes > HALF_BYTES {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
@@ -102,7 +102,7 @@ impl Folds {
 }
 
 /// Adds an event that is about to be written to what its run has come to, and keeps that from time to time.
-pub(super) struct Step<'s> {
+pub(super) struct FoldStep<'s> {
     pub run: &'s Name,
     pub head_key: &'s Key,
     pub event_type: &'s str,
@@ -110,13 +110,13 @@ pub(super) struct Step<'s> {
     pub attempt: Option<&'s str>,
 }
 
-impl Step<'_> {
+impl FoldStep<'_> {
     /// Gives the head that follows, and why the event is illegal if it is. `head` is the one before, `tip` the next
     /// one's.
     pub fn fold(
         &self,
         view: &View<'_>,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         folds: &mut Folds,
         head: &RunHead,
         tip: u64,
@@ -135,7 +135,7 @@ impl Step<'_> {
         };
         let mut next = RunHead { last_seq: head.last_seq + 1, tip, ..*head };
         next.note_attempt(self.attempt);
-        let Step { event_type, step, attempt, .. } = *self;
+        let FoldStep { event_type, step, attempt, .. } = *self;
         let judgement = reduce_parts(&mut snapshot, next.last_seq, event_type, step, attempt);
         next.follow(&snapshot);
         if is_due(&next) {
@@ -159,7 +159,7 @@ fn is_due(head: &RunHead) -> bool {
 
 fn keep(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     run: &Name,
     head: &mut RunHead,
     snapshot: &RunSnapshot,
@@ -190,7 +190,7 @@ pub(super) fn fresh(payload: Payload<'_>) -> Write<'_> {
 /// What the events up to one of them add up to.
 pub(super) fn upto(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     head: &RunHead,
     seq: u64,
@@ -207,7 +207,7 @@ pub(super) fn upto(
 /// What all events up to one of them add up to, none of what is kept being looked at.
 pub(super) fn project(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     head: &RunHead,
 ) -> Result<RunSnapshot> {
@@ -218,14 +218,14 @@ pub(super) fn project(
 
 fn fold(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     generation: u64,
     snapshot: &mut RunSnapshot,
     after: u64,
     upto: u64,
 ) -> Result<()> {
-    let log = super::read::Log { view, overlay, run, generation };
+    let log = super::read::RunEvents { view, overlay, run, generation };
     log.each(after, upto, |seq, _, payload| {
         let event = peek_event(payload).ok_or_else(|| super::read::damaged(run.as_str(), seq))?;
         let (step, attempt) = (event.step.as_deref(), event.attempt.as_deref());
@@ -238,7 +238,7 @@ fn fold(
 /// the events add up to, and so may all before it.
 fn nearest(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     head: &RunHead,
     seq: u64,

@@ -5,10 +5,10 @@
 //!     [ | shown at ] [ | attempts u64 LE ]     where the flags say so
 //! ```
 
-use super::super::keys::{Seen, see_with};
+use super::super::keys::{KeyState, load_with};
 use crate::key::run_keys;
 use crate::key::spaces::{self, RUNS};
-use crate::mvcc::overlay::{Overlay, Payload};
+use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
@@ -101,7 +101,7 @@ impl RunHead {
     pub fn info(
         &self,
         run: &str,
-        entry: &crate::key::entry::Head,
+        entry: &crate::key::entry::EntryHeader,
         metadata: Option<Value>,
     ) -> RunInfo {
         RunInfo {
@@ -169,13 +169,13 @@ pub(crate) fn last_seq(head: &[u8]) -> Result<u64> {
 }
 
 /// A run as a write meets it.
-pub(super) struct Met {
-    pub seen: Seen,
+pub(super) struct RunState {
+    pub seen: KeyState,
     /// Its head, if it lives.
     pub head: Option<RunHead>,
 }
 
-impl Met {
+impl RunState {
     /// Whether there was a run of this name that was deleted.
     pub fn is_deleted(&self) -> bool {
         self.head.is_none() && self.seen.counter > 0
@@ -183,13 +183,13 @@ impl Met {
 }
 
 /// Looks a run up that is to be written.
-pub(super) fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
-    let (seen, head) = see_with(view, overlay, RUNS, run.as_bytes(), RunHead::decode)?;
-    Ok(Met { seen, head })
+pub(super) fn meet(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<RunState> {
+    let (seen, head) = load_with(view, overlay, RUNS, run.as_bytes(), RunHead::decode)?;
+    Ok(RunState { seen, head })
 }
 
 /// Writes a head.
-pub(super) fn put(overlay: &mut Overlay, seen: Seen, head: &RunHead) -> Result<()> {
+pub(super) fn put(overlay: &mut WriteSet, seen: KeyState, head: &RunHead) -> Result<()> {
     let (start, ()) = overlay.stage(|out| {
         head.encode(out);
         Ok(())
@@ -201,9 +201,9 @@ pub(super) fn put(overlay: &mut Overlay, seen: Seen, head: &RunHead) -> Result<(
 /// The head of a run that lives, and the entry that it stands in.
 pub(crate) fn find(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
-) -> Result<Option<(RunHead, crate::key::entry::Head)>> {
+) -> Result<Option<(RunHead, crate::key::entry::EntryHeader)>> {
     let (key, hash) = view.key(RUNS, run.as_bytes());
     let found = view.find(overlay, &key, hash, |entry, payload| {
         let head = entry.is_live(view.now).then(|| RunHead::decode(payload)).transpose()?;
@@ -215,7 +215,7 @@ pub(crate) fn find(
 /// What a run was made with.
 pub(super) fn metadata(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     generation: u64,
 ) -> Result<Option<Value>> {

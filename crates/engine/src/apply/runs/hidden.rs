@@ -8,18 +8,18 @@
 //!
 //! What a crash leaves is found by whoever begins again, and goes as the life of a deleted run does.
 
-use super::append::{Told, Writer, check_kept};
+use super::append::{FeedEvents, RunWriter, check_kept};
 use super::delete;
-use super::head::{self, Met, RunHead};
-use crate::apply::keys::{remove, remove_quietly, see_with};
+use super::head::{self, RunHead, RunState};
+use crate::apply::keys::{load_with, remove, remove_quietly};
 use crate::key::run_keys;
 use crate::key::spaces::STATES;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{CanonicalEvent, Code, Error, Name, Result, Revision, Stamp, Value};
 
 /// A piece of a run that is restored where nobody sees it.
-pub(super) struct Piece<'p> {
+pub(super) struct StagedEvents<'p> {
     pub run: &'p Name,
     pub metadata: Option<&'p Value>,
     pub created: Option<Stamp>,
@@ -30,9 +30,9 @@ pub(super) struct Piece<'p> {
     pub ends: bool,
 }
 
-impl Writer<'_> {
+impl RunWriter<'_> {
     /// Writes a piece; says how many of its events were not there.
-    pub fn restore_hidden(&mut self, piece: &Piece<'_>) -> Result<u64> {
+    pub fn restore_hidden(&mut self, piece: &StagedEvents<'_>) -> Result<u64> {
         let run = piece.run;
         if head::meet(self.view, self.overlay, run)?.head.is_some() {
             return Err(exists(run));
@@ -49,7 +49,7 @@ impl Writer<'_> {
         let mut written = 0;
         for event in piece.events {
             let met = meet(self.view, self.overlay, run)?;
-            written += u64::from(self.restore_one(run, met, event, Told::Nothing)?);
+            written += u64::from(self.restore_one(run, met, event, FeedEvents::Nothing)?);
         }
         if piece.ends {
             self.show(run)?;
@@ -58,7 +58,7 @@ impl Writer<'_> {
     }
 
     /// Makes a hidden life of the run; what another one left goes.
-    fn begin(&mut self, piece: &Piece<'_>, left: Option<RunHead>) -> Result<()> {
+    fn begin(&mut self, piece: &StagedEvents<'_>, left: Option<RunHead>) -> Result<()> {
         let run = piece.run;
         if let Some(left) = left {
             delete::mark(self.view.index, self.overlay, self.view.branch(), run, left.generation)?;
@@ -70,7 +70,7 @@ impl Writer<'_> {
         }
         let (met, created) = (meet(self.view, self.overlay, run)?, piece.created);
         let created = created.unwrap_or(self.view.now);
-        self.make(run, met, created, piece.metadata, Told::Nothing)
+        self.make(run, met, created, piece.metadata, FeedEvents::Nothing)
     }
 
     /// Makes the hidden life of a run the one that all see.
@@ -83,7 +83,7 @@ impl Writer<'_> {
     }
 }
 
-impl Piece<'_> {
+impl StagedEvents<'_> {
     /// The hidden head that it goes on from; nothing where it begins.
     fn goes_on(&self, there: Option<RunHead>, revision: Revision) -> Result<Option<RunHead>> {
         let there_at = there.map(|head| head.generation);
@@ -100,7 +100,7 @@ impl Piece<'_> {
 /// Gives up what was restored of a run that nobody sees.
 pub(super) fn give_up(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     run: &Name,
     revision: Revision,
 ) -> Result<()> {
@@ -111,21 +111,21 @@ pub(super) fn give_up(
 }
 
 /// The head of a run that nobody sees yet.
-pub(crate) fn find(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<RunHead>> {
+pub(crate) fn find(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<Option<RunHead>> {
     Ok(meet(view, overlay, run)?.head)
 }
 
 /// Whether the transaction that deleted a run began to restore it: it is being rewound.
 pub(crate) fn is_being_rewound(view: &View<'_>, run: &Name, deleted: Revision) -> Result<bool> {
-    let hidden = find(view, &Overlay::default(), run)?;
+    let hidden = find(view, &WriteSet::default(), run)?;
     Ok(hidden.is_some_and(|head| head.generation == deleted))
 }
 
 /// The life of a run that nobody sees yet.
-fn meet(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Met> {
+fn meet(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<RunState> {
     let place = run_keys::hidden(run.as_str());
-    let (seen, head) = see_with(view, overlay, STATES, &place, RunHead::decode)?;
-    Ok(Met { seen, head })
+    let (seen, head) = load_with(view, overlay, STATES, &place, RunHead::decode)?;
+    Ok(RunState { seen, head })
 }
 
 #[cold]

@@ -9,18 +9,18 @@
 //! No merge makes a run inconsistent that is not: where the events of one history could not follow those of the other, it is a
 //! conflict, whatever the strategy; with `ours` the run stays as it is. A run that was deleted takes no events, either.
 
-use super::append::{Told, Writer};
+use super::append::{FeedEvents, RunWriter};
 use super::fold::Folds;
 use super::head::{self, RunHead};
 use super::hidden;
-use super::read::{self, Log};
-use crate::apply::branches::Context;
-use crate::apply::compare::{Point, Side, Triple};
+use super::read::{self, RunEvents};
+use crate::apply::branches::BranchContext;
+use crate::apply::compare::{DiffPoint, DiffSide, ThreeWayEntry};
 use crate::apply::outbox::transfer::Event;
 use crate::key::run_keys;
 use crate::key::spaces::EVENT_KEYS;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use crate::storage::index::NEWEST;
 use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
@@ -31,7 +31,7 @@ const PAGE_EVENTS: u64 = 256;
 const PAGE_BYTES: usize = 8 << 20;
 
 /// The outcome of a merge for one run.
-pub(crate) enum Merged {
+pub(crate) enum RunMerge {
     /// The target has it, or it stays as it is with `ours`. Of the events that were appended there, those that have messages.
     Done(Vec<Event>),
     Conflict,
@@ -39,19 +39,19 @@ pub(crate) enum Merged {
     Unfinished,
 }
 
-impl Merged {
+impl RunMerge {
     /// The outcome for a run that cannot be brought.
-    fn refused(strategy: MergeStrategy) -> Merged {
+    fn refused(strategy: MergeStrategy) -> RunMerge {
         match strategy {
-            MergeStrategy::Ours => Merged::Done(Vec::new()),
-            _ => Merged::Conflict,
+            MergeStrategy::Ours => RunMerge::Done(Vec::new()),
+            _ => RunMerge::Conflict,
         }
     }
 }
 
 /// Whether two sides of a run mean the same: the same events, or that it was deleted.
-pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
-    let said = |side: &Side| {
+pub(crate) fn are_equal(one: &DiffSide, other: &DiffSide) -> bool {
+    let said = |side: &DiffSide| {
         let head = side.payload.as_deref().and_then(|payload| RunHead::decode(payload).ok());
         head.map(|head| (head.last_seq, head.tip, head.attempts))
     };
@@ -60,43 +60,43 @@ pub(crate) fn are_equal(one: &Side, other: &Side) -> bool {
         && is_deleted(one) == is_deleted(other)
 }
 
-fn is_deleted(side: &Side) -> bool {
+fn is_deleted(side: &DiffSide) -> bool {
     side.payload.is_none() && side.counter > 0
 }
 
 /// Brings a run that the source changed into the target, or leaves the target's as it is with `ours`.
 pub(crate) fn merge(
-    context: &Context<'_>,
-    overlay: &mut Overlay,
+    context: &BranchContext<'_>,
+    overlay: &mut WriteSet,
     (source, target): (u32, u32),
-    base: Point,
-    triple: &Triple,
+    base: DiffPoint,
+    triple: &ThreeWayEntry,
     strategy: MergeStrategy,
-) -> Result<Merged> {
+) -> Result<RunMerge> {
     if triple.b_changed() && strategy != MergeStrategy::Theirs {
-        return Ok(Merged::refused(strategy));
+        return Ok(RunMerge::refused(strategy));
     }
     let run = Name::new(&String::from_utf8_lossy(&triple.name))?;
     let layers = |branch| context.catalog.layers(branch, NEWEST);
     let (from, into) = (layers(source), layers(target));
     let (from, into) = (view(context, &from), view(context, &into));
-    let head = |side: &Side| side.payload.as_deref().map(RunHead::decode).transpose();
+    let head = |side: &DiffSide| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
-        if hidden::find(&from, &Overlay::default(), &run)?.is_some() {
+        if hidden::find(&from, &WriteSet::default(), &run)?.is_some() {
             return Ok(match strategy {
-                MergeStrategy::Ours => Merged::refused(strategy),
-                _ => Merged::Unfinished,
+                MergeStrategy::Ours => RunMerge::refused(strategy),
+                _ => RunMerge::Unfinished,
             });
         }
         super::delete::bury(&into, overlay, &run, context.revision)?;
-        return Ok(Merged::Done(Vec::new()));
+        return Ok(RunMerge::Done(Vec::new()));
     };
     if is_deleted(&triple.b) {
-        return Ok(Merged::refused(strategy));
+        return Ok(RunMerge::refused(strategy));
     }
     let before = context.catalog.layers(base.0, base.1);
     let before = view(context, &before);
-    let travel = Travel { from: &from, into: &into, run: &run, revision: context.revision };
+    let travel = EventTransfer { from: &from, into: &into, run: &run, revision: context.revision };
     let changed = head(&triple.b)?.filter(|_| triple.b_changed());
     let common = head(&triple.base)?
         .map_or(Ok(0), |base| travel.common(&before, &base, &a, changed.as_ref()))?;
@@ -105,25 +105,25 @@ pub(crate) fn merge(
     if let Some(b) = head(&triple.b)?.filter(is_judged)
         && !travel.can_follow(&a, &b, common)?
     {
-        return Ok(Merged::refused(strategy));
+        return Ok(RunMerge::refused(strategy));
     }
-    travel.go(overlay, &a, common, triple.b.payload.is_some()).map(Merged::Done)
+    travel.go(overlay, &a, common, triple.b.payload.is_some()).map(RunMerge::Done)
 }
 
-fn view<'v>(context: &Context<'v>, layers: &'v Layers) -> View<'v> {
-    let Context { index, now, budget, .. } = *context;
+fn view<'v>(context: &BranchContext<'v>, layers: &'v Layers) -> View<'v> {
+    let BranchContext { index, now, budget, .. } = *context;
     View { index, layers, now, fresh: false, budget }
 }
 
 /// Events on their way from one branch to another.
-struct Travel<'t> {
+struct EventTransfer<'t> {
     from: &'t View<'t>,
     into: &'t View<'t>,
     run: &'t Name,
     revision: u64,
 }
 
-impl Travel<'_> {
+impl EventTransfer<'_> {
     /// Up to which event the source has what the base has: all of the base's, or none that is known. An event that
     /// one transaction wrote stands behind the same events wherever it is seen; after a merge that gave new sequences
     /// it is another one, and then all keys are looked at. So they are where the target changed and does not have the
@@ -135,9 +135,9 @@ impl Travel<'_> {
         a: &RunHead,
         changed: Option<&RunHead>,
     ) -> Result<u64> {
-        let nothing = Overlay::default();
+        let nothing = WriteSet::default();
         let at = |view: &View<'_>, generation: u64| {
-            let log = Log { view, overlay: &nothing, run: self.run, generation };
+            let log = RunEvents { view, overlay: &nothing, run: self.run, generation };
             log.find(base.last_seq, |entry, _| Ok(entry.revision))
         };
         if base.last_seq == 0 || base.generation != a.generation {
@@ -155,7 +155,7 @@ impl Travel<'_> {
         if after > 0 && after == b.last_seq {
             return Ok(true);
         }
-        let nothing = Overlay::default();
+        let nothing = WriteSet::default();
         let snapshot = read::snapshot(self.into, &nothing, self.run, None)?;
         let mut snapshot = snapshot.unwrap_or_else(|| RunSnapshot::new(self.run.as_str()));
         while after < a.last_seq {
@@ -174,13 +174,13 @@ impl Travel<'_> {
     fn has(&self, b: &RunHead, key: &str) -> Result<bool> {
         let place = run_keys::key(self.run.as_str(), b.generation, key);
         let (key, hash) = self.into.key(EVENT_KEYS, &place);
-        Ok(self.into.find(&Overlay::default(), &key, hash, |_, _| Ok(()))?.is_some())
+        Ok(self.into.find(&WriteSet::default(), &key, hash, |_, _| Ok(()))?.is_some())
     }
 
     /// Appends the events behind one of them to the target, those that it lacks; gives those that have messages.
     fn go(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         a: &RunHead,
         after: u64,
         is_there: bool,
@@ -203,23 +203,29 @@ impl Travel<'_> {
         Ok(with_messages)
     }
 
-    fn writer<'w>(&'w self, overlay: &'w mut Overlay, folds: &'w mut Folds) -> Writer<'w> {
-        Writer { view: self.into, overlay, folds, revision: self.revision }
+    fn writer<'w>(&'w self, overlay: &'w mut WriteSet, folds: &'w mut Folds) -> RunWriter<'w> {
+        RunWriter { view: self.into, overlay, folds, revision: self.revision }
     }
 
-    fn make(&self, overlay: &mut Overlay, folds: &mut Folds, a: &RunHead) -> Result<()> {
-        let metadata = head::metadata(self.from, &Overlay::default(), self.run, a.generation)?;
+    fn make(&self, overlay: &mut WriteSet, folds: &mut Folds, a: &RunHead) -> Result<()> {
+        let metadata = head::metadata(self.from, &WriteSet::default(), self.run, a.generation)?;
         hidden::give_up(self.into, overlay, self.run, self.revision)?;
         let met = head::meet(self.into, overlay, self.run)?;
-        self.writer(overlay, folds).make(self.run, met, a.created, metadata.as_ref(), Told::All)
+        self.writer(overlay, folds).make(
+            self.run,
+            met,
+            a.created,
+            metadata.as_ref(),
+            FeedEvents::All,
+        )
     }
 
     /// Some events, at least one.
     fn events(&self, a: &RunHead, after: u64) -> Result<Vec<CanonicalEvent>> {
         let (upto, mut bytes) = (a.last_seq.min(after + PAGE_EVENTS), 0);
-        let nothing = Overlay::default();
+        let nothing = WriteSet::default();
         let (view, generation) = (self.from, a.generation);
-        let log = Log { view, overlay: &nothing, run: self.run, generation };
+        let log = RunEvents { view, overlay: &nothing, run: self.run, generation };
         let mut events = Vec::new();
         log.each(after, upto, |seq, entry, payload| {
             let run = self.run.as_str();

@@ -18,9 +18,9 @@ pub(crate) mod past;
 pub(crate) mod read;
 
 use crate::key::spaces::RUNS;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
-use append::Writer;
+use append::RunWriter;
 pub(crate) use fold::{FoldCounts, Folds};
 #[cfg(any(test, fuzzing))]
 pub(crate) use head::RunHead;
@@ -33,7 +33,7 @@ pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_o
 /// Runs a command on runs, in the transaction that gets this revision.
 pub(crate) fn run(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     folds: &mut Folds,
     command: &RunCommand,
     revision: Revision,
@@ -50,7 +50,7 @@ pub(crate) fn run(
         delete::bury(view, overlay, run, revision)?;
         return Ok(Answer::Did(true));
     }
-    let mut writer = Writer { view, overlay, folds, revision };
+    let mut writer = RunWriter { view, overlay, folds, revision };
     Ok(match command {
         RunCommand::Append { event, expected } => {
             answer(RunAnswer::Appended(writer.append(event, *expected)?))
@@ -64,7 +64,7 @@ pub(crate) fn run(
         RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
             let (metadata, created) = (metadata.as_ref(), *created);
             let (begun, ends) = (*begun, *ends);
-            let piece = hidden::Piece { run, metadata, created, events, begun, ends };
+            let piece = hidden::StagedEvents { run, metadata, created, events, begun, ends };
             Answer::Count(writer.restore_hidden(&piece)?)
         }
         RunCommand::Keep { run, reducer, version, seq, state } => {
@@ -79,7 +79,7 @@ fn answer(answer: RunAnswer) -> Answer {
 }
 
 /// Answers a command that only reads.
-pub(crate) fn read(view: &View<'_>, overlay: &Overlay, command: &RunCommand) -> Result<RunAnswer> {
+pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &RunCommand) -> Result<RunAnswer> {
     Ok(match command {
         RunCommand::Get { run } => RunAnswer::Info(info(view, overlay, run)?),
         RunCommand::Fetch { run, after, limit } => {

@@ -5,15 +5,15 @@
 //! ```
 
 use super::head::{self, RunHead};
-use super::read::Log;
+use super::read::RunEvents;
 use super::{fold, read};
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{Code, Error, Result, Revision, RunAnswer, RunCommand, RunInfo, RunStatus};
 
 /// Answers a command that only reads as of a revision, by what there is now.
 pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Result<RunAnswer> {
-    let nothing = Overlay::default();
+    let nothing = WriteSet::default();
     let run = match command {
         RunCommand::Get { run }
         | RunCommand::Fetch { run, .. }
@@ -25,7 +25,7 @@ pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Re
     let (head, _) = head::find(now, &nothing, run)?
         .filter(|(head, _)| head.generation.max(head.shown) <= then)
         .ok_or_else(|| trimmed(run.as_str()))?;
-    let log = Log { view: now, overlay: &nothing, run, generation: head.generation };
+    let log = RunEvents { view: now, overlay: &nothing, run, generation: head.generation };
     let last_seq = last(&log, &head, then)?;
     let head = RunHead { last_seq, ..head };
     Ok(match command {
@@ -44,7 +44,7 @@ pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Re
 }
 
 /// The last event that there was.
-fn last(log: &Log<'_>, head: &RunHead, then: Revision) -> Result<u64> {
+fn last(log: &RunEvents<'_>, head: &RunHead, then: Revision) -> Result<u64> {
     let (mut low, mut high) = (0, head.last_seq);
     while low < high {
         let middle = high - (high - low) / 2;
@@ -55,7 +55,7 @@ fn last(log: &Log<'_>, head: &RunHead, then: Revision) -> Result<u64> {
     Ok(low)
 }
 
-fn info(log: &Log<'_>, head: &RunHead) -> Result<RunInfo> {
+fn info(log: &RunEvents<'_>, head: &RunHead) -> Result<RunInfo> {
     let snapshot = fold::upto(log.view, log.overlay, log.run, head, head.last_seq)?;
     let entry = log.find(head.last_seq, |entry, _| Ok(entry))?;
     let (status, inconsistent): (RunStatus, bool) = (snapshot.status, snapshot.is_inconsistent());

@@ -2,10 +2,10 @@
 
 use super::fold;
 use super::head::{self, RunHead};
-use crate::key::entry::{self, Head};
+use crate::key::entry::{self, EntryHeader};
 use crate::key::run_keys;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::check_page;
@@ -19,20 +19,20 @@ use std::ops::{Bound, RangeInclusive};
 const FEW_EVENTS: u64 = 48;
 
 /// The events of one life of a run.
-pub(crate) struct Log<'l> {
+pub(crate) struct RunEvents<'l> {
     pub view: &'l View<'l>,
-    pub overlay: &'l Overlay,
+    pub overlay: &'l WriteSet,
     pub run: &'l Name,
     pub generation: u64,
 }
 
-impl Log<'_> {
+impl RunEvents<'_> {
     /// Visits the events behind one of them up to another, which is there, until told to stop.
     pub fn each(
         &self,
         after: u64,
         upto: u64,
-        mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
+        mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<()> {
         if upto.saturating_sub(after) > FEW_EVENTS {
             return self.walk(after, upto, visit);
@@ -50,7 +50,7 @@ impl Log<'_> {
     pub fn find<T>(
         &self,
         seq: u64,
-        read: impl FnMut(Head, &[u8]) -> Result<T>,
+        read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
     ) -> Result<Option<T>> {
         let place = run_keys::at(self.run.as_str(), self.generation, seq);
         let (key, hash) = self.view.key(EVENTS, &place);
@@ -61,7 +61,7 @@ impl Log<'_> {
         &self,
         after: u64,
         upto: u64,
-        mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
+        mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<()> {
         let (run, mut expected) = (self.run.as_str(), after + 1);
         let prefix = run_keys::life(run, self.generation);
@@ -90,7 +90,7 @@ impl Log<'_> {
         at: Revision,
         from: &[u8],
         wanted: RangeInclusive<u64>,
-        mut visit: impl FnMut(u64, Head, &[u8]) -> Result<bool>,
+        mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<()> {
         let (run, from) = (self.run.as_str(), spaces::key(EVENTS, branch, from));
         let last = spaces::key(EVENTS, branch, &run_keys::at(run, self.generation, *wanted.end()));
@@ -121,7 +121,7 @@ pub(super) fn damaged(run: &str, seq: u64) -> Error {
 /// Events behind one of them; none of a run that there is not.
 pub(crate) fn fetch(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     after: u64,
     limit: usize,
@@ -140,14 +140,14 @@ pub(crate) fn fetch_within(
     after: u64,
     (limit, bytes): (usize, usize),
 ) -> Result<Vec<CanonicalEvent>> {
-    let overlay = Overlay::default();
+    let overlay = WriteSet::default();
     let Some((head, _)) = head::find(view, &overlay, run)? else { return Ok(Vec::new()) };
     events_within(view, &overlay, run, &head, after, (limit, bytes))
 }
 
 pub(crate) fn events(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     head: &RunHead,
     after: u64,
@@ -158,7 +158,7 @@ pub(crate) fn events(
 
 fn events_within(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     head: &RunHead,
     after: u64,
@@ -166,7 +166,7 @@ fn events_within(
 ) -> Result<Vec<CanonicalEvent>> {
     let upto = after.saturating_add(limit as u64).min(head.last_seq);
     let (mut events, mut scales, mut left) = (Vec::new(), Scales::default(), bytes);
-    let log = Log { view, overlay, run, generation: head.generation };
+    let log = RunEvents { view, overlay, run, generation: head.generation };
     log.each(after.min(upto), upto, |seq, entry, payload| {
         let event = CanonicalEvent::decode(payload, run.as_str(), seq, entry.stamp)?;
         scales.add_event(&event)?;
@@ -181,15 +181,15 @@ fn events_within(
 pub(crate) fn each_event(
     view: &View<'_>,
     run: &Name,
-    (entry, head): (Head, &[u8]),
-    mut visit: impl FnMut(u64, Head, &[u8]) -> Result<()>,
+    (entry, head): (EntryHeader, &[u8]),
+    mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let RunHead { generation, last_seq, created, shown, .. } = RunHead::decode(head)?;
     // Nobody saw them before their run was whole.
-    let mut visit = |seq, entry: Head, payload: &[u8]| {
-        visit(seq, Head { revision: entry.revision.max(shown), ..entry }, payload)
+    let mut visit = |seq, entry: EntryHeader, payload: &[u8]| {
+        visit(seq, EntryHeader { revision: entry.revision.max(shown), ..entry }, payload)
     };
-    let log = Log { view, overlay: &Overlay::default(), run, generation };
+    let log = RunEvents { view, overlay: &WriteSet::default(), run, generation };
     let metadata = log.find(0, |entry, payload| Ok((entry, payload.to_vec())))?;
     // It stands where the run begins: nothing of it comes before.
     let first = log.find(1, |entry, _| Ok(entry))?.unwrap_or(entry);
@@ -209,7 +209,7 @@ pub(crate) fn made_of(mut made: &[u8]) -> Option<(Stamp, Option<Value>)> {
 }
 
 /// What is known of a run.
-pub(crate) fn info(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<RunInfo>> {
+pub(crate) fn info(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<Option<RunInfo>> {
     let Some((head, entry)) = head::find(view, overlay, run)? else { return Ok(None) };
     let metadata = head::metadata(view, overlay, run, head.generation)?;
     Ok(Some(head.info(run.as_str(), &entry, metadata)))
@@ -218,7 +218,7 @@ pub(crate) fn info(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Opt
 /// What the events up to one of them add up to, or all of them; nothing of a run that there is not, or not so far.
 pub(crate) fn snapshot(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     seq: Option<u64>,
 ) -> Result<Option<RunSnapshot>> {
@@ -228,7 +228,7 @@ pub(crate) fn snapshot(
 
 pub(crate) fn snapshot_of(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     head: &RunHead,
     seq: Option<u64>,
@@ -243,7 +243,7 @@ pub(crate) fn snapshot_of(
 /// The same from the first event on.
 pub(crate) fn project(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
 ) -> Result<Option<RunSnapshot>> {
     let Some((head, _)) = head::find(view, overlay, run)? else { return Ok(None) };
@@ -251,14 +251,14 @@ pub(crate) fn project(
 }
 
 /// The last event of a run.
-pub(crate) fn last_seq_of(view: &View<'_>, overlay: &Overlay, run: &Name) -> Result<Option<u64>> {
+pub(crate) fn last_seq_of(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<Option<u64>> {
     Ok(head::find(view, overlay, run)?.map(|(head, _)| head.last_seq))
 }
 
 /// The event that has an idempotency key.
 pub(crate) fn seq_of(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     key: &str,
 ) -> Result<Option<u64>> {
@@ -272,7 +272,7 @@ pub(crate) fn seq_of(
 /// The revision that brought an event, or that showed it where its run was restored.
 pub(crate) fn revision_of(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     seq: u64,
 ) -> Result<Option<Revision>> {
@@ -280,14 +280,14 @@ pub(crate) fn revision_of(
     if !(1..=head.last_seq).contains(&seq) {
         return Ok(None);
     }
-    let log = Log { view, overlay, run, generation: head.generation };
+    let log = RunEvents { view, overlay, run, generation: head.generation };
     log.find(seq, |entry, _| Ok(entry.revision.max(head.shown)))
 }
 
 /// Events that could not follow those before them.
 pub(crate) fn alerts(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     after: u64,
     limit: usize,
@@ -310,7 +310,7 @@ pub(crate) fn alerts(
 /// What a reducer of a user has made, if it was this version of it, and not of later events.
 pub(crate) fn kept(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     run: &Name,
     reducer: &str,
     version: u64,
@@ -331,7 +331,7 @@ pub(crate) fn kept(
 /// Runs in byte order of their names.
 pub(crate) fn list(
     view: &View<'_>,
-    overlay: &Overlay,
+    overlay: &WriteSet,
     filter: &RunFilter,
     after: Option<&str>,
     limit: usize,

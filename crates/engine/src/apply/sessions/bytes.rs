@@ -18,7 +18,7 @@ pub(super) const NUMBER_LIMIT: u64 = u64::MAX / 2;
 
 /// What is kept of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum StoredSession {
     Live(Profile),
     /// Its numbers are remembered for a while.
     Gone {
@@ -46,11 +46,11 @@ pub(crate) struct Profile {
     pub capabilities: Vec<(String, String)>,
 }
 
-impl Standing {
+impl StoredSession {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut numbers = |numbers: &[u64]| numbers.iter().for_each(|n| codec::put_varint(out, *n));
         match self {
-            Standing::Live(profile) => {
+            StoredSession::Live(profile) => {
                 let Profile { opened, epoch, nonce, lease_ms, mark, .. } = profile;
                 let Profile { last_sent, acked, pending_bytes, capabilities, .. } = profile;
                 numbers(&[u64::from(LIVE), *opened, *epoch, *nonce, *lease_ms, *mark]);
@@ -60,19 +60,19 @@ impl Standing {
                     put_text(value, out);
                 }
             }
-            Standing::Gone { expired, former } => {
+            StoredSession::Gone { expired, former } => {
                 let Former { next_request, last_letter } = *former;
                 numbers(&[u64::from(GONE), u64::from(*expired), next_request, last_letter]);
             }
         }
     }
 
-    pub fn decode(payload: &[u8]) -> Result<Standing> {
+    pub fn decode(payload: &[u8]) -> Result<StoredSession> {
         decode_standing(payload).ok_or_else(damaged)
     }
 }
 
-fn decode_standing(payload: &[u8]) -> Option<Standing> {
+fn decode_standing(payload: &[u8]) -> Option<StoredSession> {
     let (&kind, mut rest) = payload.split_first()?;
     let rest = &mut rest;
     match kind {
@@ -100,14 +100,14 @@ fn decode_standing(payload: &[u8]) -> Option<Standing> {
                 && last_sent <= NUMBER_LIMIT
                 && pending_bytes <= NUMBER_LIMIT
                 && lease_ms <= SESSION_LEASE_LIMIT_MS;
-            (rest.is_empty() && is_sound).then_some(Standing::Live(profile))
+            (rest.is_empty() && is_sound).then_some(StoredSession::Live(profile))
         }
         GONE => {
             let expired = codec::get_varint(rest)? != 0;
             let (next_request, last_letter) = (codec::get_varint(rest)?, codec::get_varint(rest)?);
             let former = Former { next_request, last_letter };
             let is_sound = last_letter <= NUMBER_LIMIT;
-            (rest.is_empty() && is_sound).then_some(Standing::Gone { expired, former })
+            (rest.is_empty() && is_sound).then_some(StoredSession::Gone { expired, former })
         }
         _ => None,
     }
@@ -191,9 +191,9 @@ mod tests {
             pending_bytes: 5,
             capabilities,
         };
-        let live = Standing::Live(profile);
+        let live = StoredSession::Live(profile);
         let former = Former { next_request: 7, last_letter: 8 };
-        let gone = Standing::Gone { expired: true, former };
+        let gone = StoredSession::Gone { expired: true, former };
         let cases = [
             (live, vec![1, 0xac, 2, 6, 7, 2, 3, 9, 4, 5, 1, 1, b'n', 2, b'v', b'v']),
             (gone, vec![2, 1, 7, 8]),
@@ -202,9 +202,9 @@ mod tests {
             let mut bytes = Vec::new();
             standing.encode(&mut bytes);
             assert_eq!(bytes, expected);
-            assert_eq!(Standing::decode(&bytes).unwrap(), standing);
+            assert_eq!(StoredSession::decode(&bytes).unwrap(), standing);
             for cut in 0..bytes.len() {
-                assert!(Standing::decode(&bytes[..cut]).is_err());
+                assert!(StoredSession::decode(&bytes[..cut]).is_err());
             }
         }
     }
@@ -213,16 +213,16 @@ mod tests {
     fn numbers_that_cannot_be_counted_on_from_are_refused() {
         let far = NUMBER_LIMIT + 1;
         let live = |last_sent, pending_bytes| {
-            Standing::Live(Profile { last_sent, pending_bytes, ..Profile::default() })
+            StoredSession::Live(Profile { last_sent, pending_bytes, ..Profile::default() })
         };
         let gone = |last_letter| {
             let former = Former { next_request: u64::MAX, last_letter };
-            Standing::Gone { expired: true, former }
+            StoredSession::Gone { expired: true, former }
         };
-        let is_read = |standing: Standing| {
+        let is_read = |standing: StoredSession| {
             let mut bytes = Vec::new();
             standing.encode(&mut bytes);
-            Standing::decode(&bytes).is_ok()
+            StoredSession::decode(&bytes).is_ok()
         };
         assert!(is_read(live(NUMBER_LIMIT, NUMBER_LIMIT)) && is_read(gone(NUMBER_LIMIT)));
         assert!(!is_read(live(far, 0)) && !is_read(live(0, far)) && !is_read(gone(far)));

@@ -1,20 +1,20 @@
 //! Letters: requests of the server to the clients of sessions.
 
 use super::bytes::{NUMBER_LIMIT, Part, Profile, damaged, part_key};
-use super::{Desk, answer, check_epoch, expired, write};
+use super::{SessionContext, answer, check_epoch, expired, write};
 use crate::apply::outbox::transfer;
 use crate::key::entry::DELETED;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{
     Answer, Code, Error, LETTERS_LIMIT, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result,
     SessionAnswer, Stamp,
 };
 
-impl Desk<'_> {
+impl SessionContext<'_> {
     pub(super) fn send(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
         payload: &[u8],
     ) -> Result<Answer> {
@@ -22,7 +22,7 @@ impl Desk<'_> {
     }
 
     /// Sends a request that a merge has brought to `main`; says whether the session is there.
-    pub fn deliver(&self, overlay: &mut Overlay, session: &Name, payload: &[u8]) -> Result<bool> {
+    pub fn deliver(&self, overlay: &mut WriteSet, session: &Name, payload: &[u8]) -> Result<bool> {
         Ok(self.post(overlay, session, payload)?.is_some())
     }
 
@@ -30,7 +30,7 @@ impl Desk<'_> {
     pub(super) fn keep(
         &self,
         view: &View<'_>,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
         payload: &[u8],
     ) -> Result<Answer> {
@@ -42,7 +42,7 @@ impl Desk<'_> {
     }
 
     /// Puts a request into a mailbox; gives its number, or nothing where there is no such session.
-    fn post(&self, overlay: &mut Overlay, session: &Name, payload: &[u8]) -> Result<Option<u64>> {
+    fn post(&self, overlay: &mut WriteSet, session: &Name, payload: &[u8]) -> Result<Option<u64>> {
         let Some(mut profile) = self.live(overlay, session)? else { return Ok(None) };
         profile.pending_bytes += payload.len() as u64;
         check_room(session, &profile)?;
@@ -57,7 +57,7 @@ impl Desk<'_> {
 
     pub(super) fn acknowledge(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
         upto: u64,
         epoch: Stamp,
@@ -80,7 +80,7 @@ impl Desk<'_> {
 
     pub(super) fn pending(
         &self,
-        overlay: &Overlay,
+        overlay: &WriteSet,
         session: &Name,
         (after, limit): (u64, usize),
         epoch: Stamp,
@@ -101,7 +101,7 @@ impl Desk<'_> {
     /// The letters to be sent again, as many as fit into one answer; they count as sent now.
     pub(super) fn retry(
         &self,
-        overlay: &Overlay,
+        overlay: &WriteSet,
         sent_before: Stamp,
         limit: usize,
     ) -> Result<Answer> {
@@ -131,9 +131,9 @@ impl Desk<'_> {
         table.before(sent_before).filter_map(lives).take(limit).collect()
     }
 
-    fn letter(&self, overlay: &Overlay, session: &Name, number: u64) -> Result<Option<Vec<u8>>> {
+    fn letter(&self, overlay: &WriteSet, session: &Name, number: u64) -> Result<Option<Vec<u8>>> {
         let key = part_key(session, Part::Letter(number));
-        let read = |head: crate::key::entry::Head, payload: &[u8]| {
+        let read = |head: crate::key::entry::EntryHeader, payload: &[u8]| {
             Ok((!head.is_deleted()).then(|| payload.to_vec()))
         };
         Ok(self.find(overlay, &key, read)?.flatten())

@@ -6,14 +6,14 @@ pub(crate) mod response;
 pub(crate) mod slot;
 
 use crate::apply::outbox::transfer;
-use crate::apply::session_slots::Slots;
-use crate::apply::session_table::{Row, SessionTable};
-use crate::key::entry::{DELETED, Head};
+use crate::apply::session_slots::ResponseSlots;
+use crate::apply::session_table::{LiveSession, SessionTable};
+use crate::key::entry::{DELETED, EntryHeader};
 use crate::key::spaces::{Key, MAIN_ID};
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
 use crate::storage::index::Index;
-use bytes::{Part, Profile, Standing, part_key, session_key};
+use bytes::{Part, Profile, StoredSession, part_key, session_key};
 use mainstay_model::{
     Answer, Code, Error, FORMER_KEPT_US, Former, Hold, Name, Result, Revision, SESSION_LEASE_MS,
     SESSION_LIMIT, SessionAnswer, SessionCommand, SessionInfo, SessionPage, Stamp,
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 const LIST_LIMIT_BYTES: usize = 16 << 20;
 
 /// Where commands on sessions look.
-pub(crate) struct Desk<'a> {
+pub(crate) struct SessionContext<'a> {
     pub index: &'a Index,
     pub table: &'a Mutex<SessionTable>,
     /// What is stored is read as of this revision, which the table is of, too.
@@ -35,8 +35,8 @@ pub(crate) struct Desk<'a> {
 /// Runs a command of a transaction on a branch: its requests to clients are kept there, unless branches are served.
 pub(crate) fn run_on(
     view: &View<'_>,
-    desk: &Desk<'_>,
-    overlay: &mut Overlay,
+    desk: &SessionContext<'_>,
+    overlay: &mut WriteSet,
     command: &SessionCommand,
     serves: bool,
 ) -> Result<Answer> {
@@ -52,7 +52,7 @@ pub(crate) fn run_on(
 /// Keeps a request to a client on a branch, as an import has it.
 pub(crate) fn restore(
     view: &View<'_>,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     session: &Name,
     payload: &[u8],
 ) -> Result<Answer> {
@@ -61,8 +61,8 @@ pub(crate) fn restore(
 
 /// Runs a command.
 pub(crate) fn run(
-    desk: &Desk<'_>,
-    overlay: &mut Overlay,
+    desk: &SessionContext<'_>,
+    overlay: &mut WriteSet,
     command: &SessionCommand,
 ) -> Result<Answer> {
     command.check()?;
@@ -95,7 +95,11 @@ pub(crate) fn run(
 }
 
 /// Expires sessions whose leases are over, until so many keys are touched; gives how many were.
-pub(crate) fn expire(desk: &Desk<'_>, overlay: &mut Overlay, limit: usize) -> Result<usize> {
+pub(crate) fn expire(
+    desk: &SessionContext<'_>,
+    overlay: &mut WriteSet,
+    limit: usize,
+) -> Result<usize> {
     // Each of them is a key at least.
     let due = desk.table.lock().due(desk.now, limit);
     let mut touched = 0;
@@ -111,9 +115,9 @@ pub(crate) fn expire(desk: &Desk<'_>, overlay: &mut Overlay, limit: usize) -> Re
 /// What is written to the entry of a session, in place of all that was said of it before.
 fn write(
     index: &Index,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: Key,
-    seen: Option<Head>,
+    seen: Option<EntryHeader>,
     flags: u8,
     payload: &[u8],
 ) -> Result<()> {
@@ -122,9 +126,9 @@ fn write(
 
 fn write_until(
     index: &Index,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     key: Key,
-    seen: Option<Head>,
+    seen: Option<EntryHeader>,
     flags: u8,
     payload: &[u8],
     expires: Option<Stamp>,
@@ -136,13 +140,13 @@ fn write_until(
     overlay.write(key, hash, Write { flags, counter, writes: 1, expires, prior, payload })
 }
 
-impl Desk<'_> {
+impl SessionContext<'_> {
     /// Reads an entry of the database, own writes first.
     fn find<T>(
         &self,
-        overlay: &Overlay,
+        overlay: &WriteSet,
         key: &Key,
-        mut read: impl FnMut(Head, &[u8]) -> Result<T>,
+        mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
     ) -> Result<Option<T>> {
         let hash = self.index.current.hash(key);
         if let Some(effect) = overlay.find(hash, key) {
@@ -156,9 +160,13 @@ impl Desk<'_> {
     }
 
     /// What is stored of a session, with the head of its entry.
-    fn standing(&self, overlay: &Overlay, session: &Name) -> Result<Option<(Head, Standing)>> {
-        let read = |head: Head, payload: &[u8]| match head.is_live(self.now) {
-            true => Ok((head, Some(Standing::decode(payload)?))),
+    fn standing(
+        &self,
+        overlay: &WriteSet,
+        session: &Name,
+    ) -> Result<Option<(EntryHeader, StoredSession)>> {
+        let read = |head: EntryHeader, payload: &[u8]| match head.is_live(self.now) {
+            true => Ok((head, Some(StoredSession::decode(payload)?))),
             false => Ok((head, None)),
         };
         let found = self.find(overlay, &session_key(session), read)?;
@@ -166,32 +174,37 @@ impl Desk<'_> {
     }
 
     /// A session whose lease is not over.
-    fn live(&self, overlay: &Overlay, session: &Name) -> Result<Option<Profile>> {
+    fn live(&self, overlay: &WriteSet, session: &Name) -> Result<Option<Profile>> {
         // One that was opened in this transaction is in no table yet, but then it stands alone in it.
         let lives = self.table.lock().live(session.as_str(), self.now).is_some();
         match self.standing(overlay, session)? {
-            Some((_, Standing::Live(profile))) if lives => Ok(Some(profile)),
+            Some((_, StoredSession::Live(profile))) if lives => Ok(Some(profile)),
             _ => Ok(None),
         }
     }
 
     /// A session whose client speaks, in the epoch that it knows.
-    fn heard(&self, overlay: &Overlay, session: &Name, epoch: Stamp) -> Result<Profile> {
+    fn heard(&self, overlay: &WriteSet, session: &Name, epoch: Stamp) -> Result<Profile> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
         check_epoch(session, &profile, epoch)?;
         self.table.lock().renew(session.as_str(), self.now);
         Ok(profile)
     }
 
-    fn write_profile(&self, overlay: &mut Overlay, session: &Name, profile: Profile) -> Result<()> {
-        self.write_standing(overlay, session, &Standing::Live(profile), None)
+    fn write_profile(
+        &self,
+        overlay: &mut WriteSet,
+        session: &Name,
+        profile: Profile,
+    ) -> Result<()> {
+        self.write_standing(overlay, session, &StoredSession::Live(profile), None)
     }
 
     fn write_standing(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
-        standing: &Standing,
+        standing: &StoredSession,
         expires: Option<Stamp>,
     ) -> Result<()> {
         let key = session_key(session);
@@ -203,7 +216,7 @@ impl Desk<'_> {
 
     fn open(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
         (lease_ms, capabilities): (Option<u64>, &[(String, String)]),
         hold: Option<Hold>,
@@ -219,7 +232,7 @@ impl Desk<'_> {
             return Err(Error::new(Code::TooManySessions, message));
         }
         let former = match self.standing(overlay, session)? {
-            Some((_, Standing::Gone { former, .. })) => former,
+            Some((_, StoredSession::Gone { former, .. })) => former,
             _ => Former::default(),
         };
         let profile = Profile {
@@ -241,7 +254,7 @@ impl Desk<'_> {
     /// Finds a session that is there, and gives it to who wants to have it alone, unless somebody was faster.
     fn take(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
         mut profile: Profile,
         hold: Option<Hold>,
@@ -262,7 +275,7 @@ impl Desk<'_> {
 
     fn keep_alive(
         &self,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         session: &Name,
         lowest_pending: u64,
         epoch: Stamp,
@@ -273,7 +286,7 @@ impl Desk<'_> {
     }
 
     /// Raises the mark of a session, and evicts what is below.
-    fn raise_mark(&self, overlay: &mut Overlay, session: &Name, mark: u64) -> Result<()> {
+    fn raise_mark(&self, overlay: &mut WriteSet, session: &Name, mark: u64) -> Result<()> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
         let dropped = match self.table.lock().row(session.as_str()) {
             Some(row) if row.slots.ledger.mark() < mark => row.slots.dropped(mark),
@@ -284,7 +297,7 @@ impl Desk<'_> {
         drop_slots(self.index, overlay, session, &dropped)
     }
 
-    fn close(&self, overlay: &mut Overlay, session: &Name, epoch: Stamp) -> Result<Answer> {
+    fn close(&self, overlay: &mut WriteSet, session: &Name, epoch: Stamp) -> Result<Answer> {
         let live = self.live(overlay, session)?;
         if live.as_ref().is_some_and(|profile| check_epoch(session, profile, epoch).is_err()) {
             // That of who asks is gone already.
@@ -295,7 +308,7 @@ impl Desk<'_> {
     }
 
     /// Removes everything of a session but its numbers; gives how many keys were touched.
-    pub fn remove(&self, overlay: &mut Overlay, session: &Name, expired: bool) -> Result<usize> {
+    pub fn remove(&self, overlay: &mut WriteSet, session: &Name, expired: bool) -> Result<usize> {
         let (former, parts) = match self.table.lock().row(session.as_str()) {
             Some(row) => (row.former(), parts(row)),
             None => return Ok(0),
@@ -305,7 +318,7 @@ impl Desk<'_> {
             let seen = self.find(overlay, &key, |head, _| Ok(head))?;
             write(self.index, overlay, key, seen, DELETED, b"")?;
         }
-        let gone = Standing::Gone { expired, former };
+        let gone = StoredSession::Gone { expired, former };
         self.write_standing(overlay, session, &gone, Some(self.now + FORMER_KEPT_US))?;
         Ok(parts.len() + 1)
     }
@@ -317,8 +330,9 @@ impl Desk<'_> {
         }
     }
 
-    fn list(&self, overlay: &Overlay, after: Option<&str>, limit: usize) -> Result<Answer> {
-        let live = |(name, row): (&Name, &Row)| (row.expires > self.now).then(|| name.clone());
+    fn list(&self, overlay: &WriteSet, after: Option<&str>, limit: usize) -> Result<Answer> {
+        let live =
+            |(name, row): (&Name, &LiveSession)| (row.expires > self.now).then(|| name.clone());
         let names: Vec<Name> =
             self.table.lock().after(after).filter_map(live).take(limit + 1).collect();
         let (mut page, mut bytes) = (SessionPage::default(), 0);
@@ -338,7 +352,7 @@ impl Desk<'_> {
 /// Deletes responses that are evicted.
 pub(crate) fn drop_slots(
     index: &Index,
-    overlay: &mut Overlay,
+    overlay: &mut WriteSet,
     session: &Name,
     slots: &[u16],
 ) -> Result<()> {
@@ -348,21 +362,31 @@ pub(crate) fn drop_slots(
     Ok(())
 }
 
-fn parts(row: &Row) -> Vec<Part> {
+fn parts(row: &LiveSession) -> Vec<Part> {
     let slots = row.slots.all().map(Part::Slot);
     slots.chain(row.mailbox.iter().map(|(number, _)| Part::Letter(number))).collect()
 }
 
 /// What is known of a session that was just opened.
 fn new_info(session: &Name, profile: &Profile) -> SessionInfo {
-    info_of(session, profile, profile.opened + profile.lease_ms * 1000, &Slots::from(profile.mark))
+    info_of(
+        session,
+        profile,
+        profile.opened + profile.lease_ms * 1000,
+        &ResponseSlots::from(profile.mark),
+    )
 }
 
-fn row_info(session: &Name, profile: &Profile, row: &Row) -> SessionInfo {
+fn row_info(session: &Name, profile: &Profile, row: &LiveSession) -> SessionInfo {
     info_of(session, profile, row.expires, &row.slots)
 }
 
-fn info_of(session: &Name, profile: &Profile, expires: Stamp, slots: &Slots) -> SessionInfo {
+fn info_of(
+    session: &Name,
+    profile: &Profile,
+    expires: Stamp,
+    slots: &ResponseSlots,
+) -> SessionInfo {
     let ledger = &slots.ledger;
     SessionInfo {
         session: session.clone(),

@@ -26,7 +26,7 @@ const REVISION: u8 = 8;
 
 /// What is kept of a request that was executed.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredResponse {
     pub held: bool,
     #[serde(with = "fields::list")]
     pub answers: SmallVec<[Answer; 1]>,
@@ -59,7 +59,7 @@ pub(crate) fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()
 }
 
 /// Takes a response apart.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Result<Kept>> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Result<StoredResponse>> {
     match bytes.split_first() {
         Some((&NUMBERS, rest)) => take_numbers(rest).map(Ok).ok_or_else(damaged),
         Some((&ANYTHING, frame)) => wire::decode(frame).map_err(|_| damaged()),
@@ -89,7 +89,7 @@ fn put_numbers(receipt: &Receipt, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn take_numbers(bytes: &[u8]) -> Option<Kept> {
+fn take_numbers(bytes: &[u8]) -> Option<StoredResponse> {
     let (&held, mut rest) = bytes.split_first()?;
     let rest = &mut rest;
     let count = codec::get_varint(rest)?;
@@ -112,7 +112,7 @@ fn take_numbers(bytes: &[u8]) -> Option<Kept> {
             _ => return None,
         });
     }
-    (rest.is_empty() && held <= 1).then_some(Kept { held: held == 1, answers })
+    (rest.is_empty() && held <= 1).then_some(StoredResponse { held: held == 1, answers })
 }
 
 /// Small numbers have few bytes, whatever their sign.
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((kept.held, kept.answers.into_vec()), (true, answers));
         for n in [i64::MIN, -2, 0, 7, i64::MAX] {
             let kept = decode(&bytes(&receipt(false, vec![number(n)]))).unwrap().unwrap();
-            assert_eq!(kept, Kept { held: false, answers: smallvec![number(n)] });
+            assert_eq!(kept, StoredResponse { held: false, answers: smallvec![number(n)] });
         }
         for cut in 0..expected.len() {
             assert!(decode(&expected[..cut]).is_err(), "cut at {cut}");
@@ -185,6 +185,6 @@ mod tests {
     #[test]
     fn nothing_at_all_is_a_response_too() {
         let kept = decode(&bytes(&receipt(false, vec![]))).unwrap().unwrap();
-        assert_eq!(kept, Kept { held: false, answers: smallvec![] });
+        assert_eq!(kept, StoredResponse { held: false, answers: smallvec![] });
     }
 }

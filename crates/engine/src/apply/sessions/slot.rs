@@ -8,7 +8,7 @@
 //! one in front of it.
 
 use super::bytes::damaged;
-use crate::key::entry::Head;
+use crate::key::entry::EntryHeader;
 use mainstay_model::{REQUEST_LIMIT, Result, Revision, Stamp, codec};
 
 /// One response of a slot.
@@ -44,7 +44,7 @@ pub(crate) fn encode<'s>(
 }
 
 /// The mark when a slot was written, and its responses.
-pub(crate) fn split<'s>(head: &Head, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
+pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
     let mut rest = payload;
     let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
     if rest.is_empty() {
@@ -107,7 +107,7 @@ mod tests {
         let expected = [0xac, 2, 12, 2, 7, 7, 14, 2, 0xac, 2, 0, 9, 1, 0xd9, 0x24, 1, 7];
         assert_eq!(bytes, expected);
         let (flags, counter, writes, expires) = (0, 1, 1, None);
-        let head = Head { flags, revision: 1_000, stamp: 5_000, counter, writes, expires };
+        let head = EntryHeader { flags, revision: 1_000, stamp: 5_000, counter, writes, expires };
         let read = |bytes| {
             split(&head, bytes).and_then(|(mark, all)| Ok((mark, all.collect::<Result<Vec<_>>>()?)))
         };

@@ -3,7 +3,7 @@
 
 use super::Executor;
 use crate::apply::{keyed, outbox, sessions};
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use mainstay_model::{
     Answer, Code, Error, OutboxCommand, Result, RunCommand, SessionCommand, StateCommand,
@@ -51,14 +51,14 @@ impl Executor {
     pub(super) fn session(
         &self,
         view: &View<'_>,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
         command: &SessionCommand,
     ) -> Result<Answer> {
         if let SessionCommand::Restore { session, payload } = command {
             self.check_imports(view)?;
             return sessions::restore(view, overlay, session, payload);
         }
-        let desk = self.desk(view.now);
+        let desk = self.session_context(view.now);
         sessions::run_on(view, &desk, overlay, command, self.state.serves_branches)
     }
 }

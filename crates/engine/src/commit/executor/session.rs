@@ -8,16 +8,16 @@
 //!        \--err-> no effects -------> response -----> commit
 //! ```
 
-use super::{Executor, Told, check_limits, due_of};
-use crate::apply::session_slots::Plan;
+use super::{Executed, Executor, check_limits, due_of};
+use crate::apply::session_slots::SlotPlan;
 use crate::apply::sessions::bytes::{Part, damaged, part_key};
-use crate::apply::sessions::response::{self, Kept};
+use crate::apply::sessions::response::{self, StoredResponse};
 use crate::apply::sessions::slot::{self, Response};
 use crate::apply::sessions::{drop_slots, expired, taken};
 use crate::base::planted::{self, Bug};
 use crate::commit::prepared::PreparedTransaction;
 use crate::key::entry;
-use crate::mvcc::overlay::{Overlay, Payload, Write};
+use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{
     Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
@@ -27,7 +27,7 @@ use std::iter::once;
 use std::sync::atomic::Ordering;
 
 /// What a request of a session has come to.
-type Done = std::result::Result<Receipt, Error>;
+type RequestOutcome = std::result::Result<Receipt, Error>;
 
 impl Executor {
     /// Runs a request of a session at time `now`.
@@ -36,7 +36,7 @@ impl Executor {
         submitted: &PreparedTransaction,
         request: &SessionRequest,
         now: Stamp,
-    ) -> Result<Told> {
+    ) -> Result<Executed> {
         request.check()?;
         let stamp = now.max(self.stamper.last() + 1);
         match self.judge(request, stamp) {
@@ -51,7 +51,7 @@ impl Executor {
         let done = self.attempt(submitted, stamp, &mut overlay);
         let told = done.and_then(|done| self.answer(request, done, stamp, &mut overlay));
         self.put_away(overlay);
-        if let Ok(Told { answer: Ok(receipt), .. }) = &told {
+        if let Ok(Executed { answer: Ok(receipt), .. }) = &told {
             self.count_answers(&submitted.transaction, receipt);
         }
         told
@@ -75,11 +75,11 @@ impl Executor {
             return Ok(());
         }
         let mut overlay = self.overlay.take().unwrap_or_default();
-        let removed = self.desk(stamp).remove(&mut overlay, session, true);
-        let due = removed.and_then(|_| self.follow(&mut overlay));
+        let removed = self.session_context(stamp).remove(&mut overlay, session, true);
+        let due = removed.and_then(|_| self.derive_effects(&mut overlay));
         let done = due.and_then(|due| {
             self.commit(&overlay, stamp, b"")?;
-            self.note_due(due);
+            self.schedule_expiry(due);
             Ok(())
         });
         overlay.clear();
@@ -113,7 +113,7 @@ impl Executor {
     }
 
     /// What the request was answered.
-    fn repeat(&self, request: &SessionRequest) -> Result<Told> {
+    fn repeat(&self, request: &SessionRequest) -> Result<Executed> {
         let slot = {
             let table = self.state.sessions.lock();
             let row = table.row(request.session.as_str());
@@ -131,15 +131,15 @@ impl Executor {
         &mut self,
         submitted: &PreparedTransaction,
         stamp: Stamp,
-        overlay: &mut Overlay,
-    ) -> Result<Done> {
+        overlay: &mut WriteSet,
+    ) -> Result<RequestOutcome> {
         let transaction = &submitted.transaction;
         let done = check_limits(transaction)
             .and_then(|()| self.apply(submitted, stamp, overlay))
-            .and_then(|receipt| self.follow(overlay).map(|due| (receipt, due)));
+            .and_then(|receipt| self.derive_effects(overlay).map(|due| (receipt, due)));
         match done {
             Ok((receipt, due)) => {
-                self.note_due(due_of(transaction, due));
+                self.schedule_expiry(due_of(transaction, due));
                 Ok(Ok(Receipt { revision: self.next, ..receipt }))
             }
             Err(error) if is_answer(&error) => Ok(Err(error)),
@@ -151,10 +151,10 @@ impl Executor {
     fn answer(
         &mut self,
         request: &SessionRequest,
-        done: Done,
+        done: RequestOutcome,
         stamp: Stamp,
-        overlay: &mut Overlay,
-    ) -> Result<Told> {
+        overlay: &mut WriteSet,
+    ) -> Result<Executed> {
         let mut bytes = std::mem::take(&mut self.response);
         let done = encode(done, &mut bytes)?;
         if done.is_err() {
@@ -167,7 +167,7 @@ impl Executor {
         let revision = self.next;
         self.commit(overlay, stamp, b"")?;
         self.state.figures.sessions.executed.add(1);
-        Ok(Told { revision, answer: done })
+        Ok(Executed { revision, answer: done })
     }
 
     fn keep_response(
@@ -175,13 +175,13 @@ impl Executor {
         request: &SessionRequest,
         bytes: &[u8],
         stamp: Stamp,
-        overlay: &mut Overlay,
+        overlay: &mut WriteSet,
     ) -> Result<()> {
         if planted::is(Bug::ResponseForgotten) {
             return Ok(());
         }
         let SessionRequest { session, request_id, lowest_pending, .. } = request;
-        let Plan { mark, slot, shared, drop } = {
+        let SlotPlan { mark, slot, shared, drop } = {
             let table = self.state.sessions.lock();
             let row = table.row(session.as_str()).ok_or_else(|| expired(session))?;
             row.slots.plan(*request_id, *lowest_pending, bytes.len())
@@ -212,13 +212,13 @@ pub(crate) fn repeated(
     request_id: u64,
     slot: u16,
     at: Revision,
-) -> Result<Option<Told>> {
+) -> Result<Option<Executed>> {
     let key = part_key(session, Part::Slot(slot));
     let read = |entry: &[u8]| told(entry, request_id).transpose();
     index.entry(index.current.hash(&key), &key, at, at != NEWEST, read)?.flatten().transpose()
 }
 
-fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
+fn told(entry: &[u8], request_id: u64) -> Result<Option<Executed>> {
     let (head, payload) = entry::parse(entry)?;
     if head.is_deleted() {
         return Ok(None);
@@ -231,12 +231,12 @@ fn told(entry: &[u8], request_id: u64) -> Result<Option<Told>> {
     let Some(found) = responses.find(is_it) else { return Ok(None) };
     let Response { revision, stamp, bytes, .. } = found?;
     let answer = match response::decode(bytes)? {
-        Ok(Kept { held, answers }) => {
+        Ok(StoredResponse { held, answers }) => {
             Ok(Receipt { revision, stamp, held, repeated: true, answers })
         }
         Err(error) => Err(error),
     };
-    Ok(Some(Told { revision, answer }))
+    Ok(Some(Executed { revision, answer }))
 }
 
 /// Appends the slot of an entry with one response more; what the mark evicts goes.
@@ -251,7 +251,7 @@ fn encode_beside(newest: Response<'_>, mark: u64, entry: &[u8], out: &mut Vec<u8
 }
 
 /// Encodes the answer in place of what was there; one that is too large to be kept is an error in its place.
-fn encode(done: Done, bytes: &mut Vec<u8>) -> Result<Done> {
+fn encode(done: RequestOutcome, bytes: &mut Vec<u8>) -> Result<RequestOutcome> {
     bytes.clear();
     response::encode(&done, bytes)?;
     if bytes.len() <= KEPT_LIMIT_BYTES {

@@ -1,13 +1,13 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
-use super::look::only_looks;
+use super::look::is_session_read;
 use super::stage::FRAME_BYTES;
 use super::{IN_FLIGHT_LIMIT, MODELS, Sequencer, calls};
 use crate::base::planted::{self, Bug};
 use crate::base::sync::MutexGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::commit::bell;
-use crate::commit::executor::{Executor, Told};
+use crate::commit::executor::{Executed, Executor};
 use crate::commit::prepared::PreparedTransaction;
 use crate::commit::ticket::{Completion, Waiter};
 use crate::storage::current::TOUCH_LIMIT;
@@ -28,20 +28,20 @@ const LIGHT_BYTES: usize = 64 << 10;
 
 /// A submitted transaction; without its completion it has been executed.
 pub(super) struct Pending {
-    work: Work,
+    work: QueuedWork,
     completion: Option<Completion>,
 }
 
 /// What was submitted and is not executed yet.
 #[derive(Default)]
-pub(super) struct Queue {
+pub(super) struct SubmitQueue {
     waiting: VecDeque<Pending>,
     /// An empty one: its memory is used again.
     spare: VecDeque<Pending>,
 }
 
-impl Queue {
-    fn push(&mut self, work: Work, completion: Completion) {
+impl SubmitQueue {
+    fn push(&mut self, work: QueuedWork, completion: Completion) {
         self.waiting.push_back(Pending { work, completion: Some(completion) });
     }
 
@@ -63,13 +63,13 @@ impl Queue {
 }
 
 #[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
-pub(super) enum Work {
+pub(super) enum QueuedWork {
     Run(PreparedTransaction),
     /// Nothing but to be durable with all before it.
     Sync,
 }
 
-impl Work {
+impl QueuedWork {
     /// Whether it is done in an instant, so that it may be left for somebody else to do.
     fn is_light(&self) -> bool {
         self.transaction().is_some_and(|transaction| {
@@ -81,8 +81,8 @@ impl Work {
 
     fn transaction(&self) -> Option<&Transaction> {
         match self {
-            Work::Run(submitted) => Some(&submitted.transaction),
-            Work::Sync => None,
+            QueuedWork::Run(submitted) => Some(&submitted.transaction),
+            QueuedWork::Sync => None,
         }
     }
 }
@@ -132,7 +132,7 @@ struct ExecutedRound {
     now: Stamp,
     sync: bool,
     soon: bool,
-    done: SmallVec<[(Completion, Told); 1]>,
+    done: SmallVec<[(Completion, Executed); 1]>,
     /// What was queued and is executed. It is dropped when the executor is free again: its memory
     /// belongs to other threads, and giving that back takes time.
     spent: VecDeque<Pending>,
@@ -158,7 +158,7 @@ impl ExecutedRound {
         for place in 0..batch.len() {
             if place % TOUCH_LIMIT == 0 {
                 let next = batch.range(place..).take(TOUCH_LIMIT);
-                exec.touch(next.filter_map(|pending| pending.work.transaction()));
+                exec.prefetch(next.filter_map(|pending| pending.work.transaction()));
             }
             let Pending { work, completion } = &mut batch[place];
             if exec.round_bytes() >= FRAME_BYTES {
@@ -178,19 +178,19 @@ impl ExecutedRound {
         &mut self,
         sequencer: &Sequencer,
         exec: &mut Executor,
-        work: &Work,
+        work: &QueuedWork,
         completion: Completion,
     ) {
         let result = match work {
-            Work::Run(submitted) => {
+            QueuedWork::Run(submitted) => {
                 let durability = submitted.transaction.durability.unwrap_or(sequencer.durability);
                 self.sync |= durability == Durability::Sync;
                 self.soon |= durability == Durability::Interval;
                 exec.run(submitted, self.now)
             }
-            Work::Sync => {
+            QueuedWork::Sync => {
                 self.sync = true;
-                Ok(Told::from(Receipt {
+                Ok(Executed::from(Receipt {
                     revision: exec.executed(),
                     stamp: self.now,
                     held: true,
@@ -209,31 +209,31 @@ impl ExecutedRound {
 impl Sequencer {
     /// Executes work if nobody else is at it, else leaves it to whoever is. Waits while too much is
     /// under way; on a closed database the completion gets the error.
-    pub(super) fn enter(&self, work: Work, completion: Completion) {
+    pub(super) fn enter(&self, work: QueuedWork, completion: Completion) {
         if let Err(error) = self.check_open() {
             let told = match work.transaction() {
-                Some(transaction) => self.look(transaction, error),
+                Some(transaction) => self.read_sessions(transaction, error),
                 None => Err(error),
             };
             return calls::answer([(completion, told)].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if matches!(work, Work::Sync) && !planted::is(Bug::SyncWaitsForRoom) {
+        if matches!(work, QueuedWork::Sync) && !planted::is(Bug::SyncWaitsForRoom) {
             return self.queue.lock().push(work, completion);
         }
         if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
-            && !work.transaction().is_some_and(only_looks)
+            && !work.transaction().is_some_and(is_session_read)
             && let Err(error) = self.wait_for_room(0)
         {
             self.leave(1);
             return calls::answer([(completion, Err(error))].into_iter());
         }
         if self.syncing.load(Ordering::Relaxed) && work.is_light() {
-            return self.gather(work, completion);
+            return self.enqueue_during_sync(work, completion);
         }
         let Some(mut exec) = self.exec.try_lock() else {
-            self.put_down(work, completion);
-            return self.combine();
+            self.enqueue(work, completion);
+            return self.combine_queued();
         };
         let mut round = ExecutedRound::begin(&mut exec);
         if !self.has_queued() {
@@ -243,7 +243,7 @@ impl Sequencer {
             self.run_queued(&mut round, &mut exec, ROUND_LIMIT);
         }
         self.end(round, exec);
-        self.combine();
+        self.combine_queued();
     }
 
     /// Executes a transaction that `make` builds while the executor is held, from the newest executed revision and a stamp:
@@ -260,18 +260,18 @@ impl Sequencer {
             let mut round = ExecutedRound::begin(&mut exec);
             let stamp = round.now.max(exec.stamper.last() + 1);
             let work = match make(exec.executed(), stamp) {
-                Ok(transaction) => Work::Run(PreparedTransaction::from(transaction)),
+                Ok(transaction) => QueuedWork::Run(PreparedTransaction::from(transaction)),
                 Err(error) => {
                     drop(exec);
                     self.leave(1);
-                    self.look_again();
+                    self.recheck_queue();
                     return Err(error);
                 }
             };
             round.run(self, &mut exec, &work, Completion::Waiter(waiter.clone()));
             self.end(round, exec);
-            self.combine();
-            self.drive_unless(waiter);
+            self.combine_queued();
+            self.run_log_stage_unless(waiter);
             waiter.wait()
         })
     }
@@ -279,15 +279,15 @@ impl Sequencer {
     /// While the log syncs nothing is gained by executing at once: several at a time share a round
     /// and their waits for memory. What is left when the sync ends is seen by the log thread: either
     /// its look at the queue comes behind this work, or this look at the flag behind the sync.
-    fn gather(&self, work: Work, completion: Completion) {
-        let gathered = self.put_down(work, completion);
+    fn enqueue_during_sync(&self, work: QueuedWork, completion: Completion) {
+        let gathered = self.enqueue(work, completion);
         if gathered >= GATHER_LIMIT || !self.syncing.load(Ordering::Relaxed) {
-            self.combine();
+            self.combine_queued();
         }
     }
 
     /// Queues; gives how much is queued now.
-    fn put_down(&self, work: Work, completion: Completion) -> usize {
+    fn enqueue(&self, work: QueuedWork, completion: Completion) -> usize {
         // It will most likely come into the group that forms now.
         completion.expect_at(bell::of_group(self.forming.load(Ordering::Relaxed)));
         let mut queue = self.queue.lock();
@@ -300,15 +300,17 @@ impl Sequencer {
         let entered = self.check_open().and_then(|()| self.wait_for_room(chunk.len()));
         if let Err(error) = entered {
             let refused = |(submitted, completion): (PreparedTransaction, Completion)| {
-                (completion, self.look(&submitted.transaction, error.clone()))
+                (completion, self.read_sessions(&submitted.transaction, error.clone()))
             };
             return calls::answer(chunk.into_iter().map(refused));
         }
         {
             let mut queue = self.queue.lock();
-            chunk.into_iter().for_each(|(run, completion)| queue.push(Work::Run(run), completion));
+            chunk
+                .into_iter()
+                .for_each(|(run, completion)| queue.push(QueuedWork::Run(run), completion));
         }
-        self.combine();
+        self.combine_queued();
     }
 
     /// Whether work is queued that nobody may be looking at.
@@ -317,7 +319,7 @@ impl Sequencer {
     }
 
     /// Executes what is queued, if nobody else does.
-    pub(super) fn combine(&self) {
+    pub(super) fn combine_queued(&self) {
         while self.has_queued() {
             let Some(exec) = self.exec.try_lock() else { return };
             self.run_round(exec, ROUND_LIMIT);
@@ -326,7 +328,7 @@ impl Sequencer {
 
     /// By the log thread, before it writes: executes what was gathered last, if nobody else does. Only
     /// so much: those in the group wait for the log.
-    pub(super) fn take_along(&self) {
+    pub(super) fn execute_some(&self) {
         if self.has_queued()
             && let Some(exec) = self.exec.try_lock()
         {

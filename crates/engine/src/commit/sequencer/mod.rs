@@ -31,12 +31,12 @@ use crate::base::planted::{self, Bug};
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::thread::Thread;
 use crate::base::sync::{Condvar, Mutex};
-use crate::commit::executor::{Executor, State};
+use crate::commit::executor::{Executor, SharedState};
 use crate::commit::prepared::PreparedTransaction;
 use crate::commit::ticket::{Batch, Completion, Ticket, Waiter};
-use crate::log::{Chain, Writer};
-use execute::{Queue, Work};
-use look::Remembered;
+use crate::log::{Chain, LogWriter};
+use execute::{QueuedWork, SubmitQueue};
+use look::SessionSnapshot;
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
 use stage::{Group, LogStage};
 use std::ops::RangeInclusive;
@@ -64,12 +64,12 @@ pub(crate) const SEALED_LIMIT: usize = if MODELS { 1 } else { 5 };
 const STUCK_US: u64 = 5_000_000;
 
 pub(crate) struct Sequencer {
-    pub state: Arc<State>,
+    pub state: Arc<SharedState>,
     durability: Durability,
     sync_interval: Duration,
     /// There is a log thread. Without one, whoever calls sees its work through.
     background: bool,
-    queue: Mutex<Queue>,
+    queue: Mutex<SubmitQueue>,
     exec: Mutex<Executor>,
     group: Mutex<Group>,
     log: Mutex<LogStage>,
@@ -113,7 +113,7 @@ pub(crate) struct Sequencer {
     clock: Arc<dyn Clock>,
     longest_stall_us: AtomicU64,
     /// What is told of sessions after a failed sync.
-    remembered: Mutex<Option<Arc<Remembered>>>,
+    remembered: Mutex<Option<Arc<SessionSnapshot>>>,
 }
 
 /// The options of a database that concern commits.
@@ -127,9 +127,9 @@ pub(crate) struct CommitOptions {
 
 impl Sequencer {
     pub fn new(
-        state: Arc<State>,
+        state: Arc<SharedState>,
         executor: Executor,
-        writer: Writer,
+        writer: LogWriter,
         chain: Chain,
         options: CommitOptions,
     ) -> Sequencer {
@@ -209,39 +209,39 @@ impl Sequencer {
     /// Submits and waits; does the work itself where nobody else is at it.
     pub fn execute(&self, transaction: impl Into<PreparedTransaction>) -> Result<Receipt> {
         let submitted = transaction.into();
-        match look::only_looks(&submitted.transaction) {
-            true => self.wait_to_look(submitted.transaction),
-            false => self.wait_on(Work::Run(submitted)),
+        match look::is_session_read(&submitted.transaction) {
+            true => self.wait_to_read_sessions(submitted.transaction),
+            false => self.wait_on(QueuedWork::Run(submitted)),
         }
     }
 
     /// Waits until everything submitted before is on stable storage. It never waits for room: the
     /// flush, which makes room, asks for it.
     pub fn sync(&self) -> Result<Revision> {
-        self.wait_on(Work::Sync).map(|receipt| receipt.revision)
+        self.wait_on(QueuedWork::Sync).map(|receipt| receipt.revision)
     }
 
-    fn wait_on(&self, work: Work) -> Result<Receipt> {
+    fn wait_on(&self, work: QueuedWork) -> Result<Receipt> {
         Waiter::with_seat(|waiter| self.wait_at(work, waiter))
     }
 
-    fn wait_at(&self, work: Work, waiter: &Arc<Waiter>) -> Result<Receipt> {
+    fn wait_at(&self, work: QueuedWork, waiter: &Arc<Waiter>) -> Result<Receipt> {
         // Who only waits for the others leaves the work to them, if there are any: the flush runs behind writers.
-        let hands_on = !matches!(work, Work::Sync) || !self.background;
+        let hands_on = !matches!(work, QueuedWork::Sync) || !self.background;
         self.enter(work, Completion::Waiter(waiter.clone()));
         match hands_on {
-            true => self.drive_unless(waiter),
+            true => self.run_log_stage_unless(waiter),
             false => self.wake_log(),
         }
         waiter.wait()
     }
 
     /// Does the log's work for somebody who has no answer yet.
-    fn drive_unless(&self, waiter: &Waiter) {
+    fn run_log_stage_unless(&self, waiter: &Waiter) {
         match waiter.is_done() {
             // It failed, but its round may have executed what others wait for.
             true => self.wake_log(),
-            false => self.drive(),
+            false => self.run_log_stage(),
         }
     }
 
@@ -262,7 +262,7 @@ impl Sequencer {
                     break;
                 }
                 self.enter_all(chunk);
-                self.drive_unless(waiter);
+                self.run_log_stage_unless(waiter);
             }
             batch.wait()
         })
@@ -285,14 +285,14 @@ impl Sequencer {
     }
 
     fn submit_to(&self, submitted: PreparedTransaction, completion: Completion) {
-        self.enter(Work::Run(submitted), completion);
+        self.enter(QueuedWork::Run(submitted), completion);
         self.wake_log();
     }
 
     /// Holds the executor for a moment, then does what came meanwhile.
     pub fn with_exec<T>(&self, hold: impl FnOnce(&mut Executor) -> T) -> T {
         let held = hold(&mut self.exec.lock());
-        self.look_again();
+        self.recheck_queue();
         held
     }
 
@@ -301,16 +301,16 @@ impl Sequencer {
         if let Some(mut exec) = self.exec.try_lock() {
             exec.now();
             drop(exec);
-            self.look_again();
+            self.recheck_queue();
         }
     }
 
     /// Does what was queued by those who found the executor taken.
-    fn look_again(&self) {
+    fn recheck_queue(&self) {
         if planted::is(Bug::CombineOnce) {
             return;
         }
-        self.combine();
+        self.combine_queued();
         self.wake_log();
     }
 
@@ -347,7 +347,7 @@ impl Sequencer {
     /// Closing lets the log finish; only a failed sync stops it.
     #[inline]
     fn check_sound(&self) -> Result<()> {
-        if self.is_latched() { Err(self.why_refused()) } else { Ok(()) }
+        if self.is_read_only() { Err(self.why_refused()) } else { Ok(()) }
     }
 
     #[cold]
@@ -523,7 +523,7 @@ impl Sequencer {
 
     /// Refuses writes until the database is reopened.
     #[cold]
-    fn latch(&self) {
+    fn set_read_only(&self) {
         self.failed.store(!planted::is(Bug::LatchForgotten), Ordering::Release);
         self.tell_listeners();
     }
@@ -532,11 +532,11 @@ impl Sequencer {
     #[cold]
     pub fn refuse_writes(&self, why: &Error) {
         self.refusal.lock().get_or_insert_with(|| why.clone());
-        self.latch();
+        self.set_read_only();
     }
 
     /// Whether writes are refused because a sync failed or the lock was lost.
-    pub fn is_latched(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 

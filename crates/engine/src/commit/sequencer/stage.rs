@@ -5,9 +5,9 @@ use crate::base::planted::{self, Bug};
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::thread;
 use crate::commit::bell;
-use crate::commit::executor::{Round, Told};
+use crate::commit::executor::{Executed, Round};
 use crate::commit::ticket::{self, Completion};
-use crate::log::{Chain, Growing, Writer};
+use crate::log::{Chain, FrameBuffer, LogWriter};
 use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub(super) const FRAME_BYTES: usize = 16 << 20;
 pub(super) struct Group {
     frames: Vec<u8>,
     /// The frames in it, and where each one's payload ends: nearly always one.
-    parts: Vec<(Growing, usize)>,
+    parts: Vec<(FrameBuffer, usize)>,
     pub sync: bool,
     /// Whether something in it has to be synced before long.
     pub soon: bool,
-    pub waiting: Vec<(Completion, Told)>,
+    pub waiting: Vec<(Completion, Executed)>,
     /// Groups are numbered, so that each has its bell.
     number: u32,
     /// Answers of what could not be written.
@@ -37,7 +37,7 @@ impl Group {
     }
 
     /// Takes a transaction that was executed.
-    pub fn add(&mut self, (completion, told): (Completion, Told)) {
+    pub fn add(&mut self, (completion, told): (Completion, Executed)) {
         completion.expect_at(bell::of_group(self.number));
         self.waiting.push((completion, told));
     }
@@ -49,7 +49,7 @@ impl Group {
             Some(part) if before - part.0.start() < FRAME_BYTES => part,
             full => {
                 self.parts.extend(full);
-                (Growing::begin(&mut self.frames, round.first), 0)
+                (FrameBuffer::begin(&mut self.frames, round.first), 0)
             }
         };
         frame.append(&mut self.frames, round.payload);
@@ -70,7 +70,7 @@ impl Group {
 
 /// The log's writer and what it has written.
 pub(super) struct LogStage {
-    writer: Writer,
+    writer: LogWriter,
     written: Revision,
     stamp: Stamp,
     chain: Chain,
@@ -82,7 +82,7 @@ pub(super) struct LogStage {
 }
 
 impl LogStage {
-    pub fn new(writer: Writer, written: Revision, stamp: Stamp, chain: Chain) -> LogStage {
+    pub fn new(writer: LogWriter, written: Revision, stamp: Stamp, chain: Chain) -> LogStage {
         let (unsynced, soon_since_us, closed) = (false, None, false);
         LogStage { writer, written, stamp, chain, unsynced, soon_since_us, closed }
     }
@@ -102,9 +102,9 @@ impl LogStage {
 
 impl Sequencer {
     /// By a caller: does the log's work if nobody else does.
-    pub(super) fn drive(&self) {
+    pub(super) fn run_log_stage(&self) {
         if !self.background {
-            return self.see_through();
+            return self.drain();
         }
         let group = self.log.try_lock().and_then(|mut log| self.log_group(&mut log));
         // The next group first, then the answers of this one: the disk should not wait.
@@ -116,7 +116,7 @@ impl Sequencer {
     pub(super) fn wake_log(&self) {
         if self.is_closed() || !self.background {
             // The log thread may have ended: what came too late is answered here. Or there never was one.
-            return self.see_through();
+            return self.drain();
         }
         if !self.log_idle.load(Ordering::SeqCst) || !self.has_work() {
             return;
@@ -128,7 +128,7 @@ impl Sequencer {
 
     /// Brings everything that was submitted before through both stages, waiting for whoever is at them.
     /// Then its answers are given, or somebody is giving them.
-    pub(super) fn see_through(&self) {
+    pub(super) fn drain(&self) {
         self.combine_all();
         let group = self.log_group(&mut self.log.lock());
         self.answer_group(group);
@@ -149,12 +149,12 @@ impl Sequencer {
         let _ = self.log_thread.set(thread::current());
         let own = self.clone();
         // A callback on this thread that waits would wait for itself.
-        ticket::before_sleep(move || own.see_through());
+        ticket::before_sleep(move || own.drain());
         // Looked at four times an interval, so that nothing stays unsynced for longer than one.
         let pause = (self.sync_interval / 4).max(Duration::from_micros(100));
         loop {
             loop {
-                self.take_along();
+                self.execute_some();
                 let group = self.log_group(&mut self.log.lock());
                 if group.is_none() {
                     break;
@@ -165,7 +165,7 @@ impl Sequencer {
             self.log_idle.store(true, Ordering::SeqCst);
             if self.has_work() {
                 self.log_idle.store(false, Ordering::SeqCst);
-                self.combine();
+                self.combine_queued();
                 continue;
             }
             if self.is_closed() {
@@ -180,7 +180,7 @@ impl Sequencer {
     fn sync_late(&self) {
         let mut log = self.log.lock();
         if self.is_due(&log) && self.sync_log(&mut log).is_err() {
-            self.latch();
+            self.set_read_only();
         }
     }
 
@@ -306,11 +306,11 @@ impl Sequencer {
         if is_lost {
             self.refuse_writes(error);
         } else if !known {
-            self.latch();
+            self.set_read_only();
         }
         let written = if undone { log.written } else { 0 };
         let kept = self.keep_written(log, undone, group.sync || later.sync);
-        let outcome = |told: Told| match told.revision <= written {
+        let outcome = |told: Executed| match told.revision <= written {
             true => kept.clone().map_err(|error| unknown(&error)).and(told.answer),
             false if known => Err(error.clone()),
             false => Err(unknown(error)),
@@ -334,7 +334,7 @@ impl Sequencer {
             return Ok(());
         }
         if sync && log.unsynced {
-            self.sync_log(log).inspect_err(|_| self.latch())?;
+            self.sync_log(log).inspect_err(|_| self.set_read_only())?;
         }
         self.published.fetch_max(log.written, Ordering::SeqCst);
         self.tell_listeners();
@@ -370,9 +370,9 @@ impl Sequencer {
         if !log.unsynced {
             return Ok(());
         }
-        let why = match self.is_latched() {
+        let why = match self.is_read_only() {
             true => String::new(),
-            false => match self.sync_log(log).inspect_err(|_| self.latch()) {
+            false => match self.sync_log(log).inspect_err(|_| self.set_read_only()) {
                 Ok(()) => return Ok(()),
                 Err(error) => format!(" ({})", error.message()),
             },

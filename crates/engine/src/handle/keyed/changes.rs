@@ -9,17 +9,17 @@
 
 use super::{Keyed, KeyedAt};
 use crate::apply::keyed::space;
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::key::entry;
 use crate::key::spaces::{self, KEYED};
 use crate::key::state_keys;
-use crate::lifecycle::core::Core;
-use crate::mvcc::overlay::Overlay;
-use crate::read::pinned::Pinned;
+use crate::lifecycle::core::Engine;
+use crate::mvcc::overlay::WriteSet;
+use crate::read::pinned::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
 use crate::remote::wait;
 use crate::tools::backup::make_durable;
-use crate::wire::{Question, StateChanged, StateSince, WhyAll};
+use crate::wire::{AdminRequest, StateChanged, StateSince, WhyAll};
 use mainstay_model::{
     At, EntryBlock, EntryParts, EntryPlace, ErrorKind, Result, Revision, SnapshotHead,
     SnapshotMark, SnapshotTaken, SnapshotWriter, Stamp,
@@ -34,14 +34,14 @@ const GATHER_BYTES: usize = 256 << 20;
 const ANSWER_BYTES: usize = 64 << 20;
 
 /// The last that happened at each place; nothing where it is gone.
-type Changes = BTreeMap<EntryPlace, Option<Vec<u8>>>;
+type StateChanges = BTreeMap<EntryPlace, Option<Vec<u8>>>;
 
 /// A moment that is on stable storage, and what has changed up to it.
-struct Found {
-    pinned: Arc<Pinned>,
+struct ChangedSince {
+    pinned: Arc<PinnedSnapshot>,
     mark: Option<SnapshotMark>,
     /// Or why all there is has to be written, if there was something to start from.
-    changes: std::result::Result<Changes, Option<WhyAll>>,
+    changes: std::result::Result<StateChanges, Option<WhyAll>>,
 }
 
 impl Keyed {
@@ -53,10 +53,10 @@ impl Keyed {
         out: &mut dyn Write,
     ) -> Result<SnapshotTaken> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(_) => return self.take_since_there(since, out),
+            Backend::Local(core) => core,
+            Backend::Remote(_) => return self.take_since_there(since, out),
         };
-        let Found { pinned, mark, changes } = self.find_since(core, since, GATHER_BYTES)?;
+        let ChangedSince { pinned, mark, changes } = self.find_since(core, since, GATHER_BYTES)?;
         let view = KeyedAt::here(self.space.clone(), pinned);
         match changes {
             Ok(changes) => {
@@ -90,14 +90,14 @@ impl Keyed {
     #[doc(hidden)]
     pub fn changes_since(&self, since: Option<&SnapshotMark>) -> Result<StateSince> {
         let core = match &self.place {
-            Place::Here(core) => core,
-            Place::There(link) => {
+            Backend::Local(core) => core,
+            Backend::Remote(link) => {
                 let (branch, space) = (self.branch.to_string(), self.space.clone());
                 let since = since.cloned();
-                return wait(link.ask(Question::StateSince { branch, space, since }));
+                return wait(link.ask(AdminRequest::StateSince { branch, space, since }));
             }
         };
-        let Found { pinned, mark, changes } = self.find_since(core, since, ANSWER_BYTES)?;
+        let ChangedSince { pinned, mark, changes } = self.find_since(core, since, ANSWER_BYTES)?;
         let changed = match changes {
             Ok(changes) => {
                 let mut block = EntryBlock::default();
@@ -111,18 +111,21 @@ impl Keyed {
 
     fn find_since(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<Engine>,
         since: Option<&SnapshotMark>,
         limit_bytes: usize,
-    ) -> Result<Found> {
+    ) -> Result<ChangedSince> {
         core.check_open()?;
         make_durable(core, core.sequencer.published())?;
         // What is visible may be ahead of what is durable again.
         let revision = core.sequencer.durable().min(core.sequencer.published());
-        let pinned = Pinned::new(core, &self.branch, At::Revision(revision))?;
+        let pinned = PinnedSnapshot::new(core, &self.branch, At::Revision(revision))?;
         let mark = self.mark(core, &pinned.snapshot)?;
-        let found =
-            |changes| Found { mark: mark.map(|mark| mark.told()), pinned: pinned.clone(), changes };
+        let found = |changes| ChangedSince {
+            mark: mark.map(|mark| mark.told()),
+            pinned: pinned.clone(),
+            changes,
+        };
         let Some(since) = since else { return Ok(found(Err(None))) };
         let since = match mark.as_ref().map_or(Err(WhyAll::Replaced), |mark| mark.since(since)) {
             // A database that a backup has replaced has another past under the same name, and other times in it.
@@ -135,10 +138,10 @@ impl Keyed {
     }
 
     /// What a later snapshot names this one by; nothing where there is no such space.
-    fn mark(&self, core: &Arc<Core>, snapshot: &Snapshot) -> Result<Option<Mark>> {
-        let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
+    fn mark(&self, core: &Arc<Engine>, snapshot: &Snapshot) -> Result<Option<SnapshotOrigin>> {
+        let declared = space::find(&snapshot.view(), &WriteSet::default(), &self.space)?;
         let stamp = core.index().stamp_of(snapshot.revision)?;
-        Ok(declared.map(|declared| Mark {
+        Ok(declared.map(|declared| SnapshotOrigin {
             database: core.index().database(),
             space: blake3::hash(self.space.as_bytes()),
             branch: snapshot.branch,
@@ -151,12 +154,12 @@ impl Keyed {
     /// What has changed up to the revision of a snapshot; or why that cannot be said.
     fn changes(
         &self,
-        core: &Arc<Core>,
+        core: &Arc<Engine>,
         snapshot: &Snapshot,
         since: Revision,
         limit_bytes: usize,
-    ) -> Result<std::result::Result<Changes, WhyAll>> {
-        let declared = space::find(&snapshot.view(), &Overlay::default(), &self.space)?;
+    ) -> Result<std::result::Result<StateChanges, WhyAll>> {
+        let declared = space::find(&snapshot.view(), &WriteSet::default(), &self.space)?;
         let Some(declared) = declared.filter(|declared| declared.shown <= since) else {
             return Ok(Err(WhyAll::Replaced));
         };
@@ -172,7 +175,7 @@ impl Keyed {
         };
         let life = state_keys::life(self.space.as_str(), declared.generation);
         let prefix = spaces::key(KEYED, snapshot.branch, &life);
-        let (mut changes, mut bytes) = (Changes::new(), 0);
+        let (mut changes, mut bytes) = (StateChanges::new(), 0);
         loop {
             let frame = match reader.next(snapshot.revision) {
                 Err(error) if error.kind() == ErrorKind::HistoryTrimmed => {
@@ -206,7 +209,7 @@ impl Keyed {
 
 /// The moment of a snapshot: of which database, space, generation and branch, at which revision, and when that was.
 #[derive(Clone, Copy)]
-struct Mark {
+struct SnapshotOrigin {
     database: [u8; 16],
     space: blake3::Hash,
     branch: u32,
@@ -215,7 +218,7 @@ struct Mark {
     stamp: Option<Stamp>,
 }
 
-impl Mark {
+impl SnapshotOrigin {
     /// Database, space and generation, as text.
     fn life(&self) -> String {
         let database: String = self.database.iter().map(|byte| format!("{byte:02x}")).collect();

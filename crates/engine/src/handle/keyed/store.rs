@@ -1,7 +1,7 @@
 //! A space as one of the stores that operators work on.
 
-use super::{Keyed, KeyedAt, View};
-use crate::handle::place::Place;
+use super::{Keyed, KeyedAt, KeyedBackend};
+use crate::handle::place::Backend;
 use crate::remote::wait;
 use mainstay_model::{
     At, EntryRef, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,
@@ -62,8 +62,8 @@ impl KeyedState for Keyed {
 
     fn sync(&self) -> Result<()> {
         let synced = match &self.place {
-            Place::Here(core) => core.sequencer.sync(),
-            Place::There(link) => wait(Place::there(link).sync()),
+            Backend::Local(core) => core.sequencer.sync(),
+            Backend::Remote(link) => wait(Backend::there(link).sync()),
         };
         synced.map(|_| ())
     }
@@ -137,8 +137,8 @@ impl KeyedAt {
     /// Visits all entries as snapshots have them.
     fn each(&self, visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         match &self.view {
-            View::Here(pinned) => pinned.snapshot.each_of_space(&self.space, visit),
-            View::There(_) => self.each_dumped(visit),
+            KeyedBackend::Here(pinned) => pinned.snapshot.each_of_space(&self.space, visit),
+            KeyedBackend::There(_) => self.each_dumped(visit),
         }
     }
 

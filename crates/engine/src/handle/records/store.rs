@@ -7,10 +7,10 @@
 //! ```
 
 use super::Records;
-use crate::handle::place::Place;
-use crate::lifecycle::core::Core;
-use crate::remote::{AsyncRecords, Slot};
-use crate::wire::Question;
+use crate::handle::place::Backend;
+use crate::lifecycle::core::Engine;
+use crate::remote::{AsyncRecords, Oneshot};
+use crate::wire::AdminRequest;
 use mainstay_model::{
     Answer, Answering, Capabilities, Command, Condition, ExpireOnly, Field, IndexCommand,
     IndexInfo, Name, Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordPick,
@@ -27,12 +27,12 @@ impl Records {
     async fn run_soon(&self, command: impl Into<Command>) -> Result<Answer> {
         let command = command.into();
         match &self.place {
-            Place::Here(core) => {
+            Backend::Local(core) => {
                 let transaction = Transaction::on(&self.branch).step(command);
                 let receipt = core.sequencer.submit(transaction).await?;
                 receipt.into_first()
             }
-            Place::There(link) => link.run(&self.branch, command).await,
+            Backend::Remote(link) => link.run(&self.branch, command).await,
         }
     }
 }
@@ -66,8 +66,8 @@ impl RecordStore for Records {
     ) -> Answering<'a, Option<Record>> {
         Box::pin(async move {
             match &self.place {
-                Place::Here(_) => Records::get_some(self, key, wanted),
-                Place::There(link) => self.there(link).get_some(key, wanted).await,
+                Backend::Local(_) => Records::get_some(self, key, wanted),
+                Backend::Remote(link) => self.there(link).get_some(key, wanted).await,
             }
         })
     }
@@ -99,8 +99,8 @@ impl RecordStore for Records {
         Box::pin(async move {
             check_scan(prefix, filters, after, limit)?;
             match &self.place {
-                Place::Here(_) => Records::scan(self, prefix, filters, after, limit),
-                Place::There(link) => self.there(link).scan(prefix, filters, after, limit).await,
+                Backend::Local(_) => Records::scan(self, prefix, filters, after, limit),
+                Backend::Remote(link) => self.there(link).scan(prefix, filters, after, limit).await,
             }
         })
     }
@@ -108,8 +108,8 @@ impl RecordStore for Records {
     fn ping(&self) -> Answering<'_, bool> {
         Box::pin(async move {
             Ok(match &self.place {
-                Place::Here(core) => core.check_open().is_ok(),
-                Place::There(link) => link.revision().await.is_ok(),
+                Backend::Local(core) => core.check_open().is_ok(),
+                Backend::Remote(link) => link.revision().await.is_ok(),
             })
         })
     }
@@ -117,8 +117,8 @@ impl RecordStore for Records {
     fn close(&self) -> Answering<'_, ()> {
         Box::pin(async move {
             match &self.place {
-                Place::Here(core) => close_beside(core).await,
-                Place::There(link) => {
+                Backend::Local(core) => close_beside(core).await,
+                Backend::Remote(link) => {
                     link.close();
                     Ok(())
                 }
@@ -129,8 +129,8 @@ impl RecordStore for Records {
     fn count<'a>(&'a self, prefix: &'a str, filters: &'a [Where]) -> Answering<'a, u64> {
         Box::pin(async move {
             match &self.place {
-                Place::Here(_) => Records::count(self, prefix, filters),
-                Place::There(link) => self.there(link).count(prefix, filters).await,
+                Backend::Local(_) => Records::count(self, prefix, filters),
+                Backend::Remote(link) => self.there(link).count(prefix, filters).await,
             }
         })
     }
@@ -143,8 +143,8 @@ impl RecordStore for Records {
     ) -> Answering<'a, Vec<RecordHistoryEntry>> {
         Box::pin(async move {
             match &self.place {
-                Place::Here(_) => Records::history(self, key, limit, before),
-                Place::There(link) => self.there(link).history(key, limit, before).await,
+                Backend::Local(_) => Records::history(self, key, limit, before),
+                Backend::Remote(link) => self.there(link).history(key, limit, before).await,
             }
         })
     }
@@ -175,16 +175,16 @@ impl RecordStore for Records {
     fn indexes(&self) -> Answering<'_, Vec<IndexInfo>> {
         Box::pin(async move {
             match &self.place {
-                Place::Here(_) => Records::indexes(self),
-                Place::There(link) => link.ask(Question::Indexes).await,
+                Backend::Local(_) => Records::indexes(self),
+                Backend::Remote(link) => link.ask(AdminRequest::Indexes).await,
             }
         })
     }
 }
 
 /// Closes on a thread of its own: closing waits for those of the database.
-pub(crate) async fn close_beside(core: &Arc<Core>) -> Result<()> {
-    let slot = Arc::new(Slot::default());
+pub(crate) async fn close_beside(core: &Arc<Engine>) -> Result<()> {
+    let slot = Arc::new(Oneshot::default());
     let (closing, told) = (core.clone(), slot.clone());
     let name = "mainstay-close".to_owned();
     let spawned = std::thread::Builder::new().name(name).spawn(move || told.put(closing.close()));
@@ -199,6 +199,6 @@ pub(crate) async fn close_beside(core: &Arc<Core>) -> Result<()> {
 impl From<AsyncRecords> for Records {
     fn from(records: AsyncRecords) -> Records {
         let (link, branch) = records.into_parts();
-        Records { place: Place::There(link), branch }
+        Records { place: Backend::Remote(link), branch }
     }
 }

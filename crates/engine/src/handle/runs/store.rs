@@ -1,9 +1,9 @@
 //! The engine's runs as a store among others, to be awaited.
 
 use super::{Runs, append, batch};
-use crate::handle::place::Place;
+use crate::handle::place::Backend;
 use crate::handle::records::close_beside;
-use crate::remote::{AsyncRuns, Slot};
+use crate::remote::{AsyncRuns, Oneshot};
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
 use mainstay_model::{
     Answer, Answering, Appended, CanonicalEvent, FetchOptions, Name, NewEvent, Result, RunAnswer,
@@ -24,8 +24,8 @@ impl Runs {
     /// Executes a transaction without parking a thread for the log.
     async fn execute_soon(&self, transaction: Transaction) -> Result<SmallVec<[Answer; 1]>> {
         let receipt = match &self.place {
-            Place::Here(core) => core.sequencer.submit(transaction).await?,
-            Place::There(link) => link.execute(&transaction).await?,
+            Backend::Local(core) => core.sequencer.submit(transaction).await?,
+            Backend::Remote(link) => link.execute(&transaction).await?,
         };
         Ok(receipt.answers)
     }
@@ -37,14 +37,14 @@ impl Runs {
 
     async fn read_soon(&self, command: RunCommand) -> Result<RunAnswer> {
         match &self.place {
-            Place::Here(_) => self.read(command),
-            Place::There(link) => self.there(link).read(command).await,
+            Backend::Local(_) => self.read(command),
+            Backend::Remote(link) => self.there(link).read(command).await,
         }
     }
 
     /// Waits on a thread of its own: there is nobody here who could be woken.
     async fn wait_beside(&self, run: &Name, after_seq: u64, wait: Duration) -> Result<bool> {
-        let slot = Arc::new(Slot::default());
+        let slot = Arc::new(Oneshot::default());
         let (mut tail, told) = (self.tail(run.as_str(), after_seq)?, slot.clone());
         let name = "mainstay-tail".to_owned();
         let waiting = move || told.put(tail.next(1, wait).map(|events| !events.is_empty()));
@@ -187,8 +187,8 @@ impl RunStore for Runs {
         Box::pin(async move {
             let (run, wait) = (Name::new(run)?, Duration::from_millis(wait_ms));
             match &self.place {
-                Place::Here(_) => self.wait_beside(&run, after_seq, wait).await,
-                Place::There(link) => {
+                Backend::Local(_) => self.wait_beside(&run, after_seq, wait).await,
+                Backend::Remote(link) => {
                     let events = self.there(link).wait_for(&run, after_seq, 1, wait).await?;
                     Ok(!events.is_empty())
                 }
@@ -199,8 +199,8 @@ impl RunStore for Runs {
     fn ping(&self) -> Answering<'_, bool> {
         Box::pin(async move {
             Ok(match &self.place {
-                Place::Here(core) => core.check_open().is_ok(),
-                Place::There(link) => link.revision().await.is_ok(),
+                Backend::Local(core) => core.check_open().is_ok(),
+                Backend::Remote(link) => link.revision().await.is_ok(),
             })
         })
     }
@@ -208,8 +208,8 @@ impl RunStore for Runs {
     fn close(&self) -> Answering<'_, ()> {
         Box::pin(async move {
             match &self.place {
-                Place::Here(core) => close_beside(core).await,
-                Place::There(link) => {
+                Backend::Local(core) => close_beside(core).await,
+                Backend::Remote(link) => {
                     link.close();
                     Ok(())
                 }
@@ -222,6 +222,6 @@ impl RunStore for Runs {
 impl From<AsyncRuns> for Runs {
     fn from(runs: AsyncRuns) -> Runs {
         let (link, branch) = runs.into_parts();
-        Runs { place: Place::There(link), branch }
+        Runs { place: Backend::Remote(link), branch }
     }
 }

@@ -22,7 +22,7 @@ const SMALL: LogOptions = LogOptions { segment_bytes: 4096, owner: 1 };
 struct Bench {
     files: Arc<MemoryFiles>,
     log: Log,
-    writer: Writer,
+    writer: LogWriter,
     builder: FrameBuilder,
     synced: Revision,
 }
@@ -85,13 +85,17 @@ fn entry(revision: Revision, bytes: usize) -> Vec<u8> {
 /// Encodes frames, one after the other.
 struct FrameBuilder {
     chain: Chain,
-    frame: Option<Growing>,
-    payload: Payload,
+    frame: Option<FrameBuffer>,
+    payload: FramePayload,
 }
 
 impl FrameBuilder {
     fn new(crc: u32, database: &DatabaseId) -> FrameBuilder {
-        FrameBuilder { chain: Chain::new(crc, database), frame: None, payload: Payload::default() }
+        FrameBuilder {
+            chain: Chain::new(crc, database),
+            frame: None,
+            payload: FramePayload::default(),
+        }
     }
 
     fn chain(&self) -> u32 {
@@ -104,7 +108,7 @@ impl FrameBuilder {
     }
 
     fn begin(&mut self, out: &mut Vec<u8>, first: Revision) {
-        self.frame = Some(Growing::begin(out, first));
+        self.frame = Some(FrameBuffer::begin(out, first));
     }
 
     fn transaction(&mut self, stamp: u64, request: &[u8], effects: usize) {
@@ -142,7 +146,7 @@ fn encode(
 }
 
 /// Opens a copy of the files and returns the revisions it gave and what it found.
-fn reopen(files: &MemoryFiles, after: Revision) -> (Vec<Revision>, Recovered, Log, Writer) {
+fn reopen(files: &MemoryFiles, after: Revision) -> (Vec<Revision>, RecoveredLog, Log, LogWriter) {
     let mut seen = Vec::new();
     let (log, writer, recovered) =
         Log::open(Arc::new(files.copy()), ID, after, SMALL, &mut |frame| {
@@ -186,7 +190,7 @@ fn flip(files: &MemoryFiles, name: &str, offset: u64, bits: u8) {
     file.write_at(&[byte[0] ^ bits], offset).unwrap();
 }
 
-fn read_all(reader: &mut Reader, upto: Revision) -> Vec<Revision> {
+fn read_all(reader: &mut LogReader, upto: Revision) -> Vec<Revision> {
     let mut seen = Vec::new();
     while let Some(frame) = reader.next(upto).unwrap() {
         seen.extend(frame.transactions().map(|transaction| transaction.unwrap().revision));

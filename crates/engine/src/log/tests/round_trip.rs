@@ -79,18 +79,18 @@ fn rounds_share_a_frame_and_several_frames_a_buffer() {
     let mut writer = bench.writer;
     let (mut chain, mut out) = (Chain::new(0, &ID), Vec::new());
     let round = |stamps: &[u64]| {
-        let mut payload = Payload::default();
+        let mut payload = FramePayload::default();
         for stamp in stamps {
             payload.transaction(*stamp, b"", 1);
             payload.effect(b"key", &stamp.to_le_bytes());
         }
         payload
     };
-    let mut first = Growing::begin(&mut out, 1);
+    let mut first = FrameBuffer::begin(&mut out, 1);
     first.append(&mut out, &round(&[1000, 2000]));
     first.append(&mut out, &round(&[3000]));
     let first_end = out.len();
-    let mut second = Growing::begin(&mut out, 4);
+    let mut second = FrameBuffer::begin(&mut out, 4);
     second.append(&mut out, &round(&[4000, 5000]));
     let second_end = out.len();
     for (frame, end, last) in [(first, first_end, 3), (second, second_end, 5)] {

@@ -4,15 +4,15 @@ use super::{
     AsyncCells, AsyncDatabase, AsyncInteractive, AsyncKeyed, AsyncOutbox, AsyncRecords, AsyncRuns,
     retry,
 };
-use crate::remote::link::Link;
-use crate::wire::Question;
+use crate::remote::link::ConnectionPool;
+use crate::wire::AdminRequest;
 use mainstay_model::{Answer, At, BranchCommand, MAIN, MergeStrategy, Name, Result, Revision};
 use std::sync::Arc;
 
 /// A handle on one branch.
 #[derive(Clone)]
 pub struct AsyncBranch {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     name: String,
 }
 
@@ -75,7 +75,7 @@ impl AsyncDatabase {
     async fn point(&self, at: At) -> Result<Option<Revision>> {
         match at {
             At::Latest => Ok(None),
-            at => self.link.ask(Question::Resolve(at)).await.map(Some),
+            at => self.link.ask(AdminRequest::Resolve(at)).await.map(Some),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Cells of a served database.
 
-use super::held::Held;
+use super::held::RemoteSnapshot;
 use super::keyed::{self, AsyncKeyedAt};
 use super::{AsyncRecordsAt, AsyncRunsAt};
-use crate::remote::link::Link;
-use crate::wire::{Read, Seen};
+use crate::remote::link::ConnectionPool;
+use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, At, CellCommand, CompactString, HistoryEntry, Name, Number, Page, Result, Revision,
     StateCommand, Ttl, Value, Versioned, from_value, to_value,
@@ -16,16 +16,16 @@ use std::sync::Arc;
 /// The cells of a branch.
 #[derive(Clone)]
 pub struct AsyncCells {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     branch: CompactString,
 }
 
 impl AsyncCells {
-    pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncCells {
+    pub(crate) fn on(link: Arc<ConnectionPool>, branch: &str) -> AsyncCells {
         AsyncCells { link, branch: branch.into() }
     }
 
-    async fn look(&self, read: Read) -> Result<Seen> {
+    async fn look(&self, read: ReadOp) -> Result<ReadReply> {
         self.link.look(&self.branch, read).await
     }
 
@@ -40,7 +40,7 @@ impl AsyncCells {
 
     /// The value of a cell with its counter, stamp and revision.
     pub async fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
-        seen_cell(self.look(Read::Get { name: Name::new(name)? }).await?)
+        seen_cell(self.look(ReadOp::Get { name: Name::new(name)? }).await?)
     }
 
     /// The value of a cell as a type of your own.
@@ -122,7 +122,7 @@ impl AsyncCells {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
-        seen_history(self.look(Read::History { name: Name::new(name)?, limit, before }).await?)
+        seen_history(self.look(ReadOp::History { name: Name::new(name)?, limit, before }).await?)
     }
 
     /// Names in byte order: those that begin with `prefix` and come behind `after`.
@@ -132,7 +132,7 @@ impl AsyncCells {
 
     /// The cells as they were, for as long as the view lives (an hour at most).
     pub async fn at(&self, at: At) -> Result<AsyncCellsAt> {
-        Held::new(&self.link, &self.branch, at).await.map(AsyncCellsAt)
+        RemoteSnapshot::new(&self.link, &self.branch, at).await.map(AsyncCellsAt)
     }
 }
 
@@ -140,7 +140,7 @@ impl AsyncCells {
 ///
 /// The server holds the view, on a connection of its own: when that breaks, the view is gone.
 #[derive(Clone)]
-pub struct AsyncCellsAt(Arc<Held>);
+pub struct AsyncCellsAt(Arc<RemoteSnapshot>);
 
 impl AsyncCellsAt {
     /// The revision it shows.
@@ -163,10 +163,10 @@ impl AsyncCellsAt {
     }
 
     pub(crate) async fn read_keyed(&self, command: StateCommand) -> Result<Answer> {
-        keyed::seen(self.look(Read::State(command)).await?)
+        keyed::seen(self.look(ReadOp::State(command)).await?)
     }
 
-    async fn look(&self, read: Read) -> Result<Seen> {
+    async fn look(&self, read: ReadOp) -> Result<ReadReply> {
         self.0.look(read).await
     }
 
@@ -177,7 +177,7 @@ impl AsyncCellsAt {
 
     /// The value of a cell with its counter, stamp and revision.
     pub async fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
-        seen_cell(self.look(Read::Get { name: Name::new(name)? }).await?)
+        seen_cell(self.look(ReadOp::Get { name: Name::new(name)? }).await?)
     }
 
     /// The versions of a cell up to here, newest first.
@@ -187,7 +187,7 @@ impl AsyncCellsAt {
         limit: usize,
         before: Option<u64>,
     ) -> Result<Vec<HistoryEntry>> {
-        seen_history(self.look(Read::History { name: Name::new(name)?, limit, before }).await?)
+        seen_history(self.look(ReadOp::History { name: Name::new(name)?, limit, before }).await?)
     }
 
     /// Names in byte order: those that begin with `prefix` and come behind `after`.
@@ -196,27 +196,27 @@ impl AsyncCellsAt {
     }
 }
 
-fn list(prefix: &str, after: Option<&str>, limit: usize) -> Read {
-    Read::List { prefix: prefix.to_owned(), after: after.map(str::to_owned), limit }
+fn list(prefix: &str, after: Option<&str>, limit: usize) -> ReadOp {
+    ReadOp::List { prefix: prefix.to_owned(), after: after.map(str::to_owned), limit }
 }
 
-fn seen_cell(seen: Seen) -> Result<Option<Versioned>> {
+fn seen_cell(seen: ReadReply) -> Result<Option<Versioned>> {
     match seen {
-        Seen::Cell(cell) => Ok(cell),
+        ReadReply::Cell(cell) => Ok(cell),
         _ => Err(Answer::mismatch()),
     }
 }
 
-fn seen_names(seen: Seen) -> Result<Page> {
+fn seen_names(seen: ReadReply) -> Result<Page> {
     match seen {
-        Seen::Names(page) => Ok(page),
+        ReadReply::Names(page) => Ok(page),
         _ => Err(Answer::mismatch()),
     }
 }
 
-fn seen_history(seen: Seen) -> Result<Vec<HistoryEntry>> {
+fn seen_history(seen: ReadReply) -> Result<Vec<HistoryEntry>> {
     match seen {
-        Seen::History(entries) => Ok(entries),
+        ReadReply::History(entries) => Ok(entries),
         _ => Err(Answer::mismatch()),
     }
 }

@@ -2,10 +2,10 @@
 
 use super::millis;
 use crate::base::clock::{Clock, SystemClock};
-use crate::remote::call::{Nature, request};
-use crate::remote::link::{Link, decode};
-use crate::remote::seat::Seat;
-use crate::wire::{self, Follow, Followed};
+use crate::remote::call::{RetrySafety, request};
+use crate::remote::link::{ConnectionPool, decode};
+use crate::remote::seat::DedicatedConnection;
+use crate::wire::{self, FeedReply, FeedRequest};
 use mainstay_model::{Code, Event, Filter, Result, Revision};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ const ATTEMPTS: usize = 5;
 
 /// A place in the stream of changes.
 pub struct AsyncFeed {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     filter: Filter,
     after: Revision,
     ready: VecDeque<Event>,
     /// Nothing while a question is under way: whoever gives up the question gives up its connection.
-    seat: Option<Seat>,
+    seat: Option<DedicatedConnection>,
 }
 
 impl AsyncFeed {
     pub(crate) async fn watch(
-        link: Arc<Link>,
+        link: Arc<ConnectionPool>,
         filter: Filter,
         after: Revision,
     ) -> Result<AsyncFeed> {
@@ -71,7 +71,7 @@ impl AsyncFeed {
     /// Asks for the next page; says whether the log goes on behind it.
     async fn fetch(&mut self, wait: Duration) -> Result<bool> {
         let (after, filter, wait_ms) = (self.after, self.filter.clone(), millis(wait));
-        let follow = Follow { after, filter, limit: PAGE, wait_ms };
+        let follow = FeedRequest { after, filter, limit: PAGE, wait_ms };
         let bytes = request("WIRE.FEED", &wire::encode(&follow)?);
         let mut left = ATTEMPTS;
         let answer = loop {
@@ -81,7 +81,7 @@ impl AsyncFeed {
                 answer => break answer,
             }
         };
-        let page: Followed = decode(Nature::Errand, answer)?;
+        let page: FeedReply = decode(RetrySafety::Errand, answer)?;
         (self.after, self.ready) = (page.position, page.events.into());
         Ok(page.more)
     }
@@ -91,7 +91,7 @@ impl AsyncFeed {
             Some(seat) => seat,
             None => self.link.seat().await?,
         };
-        let answer = seat.call(bytes.to_vec(), Nature::Errand, wait).await;
+        let answer = seat.call(bytes.to_vec(), RetrySafety::Errand, wait).await;
         self.seat = Some(seat);
         answer
     }

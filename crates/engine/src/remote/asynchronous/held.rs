@@ -1,27 +1,28 @@
 //! Views of the past that a server holds.
 
-use crate::remote::link::Link;
-use crate::remote::seat::Seat;
-use crate::wire::{Act, Acted, Read, Seen};
+use crate::remote::link::ConnectionPool;
+use crate::remote::seat::DedicatedConnection;
+use crate::wire::{ReadOp, ReadReply, TransactionReply, TransactionRequest};
 use mainstay_model::{Answer, At, Result, Revision};
 use std::sync::Arc;
 
 /// A view of one branch as of one point in time, on a connection of its own: when that breaks, the view
 /// is gone.
-pub(crate) struct Held {
-    seat: Seat,
+pub(crate) struct RemoteSnapshot {
+    seat: DedicatedConnection,
     pub revision: Revision,
 }
 
-impl Held {
-    pub async fn new(link: &Link, branch: &str, at: At) -> Result<Arc<Held>> {
-        let (seat, revision) = link.hold(&Act::View { branch: branch.to_owned(), at }).await?;
-        Ok(Arc::new(Held { seat, revision }))
+impl RemoteSnapshot {
+    pub async fn new(link: &ConnectionPool, branch: &str, at: At) -> Result<Arc<RemoteSnapshot>> {
+        let (seat, revision) =
+            link.hold(&TransactionRequest::View { branch: branch.to_owned(), at }).await?;
+        Ok(Arc::new(RemoteSnapshot { seat, revision }))
     }
 
-    pub async fn look(&self, read: Read) -> Result<Seen> {
-        match self.seat.act_held(&Act::Look(read)).await? {
-            Acted::Seen(seen) => Ok(seen),
+    pub async fn look(&self, read: ReadOp) -> Result<ReadReply> {
+        match self.seat.act_held(&TransactionRequest::Look(read)).await? {
+            TransactionReply::Seen(seen) => Ok(seen),
             _ => Err(Answer::mismatch()),
         }
     }

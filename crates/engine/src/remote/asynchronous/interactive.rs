@@ -3,9 +3,9 @@
 use crate::handle::keyed::Ask;
 use crate::handle::outbox;
 use crate::handle::runs;
-use crate::remote::link::Link;
-use crate::remote::seat::Seat;
-use crate::wire::{Act, Acted};
+use crate::remote::link::ConnectionPool;
+use crate::remote::seat::DedicatedConnection;
+use crate::wire::{TransactionReply, TransactionRequest};
 use mainstay_model::{
     Answer, Appended, CanonicalEvent, CellCommand, Command, Condition, Durability, ExpireOnly,
     Kept, Name, NewEvent, Number, Page, Receipt, Record, RecordCommand, RecordPage, RecordWrite,
@@ -15,16 +15,17 @@ use mainstay_model::{
 
 /// An open transaction. Dropping it rolls it back.
 pub struct AsyncInteractive {
-    seat: Seat,
+    seat: DedicatedConnection,
     branch: String,
     revision: Revision,
     durability: Option<Durability>,
 }
 
 impl AsyncInteractive {
-    pub(crate) async fn begin(link: &Link, branch: &str) -> Result<AsyncInteractive> {
+    pub(crate) async fn begin(link: &ConnectionPool, branch: &str) -> Result<AsyncInteractive> {
         let branch = branch.to_owned();
-        let (seat, revision) = link.hold(&Act::Begin { branch: branch.clone() }).await?;
+        let (seat, revision) =
+            link.hold(&TransactionRequest::Begin { branch: branch.clone() }).await?;
         Ok(AsyncInteractive { seat, branch, revision, durability: None })
     }
 
@@ -46,8 +47,8 @@ impl AsyncInteractive {
     /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
     /// and is forgotten, though what it read counts as read.
     pub async fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
-        match self.seat.act_held(&Act::Run(command.into())).await? {
-            Acted::Answered(answer) => Ok(answer),
+        match self.seat.act_held(&TransactionRequest::Run(command.into())).await? {
+            TransactionReply::Answered(answer) => Ok(answer),
             _ => Err(Answer::mismatch()),
         }
     }
@@ -232,16 +233,16 @@ impl AsyncInteractive {
 
     /// Commits, or fails with `Conflict` when something that was read has changed.
     pub async fn commit(mut self) -> Result<Receipt> {
-        match self.seat.act(&Act::Commit { durability: self.durability }).await? {
-            Acted::Committed(receipt) => Ok(receipt),
+        match self.seat.act(&TransactionRequest::Commit { durability: self.durability }).await? {
+            TransactionReply::Committed(receipt) => Ok(receipt),
             _ => Err(Answer::mismatch()),
         }
     }
 
     /// What [`AsyncInteractive::commit`] would execute, as a value.
     pub async fn into_transaction(mut self) -> Result<Transaction> {
-        match self.seat.act(&Act::Take { durability: self.durability }).await? {
-            Acted::Taken(transaction) => Ok(*transaction),
+        match self.seat.act(&TransactionRequest::Take { durability: self.durability }).await? {
+            TransactionReply::Taken(transaction) => Ok(*transaction),
             _ => Err(Answer::mismatch()),
         }
     }

@@ -1,9 +1,9 @@
 //! Keyed state of a served database.
 
-use super::held::Held;
+use super::held::RemoteSnapshot;
 use crate::handle::keyed::{Ask, only_read, transaction};
-use crate::remote::link::Link;
-use crate::wire::{Read, Seen};
+use crate::remote::link::ConnectionPool;
+use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, At, CompactString, Durability, Item, Kept, Name, Result, Revision, SpaceInfo,
     SpaceOptions, State, StateCommand, StatePage, StateWrite, Version, WaitingEntry, Wrote,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct AsyncKeyed {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     branch: CompactString,
     space: Name,
     durability: Option<Durability>,
@@ -29,7 +29,7 @@ pub struct AsyncKeyed {
 
 impl AsyncKeyed {
     pub(crate) fn new(
-        link: Arc<Link>,
+        link: Arc<ConnectionPool>,
         branch: &str,
         space: Name,
         durability: Option<Durability>,
@@ -37,7 +37,7 @@ impl AsyncKeyed {
         AsyncKeyed { link, branch: branch.into(), space, durability }
     }
 
-    pub(crate) fn on(link: Arc<Link>, branch: &str, space: &str) -> Result<AsyncKeyed> {
+    pub(crate) fn on(link: Arc<ConnectionPool>, branch: &str, space: &str) -> Result<AsyncKeyed> {
         Ok(AsyncKeyed::new(link, branch, Name::new(space)?, None))
     }
 
@@ -50,7 +50,7 @@ impl AsyncKeyed {
 
     pub(crate) async fn read(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
-        seen(self.link.look(&self.branch, Read::State(command)).await?)
+        seen(self.link.look(&self.branch, ReadOp::State(command)).await?)
     }
 
     async fn run(&self, command: StateCommand) -> Result<Answer> {
@@ -167,7 +167,7 @@ impl AsyncKeyed {
 
     /// The space as it was, for as long as the view lives (an hour at most).
     pub async fn at(&self, at: At) -> Result<AsyncKeyedAt> {
-        let held = Held::new(&self.link, &self.branch, at).await?;
+        let held = RemoteSnapshot::new(&self.link, &self.branch, at).await?;
         Ok(AsyncKeyedAt { space: self.space.clone(), held })
     }
 }
@@ -176,11 +176,11 @@ impl AsyncKeyed {
 #[derive(Clone)]
 pub struct AsyncKeyedAt {
     space: Name,
-    held: Arc<Held>,
+    held: Arc<RemoteSnapshot>,
 }
 
 impl AsyncKeyedAt {
-    pub(super) fn new(space: Name, held: Arc<Held>) -> AsyncKeyedAt {
+    pub(super) fn new(space: Name, held: Arc<RemoteSnapshot>) -> AsyncKeyedAt {
         AsyncKeyedAt { space, held }
     }
 
@@ -190,7 +190,7 @@ impl AsyncKeyedAt {
     }
 
     pub(crate) async fn read(&self, command: StateCommand) -> Result<Answer> {
-        seen(self.held.look(Read::State(command)).await?)
+        seen(self.held.look(ReadOp::State(command)).await?)
     }
 
     /// What was known of the space.
@@ -233,10 +233,10 @@ impl AsyncKeyedAt {
     }
 }
 
-pub(super) fn seen(seen: Seen) -> Result<Answer> {
+pub(super) fn seen(seen: ReadReply) -> Result<Answer> {
     match seen {
-        Seen::State(answer) => Ok(Answer::State(answer)),
-        Seen::Names(page) => Ok(Answer::Names(page)),
+        ReadReply::State(answer) => Ok(Answer::State(answer)),
+        ReadReply::Names(page) => Ok(Answer::Names(page)),
         _ => Err(Answer::mismatch()),
     }
 }

@@ -28,11 +28,11 @@ pub use records::{AsyncRecords, AsyncRecordsAt};
 pub use runs::{AsyncRuns, AsyncRunsAt};
 pub use sessions::{AsyncSession, AsyncSessions};
 
-use super::link::Link;
+use super::link::ConnectionPool;
 use crate::handle::branch::{BranchInfo, Difference, TagInfo};
 use crate::handle::db::RETRIES;
 use crate::handle::stats::Stats;
-use crate::wire::Question;
+use crate::wire::AdminRequest;
 use mainstay_model::{
     At, Code, Error, ErrorKind, Filter, MAIN, Pin, Receipt, Result, Revision, Stamp, Transaction,
 };
@@ -53,11 +53,11 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct AsyncDatabase {
-    pub(super) link: Arc<Link>,
+    pub(super) link: Arc<ConnectionPool>,
 }
 
 impl AsyncDatabase {
-    pub(crate) fn new(link: Arc<Link>) -> AsyncDatabase {
+    pub(crate) fn new(link: Arc<ConnectionPool>) -> AsyncDatabase {
         AsyncDatabase { link }
     }
 
@@ -116,28 +116,28 @@ impl AsyncDatabase {
 
     /// The newest revision that is on stable storage.
     pub async fn durable_revision(&self) -> Result<Revision> {
-        self.link.ask(Question::DurableRevision).await
+        self.link.ask(AdminRequest::DurableRevision).await
     }
 
     /// Waits until a revision is visible.
     pub async fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
         let wait_ms = millis(timeout);
-        self.link.ask(Question::WaitFor { revision, wait_ms }).await
+        self.link.ask(AdminRequest::WaitFor { revision, wait_ms }).await
     }
 
     /// Waits until everything before is on stable storage; gives the revision up to which it is.
     pub async fn sync(&self) -> Result<Revision> {
-        self.link.ask(Question::Sync).await
+        self.link.ask(AdminRequest::Sync).await
     }
 
     /// The stamp of a revision.
     pub async fn stamp_of(&self, revision: Revision) -> Result<Stamp> {
-        self.link.ask(Question::StampOf(revision)).await
+        self.link.ask(AdminRequest::StampOf(revision)).await
     }
 
     /// The revision that a point in time means.
     pub async fn resolve(&self, at: At) -> Result<Revision> {
-        self.link.ask(Question::Resolve(at)).await
+        self.link.ask(AdminRequest::Resolve(at)).await
     }
 
     /// The newest revision that was not stamped later than this.
@@ -147,52 +147,52 @@ impl AsyncDatabase {
 
     /// Turns every expiry that is due into a deletion now; gives how many there were.
     pub async fn sweep(&self) -> Result<u64> {
-        self.link.ask(Question::Sweep).await
+        self.link.ask(AdminRequest::Sweep).await
     }
 
     /// Applies retention now: trims history and the log as far as pins allow.
     pub async fn trim(&self) -> Result<()> {
-        self.link.ask(Question::Trim).await
+        self.link.ask(AdminRequest::Trim).await
     }
 
     /// What holds history back, oldest first.
     pub async fn pins(&self) -> Result<Vec<Pin>> {
-        self.link.ask(Question::Pins).await
+        self.link.ask(AdminRequest::Pins).await
     }
 
     /// Believes a wall clock that jumped ahead by more than an hour.
     pub async fn confirm_clock(&self) -> Result<()> {
-        self.link.ask(Question::ConfirmClock).await
+        self.link.ask(AdminRequest::ConfirmClock).await
     }
 
     /// Figures about the database as it stands.
     pub async fn stats(&self) -> Result<Stats> {
-        self.link.ask(Question::Stats).await
+        self.link.ask(AdminRequest::Stats).await
     }
 
     /// All branches, in the order of their names.
     pub async fn branches(&self) -> Result<Vec<BranchInfo>> {
-        self.link.ask(Question::Branches).await
+        self.link.ask(AdminRequest::Branches).await
     }
 
     /// What is known of a branch.
     pub async fn branch_info(&self, name: &str) -> Result<BranchInfo> {
-        self.link.ask(Question::Branch(name.to_owned())).await
+        self.link.ask(AdminRequest::Branch(name.to_owned())).await
     }
 
     /// All tags, in the order of their names.
     pub async fn tags(&self) -> Result<Vec<TagInfo>> {
-        self.link.ask(Question::Tags).await
+        self.link.ask(AdminRequest::Tags).await
     }
 
     /// The keys that two branches do not agree on, against their common ancestor.
     pub async fn diff(&self, a: &str, b: &str) -> Result<Vec<Difference>> {
-        self.link.ask(Question::Diff(a.to_owned(), b.to_owned())).await
+        self.link.ask(AdminRequest::Diff(a.to_owned(), b.to_owned())).await
     }
 
     /// A hash of all retained versions of a branch.
     pub async fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
-        self.link.ask(Question::ExportHash(branch.to_owned())).await
+        self.link.ask(AdminRequest::ExportHash(branch.to_owned())).await
     }
 
     /// Follows the changes after a revision.
@@ -214,7 +214,7 @@ pub(crate) fn millis(time: Duration) -> u64 {
 
 /// Runs a closure in transactions until one commits.
 pub(crate) async fn retry<T>(
-    link: &Arc<Link>,
+    link: &Arc<ConnectionPool>,
     branch: &str,
     mut body: impl AsyncFnMut(&mut AsyncInteractive) -> Result<T>,
 ) -> Result<T> {

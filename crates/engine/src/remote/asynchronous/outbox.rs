@@ -1,8 +1,8 @@
 //! The outbox of a served database.
 
 use crate::handle::outbox::{ms, put};
-use crate::remote::link::Link;
-use crate::wire::{Read, Seen};
+use crate::remote::link::ConnectionPool;
+use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, Claimed, CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState,
     Result, Stamp, Transaction,
@@ -13,18 +13,18 @@ use std::time::Duration;
 /// The outbox of a branch.
 #[derive(Clone)]
 pub struct AsyncOutbox {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     branch: CompactString,
 }
 
 impl AsyncOutbox {
-    pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncOutbox {
+    pub(crate) fn on(link: Arc<ConnectionPool>, branch: &str) -> AsyncOutbox {
         AsyncOutbox { link, branch: branch.into() }
     }
 
     pub(crate) async fn read(&self, command: OutboxCommand) -> Result<OutboxAnswer> {
-        match self.link.look(&self.branch, Read::Outbox(command)).await? {
-            Seen::Outbox(answer) => Ok(*answer),
+        match self.link.look(&self.branch, ReadOp::Outbox(command)).await? {
+            ReadReply::Outbox(answer) => Ok(*answer),
             _ => Err(Answer::mismatch()),
         }
     }

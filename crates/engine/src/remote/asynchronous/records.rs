@@ -1,9 +1,9 @@
 //! Records of a served database.
 
-use super::held::Held;
+use super::held::RemoteSnapshot;
 use crate::handle::records::{always, field_names, filled, only_value};
-use crate::remote::link::Link;
-use crate::wire::{Read, Seen};
+use crate::remote::link::ConnectionPool;
+use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, At, Command, CompactString, Condition, ExpireOnly, Field, FieldValue, Fields, Name,
     Record, RecordCommand, RecordHistoryEntry, RecordPage, RecordWrite, Result, Revision, Ttl,
@@ -22,20 +22,20 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct AsyncRecords {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     branch: CompactString,
 }
 
 impl AsyncRecords {
-    pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncRecords {
+    pub(crate) fn on(link: Arc<ConnectionPool>, branch: &str) -> AsyncRecords {
         AsyncRecords { link, branch: branch.into() }
     }
 
-    pub(crate) fn into_parts(self) -> (Arc<Link>, CompactString) {
+    pub(crate) fn into_parts(self) -> (Arc<ConnectionPool>, CompactString) {
         (self.link, self.branch)
     }
 
-    async fn look(&self, read: Read) -> Result<Seen> {
+    async fn look(&self, read: ReadOp) -> Result<ReadReply> {
         self.link.look(&self.branch, read).await
     }
 
@@ -162,7 +162,7 @@ impl AsyncRecords {
 
     /// The records as they were, for as long as the view lives (an hour at most).
     pub async fn at(&self, at: At) -> Result<AsyncRecordsAt> {
-        Held::new(&self.link, &self.branch, at).await.map(AsyncRecordsAt)
+        RemoteSnapshot::new(&self.link, &self.branch, at).await.map(AsyncRecordsAt)
     }
 }
 
@@ -170,7 +170,7 @@ impl AsyncRecords {
 ///
 /// The server holds the view, on a connection of its own: when that breaks, the view is gone.
 #[derive(Clone)]
-pub struct AsyncRecordsAt(pub(super) Arc<Held>);
+pub struct AsyncRecordsAt(pub(super) Arc<RemoteSnapshot>);
 
 impl AsyncRecordsAt {
     /// The revision it shows.
@@ -221,50 +221,50 @@ impl AsyncRecordsAt {
     }
 }
 
-fn get(key: &Name, wanted: Option<&[Field]>) -> Read {
+fn get(key: &Name, wanted: Option<&[Field]>) -> ReadOp {
     let fields = wanted.map(<[Field]>::to_vec);
-    Read::Records(RecordCommand::Get { key: key.clone(), fields })
+    ReadOp::Records(RecordCommand::Get { key: key.clone(), fields })
 }
 
-fn scan(prefix: &str, filters: &[Where], after: Option<&str>, limit: usize) -> Read {
+fn scan(prefix: &str, filters: &[Where], after: Option<&str>, limit: usize) -> ReadOp {
     let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
     let after = after.map(str::to_owned);
-    Read::Records(RecordCommand::Scan { prefix, filters, after, limit })
+    ReadOp::Records(RecordCommand::Scan { prefix, filters, after, limit })
 }
 
-fn count(prefix: &str, filters: &[Where]) -> Read {
+fn count(prefix: &str, filters: &[Where]) -> ReadOp {
     let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
-    Read::Records(RecordCommand::Count { prefix, filters })
+    ReadOp::Records(RecordCommand::Count { prefix, filters })
 }
 
-fn history(key: &str, limit: usize, before: Option<u64>) -> Result<Read> {
-    Ok(Read::RecordHistory { key: Name::new(key)?, limit, before })
+fn history(key: &str, limit: usize, before: Option<u64>) -> Result<ReadOp> {
+    Ok(ReadOp::RecordHistory { key: Name::new(key)?, limit, before })
 }
 
-fn seen_record(seen: Seen) -> Result<Option<Record>> {
+fn seen_record(seen: ReadReply) -> Result<Option<Record>> {
     match seen {
-        Seen::Record(record) => Ok(record),
+        ReadReply::Record(record) => Ok(record),
         _ => Err(Answer::mismatch()),
     }
 }
 
-fn seen_records(seen: Seen) -> Result<RecordPage> {
+fn seen_records(seen: ReadReply) -> Result<RecordPage> {
     match seen {
-        Seen::Records(page) => Ok(page),
+        ReadReply::Records(page) => Ok(page),
         _ => Err(Answer::mismatch()),
     }
 }
 
-fn seen_count(seen: Seen) -> Result<u64> {
+fn seen_count(seen: ReadReply) -> Result<u64> {
     match seen {
-        Seen::Count(count) => Ok(count),
+        ReadReply::Count(count) => Ok(count),
         _ => Err(Answer::mismatch()),
     }
 }
 
-fn seen_history(seen: Seen) -> Result<Vec<RecordHistoryEntry>> {
+fn seen_history(seen: ReadReply) -> Result<Vec<RecordHistoryEntry>> {
     match seen {
-        Seen::RecordHistory(entries) => Ok(entries),
+        ReadReply::RecordHistory(entries) => Ok(entries),
         _ => Err(Answer::mismatch()),
     }
 }

@@ -1,10 +1,10 @@
 //! Runs of a served database.
 
-use super::held::Held;
+use super::held::RemoteSnapshot;
 use crate::handle::outbox::ms;
 use crate::handle::runs::{append, batch, fetch, list};
-use crate::remote::link::Link;
-use crate::wire::{Question, Read, Seen};
+use crate::remote::link::ConnectionPool;
+use crate::wire::{AdminRequest, ReadOp, ReadReply};
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, CompactString, KeptState, Name, NewEvent, Result,
     Revision, RunAlert, RunAnswer, RunCommand, RunFilter, RunInfo, RunPage, RunSnapshot, Stamp,
@@ -26,21 +26,21 @@ use std::time::Duration;
 /// ```
 #[derive(Clone)]
 pub struct AsyncRuns {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
     branch: CompactString,
 }
 
 impl AsyncRuns {
-    pub(crate) fn on(link: Arc<Link>, branch: &str) -> AsyncRuns {
+    pub(crate) fn on(link: Arc<ConnectionPool>, branch: &str) -> AsyncRuns {
         AsyncRuns { link, branch: branch.into() }
     }
 
-    pub(crate) fn into_parts(self) -> (Arc<Link>, CompactString) {
+    pub(crate) fn into_parts(self) -> (Arc<ConnectionPool>, CompactString) {
         (self.link, self.branch)
     }
 
     pub(crate) async fn read(&self, command: RunCommand) -> Result<RunAnswer> {
-        seen(self.link.look(&self.branch, Read::Runs(command)).await?)
+        seen(self.link.look(&self.branch, ReadOp::Runs(command)).await?)
     }
 
     async fn write(&self, command: RunCommand) -> Result<Answer> {
@@ -143,7 +143,7 @@ impl AsyncRuns {
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
         let (branch, run) = (self.branch.to_string(), run.clone());
-        let question = Question::Tail { branch, run, after, limit, wait_ms: ms(timeout) };
+        let question = AdminRequest::Tail { branch, run, after, limit, wait_ms: ms(timeout) };
         self.link.ask::<RunAnswer>(question).await?.into_events()
     }
 
@@ -186,18 +186,18 @@ impl AsyncRuns {
     /// The revision that brought an event.
     pub async fn revision_of(&self, run: &str, seq: u64) -> Result<Option<Revision>> {
         let (branch, run) = (self.branch.to_string(), Name::new(run)?);
-        self.link.ask(Question::RevisionOf { branch, run, seq }).await
+        self.link.ask(AdminRequest::RevisionOf { branch, run, seq }).await
     }
 
     /// The runs as they were, for as long as the view lives (an hour at most).
     pub async fn at(&self, at: At) -> Result<AsyncRunsAt> {
-        Ok(AsyncRunsAt(Held::new(&self.link, &self.branch, at).await?))
+        Ok(AsyncRunsAt(RemoteSnapshot::new(&self.link, &self.branch, at).await?))
     }
 }
 
 /// The runs of a branch as of one point in time.
 #[derive(Clone)]
-pub struct AsyncRunsAt(pub(super) Arc<Held>);
+pub struct AsyncRunsAt(pub(super) Arc<RemoteSnapshot>);
 
 impl AsyncRunsAt {
     /// The revision it shows.
@@ -206,7 +206,7 @@ impl AsyncRunsAt {
     }
 
     pub(crate) async fn read(&self, command: RunCommand) -> Result<RunAnswer> {
-        seen(self.0.look(Read::Runs(command)).await?)
+        seen(self.0.look(ReadOp::Runs(command)).await?)
     }
 
     /// What was known of a run.
@@ -240,9 +240,9 @@ impl AsyncRunsAt {
     }
 }
 
-fn seen(seen: Seen) -> Result<RunAnswer> {
+fn seen(seen: ReadReply) -> Result<RunAnswer> {
     match seen {
-        Seen::Runs(answer) => Ok(*answer),
+        ReadReply::Runs(answer) => Ok(*answer),
         _ => Err(Answer::mismatch()),
     }
 }

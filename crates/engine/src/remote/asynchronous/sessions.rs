@@ -1,7 +1,7 @@
 //! The sessions of a served database.
 
 use crate::handle::sessions::SessionOptions;
-use crate::remote::link::Link;
+use crate::remote::link::ConnectionPool;
 use mainstay_model::{
     Answer, MAIN, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest,
     Stamp, Transaction,
@@ -22,11 +22,11 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct AsyncSessions {
-    link: Arc<Link>,
+    link: Arc<ConnectionPool>,
 }
 
 impl AsyncSessions {
-    pub(crate) fn on(link: Arc<Link>) -> AsyncSessions {
+    pub(crate) fn on(link: Arc<ConnectionPool>) -> AsyncSessions {
         AsyncSessions { link }
     }
 

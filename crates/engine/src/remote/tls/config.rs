@@ -1,6 +1,6 @@
 //! What rustls is told, made of the files.
 
-use super::{Advice, Tls, pem, provider, trust};
+use super::{Tls, TlsAdvice, pem, provider, trust};
 use mainstay_model::{Code, Error, Result};
 use rustls::client::WantsClientCert;
 use rustls::{ClientConfig, ConfigBuilder, WantsVerifier};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 impl Tls {
     /// What rustls is told, with the files as they are now.
-    pub(super) fn config(&self, advice: &Advice) -> Result<Arc<ClientConfig>> {
+    pub(super) fn config(&self, advice: &TlsAdvice) -> Result<Arc<ClientConfig>> {
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
             Error::new(Code::InvalidOption, format!("TLS cannot be set up: {error}"))
@@ -24,10 +24,10 @@ impl Tls {
     fn believing(
         &self,
         builder: ConfigBuilder<ClientConfig, WantsVerifier>,
-        advice: &Advice,
+        advice: &TlsAdvice,
     ) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
         if self.insecure {
-            let anyone = Arc::new(trust::Anyone::new());
+            let anyone = Arc::new(trust::AcceptAnyCertificate::new());
             return Ok(builder.dangerous().with_custom_certificate_verifier(anyone));
         }
         let roots = match &self.authorities {

@@ -6,7 +6,7 @@ use std::io;
 
 /// What can be done, in the words of whoever asked.
 #[derive(Clone, Copy, Debug)]
-pub struct Advice {
+pub struct TlsAdvice {
     /// Nobody who is believed vouches for the server.
     pub authority: &'static str,
     /// The server wants a certificate that it accepts.
@@ -25,7 +25,7 @@ fn cause(error: &io::Error) -> Option<&rustls::Error> {
 }
 
 /// Why there is no TLS with a server.
-pub fn refused(address: &str, error: &io::Error, advice: &Advice) -> Error {
+pub fn refused(address: &str, error: &io::Error, advice: &TlsAdvice) -> Error {
     let (code, what_to_do) = match cause(error) {
         Some(rustls::Error::InvalidCertificate(_)) => (Code::InvalidOption, advice.authority),
         Some(rustls::Error::AlertReceived(alert)) if is_about_us(*alert) => {

@@ -19,7 +19,7 @@ pub(super) fn run(
 ) -> io::Result<ClientConnection> {
     let refused = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut connection = ClientConnection::new(config, name).map_err(refused)?;
-    let mut socket = Limited::new(socket, timeout);
+    let mut socket = DeadlineSocket::new(socket, timeout);
     while connection.is_handshaking() {
         connection.complete_io(&mut socket)?;
     }
@@ -37,17 +37,17 @@ pub(super) fn name_in(address: &str) -> Result<ServerName<'static>> {
 }
 
 /// A socket that is used until a time, however little comes or goes at once.
-struct Limited<'s> {
+struct DeadlineSocket<'s> {
     socket: &'s TcpStream,
     clock: SystemClock,
     until_us: u64,
 }
 
-impl Limited<'_> {
-    fn new(socket: &TcpStream, timeout: Duration) -> Limited<'_> {
+impl DeadlineSocket<'_> {
+    fn new(socket: &TcpStream, timeout: Duration) -> DeadlineSocket<'_> {
         let clock = SystemClock::new();
         let until_us = clock.monotonic_us().saturating_add(micros(timeout));
-        Limited { socket, clock, until_us }
+        DeadlineSocket { socket, clock, until_us }
     }
 
     fn left(&self) -> io::Result<Duration> {
@@ -66,14 +66,14 @@ fn plainly(error: io::Error) -> io::Error {
     }
 }
 
-impl Read for Limited<'_> {
+impl Read for DeadlineSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.socket.set_read_timeout(Some(self.left()?))?;
         self.socket.read(buffer).map_err(plainly)
     }
 }
 
-impl Write for Limited<'_> {
+impl Write for DeadlineSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(Some(self.left()?))?;
         self.socket.write(bytes).map_err(plainly)

@@ -17,7 +17,7 @@ mod stream;
 mod trust;
 
 #[doc(hidden)]
-pub use failure::{Advice, is_about_tls, refused};
+pub use failure::{TlsAdvice, is_about_tls, refused};
 
 use super::dial::{Dial, Limits, Stream, Tcp};
 use mainstay_model::Result;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What users of this crate can do about TLS that fails.
-const ADVICE: Advice = Advice {
+const ADVICE: TlsAdvice = TlsAdvice {
     authority: "`Tls::authorities` names a file with the authority to believe",
     certificate: "`Tls::certificate` shows it who you are",
     plain: "does it speak TLS? Without `Options::tls` it is talked to in plain",
@@ -60,7 +60,7 @@ pub struct Tls {
     authorities: Option<PathBuf>,
     shown: Option<(PathBuf, PathBuf)>,
     insecure: bool,
-    made: Made,
+    made: TlsSetup,
 }
 
 impl Tls {
@@ -72,7 +72,7 @@ impl Tls {
     /// Believes the authorities of this file, and no others.
     #[must_use]
     pub fn authorities(self, file: impl AsRef<Path>) -> Tls {
-        Tls { authorities: Some(file.as_ref().to_owned()), made: Made::default(), ..self }
+        Tls { authorities: Some(file.as_ref().to_owned()), made: TlsSetup::default(), ..self }
     }
 
     /// Shows this certificate to a server that asks for one. The key is that of the certificate, without
@@ -80,14 +80,14 @@ impl Tls {
     #[must_use]
     pub fn certificate(self, file: impl AsRef<Path>, key: impl AsRef<Path>) -> Tls {
         let shown = (file.as_ref().to_owned(), key.as_ref().to_owned());
-        Tls { shown: Some(shown), made: Made::default(), ..self }
+        Tls { shown: Some(shown), made: TlsSetup::default(), ..self }
     }
 
     /// Believes everybody: what is said cannot be read on the way, but whoever is at the other end may be
     /// somebody else, who then learns passwords and all that is said.
     #[must_use]
     pub fn insecure(self) -> Tls {
-        Tls { insecure: true, made: Made::default(), ..self }
+        Tls { insecure: true, made: TlsSetup::default(), ..self }
     }
 
     /// Agrees on everything with whoever is at the other end of a socket, within this time. The socket's
@@ -98,7 +98,7 @@ impl Tls {
         socket: &TcpStream,
         address: &str,
         timeout: Duration,
-        advice: &Advice,
+        advice: &TlsAdvice,
     ) -> Result<ClientConnection> {
         let config = self.made.get(|| self.config(advice))?;
         let name = handshake::name_in(address)?;
@@ -123,9 +123,9 @@ impl Dial for Tls {
 
 /// What was made of the files, for all connections.
 #[derive(Clone, Default)]
-struct Made(Arc<Mutex<Option<Arc<ClientConfig>>>>);
+struct TlsSetup(Arc<Mutex<Option<Arc<ClientConfig>>>>);
 
-impl Made {
+impl TlsSetup {
     fn get(&self, make: impl FnOnce() -> Result<Arc<ClientConfig>>) -> Result<Arc<ClientConfig>> {
         let mut made = self.0.lock();
         match &*made {
@@ -140,7 +140,7 @@ impl Made {
     }
 }
 
-impl fmt::Debug for Made {
+impl fmt::Debug for TlsSetup {
     /// Without keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")

@@ -1,6 +1,6 @@
 //! Both directions of a connection, each for a thread of its own.
 
-use super::{ADVICE, Made, refused};
+use super::{ADVICE, TlsSetup, refused};
 use crate::remote::dial::Stream;
 use parking_lot::Mutex;
 use rustls::ClientConnection;
@@ -19,12 +19,12 @@ pub(super) fn split(
     connection: ClientConnection,
     socket: TcpStream,
     address: &str,
-    made: Made,
+    made: TlsSetup,
 ) -> io::Result<Stream> {
     let sealing = Arc::new(Mutex::new(connection));
     let (written, end) = (socket.try_clone()?, socket.try_clone()?);
-    let writer = Writer { sealing: sealing.clone(), socket: written, sealed: Vec::new() };
-    let reader = Reader {
+    let writer = TlsWriter { sealing: sealing.clone(), socket: written, sealed: Vec::new() };
+    let reader = TlsReader {
         sealing,
         socket,
         sealed: vec![0; BUFFER_BYTES],
@@ -37,7 +37,7 @@ pub(super) fn split(
     Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), hang_up: Box::new(hang_up) })
 }
 
-struct Reader {
+struct TlsReader {
     sealing: Sealing,
     socket: TcpStream,
     /// What came, and which part of it is not opened yet.
@@ -45,10 +45,10 @@ struct Reader {
     left: std::ops::Range<usize>,
     address: String,
     /// What the connection was made with, until the server says something.
-    unheard: Option<Made>,
+    unheard: Option<TlsSetup>,
 }
 
-impl Reader {
+impl TlsReader {
     /// What rustls has opened, or opens of what has come; nothing when more has to come first.
     fn open(&mut self, open: &mut [u8]) -> io::Result<Option<usize>> {
         let mut sealing = self.sealing.lock();
@@ -86,7 +86,7 @@ impl Reader {
     }
 }
 
-impl Read for Reader {
+impl Read for TlsReader {
     fn read(&mut self, open: &mut [u8]) -> io::Result<usize> {
         let read = self.read_more(open);
         // A server tells only behind the handshake that it does not accept a certificate.
@@ -100,13 +100,13 @@ impl Read for Reader {
     }
 }
 
-struct Writer {
+struct TlsWriter {
     sealing: Sealing,
     socket: TcpStream,
     sealed: Vec<u8>,
 }
 
-impl Writer {
+impl TlsWriter {
     /// Seals as much as rustls takes at once, and with it what TLS itself has to say.
     fn seal(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sealing = self.sealing.lock();
@@ -118,7 +118,7 @@ impl Writer {
     }
 }
 
-impl Write for Writer {
+impl Write for TlsWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.sealed.clear();
         let count = self.seal(bytes)?;

@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 /// Believes every certificate. Whoever shows one still has to own its key.
 #[derive(Debug)]
-pub struct Anyone {
+pub struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
-impl Anyone {
+impl AcceptAnyCertificate {
     /// Believes every certificate.
-    pub fn new() -> Anyone {
-        Anyone { provider: provider() }
+    pub fn new() -> AcceptAnyCertificate {
+        AcceptAnyCertificate { provider: provider() }
     }
 }
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

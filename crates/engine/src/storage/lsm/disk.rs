@@ -18,11 +18,11 @@ use parking_lot::{Mutex, RwLock};
 use super::delete_scheduler::{DeleteScheduler, OPEN_FILES, Unlisted};
 use super::early_sync::EarlySync;
 use super::failure::{corrupt, io_failure, tree_failure};
-use super::filter::SieveFactory;
+use super::filter::RetentionFilterFactory;
 use super::layout::{self, LEVEL_TABLES, TABLE_BYTES};
-use super::litter::Litter;
-use super::manifest::{self, Current, Found};
-use super::version::{Checker, REVISION_LIMIT, check_key};
+use super::litter::OrphanTables;
+use super::manifest::{self, CurrentVersion, FoundTree};
+use super::version::{OrderChecker, REVISION_LIMIT, check_key};
 use super::{Entries, Slice, StoreOptions, bounds};
 
 /// Revision r is stored under number r + 2^40. The tree numbers its own states from 0 and picks
@@ -39,7 +39,7 @@ const WATERMARK: u64 = 1 << 39;
 pub(super) const MOST_RUNS: usize = 250;
 
 /// The tables that the tree listed at one moment.
-struct Lookup {
+struct ListedTables {
     /// The number of the list; later ones have larger numbers.
     id: u64,
     /// Finds the newest version of a key below a number.
@@ -52,22 +52,22 @@ type Find = dyn Fn(&[u8], u64) -> lsm_tree::Result<Option<Slice>> + Send + Sync;
 pub struct DiskStore {
     tree: Tree,
     /// The tree makes all its readers wait while it syncs a new list of tables; this one it never locks.
-    lookup: RwLock<Arc<Lookup>>,
+    lookup: RwLock<Arc<ListedTables>>,
     /// Earlier ones that somebody may still read. Whoever lets go of one last removes the files of tables that were compacted
     /// away, which takes milliseconds: no reader does.
-    stale_lookups: Mutex<Vec<Arc<Lookup>>>,
+    stale_lookups: Mutex<Vec<Arc<ListedTables>>>,
     delete_scheduler: Option<Arc<DeleteScheduler>>,
     dir: PathBuf,
     table_bytes: u64,
     floor: Arc<AtomicU64>,
     due: AtomicBool,
-    litter: Arc<Litter>,
+    litter: Arc<OrphanTables>,
     /// A failure may have left `current` naming tables that the tree does not know of.
     astray: AtomicBool,
     /// How many compactions failed, one behind the other, and how the last one did.
     failed: Mutex<Option<(u32, Error)>>,
     /// What `current` said last.
-    current: Mutex<Option<Current>>,
+    current: Mutex<Option<CurrentVersion>>,
     /// One ingest at a time: tables must enter in order.
     ingesting: Mutex<()>,
     /// One compaction at a time: purges rest on it. Whoever takes both takes this one second.
@@ -88,9 +88,9 @@ impl DiskStore {
         table_bytes: u64,
     ) -> Result<DiskStore> {
         match manifest::inspect(dir, expect_existing)? {
-            Found::Nothing => create_directory(dir)?,
+            FoundTree::Nothing => create_directory(dir)?,
             // The tree deletes what this list of tables does not name.
-            Found::Tree => planted::unless(Bug::NoSyncOfReadTables, || manifest::keep(dir))?,
+            FoundTree::Tree => planted::unless(Bug::NoSyncOfReadTables, || manifest::keep(dir))?,
         }
         DiskStore::open_found(dir, options, table_bytes)
     }
@@ -104,16 +104,16 @@ impl DiskStore {
     /// Opens what was looked at, or a tree in an empty directory.
     fn open_found(dir: &Path, options: &StoreOptions, table_bytes: u64) -> Result<DiskStore> {
         let floor = Arc::new(AtomicU64::new(0));
-        let litter = Arc::<Litter>::default();
+        let litter = Arc::<OrphanTables>::default();
         let early_sync = EarlySync::new(dir.join(manifest::TABLES), litter.clone());
-        let factory = SieveFactory {
+        let factory = RetentionFilterFactory {
             floor: floor.clone(),
             purge: AssertUnwindSafe(options.purge.clone()),
             early_sync: AssertUnwindSafe(early_sync),
         };
         let tree = open_tree(layout::config(dir, options, factory), dir)?;
         let store = DiskStore {
-            lookup: RwLock::new(Arc::new(Lookup::of(&tree))),
+            lookup: RwLock::new(Arc::new(ListedTables::of(&tree))),
             stale_lookups: Mutex::default(),
             delete_scheduler: options.delete_scheduler.clone(),
             tree,
@@ -266,7 +266,7 @@ impl DiskStore {
     /// Imitates a compaction that reads the list of tables before an ingest and stores it afterwards.
     #[cfg(test)]
     pub(super) fn refresh_late(&self, ingest: impl FnOnce()) {
-        let early = Lookup::of(&self.tree);
+        let early = ListedTables::of(&self.tree);
         ingest();
         self.replace_lookup(early);
     }
@@ -283,7 +283,7 @@ impl DiskStore {
         &self,
         versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
     ) -> Result<Vec<Table>> {
-        let mut checker = Checker::default();
+        let mut checker = OrderChecker::default();
         let mut early_sync = EarlySync::new(self.dir.join(manifest::TABLES), self.litter.clone());
         let mut refused = None;
         let items = versions.map(|(key, revision, entry)| {
@@ -412,11 +412,11 @@ impl DiskStore {
 
     /// Makes ingested tables visible to reads, and lets go of tables that were compacted away.
     fn refresh_lookup(&self) {
-        self.replace_lookup(Lookup::of(&self.tree));
+        self.replace_lookup(ListedTables::of(&self.tree));
     }
 
     /// An ingest and a compaction refresh it in any order: the newer list stays.
-    fn replace_lookup(&self, fresh: Lookup) {
+    fn replace_lookup(&self, fresh: ListedTables) {
         let mut lookup = self.lookup.write();
         let is_newer = fresh.id > lookup.id;
         let stale = is_newer.then(|| std::mem::replace(&mut *lookup, Arc::new(fresh)));
@@ -458,10 +458,10 @@ impl DiskStore {
     }
 }
 
-impl Lookup {
+impl ListedTables {
     /// As [`Tree::get`](AbstractTree::get) looks a key up, without the lock on the list of tables. The tree's own memtables are empty:
     /// see [`DiskStore::ingest`].
-    fn of(tree: &Tree) -> Lookup {
+    fn of(tree: &Tree) -> ListedTables {
         let version = tree.current_version();
         let id = version.id();
         let find = Box::new(move |key: &[u8], bound| {
@@ -474,7 +474,7 @@ impl Lookup {
             }
             Ok(None)
         });
-        Lookup { id, find }
+        ListedTables { id, find }
     }
 }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::litter::Litter;
+use super::litter::OrphanTables;
 
 /// After so many bytes of keys and values the table is synced.
 const BYTES_PER_SYNC: usize = 2 << 20;
@@ -18,14 +18,14 @@ const BYTES_PER_SYNC: usize = 2 << 20;
 #[derive(Clone)]
 pub(super) struct EarlySync {
     tables: PathBuf,
-    litter: Arc<Litter>,
+    litter: Arc<OrphanTables>,
     unsynced: usize,
     /// How long each unlisted table was when it was synced last.
     synced: HashMap<PathBuf, u64>,
 }
 
 impl EarlySync {
-    pub(super) fn new(tables: PathBuf, litter: Arc<Litter>) -> EarlySync {
+    pub(super) fn new(tables: PathBuf, litter: Arc<OrphanTables>) -> EarlySync {
         EarlySync { tables, litter, unsynced: 0, synced: HashMap::new() }
     }
 
@@ -66,7 +66,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let write =
             |id: u64, text: &str| std::fs::write(dir.path().join(id.to_string()), text).unwrap();
-        let litter = Arc::new(Litter::default());
+        let litter = Arc::new(OrphanTables::default());
         let mut early_sync = EarlySync::new(dir.path().to_owned(), litter.clone());
         for id in 1..=3 {
             write(id, "a");

@@ -32,10 +32,10 @@ use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict};
 
 use super::Purge;
 use super::early_sync::EarlySync;
-use super::sieve::Sieve;
+use super::sieve::RetentionRule;
 
 /// Makes one sieve per compaction, with the floor as it is when the compaction starts.
-pub(super) struct SieveFactory {
+pub(super) struct RetentionFilterFactory {
     pub(super) floor: Arc<AtomicU64>,
     /// The rule changes nothing, so a panic cannot leave it half done.
     pub(super) purge: AssertUnwindSafe<Purge>,
@@ -43,7 +43,7 @@ pub(super) struct SieveFactory {
     pub(super) early_sync: AssertUnwindSafe<EarlySync>,
 }
 
-impl Factory for SieveFactory {
+impl Factory for RetentionFilterFactory {
     fn name(&self) -> &str {
         "retention"
     }
@@ -52,16 +52,16 @@ impl Factory for SieveFactory {
         let floor = self.floor.load(Ordering::Acquire);
         let purge = context.is_last_level.then(|| (*self.purge).clone());
         let early_sync = (*self.early_sync).clone();
-        Box::new(SieveFilter { sieve: Sieve::new(floor, purge), early_sync })
+        Box::new(RetentionFilter { sieve: RetentionRule::new(floor, purge), early_sync })
     }
 }
 
-struct SieveFilter {
-    sieve: Sieve,
+struct RetentionFilter {
+    sieve: RetentionRule,
     early_sync: EarlySync,
 }
 
-impl CompactionFilter for SieveFilter {
+impl CompactionFilter for RetentionFilter {
     fn filter_item(
         &mut self,
         item: ItemAccessor<'_>,

@@ -22,7 +22,7 @@ use lsm_tree::config::{
 use lsm_tree::{CompressionType, Config, SequenceNumberCounter};
 
 use super::StoreOptions;
-use super::filter::SieveFactory;
+use super::filter::RetentionFilterFactory;
 
 /// The size at which a table is closed and the next one begun.
 pub(super) const TABLE_BYTES: u64 = 64 * 1024 * 1024;
@@ -31,7 +31,11 @@ pub(super) const TABLE_BYTES: u64 = 64 * 1024 * 1024;
 pub(super) const LEVEL_TABLES: u64 = 4;
 
 /// The configuration of the tree in `dir`.
-pub(super) fn config(dir: &Path, options: &StoreOptions, factory: SieveFactory) -> Config {
+pub(super) fn config(
+    dir: &Path,
+    options: &StoreOptions,
+    factory: RetentionFilterFactory,
+) -> Config {
     // The tree numbers its own states with these counters; revisions never mix with them.
     let (states, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
     Config::new(dir, states, visible)

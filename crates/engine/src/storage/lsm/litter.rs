@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 
 /// The ids of all tables that were part of the tree since it was opened.
 #[derive(Default)]
-pub(super) struct Litter {
+pub(super) struct OrphanTables {
     listed: Mutex<HashSet<u64>>,
 }
 
-impl Litter {
+impl OrphanTables {
     /// Remembers tables that are, or are about to be, part of the tree.
     pub(super) fn list(&self, ids: impl Iterator<Item = u64>) {
         self.listed.lock().extend(ids);

@@ -26,7 +26,7 @@ pub(super) const TABLES: &str = "tables";
 
 /// What was found where a tree is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum FoundTree {
     /// A tree whose manifest is what was written.
     Tree,
     /// No tree, and no trace of one.
@@ -35,12 +35,12 @@ pub(super) enum Found {
 
 /// What the file `current` says.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Current {
+pub(super) struct CurrentVersion {
     pub(super) id: u64,
     checksum: u128,
 }
 
-impl Current {
+impl CurrentVersion {
     fn encode(&self) -> [u8; CURRENT_BYTES] {
         let mut bytes = [0; CURRENT_BYTES];
         bytes[..8].copy_from_slice(&self.id.to_le_bytes());
@@ -50,15 +50,15 @@ impl Current {
 }
 
 /// Looks without touching; anything that is not as it was written is an error.
-pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<Found> {
+pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<FoundTree> {
     match read_current(dir)? {
         Some(current) => {
             check_manifest(dir, &current)?;
             check_table_names(dir)?;
-            Ok(Found::Tree)
+            Ok(FoundTree::Tree)
         }
         None if expect_existing => Err(corrupt(dir, "its file `current` is missing")),
-        None => check_untouched(dir).map(|()| Found::Nothing),
+        None => check_untouched(dir).map(|()| FoundTree::Nothing),
     }
 }
 
@@ -69,7 +69,7 @@ pub(super) fn keep(dir: &Path) -> Result<()> {
 }
 
 /// Lets the next start open this version, whatever `current` says now; by what it said of it before, if that is known.
-pub(super) fn point(dir: &Path, id: u64, known: Option<Current>) -> Result<()> {
+pub(super) fn point(dir: &Path, id: u64, known: Option<CurrentVersion>) -> Result<()> {
     let named = current_id(dir)?;
     let path = dir.join(CURRENT);
     let steps = || -> io::Result<()> {
@@ -82,10 +82,10 @@ pub(super) fn point(dir: &Path, id: u64, known: Option<Current>) -> Result<()> {
     steps().map_err(|error| io_failure(&error, "writing", &path))
 }
 
-fn rewrite_current(dir: &Path, id: u64, known: Option<Current>) -> io::Result<()> {
+fn rewrite_current(dir: &Path, id: u64, known: Option<CurrentVersion>) -> io::Result<()> {
     let current = match known {
         Some(current) => current,
-        None => Current { id, checksum: xxh3_128(&fs::read(dir.join(format!("v{id}")))?) },
+        None => CurrentVersion { id, checksum: xxh3_128(&fs::read(dir.join(format!("v{id}")))?) },
     };
     let next = dir.join(NEXT);
     let mut file = File::create(&next)?;
@@ -99,7 +99,7 @@ pub(super) fn current_id(dir: &Path) -> Result<Option<u64>> {
     Ok(read_current(dir)?.map(|current| current.id))
 }
 
-pub(super) fn read_current(dir: &Path) -> Result<Option<Current>> {
+pub(super) fn read_current(dir: &Path) -> Result<Option<CurrentVersion>> {
     let path = dir.join(CURRENT);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
@@ -109,13 +109,13 @@ pub(super) fn read_current(dir: &Path) -> Result<Option<Current>> {
     parse_current(&bytes).map(Some).ok_or_else(|| corrupt(&path, "it cannot be read"))
 }
 
-fn parse_current(bytes: &[u8]) -> Option<Current> {
+fn parse_current(bytes: &[u8]) -> Option<CurrentVersion> {
     if bytes.len() != CURRENT_BYTES || bytes[24] != 0 {
         return None;
     }
     let id = u64::from_le_bytes(bytes[..8].try_into().ok()?);
     let checksum = u128::from_le_bytes(bytes[8..24].try_into().ok()?);
-    Some(Current { id, checksum })
+    Some(CurrentVersion { id, checksum })
 }
 
 /// What the file `current` says, for fuzzers: an id and a checksum.
@@ -124,7 +124,7 @@ pub fn current_of(bytes: &[u8]) -> Option<(u64, u128)> {
     parse_current(bytes).map(|current| (current.id, current.checksum))
 }
 
-fn check_manifest(dir: &Path, current: &Current) -> Result<()> {
+fn check_manifest(dir: &Path, current: &CurrentVersion) -> Result<()> {
     let path = dir.join(format!("v{}", current.id));
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,

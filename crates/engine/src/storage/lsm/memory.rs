@@ -7,8 +7,8 @@ use std::sync::Arc;
 use mainstay_model::{Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
-use super::sieve::Sieve;
-use super::version::{Checker, check_key};
+use super::sieve::RetentionRule;
+use super::version::{OrderChecker, check_key};
 use super::{Entries, Purge, Slice, bounds};
 
 /// How many keys a range or a compaction handles under one hold of the lock.
@@ -20,12 +20,12 @@ const DUE_VERSIONS: u64 = 1024;
 /// A store that lives as long as the process.
 pub struct MemoryStore {
     purge: Purge,
-    shared: Arc<Shared>,
+    shared: Arc<MemoryStoreShared>,
     compacting: Mutex<()>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct MemoryStoreShared {
     versions: RwLock<Versions>,
     /// The revisions that open ranges read at, with their number.
     open: Mutex<BTreeMap<Revision, usize>>,
@@ -73,7 +73,7 @@ impl MemoryStore {
         &self,
         versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
     ) -> Result<()> {
-        let mut checker = Checker::default();
+        let mut checker = OrderChecker::default();
         let mut accepted = Vec::new();
         for (key, revision, entry) in versions {
             checker.check(key, revision, entry)?;
@@ -124,7 +124,7 @@ impl MemoryStore {
     fn compact_chunk(&self, from: Bound<Slice>, floor: Revision) -> Option<Bound<Slice>> {
         let mut versions = self.shared.versions.write();
         let floor = floor.min(self.shared.lowest_open());
-        let mut sieve = Sieve::new(floor, Some(self.purge.clone()));
+        let mut sieve = RetentionRule::new(floor, Some(self.purge.clone()));
         let (mut last, mut dropped, mut emptied) = (None, 0, Vec::new());
         for (key, history) in versions.keys.range_mut((from, Bound::Unbounded)).take(CHUNK_KEYS) {
             dropped += sift(&mut sieve, key, history);
@@ -141,7 +141,7 @@ impl MemoryStore {
     }
 }
 
-impl Shared {
+impl MemoryStoreShared {
     /// Ranges read in chunks, so what they will come to must stay until they are done.
     fn lowest_open(&self) -> Revision {
         self.open.lock().keys().next().copied().unwrap_or(Revision::MAX)
@@ -182,7 +182,7 @@ fn newest(history: &[(Revision, Slice)], at: Revision) -> Option<Slice> {
 }
 
 /// Drops what need not stay and says how many versions that were.
-fn sift(sieve: &mut Sieve, key: &[u8], history: &mut Vec<(Revision, Slice)>) -> u64 {
+fn sift(sieve: &mut RetentionRule, key: &[u8], history: &mut Vec<(Revision, Slice)>) -> u64 {
     let before = history.len();
     history.reverse();
     history.retain(|(_, entry)| sieve.keep(key, entry));
@@ -192,7 +192,7 @@ fn sift(sieve: &mut Sieve, key: &[u8], history: &mut Vec<(Revision, Slice)>) -> 
 
 /// Walks the store in chunks, so that it does not hold the lock while its caller works.
 struct MemoryRange {
-    shared: Arc<Shared>,
+    shared: Arc<MemoryStoreShared>,
     at: Revision,
     /// Where the next chunk starts; `None` after the last one.
     next: Option<Bound<Slice>>,

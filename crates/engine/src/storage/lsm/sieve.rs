@@ -16,7 +16,7 @@ use super::version::revision_of;
 /// floor it shadows every older version that is shown here. So whoever allows purges promises
 /// that no older version of a key exists anywhere else; see `filter.rs` for why a compaction
 /// into the last level may promise that.
-pub(super) struct Sieve {
+pub(super) struct RetentionRule {
     floor: Revision,
     purge: Option<Purge>,
     key: Vec<u8>,
@@ -24,10 +24,10 @@ pub(super) struct Sieve {
     newer: Option<Revision>,
 }
 
-impl Sieve {
+impl RetentionRule {
     /// A sieve for one pass; without `purge` deletions stay.
-    pub(super) fn new(floor: Revision, purge: Option<Purge>) -> Sieve {
-        Sieve { floor, purge, key: Vec::new(), newer: None }
+    pub(super) fn new(floor: Revision, purge: Option<Purge>) -> RetentionRule {
+        RetentionRule { floor, purge, key: Vec::new(), newer: None }
     }
 
     /// Whether this version must stay.
@@ -68,7 +68,8 @@ mod tests {
     }
 
     fn kept(floor: Revision, purge: bool, versions: &[(&[u8], Revision, bool)]) -> Vec<Revision> {
-        let mut sieve = Sieve::new(floor, purge.then(|| std::sync::Arc::new(is_deletion) as Purge));
+        let mut sieve =
+            RetentionRule::new(floor, purge.then(|| std::sync::Arc::new(is_deletion) as Purge));
         let versions = versions.iter();
         let kept = versions
             .filter(|(key, revision, deleted)| sieve.keep(key, &entry(*deleted, *revision)));

@@ -35,12 +35,12 @@ pub(super) fn check_key(key: &[u8]) -> Result<()> {
 ///
 /// Tables written out of order would answer reads wrongly, so a mistake must not get that far.
 #[derive(Default)]
-pub(super) struct Checker {
+pub(super) struct OrderChecker {
     key: Vec<u8>,
     revision: Revision,
 }
 
-impl Checker {
+impl OrderChecker {
     /// Accepts the next version or says what is wrong with it.
     pub(super) fn check(&mut self, key: &[u8], revision: Revision, entry: &[u8]) -> Result<()> {
         check_key(key)?;

@@ -9,11 +9,11 @@
 //! Copies of a database go ways of their own under one id, with the same numbers of revisions. So
 //! where two files meet, the stamps of the revision at which they do have to be the same.
 
-use super::increment::{self, Contents, Head};
+use super::increment::{self, IncrementContents, IncrementHeader};
 use super::restore::Base;
-use super::watch::Watch;
+use super::watch::ReadProgress;
 use super::{BackupHead, BackupReport, Kind, file};
-use crate::fs::hashed::HashedReader;
+use crate::fs::hashed::ChecksummedReader;
 use crate::lifecycle::opening::RebuildSource;
 use crate::log::{DatabaseId, Frame};
 use crate::tools::export::Progress;
@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub fn verify_backup(path: &Path) -> Result<BackupReport> {
-    first(path, &mut Watch::silent()).map(|(_, report, _)| report)
+    first(path, &mut ReadProgress::silent()).map(|(_, report, _)| report)
 }
 
 /// Reads a full backup and the increments behind it, checks all of them, and that they join; changes
@@ -51,9 +51,9 @@ pub(super) fn check_chain(
     files: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Vec<BackupReport>, Option<Base>)> {
-    let mut watch = Watch::over(files, "checking", progress);
+    let mut watch = ReadProgress::over(files, "checking", progress);
     let (mut reports, mut full) = (Vec::new(), None);
-    let mut end: Option<End> = None;
+    let mut end: Option<ChainEnd> = None;
     for path in files {
         let next = match end {
             None => {
@@ -63,7 +63,7 @@ pub(super) fn check_chain(
             }
             Some(end) => {
                 let contents = end.read(path, &mut watch, &mut |_| Ok(()))?;
-                (End::of(path, &contents), contents.report())
+                (ChainEnd::of(path, &contents), contents.report())
             }
         };
         watch.file_done(next.1.bytes);
@@ -75,9 +75,9 @@ pub(super) fn check_chain(
 
 /// What a backup says of itself at its beginning; what comes behind is not looked at.
 pub fn backup_head(path: &Path) -> Result<BackupHead> {
-    let mut file = HashedReader::open(path)?;
+    let mut file = ChecksummedReader::open(path)?;
     if is_increment(path) {
-        let Head { database, since, last, .. } = Head::read(&mut file)?;
+        let IncrementHeader { database, since, last, .. } = IncrementHeader::read(&mut file)?;
         return Ok(BackupHead { database, kind: Kind::Increment { since }, revision: last });
     }
     let (database, revision, _) = file::head(&mut file)?;
@@ -85,13 +85,16 @@ pub fn backup_head(path: &Path) -> Result<BackupHead> {
 }
 
 /// Reads the file that a chain begins with.
-fn first(path: &Path, watch: &mut Watch<'_>) -> Result<(End, BackupReport, Option<Base>)> {
+fn first(
+    path: &Path,
+    watch: &mut ReadProgress<'_>,
+) -> Result<(ChainEnd, BackupReport, Option<Base>)> {
     if is_increment(path) {
         let contents = increment::read(path, watch, &mut |_| Ok(()))?;
-        return Ok((End::of(path, &contents), contents.report(), None));
+        return Ok((ChainEnd::of(path, &contents), contents.report(), None));
     }
     let base = Base::read(path, watch)?;
-    Ok((End::of_base(path, &base), base.report(), Some(base)))
+    Ok((ChainEnd::of_base(path, &base), base.report(), Some(base)))
 }
 
 /// What cannot be read is left to the reader of full backups, who says why.
@@ -106,42 +109,42 @@ fn begins_with(path: &Path, magic: &[u8; 8]) -> bool {
 }
 
 /// Where a chain ends so far.
-pub(super) struct End {
+pub(super) struct ChainEnd {
     path: PathBuf,
     pub database: DatabaseId,
     pub revision: Revision,
     stamp: Option<Stamp>,
 }
 
-impl End {
-    pub fn of_base(path: &Path, base: &Base) -> End {
+impl ChainEnd {
+    pub fn of_base(path: &Path, base: &Base) -> ChainEnd {
         let database = DatabaseId(base.database());
-        End { path: path.to_owned(), database, revision: base.revision(), stamp: base.stamp() }
+        ChainEnd { path: path.to_owned(), database, revision: base.revision(), stamp: base.stamp() }
     }
 
-    pub fn of(path: &Path, contents: &Contents) -> End {
-        let Head { database, last, .. } = contents.head;
-        End { path: path.to_owned(), database, revision: last, stamp: contents.stamp }
+    pub fn of(path: &Path, contents: &IncrementContents) -> ChainEnd {
+        let IncrementHeader { database, last, .. } = contents.head;
+        ChainEnd { path: path.to_owned(), database, revision: last, stamp: contents.stamp }
     }
 
     /// Reads the increment that comes next: it has to join.
     pub fn read(
         &self,
         path: &Path,
-        watch: &mut Watch<'_>,
-        visit: increment::Visit<'_>,
-    ) -> Result<Contents> {
+        watch: &mut ReadProgress<'_>,
+        visit: increment::IncrementVisitor<'_>,
+    ) -> Result<IncrementContents> {
         if begins_with(path, file::MAGIC) {
             return Err(self.not_increment(path));
         }
-        self.check_head(path, &Head::read(&mut HashedReader::open(path)?)?)?;
+        self.check_head(path, &IncrementHeader::read(&mut ChecksummedReader::open(path)?)?)?;
         increment::read(path, watch, &mut |frame| {
             self.check_meeting(path, frame)?;
             visit(frame)
         })
     }
 
-    fn check_head(&self, path: &Path, head: &Head) -> Result<()> {
+    fn check_head(&self, path: &Path, head: &IncrementHeader) -> Result<()> {
         if head.database != self.database {
             return Err(self.foreign(path, head.database));
         }

@@ -14,12 +14,12 @@
 //! elsewhere.
 
 use super::increment;
-use super::watch::Watch;
-use crate::fs::hashed::{HashedReader, HashedWriter};
+use super::watch::ReadProgress;
+use crate::fs::hashed::{ChecksummedReader, ChecksummedWriter};
 use crate::key::entry;
 use crate::key::spaces;
 use crate::storage::index::NEWEST;
-use crate::storage::mark::{Mark, classes_of};
+use crate::storage::mark::{FlushMark, classes_of};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -36,9 +36,9 @@ const BLOCK_BYTES: usize = 64 << 10;
 
 /// What a whole backup says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Contents {
+pub(crate) struct BackupContents {
     /// The mark of an index that holds it.
-    pub mark: Mark,
+    pub mark: FlushMark,
     /// When its revision was made; nothing if no version of it is left.
     pub stamp: Option<Stamp>,
     pub keys: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Contents {
 
 /// A backup being written.
 pub(super) struct Blocks {
-    file: HashedWriter,
+    file: ChecksummedWriter,
     /// The kind and the body of the block that is being filled.
     block: Vec<u8>,
     chain: u32,
@@ -56,7 +56,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub fn begin(
-        mut file: HashedWriter,
+        mut file: ChecksummedWriter,
         database: &[u8; 16],
         revision: Revision,
     ) -> Result<Blocks> {
@@ -97,7 +97,7 @@ impl Blocks {
     }
 
     /// Says what the file holds and gives it its name; gives its size.
-    pub fn end(mut self, mark: &Mark, keys: u64, versions: u64) -> Result<u64> {
+    pub fn end(mut self, mark: &FlushMark, keys: u64, versions: u64) -> Result<u64> {
         self.close(END)?;
         let class = |(prefix, floor): &(String, Revision)| {
             Value::Array(vec![Value::String(prefix.clone()), Value::Int(*floor as i64)])
@@ -118,14 +118,18 @@ pub(super) fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
 }
 
 /// Called with the key and the entry of each version.
-pub(super) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+pub(super) type VersionVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
 /// Reads a backup, checks it, and shows its versions in order.
-pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Result<Contents> {
-    let mut file = HashedReader::open(path)?;
+pub(super) fn read(
+    path: &Path,
+    watch: &mut ReadProgress<'_>,
+    visit: VersionVisitor<'_>,
+) -> Result<BackupContents> {
+    let mut file = ChecksummedReader::open(path)?;
     let (database, revision, mut chain) = head(&mut file)?;
     let mut checker =
-        Checker { revision, stamp: None, key: Vec::new(), last: 0, keys: 0, versions: 0 };
+        VersionChecker { revision, stamp: None, key: Vec::new(), last: 0, keys: 0, versions: 0 };
     loop {
         let at = file.position();
         let block = block(&mut file, &mut chain)?;
@@ -144,8 +148,8 @@ pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Resu
                     return Err(refused("it does not hold as much as it says"));
                 }
                 file.check_end()?;
-                let mark = Mark { database, revision, classes };
-                return Ok(Contents {
+                let mark = FlushMark { database, revision, classes };
+                return Ok(BackupContents {
                     mark,
                     stamp: checker.stamp,
                     keys,
@@ -159,7 +163,7 @@ pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Resu
 }
 
 /// The database, the revision, and the checksum that the blocks go on from.
-pub(super) fn head(file: &mut HashedReader<'_>) -> Result<([u8; 16], Revision, u32)> {
+pub(super) fn head(file: &mut ChecksummedReader<'_>) -> Result<([u8; 16], Revision, u32)> {
     let mut bytes = [0; HEAD_BYTES];
     file.take(&mut bytes)?;
     check_version(file, &bytes, &[MAGIC, increment::MAGIC], FORMAT)?;
@@ -184,7 +188,7 @@ pub(super) fn head(file: &mut HashedReader<'_>) -> Result<([u8; 16], Revision, u
 
 /// Refuses what is none of ours, and by name what a newer program wrote.
 pub(super) fn check_version(
-    file: &HashedReader<'_>,
+    file: &ChecksummedReader<'_>,
     head: &[u8],
     known: &[&[u8; 8]],
     newest: u32,
@@ -219,7 +223,7 @@ fn not_full(path: &Path) -> Error {
 }
 
 /// The kind and body of the next block.
-fn block(file: &mut HashedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
+fn block(file: &mut ChecksummedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
     let at = file.position();
     let (mut length, mut expected) = ([0; 4], [0; 4]);
     file.take(&mut length)?;
@@ -238,7 +242,7 @@ fn block(file: &mut HashedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
 }
 
 /// Shows the versions of a block; nothing if one cannot be read.
-fn each(mut body: &[u8], visit: Visit<'_>) -> Option<Result<()>> {
+fn each(mut body: &[u8], visit: VersionVisitor<'_>) -> Option<Result<()>> {
     while !body.is_empty() {
         let key = part(&mut body)?;
         let entry = part(&mut body)?;
@@ -257,9 +261,9 @@ fn part<'b>(body: &mut &'b [u8]) -> Option<&'b [u8]> {
 }
 
 /// The classes with their floors, the number of keys, the number of versions.
-type End = (Vec<(String, Revision)>, u64, u64);
+type BackupTrailer = (Vec<(String, Revision)>, u64, u64);
 
-fn end(body: &[u8]) -> Option<End> {
+fn end(body: &[u8]) -> Option<BackupTrailer> {
     let Ok(Value::Object(end)) = codec::decode(body) else { return None };
     let number = |name: &str| end.get(name)?.as_i64().map(|n| n as u64);
     let classes = classes_of(end.get("classes")?)?;
@@ -267,7 +271,7 @@ fn end(body: &[u8]) -> Option<End> {
 }
 
 /// Checks each version on its own and against the one before it.
-struct Checker {
+struct VersionChecker {
     revision: Revision,
     /// The stamp of that revision, once a version of it came by.
     stamp: Option<Stamp>,
@@ -277,7 +281,7 @@ struct Checker {
     versions: u64,
 }
 
-impl Checker {
+impl VersionChecker {
     fn check(&mut self, key: &[u8], entry: &[u8]) -> std::result::Result<(), &'static str> {
         let Some((space, ..)) = spaces::split(key).filter(|_| key.len() <= usize::from(u16::MAX))
         else {

@@ -13,13 +13,13 @@
 
 use super::Kind;
 use super::file::check_version;
-use super::watch::Watch;
-use crate::fs::hashed::{HashedReader, HashedWriter};
-use crate::fs::spare::Spare;
+use super::watch::ReadProgress;
+use crate::fs::hashed::{ChecksummedReader, ChecksummedWriter};
+use crate::fs::spare::DiskReserve;
 use crate::key::entry;
 use crate::key::spaces;
 use crate::log::transactions::LoggedTransaction;
-use crate::log::{DatabaseId, Follower, Frame, LOOSE_HEAD_BYTES};
+use crate::log::{DatabaseId, Frame, FrameVerifier, LOOSE_HEAD_BYTES};
 use crate::storage::index::NEWEST;
 use mainstay_model::{Result, Revision, Stamp};
 use std::path::Path;
@@ -31,7 +31,7 @@ const HEAD_BYTES: usize = 68;
 
 /// What an increment says of itself before anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct IncrementHeader {
     pub database: DatabaseId,
     /// Everything behind this revision is in it.
     pub since: Revision,
@@ -45,7 +45,7 @@ pub(super) struct Head {
     pub chain: u32,
 }
 
-impl Head {
+impl IncrementHeader {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
@@ -59,7 +59,7 @@ impl Head {
     }
 
     /// Reads a head from the beginning of a file.
-    pub fn read(file: &mut HashedReader<'_>) -> Result<Head> {
+    pub fn read(file: &mut ChecksummedReader<'_>) -> Result<IncrementHeader> {
         let mut bytes = [0; HEAD_BYTES];
         file.take(&mut bytes)?;
         check_version(file, &bytes, &[MAGIC], FORMAT)?;
@@ -67,16 +67,16 @@ impl Head {
         if crc32c::crc32c(covered).to_le_bytes() != *crc {
             return Err(file.damaged_at(0, "its head does not match its checksum"));
         }
-        let head = Head::decode(&bytes);
+        let head = IncrementHeader::decode(&bytes);
         match head.is_sound() {
             true => Ok(head),
             false => Err(file.damaged_at(28, "its revisions are ones that cannot be")),
         }
     }
 
-    fn decode(bytes: &[u8; HEAD_BYTES]) -> Head {
+    fn decode(bytes: &[u8; HEAD_BYTES]) -> IncrementHeader {
         let wide = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        Head {
+        IncrementHeader {
             database: DatabaseId(std::array::from_fn(|i| bytes[12 + i])),
             since: wide(28),
             last: wide(36),
@@ -98,16 +98,20 @@ impl Head {
 }
 
 /// Begins an increment.
-pub(super) fn begin(path: &Path, head: &Head, spare: Spare) -> Result<HashedWriter> {
-    let mut file = HashedWriter::create(path, spare)?;
+pub(super) fn begin(
+    path: &Path,
+    head: &IncrementHeader,
+    spare: DiskReserve,
+) -> Result<ChecksummedWriter> {
+    let mut file = ChecksummedWriter::create(path, spare)?;
     file.put(&head.encode())?;
     Ok(file)
 }
 
 /// What a whole increment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Contents {
-    pub head: Head,
+pub(super) struct IncrementContents {
+    pub head: IncrementHeader,
     /// When its last revision was made.
     pub stamp: Option<Stamp>,
     pub versions: u64,
@@ -115,14 +119,19 @@ pub(super) struct Contents {
 }
 
 /// Called with each frame, in order, when all of it was checked.
-pub(super) type Visit<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<()>;
+pub(super) type IncrementVisitor<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<()>;
 
 /// Reads an increment, checks it, and shows its frames in order.
-pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Result<Contents> {
-    let mut file = HashedReader::open(path)?;
-    let head = Head::read(&mut file)?;
-    let mut follower = Follower::new(&head.database, head.chain, head.first);
-    let mut contents = Contents { head, stamp: head.since_stamp, versions: 0, bytes: file.total() };
+pub(super) fn read(
+    path: &Path,
+    watch: &mut ReadProgress<'_>,
+    visit: IncrementVisitor<'_>,
+) -> Result<IncrementContents> {
+    let mut file = ChecksummedReader::open(path)?;
+    let head = IncrementHeader::read(&mut file)?;
+    let mut follower = FrameVerifier::new(&head.database, head.chain, head.first);
+    let mut contents =
+        IncrementContents { head, stamp: head.since_stamp, versions: 0, bytes: file.total() };
     let mut next = head.first;
     while next <= head.last {
         let at = file.position();
@@ -142,7 +151,7 @@ pub(super) fn read(path: &Path, watch: &mut Watch<'_>, visit: Visit<'_>) -> Resu
 }
 
 /// The bytes of the next frame.
-fn frame(file: &mut HashedReader<'_>, follower: &Follower) -> Result<Vec<u8>> {
+fn frame(file: &mut ChecksummedReader<'_>, follower: &FrameVerifier) -> Result<Vec<u8>> {
     let at = file.position();
     let mut head = [0; LOOSE_HEAD_BYTES];
     file.take(&mut head)?;
@@ -158,7 +167,7 @@ fn frame(file: &mut HashedReader<'_>, follower: &Follower) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-impl Contents {
+impl IncrementContents {
     /// Takes a frame in, if all of it can be read.
     fn count(&mut self, frame: &Frame<'_>) -> std::result::Result<(), &'static str> {
         for transaction in frame.transactions() {

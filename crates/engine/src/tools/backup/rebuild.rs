@@ -10,14 +10,14 @@
 //! crash comes back, and the feed reaches as far back as the increments do.
 
 use super::BackupReport;
-use super::chain::{End, check_chain};
-use super::watch::Watch;
+use super::chain::{ChainEnd, check_chain};
+use super::watch::ReadProgress;
 use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
-use crate::lifecycle::identity::Identity;
+use crate::lifecycle::identity::DatabaseFile;
 use crate::lifecycle::opening::RebuildSource;
 use crate::lifecycle::opening::{make_dir, plain_store_options};
-use crate::log::{Chain, DiskFiles, Frame, Growing, Log, LogOptions, Payload, Writer};
+use crate::log::{Chain, DiskFiles, Frame, FrameBuffer, FramePayload, Log, LogOptions, LogWriter};
 use crate::storage::migrate;
 use crate::tools::export::Progress;
 use mainstay_model::{Code, Error, Result, Revision};
@@ -37,12 +37,12 @@ pub fn restore_backup(
 ) -> Result<Vec<BackupReport>> {
     let (reports, base) = check_chain(files, progress)?;
     let (Some(full), Some(base)) = (files.first(), base) else { return Err(no_full(files)) };
-    let mut watch = Watch::over(files, "restoring", progress);
-    let mut identity = Identity::reserve(directory, base.database())?;
+    let mut watch = ReadProgress::over(files, "restoring", progress);
+    let mut identity = DatabaseFile::reserve(directory, base.database())?;
     check_unused(directory)?;
     base.fill_watched(&directory.join("index"), &plain_store_options(), &mut watch)?;
     watch.file_done(base.report().bytes);
-    write_log(directory, End::of_base(full, &base), &files[1..], &mut watch)?;
+    write_log(directory, ChainEnd::of_base(full, &base), &files[1..], &mut watch)?;
     identity.complete()?;
     Ok(reports)
 }
@@ -63,42 +63,47 @@ fn check_unused(directory: &Path) -> Result<()> {
 }
 
 /// Writes the log under another name, and gives it its own when all of it is on stable storage.
-fn write_log(directory: &Path, base: End, files: &[PathBuf], watch: &mut Watch<'_>) -> Result<()> {
+fn write_log(
+    directory: &Path,
+    base: ChainEnd,
+    files: &[PathBuf],
+    watch: &mut ReadProgress<'_>,
+) -> Result<()> {
     let (log, next) = (directory.join("log"), directory.join("log.next"));
     if next.exists() {
         fs::remove_dir_all(&next).map_err(|error| io_error("remove", &next, &error))?;
     }
     make_dir(&next)?;
-    let mut joining = Joining::begin(&next, &base)?;
+    let mut joining = RestoredLog::begin(&next, &base)?;
     let mut end = base;
     for path in files {
         let contents = end.read(path, watch, &mut |frame| joining.frame(frame))?;
         watch.file_done(contents.bytes);
-        end = End::of(path, &contents);
+        end = ChainEnd::of(path, &contents);
     }
     planted::unless(Bug::NoSyncOfRestoredLog, || joining.writer.sync())?;
     migrate::rename_durably(&next, &log).map_err(|error| io_error("put in place", &log, &error))
 }
 
 /// A log that receives the transactions of increments.
-struct Joining {
-    writer: Writer,
+struct RestoredLog {
+    writer: LogWriter,
     chain: Chain,
     /// The last revision that is in it, or in the full backup before it.
     reached: Revision,
 }
 
-impl Joining {
-    fn begin(directory: &Path, base: &End) -> Result<Joining> {
+impl RestoredLog {
+    fn begin(directory: &Path, base: &ChainEnd) -> Result<RestoredLog> {
         let files = Arc::new(DiskFiles::new(directory));
         let (id, first) = (base.database, base.revision + 1);
         let (_, writer) = Log::create(files, id, first, LogOptions::default())?;
-        Ok(Joining { writer, chain: Chain::new(0, &id), reached: base.revision })
+        Ok(RestoredLog { writer, chain: Chain::new(0, &id), reached: base.revision })
     }
 
     /// Writes what is new in a frame.
     fn frame(&mut self, frame: &Frame<'_>) -> Result<()> {
-        let mut payload = Payload::default();
+        let mut payload = FramePayload::default();
         for transaction in frame.transactions() {
             let transaction = transaction?;
             if transaction.revision <= self.reached {
@@ -116,9 +121,9 @@ impl Joining {
 
     /// The frame says that all before it is synced. It is, when the directory becomes a database: so
     /// damage in the middle of this log will be told from a torn end.
-    fn write(&mut self, payload: &Payload, last: Revision) -> Result<()> {
+    fn write(&mut self, payload: &FramePayload, last: Revision) -> Result<()> {
         let (first, mut out) = (self.reached + 1, Vec::new());
-        let mut growing = Growing::begin(&mut out, first);
+        let mut growing = FrameBuffer::begin(&mut out, first);
         growing.append(&mut out, payload);
         let end = out.len();
         let bytes = self.chain.seal(&mut out, &growing, end, self.reached);
@@ -141,26 +146,26 @@ fn no_full(files: &[PathBuf]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{DatabaseId, Follower, MemoryFiles};
+    use crate::log::{DatabaseId, FrameVerifier, MemoryFiles};
 
     /// Frames of one log end where backups do; those of another need not.
     #[test]
     fn only_what_is_new_in_a_frame_is_written() {
         let id = DatabaseId([7; 16]);
-        let (mut out, mut payload) = (Vec::new(), Payload::default());
+        let (mut out, mut payload) = (Vec::new(), FramePayload::default());
         for revision in 1..=5 {
             payload.transaction(1000 + revision, b"", 1);
             payload.effect(b"key", &[revision as u8]);
         }
-        let mut growing = Growing::begin(&mut out, 1);
+        let mut growing = FrameBuffer::begin(&mut out, 1);
         growing.append(&mut out, &payload);
         let end = out.len();
         let bytes = Chain::new(0, &id).seal(&mut out, &growing, end, 0).to_vec();
-        let frame = Follower::new(&id, 0, 1).follow(&bytes).unwrap();
+        let frame = FrameVerifier::new(&id, 0, 1).follow(&bytes).unwrap();
 
         let files = Arc::new(MemoryFiles::new());
         let (log, writer) = Log::create(files, id, 4, LogOptions::default()).unwrap();
-        let mut joining = Joining { writer, chain: Chain::new(0, &id), reached: 3 };
+        let mut joining = RestoredLog { writer, chain: Chain::new(0, &id), reached: 3 };
         joining.frame(&frame).unwrap();
         joining.frame(&frame).unwrap();
         let mut reader = log.reader(3).unwrap();

@@ -8,16 +8,16 @@
 //! A crash on the way leaves the index that was there or none: the next open begins again.
 
 use super::BackupReport;
-use super::file::{self, Contents};
-use super::watch::Watch;
+use super::file::{self, BackupContents};
+use super::watch::ReadProgress;
 use crate::fs::error::io_error;
 use crate::lifecycle::opening::RebuildSource;
 use crate::lifecycle::options::Options;
-use crate::log::{self, DatabaseId, Files, Report};
-use crate::storage::classes::{self, Classes};
+use crate::log::{self, DatabaseId, Files, LogReport};
+use crate::storage::classes::{self, RetentionClasses};
 use crate::storage::lsm::{Store, StoreOptions};
 use crate::storage::migrate;
-use crate::storage::pour::Pour;
+use crate::storage::pour::BulkLoader;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// A backup that was checked from end to end.
 pub(crate) struct Base {
     path: PathBuf,
-    contents: Contents,
+    contents: BackupContents,
 }
 
 impl Options {
@@ -67,7 +67,7 @@ impl RebuildSource for Base {
         Err(Error::new(Code::InvalidArgument, message))
     }
 
-    fn check_reach(&self, log: &Report) -> Result<()> {
+    fn check_reach(&self, log: &LogReport) -> Result<()> {
         let revision = self.revision();
         let Some(first) = log.segments.first().map(|segment| segment.first_revision) else {
             return Err(self.short("the log is gone, and with it what came behind"));
@@ -93,18 +93,18 @@ impl RebuildSource for Base {
     }
 
     fn fill(&self, directory: &Path, options: &StoreOptions) -> Result<()> {
-        self.fill_watched(directory, options, &mut Watch::silent())
+        self.fill_watched(directory, options, &mut ReadProgress::silent())
     }
 }
 
 impl Base {
     /// Checks all of a file; touches nothing.
     pub fn open(path: &Path) -> Result<Base> {
-        Base::read(path, &mut Watch::silent())
+        Base::read(path, &mut ReadProgress::silent())
     }
 
     /// The same, with somebody who watches.
-    pub fn read(path: &Path, watch: &mut Watch<'_>) -> Result<Base> {
+    pub fn read(path: &Path, watch: &mut ReadProgress<'_>) -> Result<Base> {
         let contents = file::read(path, watch, &mut |_, _| Ok(()))?;
         if contents.mark.classes.len() > classes::CELLS {
             return Ok(Base { path: path.to_owned(), contents });
@@ -138,7 +138,7 @@ impl Base {
         &self,
         directory: &Path,
         options: &StoreOptions,
-        watch: &mut Watch<'_>,
+        watch: &mut ReadProgress<'_>,
     ) -> Result<()> {
         migrate::settle(directory)?;
         let next = migrate::beside(directory, "next");
@@ -160,14 +160,14 @@ impl Base {
         &self,
         next: &Path,
         options: &StoreOptions,
-        watch: &mut Watch<'_>,
+        watch: &mut ReadProgress<'_>,
     ) -> Result<()> {
         fs::create_dir(next).map_err(|error| io_error("make", next, &error))?;
         let labels = self.contents.mark.classes.iter().map(|class| class.0.as_str());
-        let classes = Classes::from_labels(labels);
+        let classes = RetentionClasses::from_labels(labels);
         let open = |class| Store::open(&next.join(classes.directory(class)), options, false);
         let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
-        let mut pour = Pour::new(&stores, &classes);
+        let mut pour = BulkLoader::new(&stores, &classes);
         let read = file::read(&self.path, watch, &mut |key, entry| pour.version(key, entry))?;
         pour.finish()?;
         if read == self.contents {

@@ -4,49 +4,50 @@
 //!   log  ... | frame | frame with since + 1 | ... | frame with last | ...   --as they stand-->  file
 //! ```
 
-use super::increment::{self, Contents, Head};
+use super::increment::{self, IncrementContents, IncrementHeader};
 use super::{BackupReport, make_durable};
-use crate::fs::hashed::HashedWriter;
-use crate::fs::spare::Spare;
-use crate::lifecycle::core::Core;
-use crate::log::Reader;
+use crate::fs::hashed::ChecksummedWriter;
+use crate::fs::spare::DiskReserve;
+use crate::lifecycle::core::Engine;
+use crate::log::LogReader;
 use crate::log::frame::OwnedFrame;
 use crate::tools::export::Progress;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::Path;
 
-impl Core {
+impl Engine {
     /// Writes an increment.
     pub fn backup_since(
         &self,
         since: Revision,
         path: &Path,
-        spare: Spare,
+        spare: DiskReserve,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<BackupReport> {
         self.check_open()?;
         make_durable(self, self.sequencer.published())?;
-        let taking = Taking::begin(self, since, |head| increment::begin(path, head, spare));
+        let taking =
+            IncrementWriter::begin(self, since, |head| increment::begin(path, head, spare));
         let taking = taking.map_err(|error| full_is_due(error, since))?;
         taking.run(progress).map_err(|error| full_is_due(error, since))
     }
 }
 
 /// An increment being written.
-struct Taking {
-    reader: Reader,
-    file: HashedWriter,
-    contents: Contents,
+struct IncrementWriter {
+    reader: LogReader,
+    file: ChecksummedWriter,
+    contents: IncrementContents,
     /// The frame that is written next.
     frame: Option<OwnedFrame>,
 }
 
-impl Taking {
+impl IncrementWriter {
     fn begin(
-        core: &Core,
+        core: &Engine,
         since: Revision,
-        file: impl FnOnce(&Head) -> Result<HashedWriter>,
-    ) -> Result<Taking> {
+        file: impl FnOnce(&IncrementHeader) -> Result<ChecksummedWriter>,
+    ) -> Result<IncrementWriter> {
         let last = core.sequencer.durable();
         if since > last {
             return Err(future(since, last));
@@ -57,14 +58,14 @@ impl Taking {
         let since_stamp = core.index().stamp_of(since)?.filter(|stamp| *stamp > 0);
         let (database, chain) =
             (crate::log::DatabaseId(core.index().database()), reader.chain_before());
-        let head = Head { database, since, last, since_stamp, first, chain };
+        let head = IncrementHeader { database, since, last, since_stamp, first, chain };
         let file = file(&head)?;
-        let contents = Contents { head, stamp: since_stamp, versions: 0, bytes: 0 };
-        Ok(Taking { reader, file, contents, frame })
+        let contents = IncrementContents { head, stamp: since_stamp, versions: 0, bytes: 0 };
+        Ok(IncrementWriter { reader, file, contents, frame })
     }
 
     fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
-        let Head { since, last, .. } = self.contents.head;
+        let IncrementHeader { since, last, .. } = self.contents.head;
         let mut reached = since;
         while let Some(frame) = self.frame.take() {
             self.put(&frame)?;

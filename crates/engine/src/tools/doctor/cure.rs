@@ -4,10 +4,10 @@ use super::judge::Cure;
 use super::{Report, log_end, look};
 use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
-use crate::lifecycle::identity::{self, Identity};
+use crate::lifecycle::identity::{self, DatabaseFile};
 use crate::lifecycle::opening::{make_dir, plain_store_options};
 use crate::log::{self, DatabaseId, DiskFiles, Log, LogOptions};
-use crate::storage::mark::Mark;
+use crate::storage::mark::FlushMark;
 use crate::storage::migrate;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};
@@ -33,13 +33,13 @@ pub struct SalvageReport {
 /// Nothing is deleted: damaged files stay beside the others under a name with `damaged` in it. When
 /// neither log nor index suffices, nothing is changed and the error says what is missing.
 pub fn salvage(directory: &Path) -> Result<SalvageReport> {
-    let identity = Identity::existing(directory)?;
+    let identity = DatabaseFile::existing(directory)?;
     // What is removed or moved next goes by these names.
     planted::unless(Bug::NoSyncOfSalvagedDatabase, || identity::keep_names(directory))?;
     migrate::settle(&directory.join("index"))?;
     keep_mark(directory)?;
     let before = look(directory, identity.id, false)?;
-    let mut work = Work { directory, done: Vec::new(), aside: Vec::new() };
+    let mut work = SalvageRun { directory, done: Vec::new(), aside: Vec::new() };
     let end = log_end(&before.log).unwrap_or(0);
     let kept = match &before.cure {
         Cure::Nothing if before.is_healthy() => end.max(before.index.revision()),
@@ -108,13 +108,13 @@ fn unseen() -> Error {
     Error::new(Code::Io, message)
 }
 
-struct Work<'a> {
+struct SalvageRun<'a> {
     directory: &'a Path,
     done: Vec<String>,
     aside: Vec<PathBuf>,
 }
 
-impl Work<'_> {
+impl SalvageRun<'_> {
     fn log(&self) -> PathBuf {
         self.directory.join("log")
     }
@@ -143,7 +143,7 @@ impl Work<'_> {
             _ => {}
         }
         let index = self.directory.join("index");
-        let Some(mark) = Mark::read_durably(&index)? else { return Ok(()) };
+        let Some(mark) = FlushMark::read_durably(&index)? else { return Ok(()) };
         self.aside.push(migrate::set_back(&index, &plain_store_options(), &mark)?);
         let revision = mark.revision;
         self.done.push(format!(
@@ -182,7 +182,7 @@ impl Work<'_> {
 
     /// Starts a new log behind the index. The newest segment goes first: whatever is left of the
     /// old log ends before the index does and is refused.
-    fn new_log(&mut self, before: &Report, identity: &Identity, first: Revision) -> Result<()> {
+    fn new_log(&mut self, before: &Report, identity: &DatabaseFile, first: Revision) -> Result<()> {
         make_dir(&self.log())?;
         segments(before).iter().rev().try_for_each(|name| self.move_segment(name))?;
         let files = std::sync::Arc::new(DiskFiles::new(self.log()));

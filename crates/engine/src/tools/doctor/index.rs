@@ -1,14 +1,14 @@
 //! The doctor's look at the index: its mark, and every file of its stores.
 
-use super::shadow::Shadow;
+use super::shadow::HardlinkedStore;
 use crate::base::planted::{self, Bug};
 use crate::fs::error::io_error;
 use crate::lifecycle::opening::plain_store_options;
-use crate::storage::classes::{Classes, SYSTEM};
+use crate::storage::classes::{RetentionClasses, SYSTEM};
 use crate::storage::index;
 use crate::storage::lsm::{self, Store};
-use crate::storage::mark::Mark;
-use crate::storage::times::Times;
+use crate::storage::mark::FlushMark;
+use crate::storage::times::TimestampIndex;
 use mainstay_model::{Code, Result, Revision};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub struct StoreReport {
 pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     let report =
         |state, stores| IndexReport { directory: directory.to_owned(), state, stores, reach: None };
-    let mark = match Mark::read(directory) {
+    let mark = match FlushMark::read(directory) {
         Ok(mark) => mark,
         Err(error) if error.code() == Code::CorruptIndex => {
             let state = IndexState::Damaged(error.message().to_owned());
@@ -114,24 +114,29 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     Ok(IndexReport { reach, ..report(state, stores) })
 }
 
-fn reach(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Revision> {
-    let (shadow, options) = (Shadow::new()?, plain_store_options());
+fn reach(directory: &Path, mark: &FlushMark, classes: &RetentionClasses) -> Result<Revision> {
+    let (shadow, options) = (HardlinkedStore::new()?, plain_store_options());
     let open = |class: usize| {
         let name = classes.directory(class);
         Store::open_copy(&shadow.link(&directory.join(&name), &name)?, &options)
     };
     let stores = (0..classes.all().len()).map(open).collect::<Result<Vec<_>>>()?;
-    let times = Times::load(&stores[SYSTEM], mark.revision)?;
+    let times = TimestampIndex::load(&stores[SYSTEM], mark.revision)?;
     Ok(index::reach(&stores, &times))
 }
 
-pub(super) fn classes(mark: &Mark) -> Option<Classes> {
+pub(super) fn classes(mark: &FlushMark) -> Option<RetentionClasses> {
     let labels = mark.classes.iter().map(|(label, _)| label.as_str());
-    (mark.classes.len() > crate::storage::classes::CELLS).then(|| Classes::from_labels(labels))
+    (mark.classes.len() > crate::storage::classes::CELLS)
+        .then(|| RetentionClasses::from_labels(labels))
 }
 
 /// The stores that the mark speaks of.
-fn named(directory: &Path, mark: &Mark, classes: &Classes) -> Result<Vec<StoreReport>> {
+fn named(
+    directory: &Path,
+    mark: &FlushMark,
+    classes: &RetentionClasses,
+) -> Result<Vec<StoreReport>> {
     let store = |(class, (_, floor)): (usize, &(String, Revision))| {
         let name = classes.directory(class);
         let mut report = measure(&directory.join(&name), name)?;

@@ -13,7 +13,7 @@
 //! | reaches back to revision 1 | does not agree with itself | the same as when it is damaged |
 
 use super::index::{IndexReport, IndexState};
-use super::later::Later;
+use super::later::LogSuffix;
 use super::{LogReport, Problem, Report, RunsReport, Verdict, log_end};
 use crate::log::{self, DatabaseId};
 use mainstay_model::{Code, Revision};
@@ -370,7 +370,7 @@ fn sound_from(
 ) -> Option<String> {
     let names = log.segments.iter().map(|segment| &segment.file).chain(&log.unchecked);
     let sound = |name: &&String| {
-        let Ok(rest) = log::inspect(&Later::new(directory, name)) else { return false };
+        let Ok(rest) = log::inspect(&LogSuffix::new(directory, name)) else { return false };
         let begins = rest.segments.first().is_some_and(|first| first.first_revision <= mark);
         let whole = rest.problem.as_ref().is_none_or(|p| p.torn && p.expected > mark);
         begins && whole && rest.database == log.database && rest.last_revision() >= Some(mark)

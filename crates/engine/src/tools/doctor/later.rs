@@ -6,18 +6,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The files of a log from one segment on, for reading.
-pub(super) struct Later<'a> {
+pub(super) struct LogSuffix<'a> {
     files: DiskFiles,
     first: &'a str,
 }
 
-impl<'a> Later<'a> {
-    pub(super) fn new(directory: &Path, first: &'a str) -> Later<'a> {
-        Later { files: DiskFiles::read_only(directory), first }
+impl<'a> LogSuffix<'a> {
+    pub(super) fn new(directory: &Path, first: &'a str) -> LogSuffix<'a> {
+        LogSuffix { files: DiskFiles::read_only(directory), first }
     }
 }
 
-impl Files for Later<'_> {
+impl Files for LogSuffix<'_> {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.files.create(name)
     }

@@ -1,14 +1,14 @@
 //! Databases with something wrong in them: written past the writer, as only a fault of a program or of a machine could.
 
 use super::*;
-use crate::key::entry::{DELETED, Head};
+use crate::key::entry::{DELETED, EntryHeader};
 use crate::key::spaces::{self, MAIN_ID};
 use crate::key::version::Version;
 use crate::{Database, Options};
 use tempfile::TempDir;
 
 /// A database, and the revision that made what is looked at.
-pub struct Patient {
+pub struct CorruptDatabase {
     pub directory: TempDir,
     pub db: Database,
     pub generation: u64,
@@ -21,11 +21,11 @@ pub fn opened() -> (TempDir, Database) {
     (directory, db)
 }
 
-impl Patient {
+impl CorruptDatabase {
     /// Writes something past the writer, into the index alone.
     pub fn put(&self, space: u8, name: &[u8], flags: u8, payload: &[u8]) {
         let revision = self.next_revision();
-        let head = Head { flags, revision, stamp: 1, counter: 9, writes: 1, expires: None };
+        let head = EntryHeader { flags, revision, stamp: 1, counter: 9, writes: 1, expires: None };
         let mut entry = Vec::new();
         head.write(payload, &mut entry);
         self.put_entry(space, name, &entry);

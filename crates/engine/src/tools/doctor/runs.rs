@@ -12,7 +12,7 @@
 
 use super::checks;
 use super::fault::Faults;
-use super::shadow::Shadow;
+use super::shadow::HardlinkedStore;
 use super::{Fault, index::classes};
 use crate::base::work::Budget;
 use crate::commit::executor::load_catalog;
@@ -22,10 +22,10 @@ use crate::lifecycle::opening::plain_store_options;
 use crate::log::{self, DiskFiles, Frame};
 use crate::mvcc::catalog::{BranchRecord, Catalog};
 use crate::mvcc::view::View;
-use crate::storage::classes::{self as all_classes, Classes};
+use crate::storage::classes::{self as all_classes, RetentionClasses};
 use crate::storage::index::{Index, IndexParts};
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::mark::Mark;
+use crate::storage::mark::FlushMark;
 use crate::storage::migrate;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 use std::collections::HashSet;
@@ -87,13 +87,13 @@ impl RunsReport {
 /// Looks at a database whose files are sound and that nobody writes to.
 pub(super) fn look(directory: &Path) -> Result<RunsReport> {
     let index_directory = migrate::settled(&directory.join("index"));
-    let Some(mark) = Mark::read(&index_directory)? else {
+    let Some(mark) = FlushMark::read(&index_directory)? else {
         return Ok(RunsReport::skipped("there is no index yet"));
     };
     let Some(classes) = classes(&mark) else {
         return Ok(RunsReport::skipped("the index lists no classes"));
     };
-    let linked = Shadow::new().and_then(|shadow| {
+    let linked = HardlinkedStore::new().and_then(|shadow| {
         let stores = open(&index_directory, &shadow, &classes)?;
         Ok((shadow, stores))
     });
@@ -111,7 +111,11 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
 }
 
 /// Opens what holds something of runs or keyed state, and what belongs to the database.
-fn open(directory: &Path, shadow: &Shadow, classes: &Classes) -> Result<Vec<Store>> {
+fn open(
+    directory: &Path,
+    shadow: &HardlinkedStore,
+    classes: &RetentionClasses,
+) -> Result<Vec<Store>> {
     let options: StoreOptions = plain_store_options();
     let looked_at = (0..spaces::REAPS).filter(|&space| is_looked_at(space));
     let wanted: HashSet<usize> = looked_at.flat_map(|space| classes.of_space(space)).collect();

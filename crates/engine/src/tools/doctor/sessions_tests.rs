@@ -1,14 +1,14 @@
 //! Sessions with something wrong in them: written past the writer, as only a fault of a program or of a machine could.
 
-use super::patient::{Patient, opened};
-use crate::apply::sessions::bytes::{Part, Profile, Standing, part_key};
+use super::patient::{CorruptDatabase, opened};
+use crate::apply::sessions::bytes::{Part, Profile, StoredSession, part_key};
 use crate::apply::sessions::{response, slot};
 use crate::key::spaces::{PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use crate::{Receipt, SessionOptions};
 use mainstay_model::{CellCommand, KEPT_LIMIT, Name, SmallVec, Transaction};
 
 /// A session with small and large responses and letters, one with nothing, and one that is gone.
-fn patient() -> Patient {
+fn patient() -> CorruptDatabase {
     let (directory, db) = opened();
     let open = |name: &str| db.sessions().open(SessionOptions::new().name(name)).unwrap();
     let session = open("s");
@@ -34,7 +34,7 @@ fn patient() -> Patient {
     gone.execute(1, 1, set(1)).unwrap();
     gone.close().unwrap();
     let generation = db.revision();
-    Patient { directory, db, generation }
+    CorruptDatabase { directory, db, generation }
 }
 
 fn part(session: &str, part: Part) -> Vec<u8> {
@@ -55,7 +55,7 @@ fn slot_of(requests: impl Iterator<Item = u64>) -> Vec<u8> {
 
 /// Exactly these faults are found; rebuilding mends them.
 #[track_caller]
-fn assert_found(patient: Patient, expected: &[(&str, &str)]) {
+fn assert_found(patient: CorruptDatabase, expected: &[(&str, &str)]) {
     patient.assert_found(expected, |fault, (session, what)| {
         fault.session.as_deref() == Some(*session) && fault.what.contains(what)
     });
@@ -126,10 +126,10 @@ fn what_a_session_leaves_is_named() {
     patient.put(SESSION_DATA, &part("never", Part::Slot(0)), 0, &slot_of([1].into_iter()));
     patient.put(SESSION_DATA, &part("never", Part::Slot(1)), 0, &slot_of([2].into_iter()));
     let mut gone = Vec::new();
-    Standing::Gone { expired: true, former: Default::default() }.encode(&mut gone);
+    StoredSession::Gone { expired: true, former: Default::default() }.encode(&mut gone);
     patient.put(SESSIONS, b"late", 0, &gone);
     let mut live = Vec::new();
-    Standing::Live(Profile::default()).encode(&mut live);
+    StoredSession::Live(Profile::default()).encode(&mut live);
     patient.put(SESSIONS, b"\xff", 0, &live);
     let something = "it does not live, and something of it is there";
     let expected = [

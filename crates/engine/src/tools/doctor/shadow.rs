@@ -15,17 +15,17 @@ use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// A directory that goes when it is let go of.
-pub(super) struct Shadow {
+pub(super) struct HardlinkedStore {
     directory: PathBuf,
 }
 
-impl Shadow {
-    pub fn new() -> Result<Shadow> {
+impl HardlinkedStore {
+    pub fn new() -> Result<HardlinkedStore> {
         let name = random_id().map(|byte| format!("{byte:02x}")).concat();
         let directory = std::env::temp_dir().join(format!("mainstay-doctor-{name}"));
         let made = fs::DirBuilder::new().mode(0o700).create(&directory);
         made.map_err(|error| io_error("make", &directory, &error))?;
-        Ok(Shadow { directory })
+        Ok(HardlinkedStore { directory })
     }
 
     /// Links a store; gives where it can be opened.
@@ -36,7 +36,7 @@ impl Shadow {
     }
 }
 
-impl Drop for Shadow {
+impl Drop for HardlinkedStore {
     fn drop(&mut self) {
         // There are only links and copies in it.
         let _ = fs::remove_dir_all(&self.directory);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn only_its_owner_gets_into_a_shadow() {
-        let shadow = Shadow::new().unwrap();
+        let shadow = HardlinkedStore::new().unwrap();
         let made = shadow.directory.metadata().unwrap();
         assert_eq!(made.permissions().mode() & 0o777, 0o700);
     }

@@ -1,6 +1,6 @@
 //! Keyed state with something wrong in it: written past the writer, as only a fault of a program or of a machine could.
 
-use super::patient::{Patient, opened};
+use super::patient::{CorruptDatabase, opened};
 use crate::key::spaces::{self, KEYED, MAIN_ID, REAPS, SPACES};
 use crate::key::state_keys;
 use mainstay_model::{
@@ -9,7 +9,7 @@ use mainstay_model::{
 };
 
 /// A space with everything, one that was replaced and not yet reaped, one that is being filled, and a fork.
-fn patient() -> Patient {
+fn patient() -> CorruptDatabase {
     let (directory, db) = opened();
     let s = db.keyed("s").unwrap();
     s.declare(SpaceOptions::default().versions(VersionKind::U64).ordered()).unwrap();
@@ -37,10 +37,10 @@ fn patient() -> Patient {
     let fork = db.branch("fork").unwrap();
     fork.keyed("plain").unwrap().put("c", "1", 1).unwrap();
     fork.keyed("s").unwrap().clear().unwrap();
-    Patient { directory, db, generation }
+    CorruptDatabase { directory, db, generation }
 }
 
-impl Patient {
+impl CorruptDatabase {
     /// Where something of `s` stands.
     fn place(&self, place: &[u8]) -> Vec<u8> {
         [&state_keys::life("s", self.generation)[..], place].concat()
@@ -49,7 +49,7 @@ impl Patient {
 
 /// Exactly these faults are found; rebuilding mends them.
 #[track_caller]
-fn assert_found(patient: Patient, expected: &[(&str, &str)]) {
+fn assert_found(patient: CorruptDatabase, expected: &[(&str, &str)]) {
     patient.assert_found(expected, |fault, (space, what)| {
         fault.space.as_deref() == Some(*space) && fault.what.contains(what)
     });

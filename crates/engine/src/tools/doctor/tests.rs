@@ -1,7 +1,7 @@
 //! Runs and the outbox with something wrong between them: written past the writer, as only a fault of a program or
 //! of a machine could.
 
-use super::patient::{Patient, opened};
+use super::patient::{CorruptDatabase, opened};
 use super::*;
 use crate::NewEvent;
 use crate::key::run_keys;
@@ -13,7 +13,7 @@ const EVENTS_OF_A: u64 = 600;
 
 /// Two runs, one of them continued on a fork, a run that was deleted, one that is not restored to its end, and
 /// messages of all kinds.
-fn patient() -> Patient {
+fn patient() -> CorruptDatabase {
     let (directory, db) = opened();
     let note = |run: &str, n: u64| NewEvent::new(run, "Noted").with_key(&format!("key {n}"));
     let append = |run: &str, from: u64, upto: u64| {
@@ -35,23 +35,23 @@ fn patient() -> Patient {
     for run in [None, Some("a"), Some("a"), Some("a")] {
         db.outbox().put("s", "p", run).unwrap();
     }
-    Patient { directory, db, generation }
+    CorruptDatabase { directory, db, generation }
 }
 
-impl Patient {
+impl CorruptDatabase {
     /// Where an event of `a` stands.
-    fn at(&self, seq: u64) -> run_keys::Place {
+    fn at(&self, seq: u64) -> run_keys::RunName {
         run_keys::at("a", self.generation, seq)
     }
 
-    fn key(&self, n: u64) -> run_keys::Place {
+    fn key(&self, n: u64) -> run_keys::RunName {
         run_keys::key("a", self.generation, &format!("key {n}"))
     }
 }
 
 /// Exactly these faults are found, each named by its place; rebuilding mends them.
 #[track_caller]
-fn assert_found(patient: Patient, expected: &[(Option<&str>, Option<u64>, &str)]) {
+fn assert_found(patient: CorruptDatabase, expected: &[(Option<&str>, Option<u64>, &str)]) {
     patient.assert_found(expected, |fault, (run, at, what)| {
         fault.run.as_deref() == *run && fault.at == *at && fault.what.contains(what)
     });
@@ -117,7 +117,7 @@ fn a_head_that_ends_early_is_named() {
 
 /// Also what comes after it is looked at: something is wrong with the outbox, too.
 #[track_caller]
-fn assert_found_besides(patient: Patient, expected: &[(Option<&str>, Option<u64>, &str)]) {
+fn assert_found_besides(patient: CorruptDatabase, expected: &[(Option<&str>, Option<u64>, &str)]) {
     patient.put(OUTBOX, b"h", 0, &[4, 3, 9]);
     let of_outbox = (None, None, "it counts 3 that wait and 9 dead ones");
     assert_found(patient, &[expected, &[of_outbox]].concat());
@@ -210,7 +210,7 @@ fn a_snapshot_of_an_earlier_reducer_is_refolded_and_healthy() {
     let notes = (0..300).map(|n| NewEvent::new("a", "Noted").with_key(&format!("{n}")));
     db.runs().append_batch(late.into_iter().chain(notes).collect()).unwrap();
     let generation = db.revision();
-    let patient = Patient { directory, db, generation };
+    let patient = CorruptDatabase { directory, db, generation };
     let place = run_keys::snapshot("a", generation, 256);
     let mut earlier = RunSnapshot::new("a");
     for event in patient.db.runs().fetch("a", 0, 256).unwrap() {
@@ -332,7 +332,7 @@ fn counts_and_lists_that_are_wrong_are_named() {
     assert_found(patient, &expected);
 }
 
-impl Patient {
+impl CorruptDatabase {
     /// The places of the queue.
     fn queue(&self) -> Vec<Vec<u8>> {
         let index = self.db.here("a test").unwrap().index();

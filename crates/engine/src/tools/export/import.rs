@@ -1,10 +1,10 @@
 //! A file on its way into a branch.
 
-use super::reader::Records;
+use super::reader::ExportReader;
 use super::record::{HEAD, INDEX, TAG, index_of, is_version, source_of, tag_of, version_of};
 use super::{ImportReport, Progress, keyed};
 use crate::commit::ticket::Ticket;
-use crate::lifecycle::core::Core;
+use crate::lifecycle::core::Engine;
 use mainstay_model::{
     BranchCommand, Code, Command, Error, IndexCommand, Name, Result, Revision, Transaction,
 };
@@ -24,7 +24,7 @@ const UNDER_WAY: usize = 256;
 /// After a crash there is no more of it than before: what is not finished is deleted when the
 /// database is opened. Sweeps pass it by, so that nothing expires which the next record replaces.
 pub(super) struct Import<'a> {
-    core: &'a Arc<Core>,
+    core: &'a Arc<Engine>,
     pub name: Name,
     /// The branch's number: by its name nobody reaches it before it is finished.
     id: u32,
@@ -37,7 +37,7 @@ pub(super) struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    pub fn begin(core: &'a Arc<Core>, name: Name) -> Result<Import<'a>> {
+    pub fn begin(core: &'a Arc<Engine>, name: Name) -> Result<Import<'a>> {
         let command = BranchCommand::Import { name: name.clone() };
         let begun = core.execute(Transaction::new().step(command))?;
         let catalog = core.state.catalog.read();
@@ -58,7 +58,7 @@ impl<'a> Import<'a> {
     }
 
     pub fn run(mut self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ImportReport> {
-        let mut records = Records::open(path)?;
+        let mut records = ExportReader::open(path)?;
         loop {
             let (kind, body) = records.next()?;
             match kind {

@@ -10,7 +10,7 @@ use crate::apply::keyed::space::Declaration;
 use crate::key::entry;
 use crate::key::spaces::{KEYED, SPACES};
 use crate::key::state_keys;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Command, EntryBlock, EntryRef, Name, Result, Revision, SpaceInfo, SpaceOptions, StateCommand,
@@ -28,7 +28,7 @@ pub(super) fn each(
     snapshot: &Snapshot,
     mut visit: impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let (nothing, view) = (WriteSet::default(), snapshot.view());
     let (mut walk, mut spaces) = (view.walk(&nothing, SPACES, b"", None), 0);
     while let Some(step) = walk.next()? {
         if step.head.is_deleted() {
@@ -78,7 +78,7 @@ fn each_entry(
     shown: &Declaration,
     visit: &mut impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let (nothing, view) = (WriteSet::default(), snapshot.view());
     let space = String::from_utf8_lossy(name);
     let life = state_keys::life(&space, shown.generation);
     let kind = shown.info.options.versions.map_or(0, |kind| kind.bytes() as u8);

@@ -4,7 +4,7 @@ use super::record::{
     END, FORMAT, HEAD, INDEX, MAGIC, TAG, index_of, is_version, source_of, tag_of, version_of,
 };
 use super::{ExportContents, Progress, keyed};
-use crate::fs::hashed::HashedReader;
+use crate::fs::hashed::ChecksummedReader;
 use mainstay_model::{Code, Error, Result, Revision, Value, codec};
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use std::path::Path;
 const RECORD_LIMIT_BYTES: usize = 17 << 20;
 
 /// Reads the records of an export.
-pub(super) struct Records<'a> {
-    file: HashedReader<'a>,
+pub(super) struct ExportReader<'a> {
+    file: ChecksummedReader<'a>,
 }
 
-impl<'a> Records<'a> {
-    pub fn open(path: &'a Path) -> Result<Records<'a>> {
-        let mut records = Records { file: HashedReader::open(path)? };
+impl<'a> ExportReader<'a> {
+    pub fn open(path: &'a Path) -> Result<ExportReader<'a>> {
+        let mut records = ExportReader { file: ChecksummedReader::open(path)? };
         let mut magic = [0; 8];
         records.file.take(&mut magic)?;
         if let Some(format) = format_of(&magic).filter(|format| *format > FORMAT) {
@@ -54,7 +54,7 @@ pub(super) fn check_file(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<ExportContents> {
-    let mut records = Records::open(path)?;
+    let mut records = ExportReader::open(path)?;
     let mut contents = check_head(&mut records)?;
     loop {
         let (kind, body) = records.next()?;
@@ -88,7 +88,7 @@ pub(super) fn check_file(
 }
 
 /// Refuses a head that cannot be read, and by name one that a newer program wrote.
-fn check_head(records: &mut Records<'_>) -> Result<ExportContents> {
+fn check_head(records: &mut ExportReader<'_>) -> Result<ExportContents> {
     let (kind, body) = records.next()?;
     let damaged = || records.damaged("its head cannot be read");
     let Ok(Value::Object(head)) = codec::decode(&body) else { return Err(damaged()) };

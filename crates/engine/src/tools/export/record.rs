@@ -3,8 +3,8 @@
 use super::keyed;
 use crate::apply::outbox::transfer::Content;
 use crate::apply::runs;
-use crate::key::entry::{self, Head};
-use crate::storage::declared::Declared;
+use crate::key::entry::{self, EntryHeader};
+use crate::storage::declared::IndexDef;
 use mainstay_model::{
     CanonicalEvent, CellCommand, Command, Field, Fields, IndexCommand, Name, RecordCommand, Result,
     Revision, RunCommand, Value, codec,
@@ -31,7 +31,7 @@ pub(super) fn is_version(kind: u8) -> bool {
     matches!(kind, VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE | MESSAGE | REQUEST | TOMBSTONE)
 }
 
-pub(super) fn index(declared: &Declared) -> Result<Vec<u8>> {
+pub(super) fn index(declared: &IndexDef) -> Result<Vec<u8>> {
     let field = |field: &Field| Value::Bytes(field.as_bytes().to_vec());
     let fields = Value::Array(declared.fields.iter().map(field).collect());
     let index = Value::Object(BTreeMap::from([
@@ -89,7 +89,7 @@ pub(super) fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
         return Some((u64::from_le_bytes(*revision), event_of(name, &head, payload)?.into()));
     }
     let name = Name::new(std::str::from_utf8(name).ok()?).ok()?;
-    let Head { counter, expires, .. } = head;
+    let EntryHeader { counter, expires, .. } = head;
     let lives = !head.is_deleted();
     let command = if kind == RECORD_VERSION {
         let fields = if lives { Some(Fields::decode(payload).ok()?) } else { None };
@@ -102,7 +102,7 @@ pub(super) fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
 }
 
 /// The command that restores an event, or a run with what it was made with.
-fn event_of(name: &[u8], head: &Head, payload: &[u8]) -> Option<RunCommand> {
+fn event_of(name: &[u8], head: &EntryHeader, payload: &[u8]) -> Option<RunCommand> {
     let end = name.iter().position(|byte| *byte == 0)?;
     let run = std::str::from_utf8(&name[..end]).ok()?;
     let seq = u64::from_be_bytes(name[end + 1..].try_into().ok()?);

@@ -7,27 +7,27 @@ use super::record::{
 use super::{ExportReport, Progress, for_each, keyed, tags_of};
 use crate::apply::outbox::transfer;
 use crate::apply::runs;
-use crate::fs::hashed::HashedWriter;
-use crate::fs::sorter::Sorter;
-use crate::fs::spare::Spare;
+use crate::fs::hashed::ChecksummedWriter;
+use crate::fs::sorter::ExternalSorter;
+use crate::fs::spare::DiskReserve;
 use crate::key::entry::{self, QUIET};
 use crate::key::spaces::{CELLS, EVENTS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
-use crate::lifecycle::core::Core;
-use crate::mvcc::overlay::Overlay;
+use crate::lifecycle::core::Engine;
+use crate::mvcc::overlay::WriteSet;
 use crate::read::snapshot::Snapshot;
-use crate::storage::declared::Declared;
+use crate::storage::declared::IndexDef;
 use mainstay_model::{At, Code, Error, Name, Result, Revision};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-impl Core {
+impl Engine {
     /// Writes a branch to one file.
     pub fn export(
-        self: &Arc<Core>,
+        self: &Arc<Engine>,
         branch: &str,
         path: &Path,
-        spare: Spare,
+        spare: DiskReserve,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<ExportReport> {
         let snapshot = Snapshot::new(self, branch, At::Latest)?;
@@ -38,7 +38,7 @@ impl Core {
         );
         // Removed tags are not kept for long: they are asked for before the rest is read.
         let tags = tags_of(self, &snapshot);
-        let mut sorter = Sorter::beside(path, spare)?;
+        let mut sorter = ExternalSorter::beside(path, spare)?;
         let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
         for space in [CELLS, RECORDS] {
             let names = if space == CELLS { &mut cells } else { &mut records };
@@ -71,7 +71,7 @@ impl Core {
             sorter.push(revision, name, version)
         })?;
         let count = tags.len() as u64;
-        let mut file = ExportFile { file: HashedWriter::create(path, spare)? };
+        let mut file = ExportFile { file: ChecksummedWriter::create(path, spare)? };
         file.begin(branch, snapshot.revision, &self.index().declared())?;
         let bytes = file.fill(sorter, tags, versions, progress)?;
         let revision = snapshot.revision;
@@ -85,7 +85,7 @@ fn each_event(
     snapshot: &Snapshot,
     mut visit: impl FnMut(u8, &[u8], &[u8]) -> Result<()>,
 ) -> Result<u64> {
-    let (nothing, view) = (Overlay::default(), snapshot.view());
+    let (nothing, view) = (WriteSet::default(), snapshot.view());
     let (mut walk, mut runs) = (view.walk(&nothing, RUNS, b"", None), 0);
     while let Some(step) = walk.next()? {
         if step.head.is_deleted() {
@@ -114,7 +114,7 @@ fn each_event(
 
 /// An export being written.
 struct ExportFile {
-    file: HashedWriter,
+    file: ChecksummedWriter,
 }
 
 impl ExportFile {
@@ -126,7 +126,7 @@ impl ExportFile {
     }
 
     /// Writes the head, and which indexes there are.
-    fn begin(&mut self, branch: &str, revision: Revision, indexes: &[Declared]) -> Result<()> {
+    fn begin(&mut self, branch: &str, revision: Revision, indexes: &[IndexDef]) -> Result<()> {
         self.file.put(MAGIC)?;
         self.record(HEAD, &[&head(branch, revision)?])?;
         indexes.iter().try_for_each(|one| self.record(INDEX, &[&index(one)?]))
@@ -134,7 +134,7 @@ impl ExportFile {
 
     fn fill(
         mut self,
-        sorter: Sorter,
+        sorter: ExternalSorter,
         mut tags: VecDeque<(Revision, String)>,
         versions: u64,
         progress: &mut dyn FnMut(Progress),

@@ -15,7 +15,7 @@ use super::super::session::Session;
 use super::super::web::{Watched, Web, WebArgs, escaped_part};
 use super::Which;
 use clap::Args;
-use mainstay::{At, KeyedState, PartFile, Progress, SnapshotReader, SnapshotSummary};
+use mainstay::{At, AtomicFile, KeyedState, Progress, SnapshotReader, SnapshotSummary};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -94,7 +94,7 @@ impl Snapshot {
             return Err(Failure::not_held(self.space.missing()));
         }
         let bar = Bar::of_bytes("writing");
-        let part = PartFile::create(&self.file)?;
+        let part = AtomicFile::create(&self.file)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, part);
         let mut counted = Counted { out, bar: &bar, done: 0 };
         let summary = view.snapshot_to(&mut counted)?;
@@ -165,7 +165,7 @@ impl Restore {
 
 /// A file that is written, with a bar beside it.
 struct Counted<'a> {
-    out: BufWriter<PartFile>,
+    out: BufWriter<AtomicFile>,
     bar: &'a Bar,
     done: u64,
 }

@@ -11,7 +11,7 @@ use crate::resp::table::{Asker, Elsewhere, Group, Run, Spec};
 use crate::security::{Area, Right};
 use mainstay::limits::{ANSWERS_LIMIT_BYTES, PAGE_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay::{
-    Answer, CellCommand, Command, Contract, ExpireOnly, KeyCommand, Moment, Name, Page,
+    Answer, CellCommand, Command, Contract, ExpireOnly, KeyCommand, Name, Page, ReadView,
     RecordCommand, Stamp, StringCommand, Transaction, Ttl,
 };
 use std::hash::{BuildHasher, RandomState};
@@ -264,7 +264,7 @@ fn one_did(answers: Answers, _: Stamp) -> Reply {
 
 /// Gives all names of these kinds that begin with a prefix, a page at a time, until there is enough.
 pub fn each_page(
-    moment: &Moment,
+    moment: &ReadView,
     kinds: &[Contract],
     prefix: &str,
     mut page: impl FnMut(Vec<String>) -> bool,

@@ -17,12 +17,13 @@ use crate::resp::session::{Call, Handled, Owed, Pending, Session, no_permission,
 use crate::resp::table::{self, Group, Run, Spec};
 use crate::security::{Entry, Outcome, TransactionAudit, Wanted, recorded_question};
 use mainstay::wire::{
-    self, Act, Acted, FOLLOW_LIMIT, Follow, Followed, Look, Question, Read, Seen,
+    self, AdminRequest, FOLLOW_LIMIT, FeedReply, FeedRequest, ReadOp, ReadReply, ReadRequest,
+    TransactionReply, TransactionRequest,
 };
 use mainstay::{
-    Answer, At, CanonicalEvent, Cells, Code, Command, Database, Durability, Error, Interactive,
-    Name, OutboxAnswer, OutboxCommand, Receipt, RecordCommand, Result, RunAnswer, StateCommand,
-    Transaction,
+    Answer, At, CanonicalEvent, Cells, Code, Command, Database, Durability, Error,
+    InteractiveTransaction, Name, OutboxAnswer, OutboxCommand, Receipt, RecordCommand, Result,
+    RunAnswer, StateCommand, Transaction,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -32,38 +33,38 @@ use serde::de::DeserializeOwned;
 macro_rules! look {
     ($cells:expr, $records:expr, $runs:expr, $outbox:expr, $keyed:expr, $read:expr) => {
         match $read {
-            Read::Get { name } => $cells.get_versioned(name.as_str()).map(Seen::Cell),
-            Read::List { prefix, after, limit } => {
-                $cells.list(&prefix, after.as_deref(), limit).map(Seen::Names)
+            ReadOp::Get { name } => $cells.get_versioned(name.as_str()).map(ReadReply::Cell),
+            ReadOp::List { prefix, after, limit } => {
+                $cells.list(&prefix, after.as_deref(), limit).map(ReadReply::Names)
             }
-            Read::History { name, limit, before } => {
-                $cells.history(name.as_str(), limit, before).map(Seen::History)
+            ReadOp::History { name, limit, before } => {
+                $cells.history(name.as_str(), limit, before).map(ReadReply::History)
             }
-            Read::Records(RecordCommand::Get { key, fields }) => {
-                $records.get_some(&key, fields.as_deref()).map(Seen::Record)
+            ReadOp::Records(RecordCommand::Get { key, fields }) => {
+                $records.get_some(&key, fields.as_deref()).map(ReadReply::Record)
             }
-            Read::Records(RecordCommand::Scan { prefix, filters, after, limit }) => {
-                $records.scan(&prefix, &filters, after.as_deref(), limit).map(Seen::Records)
+            ReadOp::Records(RecordCommand::Scan { prefix, filters, after, limit }) => {
+                $records.scan(&prefix, &filters, after.as_deref(), limit).map(ReadReply::Records)
             }
-            Read::Records(RecordCommand::Count { prefix, filters }) => {
-                $records.count(&prefix, &filters).map(Seen::Count)
+            ReadOp::Records(RecordCommand::Count { prefix, filters }) => {
+                $records.count(&prefix, &filters).map(ReadReply::Count)
             }
-            Read::Records(_) => Err(no_read()),
-            Read::RecordHistory { key, limit, before } => {
-                $records.history(key.as_str(), limit, before).map(Seen::RecordHistory)
+            ReadOp::Records(_) => Err(no_read()),
+            ReadOp::RecordHistory { key, limit, before } => {
+                $records.history(key.as_str(), limit, before).map(ReadReply::RecordHistory)
             }
-            Read::Runs(command) => $runs.read(command).map(|it| Seen::Runs(Box::new(it))),
-            Read::Outbox(command) => $outbox(command).map(|it| Seen::Outbox(Box::new(it))),
-            Read::State(command) => $keyed(command).and_then(of_states),
+            ReadOp::Runs(command) => $runs.read(command).map(|it| ReadReply::Runs(Box::new(it))),
+            ReadOp::Outbox(command) => $outbox(command).map(|it| ReadReply::Outbox(Box::new(it))),
+            ReadOp::State(command) => $keyed(command).and_then(of_states),
         }
     };
 }
 
 /// What was read of keyed state: names of spaces are names like others.
-fn of_states(answer: Answer) -> Result<Seen> {
+fn of_states(answer: Answer) -> Result<ReadReply> {
     match answer {
-        Answer::State(answer) => Ok(Seen::State(answer)),
-        Answer::Names(page) => Ok(Seen::Names(page)),
+        Answer::State(answer) => Ok(ReadReply::State(answer)),
+        Answer::Names(page) => Ok(ReadReply::Names(page)),
         _ => Err(Error::new(Code::Unsupported, "keyed state gave an answer of another kind")),
     }
 }
@@ -162,9 +163,9 @@ impl Receipts {
         let revision = receipt.as_ref().map_or(0, |receipt| receipt.revision);
         let reply = match self {
             Receipts::Executed => framed(&receipt),
-            Receipts::Committed => {
-                framed(&receipt.map(Acted::Committed).map_err(Interactive::refusal))
-            }
+            Receipts::Committed => framed(
+                &receipt.map(TransactionReply::Committed).map_err(InteractiveTransaction::refusal),
+            ),
         };
         match reply {
             // It is done, whatever becomes of its answers.
@@ -229,7 +230,7 @@ fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
     if pending != Pending::Nothing {
         return Handled::NotYet;
     }
-    let look: Look = match take(call) {
+    let look: ReadRequest = match take(call) {
         Ok(look) => look,
         Err(error) => return refused(error),
     };
@@ -247,7 +248,7 @@ fn read(call: &mut Call<'_>, pending: Pending) -> Handled {
     }
 }
 
-fn look_at(db: &Database, cells: &Cells, look: Look) -> Result<Seen> {
+fn look_at(db: &Database, cells: &Cells, look: ReadRequest) -> Result<ReadReply> {
     match look.at {
         At::Latest => {
             let branch = || db.branch(&look.branch);
@@ -280,7 +281,7 @@ fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
     if pending != Pending::Nothing {
         return Handled::NotYet;
     }
-    let act: Act = match take(call) {
+    let act: TransactionRequest = match take(call) {
         Ok(act) => act,
         Err(error) => return refused(error),
     };
@@ -289,20 +290,22 @@ fn run(call: &mut Call<'_>, pending: Pending) -> Handled {
     }
     let session = &mut *call.session;
     match act {
-        Act::Begin { branch } => handled(begin(session, &branch)),
-        Act::View { branch, at } => handled(view(session, &branch, at)),
-        Act::Run(command) => inside(session, command).unwrap_or_else(refused),
-        Act::Look(read) => look_held(session, read).unwrap_or_else(refused),
-        Act::Commit { durability } => commit(session, durability).unwrap_or_else(refused),
-        Act::Take { durability } => handled(take_open(session, durability)),
-        Act::Leave => {
+        TransactionRequest::Begin { branch } => handled(begin(session, &branch)),
+        TransactionRequest::View { branch, at } => handled(view(session, &branch, at)),
+        TransactionRequest::Run(command) => inside(session, command).unwrap_or_else(refused),
+        TransactionRequest::Look(read) => look_held(session, read).unwrap_or_else(refused),
+        TransactionRequest::Commit { durability } => {
+            commit(session, durability).unwrap_or_else(refused)
+        }
+        TransactionRequest::Take { durability } => handled(take_open(session, durability)),
+        TransactionRequest::Leave => {
             (session.open, session.view) = (None, None);
-            handled(Ok(Acted::Left))
+            handled(Ok(TransactionReply::Left))
         }
     }
 }
 
-fn begin(session: &mut Session, branch: &str) -> Result<Acted> {
+fn begin(session: &mut Session, branch: &str) -> Result<TransactionReply> {
     if session.open.is_some() {
         let message = "a transaction is open on this connection: commit it or leave it first";
         return Err(Error::new(Code::TransactionActive, message));
@@ -310,32 +313,34 @@ fn begin(session: &mut Session, branch: &str) -> Result<Acted> {
     let open = session.shared.db.branch(branch)?.begin()?;
     let revision = open.revision();
     session.open = Some(Box::new(open));
-    Ok(Acted::Holds(revision))
+    Ok(TransactionReply::Holds(revision))
 }
 
-fn view(session: &mut Session, branch: &str, at: At) -> Result<Acted> {
+fn view(session: &mut Session, branch: &str, at: At) -> Result<TransactionReply> {
     let view = cells(session, branch)?.at(at)?;
     let revision = view.revision();
     session.view = Some(view);
-    Ok(Acted::Holds(revision))
+    Ok(TransactionReply::Holds(revision))
 }
 
 fn inside(session: &mut Session, command: Command) -> Result<Handled> {
     let walks = command.walks();
-    let run = move |open: &mut Interactive| framed(&open.run(command).map(Acted::Answered));
+    let run = move |open: &mut InteractiveTransaction| {
+        framed(&open.run(command).map(TransactionReply::Answered))
+    };
     if walks {
         return session.lend(run).ok_or_else(none_open);
     }
     Ok(Handled::Reply(run(session.open.as_mut().ok_or_else(none_open)?)))
 }
 
-fn look_held(session: &Session, read: Read) -> Result<Handled> {
+fn look_held(session: &Session, read: ReadOp) -> Result<Handled> {
     let view = session.view.clone().ok_or_else(none_open)?;
     let takes_a_while = read.takes_a_while();
     let look = move || {
         let keyed = |command| view.read_keyed(command);
         let seen = look!(view, view.records(), view.runs(), no_past, keyed, read);
-        framed(&seen.map(Acted::Seen))
+        framed(&seen.map(TransactionReply::Seen))
     };
     Ok(match takes_a_while {
         true => Handled::Slow(Box::new(look)),
@@ -356,12 +361,12 @@ fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handl
     Ok(multi::done(session, transaction, Owed::Wire(Receipts::Committed)))
 }
 
-fn take_open(session: &mut Session, durability: Option<Durability>) -> Result<Acted> {
+fn take_open(session: &mut Session, durability: Option<Durability>) -> Result<TransactionReply> {
     let mut open = session.open.take().ok_or_else(none_open)?;
     if let Some(durability) = durability {
         open.durability(durability);
     }
-    open.into_transaction().map(|transaction| Acted::Taken(Box::new(transaction)))
+    open.into_transaction().map(|transaction| TransactionReply::Taken(Box::new(transaction)))
 }
 
 fn none_open() -> Error {
@@ -372,7 +377,7 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
     if pending != Pending::Nothing {
         return Handled::NotYet;
     }
-    let follow: Follow = match take(call) {
+    let follow: FeedRequest = match take(call) {
         Ok(follow) => follow,
         Err(error) => return refused(error),
     };
@@ -382,7 +387,7 @@ fn feed(call: &mut Call<'_>, pending: Pending) -> Handled {
     following(call, follow).unwrap_or_else(refused)
 }
 
-fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
+fn following(call: &mut Call<'_>, follow: FeedRequest) -> Result<Handled> {
     let shared = call.shared();
     let seat = match shared.feed_seat(call.session.user.as_ref()) {
         Ok(seat) => seat,
@@ -400,7 +405,7 @@ fn following(call: &mut Call<'_>, follow: Follow) -> Result<Handled> {
 const FOLLOWED: Telling = Telling { shape: followed, values: true, place: true };
 
 fn followed(read: Result<Found>) -> Reply {
-    let frame = |Found { events, position, more }| Followed { events, position, more };
+    let frame = |Found { events, position, more }| FeedReply { events, position, more };
     framed(&read.map(frame))
 }
 
@@ -420,7 +425,7 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
     if pending != Pending::Nothing {
         return Handled::NotYet;
     }
-    let question: Question = match take(call) {
+    let question: AdminRequest = match take(call) {
         Ok(question) => question,
         Err(error) => return refused(error),
     };
@@ -431,12 +436,12 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
     }
     let shared = call.shared().clone();
     match question {
-        Question::WaitFor { revision, wait_ms } => {
+        AdminRequest::WaitFor { revision, wait_ms } => {
             let (db, deadline_us) = (shared.db.clone(), deadline_us(call, wait_ms));
             let arrival = Arrival { db, revision, deadline_us, shape: |there| framed(&there) };
             wait(call, Awaited::Revision(arrival))
         }
-        Question::Tail { branch, run, after, limit, wait_ms } => {
+        AdminRequest::Tail { branch, run, after, limit, wait_ms } => {
             following_run(call, &branch, &run, after, limit, wait_ms).unwrap_or_else(refused)
         }
         question if question.takes_a_while() => {
@@ -467,12 +472,12 @@ fn framed_events(events: Result<Vec<CanonicalEvent>>) -> Reply {
 }
 
 /// What is to be recorded of a question.
-fn entry(session: &Session, question: &Question) -> Option<Entry> {
+fn entry(session: &Session, question: &AdminRequest) -> Option<Entry> {
     let user = session.user.as_ref()?;
     recorded_question(session.shared.security.audit(), user, &session.peer, question)
 }
 
-fn answer_recorded(shared: &Shared, question: Question, entry: Option<Entry>) -> Reply {
+fn answer_recorded(shared: &Shared, question: AdminRequest, entry: Option<Entry>) -> Reply {
     let reply = answer(&shared.db, question);
     let outcome = match &reply {
         Reply::Bulk(frame) if !is_refusal(frame) => Outcome::Done,
@@ -482,43 +487,43 @@ fn answer_recorded(shared: &Shared, question: Question, entry: Option<Entry>) ->
     reply
 }
 
-fn answer(db: &Database, question: Question) -> Reply {
+fn answer(db: &Database, question: AdminRequest) -> Reply {
     match question {
-        Question::Revision => framed(&Ok(db.revision())),
-        Question::DurableRevision => framed(&Ok(db.durable_revision())),
-        Question::StampOf(revision) => framed(&db.stamp_of(revision)),
-        Question::Resolve(at) => framed(&db.resolve(at)),
-        Question::Branches => framed(&db.try_branches()),
-        Question::Branch(name) => framed(&db.branch_info(&name)),
-        Question::Tags => framed(&db.try_tags()),
-        Question::Diff(a, b) => framed(&db.diff(&a, &b)),
-        Question::Pins => framed(&db.try_pins()),
-        Question::Stats => framed(&db.try_stats()),
-        Question::Indexes => framed(&db.records().indexes()),
-        Question::Explain { branch, prefix, filters } => {
+        AdminRequest::Revision => framed(&Ok(db.revision())),
+        AdminRequest::DurableRevision => framed(&Ok(db.durable_revision())),
+        AdminRequest::StampOf(revision) => framed(&db.stamp_of(revision)),
+        AdminRequest::Resolve(at) => framed(&db.resolve(at)),
+        AdminRequest::Branches => framed(&db.try_branches()),
+        AdminRequest::Branch(name) => framed(&db.branch_info(&name)),
+        AdminRequest::Tags => framed(&db.try_tags()),
+        AdminRequest::Diff(a, b) => framed(&db.diff(&a, &b)),
+        AdminRequest::Pins => framed(&db.try_pins()),
+        AdminRequest::Stats => framed(&db.try_stats()),
+        AdminRequest::Indexes => framed(&db.records().indexes()),
+        AdminRequest::Explain { branch, prefix, filters } => {
             let branch = db.branch(&branch);
             framed(&branch.and_then(|branch| branch.records().explain(&prefix, &filters)))
         }
-        Question::WaitFor { revision, .. } => {
+        AdminRequest::WaitFor { revision, .. } => {
             framed(&db.wait_for(revision, std::time::Duration::ZERO))
         }
-        Question::Sync => framed(&db.sync()),
-        Question::Sweep => framed(&db.sweep()),
-        Question::Trim => framed(&db.trim()),
-        Question::ConfirmClock => {
+        AdminRequest::Sync => framed(&db.sync()),
+        AdminRequest::Sweep => framed(&db.sweep()),
+        AdminRequest::Trim => framed(&db.trim()),
+        AdminRequest::ConfirmClock => {
             db.confirm_clock();
             framed(&Ok(()))
         }
-        Question::ExportHash(branch) => framed(&db.export_hash(&branch)),
-        Question::RevisionOf { branch, run, seq } => {
+        AdminRequest::ExportHash(branch) => framed(&db.export_hash(&branch)),
+        AdminRequest::RevisionOf { branch, run, seq } => {
             let branch = db.branch(&branch);
             framed(&branch.and_then(|branch| branch.runs().revision_of(run.as_str(), seq)))
         }
-        Question::StateSince { branch, space, since } => {
+        AdminRequest::StateSince { branch, space, since } => {
             let keyed = db.branch(&branch).and_then(|branch| branch.keyed(space.as_str()));
             framed(&keyed.and_then(|keyed| keyed.changes_since(since.as_ref())))
         }
-        Question::Tail { branch, run, after, limit, .. } => {
+        AdminRequest::Tail { branch, run, after, limit, .. } => {
             let tail =
                 db.branch(&branch).and_then(|branch| branch.runs().tail(run.as_str(), after));
             let nothing = std::time::Duration::ZERO;

@@ -5,14 +5,14 @@ use super::keys::{self, FIELD, Part};
 use super::line::{Scene, durability};
 use super::stage::Verdict;
 use crate::drill::Outcome;
-use mainstay::{Answer, Error, Interactive, RecordWrite, Result};
+use mainstay::{Answer, Error, InteractiveTransaction, RecordWrite, Result};
 use mainstay_conformance::random::Random;
 use std::thread;
 use std::time::Duration;
 
 /// A transaction that is open.
 struct Draft {
-    open: Interactive,
+    open: InteractiveTransaction,
     steps: Vec<Step>,
     deletes: bool,
 }

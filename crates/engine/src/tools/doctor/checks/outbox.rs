@@ -5,15 +5,15 @@
 //!                   \--of a run, none next--> r the run's last one         h counts them all
 //! ```
 
+use crate::apply::outbox::MessageState;
 use crate::apply::outbox::Outbox;
-use crate::apply::outbox::State;
 use crate::apply::outbox::due_of;
 use crate::apply::outbox::place;
 use crate::apply::outbox::queued;
 use crate::key::spaces::OUTBOX;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::Overlay;
-use crate::mvcc::view::{Step, View};
+use crate::mvcc::overlay::WriteSet;
+use crate::mvcc::view::{NameStep, View};
 use crate::tools::doctor::Faults;
 use mainstay_model::{Code, Result};
 use smallvec::smallvec;
@@ -29,8 +29,8 @@ const STRAY: &str = "No message is lost by it; let the index be rebuilt.";
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
     let own: Layers = smallvec![view.layers[0]];
     let view = &View { layers: &own, fresh: false, ..*view };
-    let outbox = Outbox { view, overlay: &mut Overlay::default() };
-    let mut check = Check { outbox: &outbox, faults, seen: Seen::default() };
+    let outbox = Outbox { view, overlay: &mut WriteSet::default() };
+    let mut check = OutboxCheck { outbox: &outbox, faults, seen: OutboxTotals::default() };
     check.states()?;
     check.others()?;
     check.waiting()?;
@@ -38,15 +38,15 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
     Ok(check.seen.pending + check.seen.dead)
 }
 
-struct Check<'c, 'o> {
+struct OutboxCheck<'c, 'o> {
     outbox: &'c Outbox<'o>,
     faults: &'c mut Faults,
-    seen: Seen,
+    seen: OutboxTotals,
 }
 
 /// What a walk over all messages comes to.
 #[derive(Default)]
-struct Seen {
+struct OutboxTotals {
     pending: u64,
     dead: u64,
     last_id: u64,
@@ -57,12 +57,12 @@ struct Seen {
     some_waiting: HashSet<u64>,
 }
 
-impl Check<'_, '_> {
+impl OutboxCheck<'_, '_> {
     /// Calls for each place of a kind that holds something.
     fn each(
         &mut self,
         kind: u8,
-        mut visit: impl FnMut(&mut Self, &Step) -> Result<()>,
+        mut visit: impl FnMut(&mut Self, &NameStep) -> Result<()>,
     ) -> Result<()> {
         let Outbox { view, overlay } = self.outbox;
         let mut walk = view.walk(overlay, OUTBOX, &[kind], None);
@@ -105,7 +105,7 @@ impl Check<'_, '_> {
         Ok(())
     }
 
-    fn pending(&mut self, id: u64, state: &State, run: Option<&str>) -> Result<()> {
+    fn pending(&mut self, id: u64, state: &MessageState, run: Option<&str>) -> Result<()> {
         self.seen.pending += 1;
         if !self.has(&queued(state.due, id))? {
             self.note_waiting(id);
@@ -165,7 +165,7 @@ impl Check<'_, '_> {
         })?;
         self.each(b'q', |check, step| {
             let (due, id) = due_of(step.name()).unzip();
-            let is_due = |state: &State| !state.is_dead && Some(state.due) == due;
+            let is_due = |state: &MessageState| !state.is_dead && Some(state.due) == due;
             check.leads(id, "an entry of the queue", is_due)
         })?;
         self.each(b'r', |check, step| {
@@ -180,7 +180,7 @@ impl Check<'_, '_> {
         &mut self,
         id: Option<u64>,
         what: &str,
-        fits: impl FnOnce(&State) -> bool,
+        fits: impl FnOnce(&MessageState) -> bool,
     ) -> Result<()> {
         let Some(id) = id else {
             self.stray(what);
@@ -219,7 +219,7 @@ impl Check<'_, '_> {
             self.faults.outbox(None, "its counts cannot be read".into(), STRAY);
             return Ok(());
         };
-        let Seen { pending, dead, last_id, .. } = self.seen;
+        let OutboxTotals { pending, dead, last_id, .. } = self.seen;
         if (counts.pending, counts.dead) != (pending, dead) {
             let what = format!(
                 "it counts {} that wait and {} dead ones, but there are {pending} and {dead}",

@@ -13,7 +13,7 @@ use crate::key::entry;
 use crate::key::run_keys;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
 use crate::mvcc::catalog::Catalog;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use crate::storage::index::Index;
 use crate::tools::doctor::Faults;
@@ -29,17 +29,17 @@ pub(crate) fn check_left(
     at: Revision,
     faults: &mut Faults,
 ) -> Result<()> {
-    let left = Left { index, catalog, at };
+    let left = RunOrphans { index, catalog, at };
     LEFT_BY_RUNS.iter().try_for_each(|&space| left.check(space, faults))
 }
 
-struct Left<'l> {
+struct RunOrphans<'l> {
     index: &'l Index,
     catalog: &'l Catalog,
     at: Revision,
 }
 
-impl Left<'_> {
+impl RunOrphans<'_> {
     /// Goes from one life to the next: what is of a life is not walked over.
     fn check(&self, space: u8, faults: &mut Faults) -> Result<()> {
         let (mut from, end) = (vec![space], [space + 1]);
@@ -120,7 +120,7 @@ impl Left<'_> {
             fresh: false,
             budget: Budget::Unlimited,
         };
-        let nothing = Overlay::default();
+        let nothing = WriteSet::default();
         let shown = head::find(&view, &nothing, run).map(|found| found.map(|(head, _)| head));
         let is_lived = |head: Result<Option<head::RunHead>>| match head {
             Ok(head) => head.is_some_and(|head| head.generation == generation),

@@ -12,13 +12,13 @@ use crate::apply::runs::append::tip;
 use crate::apply::runs::fold::KEEP_EVENTS;
 use crate::apply::runs::fold::KEEP_LIMIT_BYTES;
 use crate::apply::runs::head::RunHead;
-use crate::apply::runs::read::Log;
+use crate::apply::runs::read::RunEvents;
 use crate::key::entry;
 use crate::key::run_keys;
-use crate::key::run_keys::Place;
+use crate::key::run_keys::RunName;
 use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
-use crate::mvcc::overlay::Overlay;
-use crate::mvcc::view::{Step, View, Walk};
+use crate::mvcc::overlay::WriteSet;
+use crate::mvcc::view::{NameStep, NameWalk, View};
 use crate::tools::doctor::Faults;
 use mainstay_model::codec::{self, get_varint};
 use mainstay_model::{
@@ -38,7 +38,7 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
     let from = spaces::key(RUNS, branch, b"");
     let end = spaces::after_prefix(&from);
     let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    let (mut runs, mut events, nothing) = (0, 0, Overlay::default());
+    let (mut runs, mut events, nothing) = (0, 0, WriteSet::default());
     for row in view.index.scan(Bound::Included(&from), to, at) {
         let row = row?;
         let entry = entry::parse(row.entry());
@@ -51,7 +51,7 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
         match (Name::new(&name), head) {
             (Ok(run), Ok(head)) => {
                 let prefix = run_keys::life(&name, head.generation);
-                let life = Life { view, nothing: &nothing, run: &run, head: &head, prefix };
+                let life = RunLife { view, nothing: &nothing, run: &run, head: &head, prefix };
                 events += life.check_all(faults)?;
             }
             _ => faults.run(&name, None, "its head cannot be read".into(), RESTORE),
@@ -61,24 +61,24 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
 }
 
 /// One life of a run.
-struct Life<'l> {
+struct RunLife<'l> {
     view: &'l View<'l>,
-    nothing: &'l Overlay,
+    nothing: &'l WriteSet,
     run: &'l Name,
     head: &'l RunHead,
     /// What all its places begin with.
-    prefix: Place,
+    prefix: RunName,
 }
 
 /// What the events up to one of them have come to.
-struct Sum {
+struct RunTotals {
     snapshot: RunSnapshot,
     /// The same by the reducer of versions that did not look at attempts: they kept snapshots and told alerts by it.
     without_attempts: RunSnapshot,
     tip: u64,
 }
 
-impl Life<'_> {
+impl RunLife<'_> {
     /// Checks all of it; says how many events there are. Where not even an entry can be taken apart, the rest of
     /// this run is passed, not the rest of the runs.
     fn check_all(&self, faults: &mut Faults) -> Result<u64> {
@@ -130,23 +130,23 @@ impl Life<'_> {
     }
 
     /// What a run is before its first event.
-    fn begin(&self) -> Result<Sum> {
+    fn begin(&self) -> Result<RunTotals> {
         let log = self.log();
         let made = log.find(0, |_, payload| Ok(tip(0, payload, None)))?;
         let snapshot = RunSnapshot::new(self.run.as_str());
         let without_attempts = snapshot.clone();
-        Ok(Sum { snapshot, without_attempts, tip: made.unwrap_or_default() })
+        Ok(RunTotals { snapshot, without_attempts, tip: made.unwrap_or_default() })
     }
 
     /// Checks one event, its key, and what it comes to; nothing follows from one that cannot be read.
     fn check_event(
         &self,
         seq: u64,
-        step: &Step,
-        sum: Option<Sum>,
+        step: &NameStep,
+        sum: Option<RunTotals>,
         alerts: &mut Alerts<'_>,
         faults: &mut Faults,
-    ) -> Result<Option<Sum>> {
+    ) -> Result<Option<RunTotals>> {
         let payload = step.payload();
         let stamp = step.head.stamp;
         let Ok(event) = CanonicalEvent::decode(payload, self.run.as_str(), seq, stamp) else {
@@ -186,7 +186,7 @@ impl Life<'_> {
         Ok(())
     }
 
-    fn check_kept(&self, seq: u64, sum: &Sum, faults: &mut Faults) -> Result<()> {
+    fn check_kept(&self, seq: u64, sum: &RunTotals, faults: &mut Faults) -> Result<()> {
         let is_named = seq == self.head.kept_seq;
         if !seq.is_multiple_of(KEEP_EVENTS) && !is_named {
             return Ok(());
@@ -214,7 +214,7 @@ impl Life<'_> {
     }
 
     /// Whether the head says what the events come to.
-    fn check_head(&self, sum: &Sum, faults: &mut Faults) {
+    fn check_head(&self, sum: &RunTotals, faults: &mut Faults) {
         let (head, snapshot) = (self.head, &sum.snapshot);
         if head.tip != sum.tip {
             let what = "its head was written for other events (their hashes differ)";
@@ -295,13 +295,13 @@ impl Life<'_> {
         }
     }
 
-    fn log(&self) -> Log<'_> {
-        let Life { view, nothing: overlay, run, head, .. } = *self;
-        Log { view, overlay, run, generation: head.generation }
+    fn log(&self) -> RunEvents<'_> {
+        let RunLife { view, nothing: overlay, run, head, .. } = *self;
+        RunEvents { view, overlay, run, generation: head.generation }
     }
 
     /// The sequence that a walk came by.
-    fn seq(&self, step: &Step, faults: &mut Faults) -> Option<u64> {
+    fn seq(&self, step: &NameStep, faults: &mut Faults) -> Option<u64> {
         let seq = run_keys::seq(&step.name()[self.prefix.len()..]);
         if seq.is_none() {
             self.tell(faults, None, "something stands where an event should".into(), RESTORE);
@@ -329,20 +329,21 @@ impl Life<'_> {
 
 /// The alerts of a run, beside its events.
 struct Alerts<'a> {
-    walk: Walk<'a>,
+    walk: NameWalk<'a>,
     next: Option<u64>,
 }
 
 impl<'a> Alerts<'a> {
-    fn new(life: &Life<'a>) -> Result<Alerts<'a>> {
+    fn new(life: &RunLife<'a>) -> Result<Alerts<'a>> {
         let walk = life.view.walk(life.nothing, ALERTS, &life.prefix, None);
         let mut alerts = Alerts { walk, next: None };
         alerts.step(life)?;
         Ok(alerts)
     }
 
-    fn step(&mut self, life: &Life<'_>) -> Result<()> {
-        let seq = |step: Step| run_keys::seq(&step.name()[life.prefix.len()..]).unwrap_or_default();
+    fn step(&mut self, life: &RunLife<'_>) -> Result<()> {
+        let seq =
+            |step: NameStep| run_keys::seq(&step.name()[life.prefix.len()..]).unwrap_or_default();
         self.next = next_live(&mut self.walk)?.map(seq);
         Ok(())
     }
@@ -351,7 +352,7 @@ impl<'a> Alerts<'a> {
     /// versions without attempts differ, either may have judged.
     fn check(
         &mut self,
-        life: &Life<'_>,
+        life: &RunLife<'_>,
         seq: u64,
         is_illegal: [bool; 2],
         faults: &mut Faults,
@@ -371,7 +372,7 @@ impl<'a> Alerts<'a> {
     }
 
     /// Tells of alerts where there is no event.
-    fn skip(&mut self, life: &Life<'_>, upto: u64, faults: &mut Faults) -> Result<()> {
+    fn skip(&mut self, life: &RunLife<'_>, upto: u64, faults: &mut Faults) -> Result<()> {
         while let Some(seq) = self.next.filter(|seq| *seq < upto) {
             life.tell(faults, Some(seq), "there is an alert, but no such event".into(), DERIVED);
             self.step(life)?;
@@ -379,13 +380,13 @@ impl<'a> Alerts<'a> {
         Ok(())
     }
 
-    fn finish(&mut self, life: &Life<'_>, faults: &mut Faults) -> Result<()> {
+    fn finish(&mut self, life: &RunLife<'_>, faults: &mut Faults) -> Result<()> {
         self.skip(life, u64::MAX, faults)
     }
 }
 
 /// The next thing that is there.
-fn next_live<'o>(walk: &mut Walk<'o>) -> Result<Option<Step<'o>>> {
+fn next_live<'o>(walk: &mut NameWalk<'o>) -> Result<Option<NameStep<'o>>> {
     while let Some(step) = walk.next()? {
         if !step.head.is_deleted() {
             return Ok(Some(step));

@@ -9,12 +9,12 @@
 
 use crate::apply::sessions::bytes::Part;
 use crate::apply::sessions::bytes::Profile;
-use crate::apply::sessions::bytes::Standing;
+use crate::apply::sessions::bytes::StoredSession;
 use crate::apply::sessions::bytes::part_key;
 use crate::apply::sessions::bytes::split_part;
 use crate::apply::sessions::response;
 use crate::apply::sessions::slot;
-use crate::key::entry::{self, Head};
+use crate::key::entry::{self, EntryHeader};
 use crate::key::spaces::{self, MAIN_ID, PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use crate::storage::index::{Index, NEWEST};
 use crate::tools::doctor::Faults;
@@ -26,15 +26,15 @@ const ADVICE: &str = "Let the index be rebuilt from the log, or restore a backup
 
 /// How much was looked at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct SessionTotals {
     pub sessions: u64,
     pub responses: u64,
     pub letters: u64,
 }
 
 /// Looks at all sessions.
-pub(crate) fn check(index: &Index, faults: &mut Faults) -> Result<Seen> {
-    let mut seen = Seen::default();
+pub(crate) fn check(index: &Index, faults: &mut Faults) -> Result<SessionTotals> {
+    let mut seen = SessionTotals::default();
     let mut check = |name: &[u8], entry: &[u8]| {
         let Some(session) = std::str::from_utf8(name).ok().and_then(|name| Name::new(name).ok())
         else {
@@ -44,11 +44,11 @@ pub(crate) fn check(index: &Index, faults: &mut Faults) -> Result<Seen> {
         };
         match standing(entry) {
             None => faults.session(session.as_str(), "it cannot be read".into(), ADVICE),
-            Some((_, Some(Standing::Live(profile)))) => {
+            Some((_, Some(StoredSession::Live(profile)))) => {
                 seen.sessions += 1;
                 check_live(index, &session, &profile, &mut seen, faults)?;
             }
-            Some((head, Some(Standing::Gone { .. }))) if head.expires.is_none() => {
+            Some((head, Some(StoredSession::Gone { .. }))) if head.expires.is_none() => {
                 let what = "it is gone, and would be remembered for ever";
                 faults.session(session.as_str(), what.into(), ADVICE);
             }
@@ -76,16 +76,16 @@ fn walk(
 }
 
 /// The standing in an entry, if there is one; nothing where it cannot be read.
-fn standing(entry: &[u8]) -> Option<(Head, Option<Standing>)> {
+fn standing(entry: &[u8]) -> Option<(EntryHeader, Option<StoredSession>)> {
     let (head, payload) = entry::parse(entry).ok()?;
     match head.is_deleted() {
         true => Some((head, None)),
-        false => Some((head, Some(Standing::decode(payload).ok()?))),
+        false => Some((head, Some(StoredSession::decode(payload).ok()?))),
     }
 }
 
 /// What was found of one session.
-struct Found {
+struct SessionEntries {
     mark: u64,
     /// Numbers and bytes of responses.
     responses: BTreeMap<u64, usize>,
@@ -99,10 +99,10 @@ fn check_live(
     index: &Index,
     session: &Name,
     profile: &Profile,
-    seen: &mut Seen,
+    seen: &mut SessionTotals,
     faults: &mut Faults,
 ) -> Result<()> {
-    let mut found = Found {
+    let mut found = SessionEntries {
         mark: profile.mark,
         responses: BTreeMap::new(),
         next_letter: profile.acked + 1,
@@ -121,7 +121,7 @@ fn check_live(
     Ok(())
 }
 
-impl Found {
+impl SessionEntries {
     fn part(&mut self, part: Option<Part>, entry: &[u8]) {
         let read = entry::parse(entry).ok();
         match (part, read) {
@@ -136,7 +136,7 @@ impl Found {
         }
     }
 
-    fn slot(&mut self, head: &Head, payload: &[u8]) -> Option<()> {
+    fn slot(&mut self, head: &EntryHeader, payload: &[u8]) -> Option<()> {
         let (mark, responses) = slot::split(head, payload).ok()?;
         self.mark = self.mark.max(mark);
         for response in responses {
@@ -222,7 +222,7 @@ fn check_strays(index: &Index, faults: &mut Faults) -> Result<()> {
 fn lives(index: &Index, session: &str) -> Result<bool> {
     let key = spaces::key(SESSIONS, MAIN_ID, session.as_bytes());
     let read = |entry: &[u8]| match standing(entry) {
-        Some((_, standing)) => matches!(standing, Some(Standing::Live(_))),
+        Some((_, standing)) => matches!(standing, Some(StoredSession::Live(_))),
         None => true,
     };
     Ok(index.entry(index.current.hash(&key), &key, NEWEST, false, read)?.unwrap_or(false))

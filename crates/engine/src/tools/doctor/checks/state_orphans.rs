@@ -7,7 +7,7 @@ use crate::key::entry;
 use crate::key::spaces::{self, KEYED};
 use crate::key::state_keys;
 use crate::mvcc::catalog::Catalog;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use crate::storage::index::Index;
 use crate::tools::doctor::Faults;
@@ -23,7 +23,7 @@ pub(crate) fn check_left(
     at: Revision,
     faults: &mut Faults,
 ) -> Result<()> {
-    let left = Left { index, catalog, at };
+    let left = StateOrphans { index, catalog, at };
     let (mut from, end) = (vec![KEYED], [KEYED + 1]);
     while let Some(key) = left.first(&from, &end)? {
         let next = match spaces::split(&key) {
@@ -36,13 +36,13 @@ pub(crate) fn check_left(
     Ok(())
 }
 
-struct Left<'l> {
+struct StateOrphans<'l> {
     index: &'l Index,
     catalog: &'l Catalog,
     at: Revision,
 }
 
-impl Left<'_> {
+impl StateOrphans<'_> {
     /// The first key that is there; one whose entry cannot be taken apart is.
     fn first(&self, from: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
         for row in self.index.scan(Bound::Included(from), Bound::Excluded(end), self.at) {
@@ -88,7 +88,7 @@ impl Left<'_> {
             fresh: false,
             budget: Budget::Unlimited,
         };
-        match space::meet(&view, &Overlay::default(), &name) {
+        match space::meet(&view, &WriteSet::default(), &name) {
             Err(_) => true,
             Ok(met) => met.declared.is_some_and(|declared| {
                 let seen = declared.is_there && declared.generation == generation;

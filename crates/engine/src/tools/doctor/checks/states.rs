@@ -11,7 +11,7 @@ use crate::apply::keyed::space;
 use crate::apply::keyed::space::Declaration;
 use crate::key::spaces::{self, KEYED, SPACES};
 use crate::key::state_keys;
-use crate::mvcc::overlay::Overlay;
+use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
 use crate::tools::doctor::Faults;
 use mainstay_model::{Code, EntryKind, EntryRef, Name, Result, Version, take_state};
@@ -29,12 +29,12 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
             faults.space(&space, "no space can have this name".into(), REBUILD);
             continue;
         };
-        match unless_damaged(space::find(view, &Overlay::default(), &name))? {
+        match unless_damaged(space::find(view, &WriteSet::default(), &name))? {
             None => faults.space(&space, "its declaration cannot be read".into(), REBUILD),
             Some(None) => {}
             Some(Some(declared)) => {
                 spaces += 1;
-                let looked = Look { view, space: &space, declared, entries: 0 }.all(faults);
+                let looked = StateCheck { view, space: &space, declared, entries: 0 }.all(faults);
                 match unless_damaged(looked)? {
                     Some(found) => entries += found,
                     None => {
@@ -79,17 +79,17 @@ fn own(view: &View<'_>) -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-struct Look<'l> {
+struct StateCheck<'l> {
     view: &'l View<'l>,
     space: &'l str,
     declared: Declaration,
     entries: u64,
 }
 
-impl Look<'_> {
+impl StateCheck<'_> {
     fn all(mut self, faults: &mut Faults) -> Result<u64> {
         let (life, nothing) =
-            (state_keys::life(self.space, self.declared.generation), Overlay::default());
+            (state_keys::life(self.space, self.declared.generation), WriteSet::default());
         let mut walk = self.view.walk(&nothing, KEYED, &life, None);
         while let Some(step) = walk.next()? {
             if step.head.is_deleted() {
@@ -152,7 +152,7 @@ impl Look<'_> {
         let mut at = state_keys::life(self.space, self.declared.generation);
         at.extend_from_slice(place);
         let (key, hash) = self.view.key(KEYED, &at);
-        let found = self.view.find(&Overlay::default(), &key, hash, |head, payload| {
+        let found = self.view.find(&WriteSet::default(), &key, hash, |head, payload| {
             Ok((!head.is_deleted()).then(|| payload.to_vec()))
         })?;
         Ok(found.and_then(|(found, _)| found))
