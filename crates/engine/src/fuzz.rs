@@ -23,7 +23,7 @@ pub use sessions::sessions;
 pub use stored::stored;
 pub use values::values;
 
-use crate::fs::hashed::mend_hash;
+use crate::fs::checksummed_file::mend_hash;
 use crate::handle::keyed;
 use crate::log::{self, DatabaseId, FrameVerifier, Transactions};
 use crate::tools::backup;

@@ -65,24 +65,23 @@ mod storage;
 mod tools;
 pub mod wire;
 
-pub use crate::lifecycle::core::OpenReport;
+pub use crate::lifecycle::engine::OpenReport;
 pub use base::clock::{Clock, ManualClock, SystemClock};
-pub use base::figures::{BackgroundStats, Buckets, Counter, DURATION_BOUNDS_US, Histogram};
 #[cfg(feature = "planted")]
 #[doc(hidden)]
-pub use base::planted;
+pub use base::fault_points;
+pub use base::metrics::{BackgroundStats, Buckets, Counter, DURATION_BOUNDS_US, Histogram};
 pub use base::work::until_stopped;
 pub use commit::ticket::Ticket;
-pub use fs::part::AtomicFile;
-pub use fs::spare::DiskReserve;
-pub use fs::way::create_dir_all_durable;
+pub use fs::atomic_file::AtomicFile;
+pub use fs::disk_reserve::DiskReserve;
+pub use fs::durable_dir::create_dir_all_durable;
 pub use handle::branch::{Branch, BranchInfo, Difference, DifferenceKind, TagInfo};
 pub use handle::cells::{Cells, CellsAt};
 pub use handle::connection::Connection;
-pub use handle::db::{Database, Reached};
+pub use handle::database::{Database, Reached};
 pub use handle::feed::Feed;
 pub use handle::files::WithReserve;
-pub use handle::interactive::InteractiveTransaction;
 pub use handle::keyed::{Keyed, KeyedAt};
 pub use handle::outbox::Outbox;
 pub use handle::records::{Records, RecordsAt};
@@ -91,10 +90,11 @@ pub use handle::sessions::{Session, SessionOptions, Sessions};
 pub use handle::stats::{
     KeyedFigures, OutboxFigures, RecordFigures, RunFigures, SessionFigures, Stats, WroteFigures,
 };
+pub use handle::transaction::InteractiveTransaction;
 pub use lifecycle::options::Options;
 pub use log::{DatabaseId, File, Files, MemoryFiles};
 pub use mainstay_model::*;
-pub use read::moment::ReadView;
+pub use read::read_view::ReadView;
 pub use tools::backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,
     verify_chain,

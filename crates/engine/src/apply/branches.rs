@@ -3,13 +3,13 @@
 use crate::apply::candidates::Candidates;
 use crate::apply::merge;
 use crate::apply::sessions::SessionContext;
-use crate::base::figures::Counter;
+use crate::base::metrics::Counter;
 use crate::base::work::Budget;
 use crate::key::entry::DELETED;
-use crate::key::spaces::{Key, MAIN_ID};
+use crate::key::keyspace::{Key, MAIN_ID};
 use crate::mvcc::catalog::{BranchRecord, Catalog, TagRecord, UNFINISHED};
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
-use crate::mvcc::trail::RecentWrites;
+use crate::mvcc::recent_writes::RecentWrites;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! Candidates of a merge: the names that its source may have changed.
 
-use super::compare::{DiffItem, DiffPoint};
-use crate::key::spaces::{self, DATA};
-use crate::mvcc::trail::RecentWrites;
+use super::three_way_diff::{DiffItem, DiffPoint};
+use crate::key::keyspace::{self, DATA};
+use crate::mvcc::recent_writes::RecentWrites;
 use mainstay_model::Revision;
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn written(
 ) -> Option<BTreeSet<DiffItem>> {
     let mut names = BTreeSet::new();
     trail.any_between(since, upto, |key| {
-        let own = spaces::split(key).filter(|(_, of, _)| *of == branch);
+        let own = keyspace::split(key).filter(|(_, of, _)| *of == branch);
         let data = own.filter(|(space, ..)| DATA.contains(space));
         names.extend(data.map(|(space, _, name)| (space, name.to_vec())));
         false

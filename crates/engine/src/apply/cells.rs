@@ -7,15 +7,15 @@
 //!                     lapsed: absent for everyone; the next write or sweep first counts the expiry
 //! ```
 
-use super::keys::{
+use super::key_state::{
     self, KeyState, checked_expiry, expire_lazily, expiry, load, load_with, remove, set_expiry,
 };
 use super::strings::whole;
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use crate::key::entry::EntryHeader;
-use crate::key::spaces::CELLS;
-use crate::mvcc::overlay::{Payload, WriteSet};
+use crate::key::keyspace::CELLS;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, WriteSet};
 use mainstay_model::{
     Answer, CellCommand, Code, Error, HistoryEntry, Name, Number, Page, Result, Scales, Stamp, Ttl,
     Value, Versioned, codec,
@@ -85,7 +85,7 @@ fn cas(
 ) -> Result<Answer> {
     let seen = load(view, overlay, CELLS, name)?;
     let holds = match expected {
-        _ if planted::is(Bug::CasAlwaysWins) => true,
+        _ if fault_points::is(InjectedFault::CasAlwaysWins) => true,
         Some(counter) => seen.live && seen.counter == counter,
         None => !seen.live,
     };
@@ -192,7 +192,7 @@ fn restore(
         Some(value) => overlay.stage(|out| codec::encode(value, out))?,
         None => overlay.stage(|_| Ok(()))?,
     };
-    let counter = keys::restore(overlay, seen, start, value.is_none(), counter, expires)?;
+    let counter = key_state::restore(overlay, seen, start, value.is_none(), counter, expires)?;
     Ok(Answer::Counter(counter))
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn history(
     before: Option<u64>,
 ) -> Result<Vec<HistoryEntry>> {
     let mut scales = Scales::default();
-    keys::history(view, overlay, (CELLS, name), limit, before, |head, payload| {
+    key_state::history(view, overlay, (CELLS, name), limit, before, |head, payload| {
         let value = if head.is_deleted() { None } else { Some(codec::decode(payload)?) };
         scales.add_value(value.as_ref())?;
         let EntryHeader { counter, writes, stamp, revision, expires, .. } = head;
@@ -246,5 +246,5 @@ pub(crate) fn list_until(
     after: Option<&str>,
     limit: usize,
 ) -> Result<(Page, Option<Stamp>)> {
-    keys::names(view, overlay, (CELLS, &[]), (prefix, after), limit)
+    key_state::names(view, overlay, (CELLS, &[]), (prefix, after), limit)
 }

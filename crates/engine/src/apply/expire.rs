@@ -1,13 +1,13 @@
 //! Expiry: markers wait in their own space, ordered by time; the sweep turns those due into
 //! deletions.
 
-use crate::apply::keys;
+use crate::apply::key_state;
 use crate::base::work::Budget;
 use crate::key::entry::DELETED;
-use crate::key::spaces::{self, Key};
+use crate::key::keyspace::{self, Key};
 use crate::mvcc::catalog::{BranchRecord, Catalog, Layers};
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Result, Stamp};
 use smallvec::smallvec;
@@ -30,12 +30,12 @@ pub(crate) fn sweep(
     // A marker of a deleted branch goes with the branch's keys, when compaction comes by.
     let lives = |branch| catalog.by_id(branch).is_some_and(BranchRecord::lives);
     for marker in due(index, from, now, limit, lives)? {
-        let key = &marker[spaces::PREFIX_BYTES + 8..];
-        let Some((_, branch, _)) = spaces::split(key) else { continue };
+        let key = &marker[keyspace::PREFIX_BYTES + 8..];
+        let Some((_, branch, _)) = keyspace::split(key) else { continue };
         // Only the branch's own layer has markers: what is inherited expires lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
         let view = View { index, layers: &layers, now, fresh: false, budget: Budget::Unlimited };
-        if !keys::expire_key_lazily(&view, overlay, key)? {
+        if !key_state::expire_key_lazily(&view, overlay, key)? {
             remove_marker(index, overlay, &marker)?;
         }
         count += 1;
@@ -51,15 +51,16 @@ fn due(
     limit: usize,
     lives: impl Fn(u32) -> bool,
 ) -> Result<Vec<Key>> {
-    let from = spaces::key(spaces::EXPIRIES, spaces::MAIN_ID, &from.to_be_bytes());
-    let to = spaces::key(spaces::EXPIRIES, spaces::MAIN_ID, &now.saturating_add(1).to_be_bytes());
+    let from = keyspace::key(keyspace::EXPIRIES, keyspace::MAIN_ID, &from.to_be_bytes());
+    let to =
+        keyspace::key(keyspace::EXPIRIES, keyspace::MAIN_ID, &now.saturating_add(1).to_be_bytes());
     let mut due = Vec::new();
     for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), NEWEST) {
         if due.len() == limit {
             break;
         }
         let row = row?;
-        let key = row.key().get(spaces::PREFIX_BYTES + 8..).and_then(spaces::split);
+        let key = row.key().get(keyspace::PREFIX_BYTES + 8..).and_then(keyspace::split);
         let lives = key.is_none_or(|(_, branch, _)| lives(branch));
         if lives && !crate::key::entry::parse(row.entry())?.0.is_deleted() {
             due.push(Key::from_slice(row.key()));
@@ -71,13 +72,14 @@ fn due(
 /// When the next marker from a moment on is due.
 pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
     let first = due(index, from, Stamp::MAX - 1, 1, |_| true)?;
-    let stamp = first.first().and_then(|marker| marker[spaces::PREFIX_BYTES..].first_chunk::<8>());
+    let stamp =
+        first.first().and_then(|marker| marker[keyspace::PREFIX_BYTES..].first_chunk::<8>());
     Ok(stamp.map(|stamp| u64::from_be_bytes(*stamp)))
 }
 
 /// Adds the markers that a transaction's writes need, and removes those they end.
 pub(crate) fn follow(index: &Index, overlay: &mut WriteSet) -> Result<Option<Stamp>> {
-    let moved = |effect: &&crate::mvcc::overlay::Effect| {
+    let moved = |effect: &&crate::mvcc::write_set::Effect| {
         let live = effect.flags & DELETED == 0;
         effect.prior != effect.expires.filter(|_| live)
     };
@@ -90,10 +92,10 @@ pub(crate) fn follow(index: &Index, overlay: &mut WriteSet) -> Result<Option<Sta
     let mut earliest: Option<Stamp> = None;
     for (key, prior, expires) in changes {
         if let Some(prior) = prior {
-            remove_marker(index, overlay, &spaces::expiry_key(prior, &key))?;
+            remove_marker(index, overlay, &keyspace::expiry_key(prior, &key))?;
         }
         if let Some(expires) = expires {
-            write_marker(index, overlay, &spaces::expiry_key(expires, &key), 0)?;
+            write_marker(index, overlay, &keyspace::expiry_key(expires, &key), 0)?;
             earliest = Some(earliest.map_or(expires, |earliest| earliest.min(expires)));
         }
     }

@@ -1,12 +1,12 @@
 //! Guards: what must hold for a transaction's steps to run.
 
 use super::{keyed, outbox, runs};
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use crate::key::entry::{self, EntryHeader};
-use crate::key::spaces::{self, CELLS, Key, OUTBOX, RECORDS};
-use crate::mvcc::overlay::WriteSet;
-use crate::mvcc::trail::RecentWrites;
+use crate::key::keyspace::{self, CELLS, Key, OUTBOX, RECORDS};
+use crate::mvcc::recent_writes::RecentWrites;
 use crate::mvcc::view::{Origin, View};
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
 pub(crate) fn key(view: &View<'_>, contract: Contract, name: &Name) -> Result<(Key, u64)> {
     Ok(match contract {
         Contract::Outbox => view.key(OUTBOX, &outbox::standing(name)?),
-        other => view.key(spaces::of(other)?, name.as_bytes()),
+        other => view.key(keyspace::of(other)?, name.as_bytes()),
     })
 }
 
@@ -187,8 +187,8 @@ impl Ranges {
         let Guard::RangeUnchanged { contract, prefix, after, upto, since, .. } = guard else {
             return Err(Error::new(Code::InvalidArgument, "a guard that is on no range"));
         };
-        let space = spaces::of(*contract)?;
-        let key = |name: &str| spaces::key(space, branch, name.as_bytes());
+        let space = keyspace::of(*contract)?;
+        let key = |name: &str| keyspace::key(space, branch, name.as_bytes());
         let (after, upto) = (after.as_deref().map(key), upto.as_deref().map(key));
         self.add(&key(prefix), after.as_deref(), upto.as_deref(), *since);
         Ok(())
@@ -205,7 +205,7 @@ impl Ranges {
         // The first key behind another one is that one and a zero.
         let behind = |key: &[u8]| [key, &[0]].concat();
         let from = after.map(behind).unwrap_or_default().max(prefix.to_vec());
-        let to = [spaces::after_prefix(prefix), upto.map(behind)].into_iter().flatten().min();
+        let to = [keyspace::after_prefix(prefix), upto.map(behind)].into_iter().flatten().min();
         if to.as_ref().is_none_or(|to| from < *to) {
             self.0.push(GuardedRange { from, to, since });
         }
@@ -256,7 +256,8 @@ impl RangeCover {
         trail.any_at(since, upto, |revision, key| {
             let behind = self.0.partition_point(|(first, _)| first.as_slice() <= key);
             let since = behind.checked_sub(1).and_then(|place| self.0[place].1);
-            !planted::is(Bug::GuardRangeForgotten) && since.is_some_and(|since| revision > since)
+            !fault_points::is(InjectedFault::GuardRangeForgotten)
+                && since.is_some_and(|since| revision > since)
         })
     }
 }

@@ -1,13 +1,13 @@
 //! Redis's hashes on records: the same keys, the same entries, other answers.
 
 use super::decimal::{self, Failure};
-use super::keys;
+use super::key_state;
 use super::records::{
     self, FieldChanges, find, find_all, in_order, put, put_staged, see_fields, sum,
 };
-use crate::key::spaces::CELLS;
-use crate::mvcc::overlay::WriteSet;
+use crate::key::keyspace::CELLS;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Answer, Code, Error, Field, Fields, HashCommand, Name, Result};
 
 /// Runs a command on a record as a hash.
@@ -44,7 +44,7 @@ fn refuse_cell(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
     if !view.index.has_cells() && overlay.is_empty() {
         return Ok(());
     }
-    match keys::load(view, overlay, CELLS, name)?.live {
+    match key_state::load(view, overlay, CELLS, name)?.live {
         false => Ok(()),
         true => {
             let message = format!("`{name}` is a cell: this is for records");

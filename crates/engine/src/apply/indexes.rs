@@ -11,13 +11,13 @@ use super::branches::BranchContext;
 use crate::apply::expire::SWEEP_LIMIT;
 use crate::base::work::Budget;
 use crate::key::entry::{self, DELETED, EntryHeader};
-use crate::key::ordered;
-use crate::key::spaces::{self, ENTRIES, Key, RECORDS};
+use crate::key::keyspace::{self, ENTRIES, Key, RECORDS};
+use crate::key::order_preserving;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Effect, Payload, Write, WriteSet};
 use crate::mvcc::view::{Origin, View};
-use crate::storage::declared::IndexDef;
+use crate::mvcc::write_set::{Effect, Payload, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
+use crate::storage::index_def::IndexDef;
 use mainstay_model::limits::{ENTRIES_LIMIT_BYTES, INDEX_LIMIT, INDEX_LIMIT_FIELDS};
 use mainstay_model::{
     Answer, Code, Error, Field, IndexCommand, NAME_LIMIT_BYTES, Result, Revision, SmallVec,
@@ -25,8 +25,10 @@ use mainstay_model::{
 use std::ops::Bound;
 
 /// The longest key of an entry.
-const ENTRY_LIMIT_BYTES: usize =
-    spaces::PREFIX_BYTES + 4 + INDEX_LIMIT_FIELDS * ordered::LIMIT_BYTES + NAME_LIMIT_BYTES;
+const ENTRY_LIMIT_BYTES: usize = keyspace::PREFIX_BYTES
+    + 4
+    + INDEX_LIMIT_FIELDS * order_preserving::LIMIT_BYTES
+    + NAME_LIMIT_BYTES;
 // What is swept at once must fit into a transaction: nobody is there to make it less.
 const _: () = assert!(SWEEP_LIMIT * INDEX_LIMIT * ENTRY_LIMIT_BYTES <= ENTRIES_LIMIT_BYTES);
 
@@ -116,7 +118,7 @@ fn fill(
         return Ok(Answer::Did(false));
     }
     let mut from = match declared.filled_to.is_empty() {
-        true => Some(Bound::Included(spaces::key(RECORDS, 0, declared.prefix.as_bytes()))),
+        true => Some(Bound::Included(keyspace::key(RECORDS, 0, declared.prefix.as_bytes()))),
         false => Some(Bound::Excluded(Key::from_slice(&declared.filled_to))),
     };
     let mut left = limit;
@@ -145,10 +147,10 @@ fn fill_from(
         *left -= 1;
         declared.filled += 1;
         declared.filled_to = row.key().to_vec();
-        let Some((_, branch, key)) = spaces::split(row.key()) else { continue };
+        let Some((_, branch, key)) = keyspace::split(row.key()) else { continue };
         if !declared.covers(key) {
             let branch = branch + u32::from(key > declared.prefix.as_bytes());
-            return Ok(Some(spaces::key(RECORDS, branch, declared.prefix.as_bytes())));
+            return Ok(Some(keyspace::key(RECORDS, branch, declared.prefix.as_bytes())));
         }
         let (head, payload) = entry::parse(row.entry())?;
         if !head.is_deleted() {
@@ -200,7 +202,7 @@ fn moves(
     effect: &Effect,
 ) -> Result<SmallVec<[Move; 4]>> {
     let mut moves = SmallVec::new();
-    let Some((RECORDS, branch, key)) = spaces::split(&effect.key) else { return Ok(moves) };
+    let Some((RECORDS, branch, key)) = keyspace::split(&effect.key) else { return Ok(moves) };
     let covering: SmallVec<[&IndexDef; 8]> = all.iter().filter(|one| one.covers(key)).collect();
     if covering.is_empty() {
         return Ok(moves);
@@ -237,7 +239,7 @@ fn put_entry(
     revision: Revision,
 ) -> Result<()> {
     let Some(name) = name else { return Ok(()) };
-    let key = spaces::key(ENTRIES, branch, name);
+    let key = keyspace::key(ENTRIES, branch, name);
     let hash = index.current.hash(&key);
     let payload = Payload::Bytes(b"");
     if flags & DELETED == 0 {

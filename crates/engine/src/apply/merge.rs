@@ -1,14 +1,14 @@
 //! Merging one branch into another, in one transaction.
 
 use crate::apply::branches::BranchContext;
-use crate::apply::compare::{Comparison, DiffItem, ThreeWayEntry};
 use crate::apply::keyed::merge::KeyedMerge;
 use crate::apply::outbox::transfer::Transfer;
 use crate::apply::runs::{self, merge::RunMerge};
+use crate::apply::three_way_diff::{Comparison, DiffItem, ThreeWayEntry};
 use crate::key::entry::{DELETED, LAPSED};
-use crate::key::spaces::{self, KEYED, RECORDS, RUNS, SPACES};
+use crate::key::keyspace::{self, KEYED, RECORDS, RUNS, SPACES};
 use crate::mvcc::catalog::MergeRecord;
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
@@ -225,7 +225,7 @@ fn take(
     payload: Option<&[u8]>,
     expires: Option<Stamp>,
 ) -> Result<()> {
-    let key = spaces::key(triple.space, target, &triple.name);
+    let key = keyspace::key(triple.space, target, &triple.name);
     let hash = context.index.current.hash(&key);
     // An expiry that came due before is a write of its own.
     let lapsed = triple.b.lapsed;

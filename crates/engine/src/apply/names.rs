@@ -1,9 +1,9 @@
 //! Names, be they those of cells or of records: to clients of Redis a name is one thing.
 
-use super::{cells, keys, records};
-use crate::key::spaces;
-use crate::mvcc::overlay::WriteSet;
+use super::{cells, key_state, records};
+use crate::key::keyspace;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::limits::PAGE_LIMIT;
 use mainstay_model::{
     Answer, CellCommand, Code, Contract, Error, KeyCommand, Name, Page, RecordCommand, Result,
@@ -72,9 +72,10 @@ pub(crate) fn names(
     let (mut all, mut more, mut expiries) = (BTreeSet::new(), false, Expiries::new());
     for kind in kinds {
         check_kind(*kind)?;
-        let space = spaces::of(*kind)?;
+        let space = keyspace::of(*kind)?;
         let hidden = hidden_of(*kind, hidden);
-        let (page, expires) = keys::names(view, overlay, (space, hidden), (prefix, after), limit)?;
+        let (page, expires) =
+            key_state::names(view, overlay, (space, hidden), (prefix, after), limit)?;
         more |= page.next.is_some();
         all.extend(page.names);
         expiries.push((*kind, expires));
@@ -104,7 +105,7 @@ fn all(
 fn clear(view: &View<'_>, overlay: &mut WriteSet, hidden: &[String], limit: usize) -> Result<u64> {
     let (page, _) = all(view, overlay, (&KINDS, hidden), limit)?;
     // A command that fails has written nothing: the room is looked at before the first deletion.
-    let key_bytes = |name: &String| KINDS.len() * (spaces::PREFIX_BYTES + name.len());
+    let key_bytes = |name: &String| KINDS.len() * (keyspace::PREFIX_BYTES + name.len());
     overlay.check_room(page.names.iter().map(key_bytes).sum())?;
     for name in &page.names {
         let is_hidden = hidden.iter().any(|prefix| name.starts_with(prefix));

@@ -21,10 +21,10 @@ pub(crate) mod transfer;
 
 use crate::base::work::Exempt;
 use crate::key::entry::DELETED;
-use crate::key::spaces::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
+use crate::key::keyspace::{Key, MAIN_ID, OUTBOX, PREFIX_BYTES};
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use hashbrown::HashMap;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{

@@ -7,16 +7,16 @@
 //!
 //! A record without fields is gone: taking the last one out is its deletion.
 
-use super::keys::{
+use super::key_state::{
     self, KeyState, checked_expiry, expire_lazily, expiry, load, load_with, may_expire, remove,
     set_expiry,
 };
 use super::search::{Search, record, text};
 use crate::key::entry::EntryHeader;
-use crate::key::spaces::RECORDS;
+use crate::key::keyspace::RECORDS;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, WriteSet};
 use mainstay_model::limits::check_conditions;
 use mainstay_model::{
     Answer, Change, Changed, Code, Condition, Error, ExpireOnly, Field, FieldValue, Fields, Found,
@@ -66,7 +66,7 @@ pub(crate) fn history(
     before: Option<u64>,
 ) -> Result<Vec<RecordHistoryEntry>> {
     let mut scales = Scales::default();
-    keys::history(view, overlay, (RECORDS, key), limit, before, |head, payload| {
+    key_state::history(view, overlay, (RECORDS, key), limit, before, |head, payload| {
         let fields = if head.is_deleted() { None } else { Some(Fields::decode(payload)?) };
         scales.add_fields(fields.as_ref())?;
         let EntryHeader { counter, writes, stamp, revision, expires, .. } = head;
@@ -433,7 +433,8 @@ fn restore(
         _ => None,
     };
     let (start, ()) = overlay.stage(|out| fields.map_or(Ok(()), |fields| fields.encode(out)))?;
-    keys::restore(overlay, seen, start, fields.is_none(), counter, expires).map(Answer::Counter)
+    key_state::restore(overlay, seen, start, fields.is_none(), counter, expires)
+        .map(Answer::Counter)
 }
 
 /// Reads a record, or some fields of it.

@@ -13,14 +13,14 @@
 //! a page begins where the last one ended and looks no further than it needs; by a field for who wants the
 //! first by it. Who only counts needs no order.
 
-use super::choice::{self, IndexSelection};
-use super::entries;
-use crate::base::figures::SearchPath;
+use super::index_selection::{self, IndexSelection};
+use super::live_entries;
+use crate::base::metrics::SearchPath;
 use crate::key::entry::{self, EntryHeader};
-use crate::key::ordered;
-use crate::key::spaces::{self, ENTRIES, RECORDS};
-use crate::mvcc::overlay::WriteSet;
+use crate::key::keyspace::{self, ENTRIES, RECORDS};
+use crate::key::order_preserving;
 use crate::mvcc::view::{Origin, View};
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::limits::check_filters;
 use mainstay_model::{
     Code, Error, Field, Fields, Record, Result, Revision, SmallVec, Stamp, Where,
@@ -145,7 +145,7 @@ impl Search<'_> {
     }
 
     fn choice(&self, by: Option<&Field>) -> Option<IndexSelection> {
-        choice::choose(&self.view.index.declared(), self.prefix, self.filters, by)
+        index_selection::choose(&self.view.index.declared(), self.prefix, self.filters, by)
     }
 
     /// Of the candidates that pass the first; a source that is in order is left where it cannot come any more.
@@ -300,7 +300,7 @@ impl Search<'_> {
         visit: &mut Visit<'_>,
     ) -> Result<()> {
         for span in choice.spans(self.prefix.as_bytes(), after) {
-            entries::each(self.view, layer, span, &mut |name| {
+            live_entries::each(self.view, layer, span, &mut |name| {
                 let key = choice.index.key_in(name).ok_or_else(strange)?;
                 match self.wants(key, after) {
                     true => visit(Candidate { key, name: Some(name), origin }),
@@ -321,13 +321,13 @@ impl Search<'_> {
     ) -> Result<()> {
         let prefix = self.prefix.as_bytes();
         let begin = after.filter(|after| *after >= prefix).unwrap_or(prefix);
-        let from = spaces::key(RECORDS, branch, begin);
-        let end = spaces::after_prefix(&spaces::key(RECORDS, branch, prefix));
+        let from = keyspace::key(RECORDS, branch, begin);
+        let end = keyspace::after_prefix(&keyspace::key(RECORDS, branch, prefix));
         let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         for row in self.view.scan(Bound::Included(&from), to, at) {
             let row = row?;
             self.view.index.searches.pass();
-            let key = row.key().get(spaces::PREFIX_BYTES..).unwrap_or_default();
+            let key = row.key().get(keyspace::PREFIX_BYTES..).unwrap_or_default();
             let (head, payload) = entry::parse(row.entry())?;
             let wanted = self.wants(key, after) && !head.is_deleted() && self.pass(payload)?;
             if wanted && !visit(Candidate { key, name: None, origin })? {
@@ -342,7 +342,7 @@ impl Search<'_> {
         let branch = self.view.branch();
         self.view.budget.count_own(self.overlay.effects().len())?;
         for effect in self.overlay.effects() {
-            if let Some((RECORDS, of, key)) = spaces::split(&effect.key)
+            if let Some((RECORDS, of, key)) = keyspace::split(&effect.key)
                 && of == branch
                 && self.wants(key, after)
             {
@@ -434,7 +434,7 @@ fn sooner(first: Option<Stamp>, next: Option<Stamp>, origin: Origin) -> Option<S
 /// What a record is compared by, as an index has it.
 fn rank_of(value: Option<&[u8]>) -> Vec<u8> {
     let mut rank = Vec::new();
-    ordered::put(value, &mut rank);
+    order_preserving::put(value, &mut rank);
     rank
 }
 

@@ -7,12 +7,12 @@
 //!
 //! It runs ahead of what readers see, as the writer does; only the writer's answers are made of it.
 
-use crate::apply::session_slots::ResponseSlots;
+use crate::apply::response_slots::ResponseSlots;
 use crate::apply::sessions::bytes::{Part, Profile, StoredSession, damaged, split_part};
 use crate::apply::sessions::slot;
-use crate::base::figures::SessionCounters;
+use crate::base::metrics::SessionCounters;
 use crate::key::entry::EntryHeader;
-use crate::key::spaces::{self, MAIN_ID, SESSION_DATA, SESSIONS};
+use crate::key::keyspace::{self, MAIN_ID, SESSION_DATA, SESSIONS};
 use crate::storage::index::Index;
 use hashbrown::HashMap;
 use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Revision, Stamp};
@@ -102,7 +102,7 @@ impl SessionTable {
         let mut table = SessionTable::default();
         for space in [SESSIONS, SESSION_DATA] {
             let (from, to) =
-                (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
+                (keyspace::key(space, MAIN_ID, b""), keyspace::key(space + 1, MAIN_ID, b""));
             for row in index.scan(Bound::Included(&from), Bound::Excluded(&to), at) {
                 let row = row?;
                 let (head, payload) = crate::key::entry::parse(row.entry())?;
@@ -126,7 +126,7 @@ impl SessionTable {
         payload: &[u8],
         now: Stamp,
     ) -> Result<SessionChange> {
-        let (space, _, name) = spaces::split(key).ok_or_else(damaged)?;
+        let (space, _, name) = keyspace::split(key).ok_or_else(damaged)?;
         if space == SESSIONS {
             let name = std::str::from_utf8(name).map_err(|_| damaged())?;
             return self.absorb_session(Name::new(name)?, head, payload, now);

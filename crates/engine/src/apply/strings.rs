@@ -11,11 +11,11 @@
 
 use super::cells::put;
 use super::decimal::{self, Failure};
-use super::keys::{self, KeyState, expire_lazily, expiry, may_expire, remove, set_expiry};
+use super::key_state::{self, KeyState, expire_lazily, expiry, may_expire, remove, set_expiry};
 use super::records;
-use crate::key::spaces::CELLS;
-use crate::mvcc::overlay::{Payload, WriteSet};
+use crate::key::keyspace::CELLS;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, WriteSet};
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
     Answer, Code, Error, ExpireOnly, Name, Only, Result, Stamp, StringCommand, Ttl, Value, codec,
@@ -56,7 +56,7 @@ fn see_with<T>(
     name: &Name,
     read: impl FnMut(&[u8]) -> Result<T>,
 ) -> Result<(KeyState, Option<T>)> {
-    let (seen, held) = keys::load_with(view, overlay, CELLS, name.as_bytes(), read)?;
+    let (seen, held) = key_state::load_with(view, overlay, CELLS, name.as_bytes(), read)?;
     if held.is_none() {
         records::refuse(view, overlay, name)?;
     }
@@ -91,7 +91,7 @@ fn set(
     only: &Only,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let (seen, old) = keys::load_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
+    let (seen, old) = key_state::load_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
     let there = records::is_there(view, overlay, name)?;
     // A name that is both is a cell.
     let record = there && old.is_none();
@@ -134,7 +134,7 @@ fn overwrite(
     value: &Value,
     ttl: Ttl,
 ) -> Result<Answer> {
-    let seen = keys::load(view, overlay, CELLS, name)?;
+    let seen = key_state::load(view, overlay, CELLS, name)?;
     let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
     let expires = expiry(view, ttl, kept)?;
     // Asked before the write: most often there are no records, and nothing is looked up.
@@ -165,7 +165,7 @@ fn set_all(
     only_absent: bool,
 ) -> Result<Answer> {
     let (bytes, ends) = encoded(pairs)?;
-    let see_one = |(name, _): &(Name, Value)| keys::load(view, overlay, CELLS, name);
+    let see_one = |(name, _): &(Name, Value)| key_state::load(view, overlay, CELLS, name);
     let seen = pairs.iter().map(see_one).collect::<Result<Vec<KeyState>>>()?;
     let records = of_records(view, overlay, pairs)?;
     if only_absent && (!records.is_empty() || seen.iter().any(|seen| seen.live)) {
@@ -176,7 +176,7 @@ fn set_all(
     for ((mut seen, end), (name, _)) in seen.into_iter().zip(ends).zip(pairs) {
         if overlay.find(seen.hash, &seen.key).is_some() {
             // The name may stand twice among the pairs: its second write counts on.
-            seen = keys::load(view, overlay, CELLS, name)?;
+            seen = key_state::load(view, overlay, CELLS, name)?;
         }
         let write = seen.write(0, None, Payload::Bytes(&bytes[start..end]));
         overlay.write(seen.key, seen.hash, write)?;
@@ -311,7 +311,7 @@ fn expire(
     ttl: Ttl,
     only: ExpireOnly,
 ) -> Result<Answer> {
-    let (seen, payload) = keys::load_with(view, overlay, CELLS, name.as_bytes(), copied)?;
+    let (seen, payload) = key_state::load_with(view, overlay, CELLS, name.as_bytes(), copied)?;
     let expires = expiry(view, ttl, seen.expires)?;
     let Some(payload) = payload.filter(|_| may_expire(only, seen.expires, expires)) else {
         return Ok(Answer::Did(false));

@@ -15,30 +15,30 @@ use crate::apply::runs::{FoldCounts, Folds};
 use crate::apply::session_table::{SessionChange, SessionTable};
 use crate::apply::sessions::SessionContext;
 use crate::apply::{
-    branches, cells, expire, guards, hashes, indexes, keyed, names, outbox, reap, records, runs,
-    sessions, strings,
+    branches, cells, deferred_delete, expire, guards, hashes, indexes, keyed, names, outbox,
+    records, runs, sessions, strings,
 };
 use crate::base::clock::Stamper;
-use crate::base::figures::Metrics;
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
+use crate::base::metrics::Metrics;
 use crate::base::sync::RwLock;
 use crate::base::work::WorkMeter;
 use crate::commit::prefetched::Reuse;
 use crate::commit::prepared::PreparedTransaction;
-use crate::commit::receipts;
+use crate::commit::request_dedup;
 use crate::key::entry::{EXPIRED, EntryHeader, LAPSED};
+use crate::key::keyspace::{self, MAIN_ID};
 use crate::key::run_keys;
-use crate::key::spaces::{self, MAIN_ID};
 use crate::key::version::Version;
 use crate::log::FramePayload;
 use crate::mvcc::catalog::{Catalog, Layers};
 use crate::mvcc::dead_names::DeadNames;
-use crate::mvcc::overlay::{self, Write, WriteSet};
-use crate::mvcc::trail::RecentWrites;
+use crate::mvcc::recent_writes::RecentWrites;
 use crate::mvcc::view::View;
-use crate::storage::current::TOUCH_LIMIT;
+use crate::mvcc::write_set::{self, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
 use crate::storage::memtable::Memtable;
+use crate::storage::version_cache::TOUCH_LIMIT;
 use mainstay_model::limits::{GUARD_LIMIT, TRANSACTION_LIMIT_COMMANDS};
 use mainstay_model::{
     Answer, BranchCommand, Code, Command, Demand, Error, ErrorKind, MAIN, OutboxCommand,
@@ -169,16 +169,16 @@ impl Executor {
         let current = &self.state.index.current;
         let hash = |step: &Step| {
             let (space, name) = match &step.command {
-                Command::Cell(command) => (&spaces::CELLS_ON_MAIN, command.name()),
-                Command::String(command) => (&spaces::CELLS_ON_MAIN, command.name()),
-                Command::Record(command) => (&spaces::RECORDS_ON_MAIN, command.key()),
-                Command::Hash(command) => (&spaces::RECORDS_ON_MAIN, Some(command.key())),
+                Command::Cell(command) => (&keyspace::CELLS_ON_MAIN, command.name()),
+                Command::String(command) => (&keyspace::CELLS_ON_MAIN, command.name()),
+                Command::Record(command) => (&keyspace::RECORDS_ON_MAIN, command.key()),
+                Command::Hash(command) => (&keyspace::RECORDS_ON_MAIN, Some(command.key())),
                 Command::Run(command) => {
                     return Some(
-                        current.hash_parts(&spaces::RUNS_ON_MAIN, command.run()?.as_bytes()),
+                        current.hash_parts(&keyspace::RUNS_ON_MAIN, command.run()?.as_bytes()),
                     );
                 }
-                Command::State(command) => (&spaces::SPACES_ON_MAIN, command.space()),
+                Command::State(command) => (&keyspace::SPACES_ON_MAIN, command.space()),
                 _ => return None,
             };
             Some(current.hash_parts(space, name?.as_bytes()))
@@ -212,7 +212,7 @@ impl Executor {
         check_limits(transaction)?;
         let fingerprint = match transaction.named() {
             Some(id) => {
-                let fingerprint = receipts::fingerprint(transaction);
+                let fingerprint = request_dedup::fingerprint(transaction);
                 if let Some(receipt) = self.load_receipt(id, fingerprint, now)? {
                     return Ok(receipt);
                 }
@@ -268,14 +268,14 @@ impl Executor {
         fingerprint: u64,
         now: Stamp,
     ) -> Result<Option<Receipt>> {
-        let key = receipts::key(id);
+        let key = request_dedup::key(id);
         let index = &self.state.index;
         let read = |entry: &[u8]| {
             let (head, payload) = crate::key::entry::parse(entry)?;
             if !head.is_live(now) {
                 return Ok(None);
             }
-            receipts::decode(payload, fingerprint).map(Some)
+            request_dedup::decode(payload, fingerprint).map(Some)
         };
         let found = index.entry(index.current.hash(&key), &key, NEWEST, false, read)?;
         found.transpose().map(Option::flatten)
@@ -371,7 +371,7 @@ impl Executor {
             }
             Command::System(SystemCommand::Reap { limit }) => {
                 self.state.reaps.store(false, Ordering::Relaxed);
-                reap::reap(&self.state.index, overlay, *limit)
+                deferred_delete::reap(&self.state.index, overlay, *limit)
             }
             Command::Branch(_) | Command::Index(_) => {
                 check_alone(&submitted.transaction)?;
@@ -465,16 +465,16 @@ impl Executor {
         receipt: &Receipt,
         overlay: &mut WriteSet,
     ) -> Result<()> {
-        if planted::is(Bug::ReceiptForgotten) {
+        if fault_points::is(InjectedFault::ReceiptForgotten) {
             return Ok(());
         }
-        let key = receipts::key(id);
+        let key = request_dedup::key(id);
         let hash = self.state.index.current.hash(&key);
-        let (start, ()) = overlay.stage(|out| receipts::encode(fingerprint, receipt, out))?;
+        let (start, ()) = overlay.stage(|out| request_dedup::encode(fingerprint, receipt, out))?;
         // The receipt's key, and that key again in the marker of its expiry.
-        overlay.make_room(start, key.len() + spaces::expiry_key(0, &key).len());
-        let payload = overlay::Payload::Staged(start);
-        let expires = Some(receipt.stamp + receipts::KEPT_US);
+        overlay.make_room(start, key.len() + keyspace::expiry_key(0, &key).len());
+        let payload = write_set::Payload::Staged(start);
+        let expires = Some(receipt.stamp + request_dedup::KEPT_US);
         let write = Write { flags: 0, counter: 1, writes: 1, expires, prior: None, payload };
         overlay.write(key, hash, write)
     }
@@ -493,14 +493,14 @@ impl Executor {
             head.write(overlay.payload(effect), &mut self.scratch);
             let version = Version::from_bytes(&self.scratch);
             self.payload.effect(version.key(), version.entry());
-            if effect.key[0] == spaces::REAPS {
+            if effect.key[0] == keyspace::REAPS {
                 self.state.reaps.store(true, Ordering::Relaxed);
             }
             if Catalog::concerns(effect.key[0]) {
                 let mut catalog = self.state.catalog.write();
                 catalog.forget(self.seen);
                 catalog.absorb(&effect.key, &head, overlay.payload(effect))?;
-                if effect.key[0] == spaces::INDEXES {
+                if effect.key[0] == keyspace::INDEXES {
                     index.declare(catalog.declared());
                 }
             }
@@ -519,7 +519,7 @@ impl Executor {
         }
         let news = effects.iter().filter(|effect| !effect.head(revision, stamp).is_sweep());
         let keys = news.map(|effect| effect.key.as_slice());
-        self.state.trail.record(revision, keys.filter(|key| spaces::is_on_trail(key[0])));
+        self.state.trail.record(revision, keys.filter(|key| keyspace::is_on_trail(key[0])));
         self.active.note_time(revision, stamp);
         index.graves.reach(revision);
         let stamped = self.stamper.stamp(stamp);
@@ -534,14 +534,16 @@ impl Executor {
         let expired = u64::from(head.flags & (EXPIRED | LAPSED) != 0);
         let (there, gone) = (u64::from(!head.is_deleted()), u64::from(head.is_deleted()));
         match key[0] {
-            spaces::CELLS if expired != 0 => figures.expired_cells.add(expired),
-            spaces::RECORDS if expired != 0 => figures.expired_records.add(expired),
-            spaces::EVENTS if run_keys::is_event(key) => figures.runs.appended.add(there),
-            spaces::ALERTS => figures.runs.alerts.add(there),
-            spaces::RUNS => figures.runs.deleted.add(gone),
-            spaces::REAPS if reap::is_of_a_space(key) => figures.keyed.reaped.add(gone),
-            spaces::REAPS => figures.runs.reaped.add(gone),
-            spaces::OUTBOX if outbox::is_grave(key) => figures.outbox.buried.add(there),
+            keyspace::CELLS if expired != 0 => figures.expired_cells.add(expired),
+            keyspace::RECORDS if expired != 0 => figures.expired_records.add(expired),
+            keyspace::EVENTS if run_keys::is_event(key) => figures.runs.appended.add(there),
+            keyspace::ALERTS => figures.runs.alerts.add(there),
+            keyspace::RUNS => figures.runs.deleted.add(gone),
+            keyspace::REAPS if deferred_delete::is_of_a_space(key) => {
+                figures.keyed.reaped.add(gone)
+            }
+            keyspace::REAPS => figures.runs.reaped.add(gone),
+            keyspace::OUTBOX if outbox::is_grave(key) => figures.outbox.buried.add(there),
             _ => {}
         }
     }
@@ -649,8 +651,9 @@ impl Executor {
 pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
     use std::ops::Bound::{Excluded, Included};
     let mut catalog = Catalog::new();
-    for space in [spaces::INDEXES, spaces::BRANCHES, spaces::TAGS, spaces::MERGES] {
-        let (from, to) = (spaces::key(space, MAIN_ID, b""), spaces::key(space + 1, MAIN_ID, b""));
+    for space in [keyspace::INDEXES, keyspace::BRANCHES, keyspace::TAGS, keyspace::MERGES] {
+        let (from, to) =
+            (keyspace::key(space, MAIN_ID, b""), keyspace::key(space + 1, MAIN_ID, b""));
         for row in index.scan(Included(&from), Excluded(&to), NEWEST) {
             let row = row?;
             let (head, payload) = crate::key::entry::parse(row.entry())?;

@@ -6,10 +6,10 @@
 //!                              tickets <---- bell <--------'
 //! ```
 
-pub(crate) mod bell;
 pub(crate) mod executor;
 pub(crate) mod prefetched;
 pub(crate) mod prepared;
-pub(crate) mod receipts;
+pub(crate) mod request_dedup;
 pub(crate) mod sequencer;
 pub(crate) mod ticket;
+pub(crate) mod wakeup;

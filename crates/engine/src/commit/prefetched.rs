@@ -1,8 +1,8 @@
 //! Reads of a transaction that were made before the writer was asked, and whether they still hold.
 
 use crate::commit::prepared::PreparedTransaction;
-use crate::mvcc::overlay::WriteSet;
-use crate::mvcc::trail::RecentWrites;
+use crate::mvcc::recent_writes::RecentWrites;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Answer, Error, Result, Revision, SmallVec, Stamp};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};

@@ -4,10 +4,10 @@
 //!   one sync answers many: the log puts all answers down, then rings the bell of their group once
 //! ```
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use crate::base::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, thread_local};
-use crate::commit::bell::{self, Bell, WakeSet};
+use crate::commit::wakeup::{self, Bell, WakeSet};
 use crate::remote::SubmittedRequest;
 use mainstay_model::{Receipt, Result, SmallVec};
 use std::cell::{Cell, RefCell};
@@ -195,13 +195,13 @@ impl Waiter {
         let bell = self.bell.load(Ordering::Relaxed);
         let (asleep, at) = match bell {
             NO_BELL => (ALONE, &self.own),
-            bell => (ASLEEP + bell, bell::get(bell)),
+            bell => (ASLEEP + bell, wakeup::get(bell)),
         };
         // Looked at before the state says that somebody sleeps: who then rings is noticed.
         let rung = at.rung();
         let order = (Ordering::SeqCst, Ordering::SeqCst);
         if self.state.compare_exchange(OPEN, asleep, order.0, order.1).is_ok() {
-            let rung = if planted::is(Bug::RungReadLate) { at.rung() } else { rung };
+            let rung = if fault_points::is(InjectedFault::RungReadLate) { at.rung() } else { rung };
             at.wait(rung);
             // Fails if the answer came, which is what is hoped for.
             let _ = self.state.compare_exchange(asleep, OPEN, order.0, order.1);
@@ -321,7 +321,7 @@ mod tests {
                 for (i, waiter) in waiters.iter().enumerate() {
                     let completion = Completion::Waiter(waiter.clone());
                     if i.is_multiple_of(2) {
-                        completion.expect_at(bell::of_group(round));
+                        completion.expect_at(wakeup::of_group(round));
                     }
                     sleepers.settle(waiter.clone(), Ok(receipt(i as u64)));
                 }

@@ -4,8 +4,8 @@ use crate::apply::runs::shown_seq;
 use crate::apply::sessions::bytes::{Part, StoredSession, split_part};
 use crate::apply::{keyed, outbox};
 use crate::key::entry::{self, DELETED, EXPIRED, LAPSED, QUIET};
+use crate::key::keyspace;
 use crate::key::run_keys;
-use crate::key::spaces;
 use crate::mvcc::catalog::{Catalog, UNFINISHED};
 use mainstay_model::{
     CanonicalEvent, ChangeKind, Contract, Event, Fields, Result, Value, codec, to_value,
@@ -25,7 +25,7 @@ pub(crate) fn events(
     entry: &[u8],
     out: &mut Vec<Event>,
 ) -> Result<()> {
-    let Some((space, branch, name)) = spaces::split(key) else { return Ok(()) };
+    let Some((space, branch, name)) = keyspace::split(key) else { return Ok(()) };
     let (head, payload) = entry::parse(entry)?;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     // What a branch is called later does not change what happened.
@@ -43,8 +43,9 @@ pub(crate) fn events(
         Event { revision, stamp, branch, contract, key, kind, value, fields, counter }
     };
     match space {
-        spaces::CELLS | spaces::RECORDS => {
-            let contract = if space == spaces::CELLS { Contract::Cells } else { Contract::Records };
+        keyspace::CELLS | keyspace::RECORDS => {
+            let contract =
+                if space == keyspace::CELLS { Contract::Cells } else { Contract::Records };
             let change = |kind, left, counter| {
                 event(contract, branch_name(branch), text(name), kind, left, counter)
             };
@@ -66,11 +67,11 @@ pub(crate) fn events(
             };
             out.push(change(kind, left, head.counter));
         }
-        spaces::EVENTS | spaces::ALERTS if head.flags & (DELETED | QUIET) == 0 => {
+        keyspace::EVENTS | keyspace::ALERTS if head.flags & (DELETED | QUIET) == 0 => {
             let Some((run, _, seq)) = run_keys::split(name) else { return Ok(()) };
             let seq = run_keys::seq(seq).unwrap_or_default();
             let (kind, value) = match (space, seq) {
-                (spaces::ALERTS, _) => (ChangeKind::Alerted, Value::from(text(payload))),
+                (keyspace::ALERTS, _) => (ChangeKind::Alerted, Value::from(text(payload))),
                 (_, 0) => (ChangeKind::Set, codec::decode(payload)?),
                 _ => {
                     let event = CanonicalEvent::decode(payload, run, seq, head.stamp)?;
@@ -81,8 +82,8 @@ pub(crate) fn events(
             out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
         }
         // A name that is taken while its run is restored was no run's.
-        spaces::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
-        spaces::RUNS if head.is_deleted() => {
+        keyspace::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
+        keyspace::RUNS if head.is_deleted() => {
             let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
             out.push(event(
                 contract,
@@ -93,17 +94,17 @@ pub(crate) fn events(
                 0,
             ));
         }
-        spaces::RUNS => {
+        keyspace::RUNS => {
             let Some(last_seq) = shown_seq(payload, head.revision)? else { return Ok(()) };
             let (contract, kind) = (Contract::Runs, ChangeKind::Restored);
             let (branch, run) = (branch_name(branch), text(name));
             out.push(event(contract, branch, run, kind, RemainingState::Nothing, last_seq));
         }
         // What a restore fills is told when it is shown, and what goes out of sight is not told at all.
-        spaces::KEYED if head.flags & QUIET == 0 => {
+        keyspace::KEYED if head.flags & QUIET == 0 => {
             let told = match head.is_deleted() {
-                true => keyed::told::gone(name),
-                false => keyed::told::entry(name, payload)?,
+                true => keyed::feed_names::gone(name),
+                false => keyed::feed_names::entry(name, payload)?,
             };
             let Some(told) = told else { return Ok(()) };
             let (contract, left) = (
@@ -112,17 +113,17 @@ pub(crate) fn events(
             );
             out.push(event(contract, branch_name(branch), told.key, told.kind, left, head.counter));
         }
-        spaces::SPACES if head.flags & QUIET == 0 => {
+        keyspace::SPACES if head.flags & QUIET == 0 => {
             let told = match head.is_deleted() {
                 true => Some((ChangeKind::Deleted, None)),
-                false => keyed::told::space(payload, head.revision)?,
+                false => keyed::feed_names::space(payload, head.revision)?,
             };
             let Some((kind, value)) = told else { return Ok(()) };
             let (contract, left) =
                 (Contract::Keyed, value.map_or(RemainingState::Nothing, RemainingState::Value));
             out.push(event(contract, branch_name(branch), text(name), kind, left, head.counter));
         }
-        spaces::OUTBOX if !head.is_deleted() => {
+        keyspace::OUTBOX if !head.is_deleted() => {
             if let Some((id, session, payload)) = outbox::transfer::told_request(name, payload) {
                 let (kind, left) = (ChangeKind::Set, RemainingState::Value(Value::Bytes(payload)));
                 let (contract, session) = (Contract::Sessions, session.as_str().to_owned());
@@ -141,7 +142,7 @@ pub(crate) fn events(
             let (contract, key) = (Contract::Outbox, id.to_string());
             out.push(event(contract, branch_name(branch), key, kind, left, id));
         }
-        spaces::SESSIONS if !head.is_deleted() => {
+        keyspace::SESSIONS if !head.is_deleted() => {
             let kind = match StoredSession::decode(payload)? {
                 StoredSession::Live(profile) if profile.opened == head.stamp => ChangeKind::Opened,
                 StoredSession::Live(_) => return Ok(()),
@@ -157,14 +158,14 @@ pub(crate) fn events(
                 0,
             ));
         }
-        spaces::SESSION_DATA if !head.is_deleted() => {
+        keyspace::SESSION_DATA if !head.is_deleted() => {
             let Some((session, Part::Letter(number))) = split_part(name) else { return Ok(()) };
             let (kind, left) =
                 (ChangeKind::Sent, RemainingState::Value(Value::Bytes(payload.to_vec())));
             let (contract, session) = (Contract::Sessions, session.to_owned());
             out.push(event(contract, String::new(), session, kind, left, number));
         }
-        spaces::BRANCHES => {
+        keyspace::BRANCHES => {
             let record = crate::mvcc::catalog::BranchRecord::decode(payload)?;
             let kind = match record {
                 _ if record.deleted == Some(head.revision) => ChangeKind::BranchDeleted,
@@ -186,7 +187,7 @@ pub(crate) fn events(
                 0,
             ));
         }
-        spaces::TAGS => {
+        keyspace::TAGS => {
             let (kind, branch) = match head.is_deleted() {
                 true => (ChangeKind::Untagged, String::new()),
                 false => {
@@ -203,7 +204,7 @@ pub(crate) fn events(
                 0,
             ));
         }
-        spaces::MERGES => {
+        keyspace::MERGES => {
             let Some((into, from)) = crate::mvcc::catalog::MergeRecord::pair(name) else {
                 return Ok(());
             };

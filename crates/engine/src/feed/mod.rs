@@ -8,11 +8,11 @@
 //! told so, with the revision to resume after; nothing is ever left out silently.
 
 pub(crate) mod event;
-pub(crate) mod written;
+pub(crate) mod written_records;
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::base::planted::{self, Bug};
-use crate::lifecycle::core::Engine;
+use crate::base::fault_points::{self, InjectedFault};
+use crate::lifecycle::engine::Engine;
 use crate::lifecycle::feed_positions::FeedPosition;
 use crate::log::LogReader;
 use mainstay_model::{Event, Filter, Glance, Result, Revision};
@@ -105,7 +105,8 @@ impl LogFollower {
         let mut events = Vec::new();
         for transaction in frame.transactions() {
             let transaction = transaction?;
-            let skips = planted::is(Bug::FeedSkips) && transaction.revision.is_multiple_of(97);
+            let skips = fault_points::is(InjectedFault::FeedSkips)
+                && transaction.revision.is_multiple_of(97);
             if transaction.revision <= self.after || skips {
                 continue;
             }

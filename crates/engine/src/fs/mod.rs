@@ -1,8 +1,8 @@
 //! Files and directories: atomic replacement, durable creation, checksums, external sorting, a disk reserve.
 
+pub(crate) mod atomic_file;
+pub(crate) mod checksummed_file;
+pub(crate) mod disk_reserve;
+pub(crate) mod durable_dir;
 pub(crate) mod error;
-pub(crate) mod hashed;
-pub(crate) mod part;
-pub(crate) mod sorter;
-pub(crate) mod spare;
-pub(crate) mod way;
+pub(crate) mod external_sort;

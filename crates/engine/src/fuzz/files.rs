@@ -1,17 +1,17 @@
 //! The small files around log and index: what makes a directory a database, the mark, heads of segments, lists of tables.
 
-use crate::lifecycle::identity;
+use crate::lifecycle::database_file;
 use crate::log::{mend_header, read_header, segment_name};
+use crate::storage::flush_mark::FlushMark;
 use crate::storage::lsm::{current_of, tables_of};
-use crate::storage::mark::FlushMark;
 use std::path::Path;
 
 /// `DATABASE`, `MARK`, the header of a segment, `current` and the list of tables, as they are and with their checksums made
 /// right: what is read is written the same.
 pub fn files(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), mended(bytes, mend_identity), mended(bytes, mend_mark)] {
-        if let Ok(id) = identity::decode(&bytes, Path::new("DATABASE")) {
-            assert_eq!(identity::encode(&id), bytes);
+        if let Ok(id) = database_file::decode(&bytes, Path::new("DATABASE")) {
+            assert_eq!(database_file::encode(&id), bytes);
         }
         if let Some(mark) = FlushMark::decode(&bytes) {
             assert_eq!(FlushMark::decode(&mark.encode()).as_ref(), Some(&mark));

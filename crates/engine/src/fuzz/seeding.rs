@@ -1,12 +1,12 @@
 //! Seeds out of a database with something of everything, and out of texts: run with `--ignored` when a format changes.
 
 use super::feeding::seeds;
-use crate::commit::receipts;
+use crate::commit::request_dedup;
 use crate::key::entry;
-use crate::key::spaces;
-use crate::lifecycle::identity;
+use crate::key::keyspace;
+use crate::lifecycle::database_file;
 use crate::log::{DatabaseId, FrameVerifier};
-use crate::storage::mark::FlushMark;
+use crate::storage::flush_mark::FlushMark;
 use crate::wire::{AdminRequest, encode};
 use crate::{
     At, CellCommand, Database, MergeStrategy, Name, NewEvent, OutboxCommand, RequestId,
@@ -79,7 +79,7 @@ fn write_seeds_of_everything() {
         let length = u8::try_from(key.len()).unwrap();
         write("stored", &format!("effect-{space:02x}"), [&[length], &key[..], &value[..]].concat());
         let payload = entry::parse(value).unwrap().1;
-        if !payload.is_empty() && *space != spaces::RECEIPTS {
+        if !payload.is_empty() && *space != keyspace::RECEIPTS {
             write("stored", &format!("payload-{space:02x}"), payload);
         }
     }
@@ -87,9 +87,13 @@ fn write_seeds_of_everything() {
         Vec::new(),
         db.execute(Transaction::new().step(CellCommand::Get { name: Name::new("a").unwrap() })),
     );
-    receipts::encode(7, &receipt.unwrap(), &mut kept).unwrap();
+    request_dedup::encode(7, &receipt.unwrap(), &mut kept).unwrap();
     write("stored", "receipt", kept);
-    write("stored", "times", crate::storage::times::block(&[(1, 1_000), (300, 5_000_000)], 400));
+    write(
+        "stored",
+        "times",
+        crate::storage::timestamp_index::block(&[(1, 1_000), (300, 5_000_000)], 400),
+    );
     fs::remove_file(&path).unwrap();
     db.export("main", &path, &mut |_| {}).unwrap();
     write("export", "everything", fs::read(&path).unwrap());
@@ -116,7 +120,7 @@ fn answers(db: &Database) {
 #[test]
 #[ignore = "writes into the repository"]
 fn write_seeds_of_small_files() {
-    write("files", "DATABASE", identity::encode(&[7; 16]));
+    write("files", "DATABASE", database_file::encode(&[7; 16]));
     let classes = vec![(String::new(), 3), ("\0records".into(), 0)];
     write("files", "MARK", FlushMark { database: [7; 16], revision: 9, classes }.encode());
     let mut header = [0; 64];

@@ -4,13 +4,13 @@ use crate::apply::keyed::space::Declaration;
 use crate::apply::outbox;
 use crate::apply::runs::RunHead;
 use crate::apply::sessions::bytes::split_part;
-use crate::commit::receipts;
+use crate::commit::request_dedup;
 use crate::feed::event;
 use crate::key::entry;
-use crate::key::{run_keys, spaces, state_keys};
+use crate::key::{keyspace, run_keys, state_keys};
 use crate::mvcc::catalog::{BranchRecord, Catalog, MergeRecord, TagRecord};
-use crate::storage::declared::IndexDef;
-use crate::storage::times;
+use crate::storage::index_def::IndexDef;
+use crate::storage::timestamp_index;
 use mainstay_model::codec;
 use std::fmt::Debug;
 
@@ -69,25 +69,25 @@ fn contracts(bytes: &[u8]) {
 }
 
 fn receipt(bytes: &[u8]) {
-    let Ok(kept) = receipts::decode(bytes, FINGERPRINT) else { return };
+    let Ok(kept) = request_dedup::decode(bytes, FINGERPRINT) else { return };
     let mut written = Vec::new();
-    receipts::encode(FINGERPRINT, &kept, &mut written).expect("what was read can be written");
-    let again = receipts::decode(&written, FINGERPRINT).expect("what was written can be read");
+    request_dedup::encode(FINGERPRINT, &kept, &mut written).expect("what was read can be written");
+    let again = request_dedup::decode(&written, FINGERPRINT).expect("what was written can be read");
     // Numbers that are none are not equal to themselves.
     assert_eq!(format!("{again:?}"), format!("{kept:?}"));
 }
 
 /// A block of times: what is behind its last point is not passed over.
 fn block(bytes: &[u8]) {
-    let Ok((end, points)) = times::decode(bytes) else { return };
+    let Ok((end, points)) = timestamp_index::decode(bytes) else { return };
     if points.last().is_none_or(|last| last.0 < u64::MAX && last.1 < u64::MAX) {
-        assert_eq!(times::block(&points, end), bytes, "a block has one form");
+        assert_eq!(timestamp_index::block(&points, end), bytes, "a block has one form");
     }
 }
 
 fn names(bytes: &[u8]) {
-    if let Some((space, branch, name)) = spaces::split(bytes) {
-        assert_eq!(spaces::key(space, branch, name).as_slice(), bytes);
+    if let Some((space, branch, name)) = keyspace::split(bytes) {
+        assert_eq!(keyspace::key(space, branch, name).as_slice(), bytes);
     }
     if let Some((run, generation, rest)) = run_keys::split(bytes) {
         assert_eq!([&run_keys::life(run, generation)[..], rest].concat(), bytes);

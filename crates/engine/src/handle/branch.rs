@@ -1,22 +1,22 @@
 //! Branches and tags: fork in constant time, compare, merge.
 
-use crate::apply::compare::{Comparison, DiffItem, ThreeWayEntry};
+use crate::apply::keyed::feed_names;
 use crate::apply::keyed::space::Declaration;
-use crate::apply::keyed::told;
 use crate::apply::outbox::transfer::{Content, Transfer, in_order};
 use crate::apply::runs;
+use crate::apply::three_way_diff::{Comparison, DiffItem, ThreeWayEntry};
 use crate::base::work::Budget;
+use crate::handle::backend::Backend;
 use crate::handle::cells::Cells;
-use crate::handle::db::{Database, retry};
-use crate::handle::interactive::InteractiveTransaction;
+use crate::handle::database::{Database, retry};
 use crate::handle::keyed::{self, Keyed};
 use crate::handle::outbox::Outbox;
-use crate::handle::place::Backend;
 use crate::handle::records::Records;
 use crate::handle::runs::Runs;
-use crate::key::spaces::{KEYED, SPACES};
+use crate::handle::transaction::InteractiveTransaction;
+use crate::key::keyspace::{KEYED, SPACES};
 use crate::key::state_keys;
-use crate::lifecycle::core::Engine;
+use crate::lifecycle::engine::Engine;
 use crate::remote::wait;
 use mainstay_model::wire::fields;
 use mainstay_model::{
@@ -300,7 +300,7 @@ impl Database {
                 (true, true) => DifferenceKind::Both,
             };
             let contract = triple.contract();
-            let Some(key) = told::difference(&triple) else { continue };
+            let Some(key) = feed_names::difference(&triple) else { continue };
             let value = |payload: &Option<Vec<u8>>| {
                 let read = |payload: &[u8]| match contract {
                     Contract::Keyed => keyed_value(&triple, payload),
@@ -475,6 +475,6 @@ fn outgoing(
 fn keyed_value(triple: &ThreeWayEntry, payload: &[u8]) -> Result<Value> {
     match triple.space {
         SPACES => Ok(Declaration::decode(payload)?.info.to_value()),
-        _ => Ok(told::held(&triple.name, payload).unwrap_or_default()),
+        _ => Ok(feed_names::held(&triple.name, payload).unwrap_or_default()),
     }
 }

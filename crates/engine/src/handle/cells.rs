@@ -1,17 +1,17 @@
 //! Cells: named values with compare-and-swap, counters and full history.
 
-use crate::handle::db::Database;
+use crate::handle::backend::Backend;
+use crate::handle::database::Database;
 use crate::handle::keyed::{KeyedAt, only_read};
-use crate::handle::place::Backend;
 use crate::handle::records::RecordsAt;
 use crate::handle::runs::RunsAt;
 use crate::key::entry::{self, DELETED};
-use crate::key::spaces::{self, MAIN_ID};
-use crate::lifecycle::core::Engine;
-use crate::read::pinned::PinnedSnapshot;
+use crate::key::keyspace::{self, MAIN_ID};
+use crate::lifecycle::engine::Engine;
+use crate::read::pinned_snapshot::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncCells, AsyncCellsAt, ConnectionPool, wait};
-use crate::storage::current::CacheLookup;
+use crate::storage::version_cache::CacheLookup;
 use mainstay_model::{
     Answer, At, CellCommand, Code, CompactString, HistoryEntry, MAIN, Name, Number, Page, Result,
     Revision, StateCommand, Transaction, Ttl, Value, Versioned, check_name, codec, from_value,
@@ -361,7 +361,7 @@ fn get_on_main(core: &Engine, name: &str) -> Result<Option<Value>> {
     check_name(name)?;
     let index = core.index();
     let read = |entry: &[u8]| live_payload(core, entry)?.map(codec::decode).transpose();
-    let key = spaces::key(spaces::CELLS, MAIN_ID, name.as_bytes());
+    let key = keyspace::key(keyspace::CELLS, MAIN_ID, name.as_bytes());
     let hash = index.current.hash(&key);
     loop {
         let at = core.sequencer.published();
@@ -382,7 +382,7 @@ fn current_on_main<T>(
 ) -> CacheLookup<Result<Option<T>>> {
     let current = &core.index().current;
     let at = core.sequencer.published();
-    current.lookup_name(&spaces::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
+    current.lookup_name(&keyspace::CELLS_ON_MAIN, name.as_bytes(), at, |version| {
         live_payload(core, version.entry())?.map(read).transpose()
     })
 }

@@ -1,9 +1,9 @@
 //! A connection: routes cell operations to its open transaction, or straight to the database.
 
+use crate::handle::backend::Backend;
 use crate::handle::branch::Branch;
 use crate::handle::cells::Cells;
-use crate::handle::interactive::InteractiveTransaction;
-use crate::handle::place::Backend;
+use crate::handle::transaction::InteractiveTransaction;
 use mainstay_model::{Code, Error, MAIN, Number, Page, Receipt, Result, Ttl, Value, Versioned};
 
 /// A place that has at most one open transaction, as a wire connection or a session has.

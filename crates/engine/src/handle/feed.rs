@@ -1,7 +1,7 @@
 //! The feed of a database in this process or of a served one.
 
-use super::db::Database;
-use super::place::Backend;
+use super::backend::Backend;
+use super::database::Database;
 use crate::feed::LogFollower;
 use crate::remote::{AsyncFeed, wait};
 use mainstay_model::{Event, Filter, Glance, Result, Revision};

@@ -1,8 +1,8 @@
 //! Exports, imports and backups; those that leave a part of their disk free.
 
-use super::db::Database;
-use super::place::Backend;
-use crate::fs::spare::DiskReserve;
+use super::backend::Backend;
+use super::database::Database;
+use crate::fs::disk_reserve::DiskReserve;
 use crate::remote::wait;
 use crate::tools::backup::BackupReport;
 use crate::tools::export::{ExportReport, ImportReport, Progress};

@@ -1,7 +1,7 @@
 //! Keyed state: spaces of keys with versions, written exactly once.
 
-use crate::handle::place::Backend;
-use crate::read::pinned::PinnedSnapshot;
+use crate::handle::backend::Backend;
+use crate::read::pinned_snapshot::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncKeyed, AsyncKeyedAt, ConnectionPool, wait};
 use mainstay_model::{

@@ -1,6 +1,6 @@
 //! The outbox: messages that are written with a transaction, for those who send them.
 
-use crate::handle::place::Backend;
+use crate::handle::backend::Backend;
 use crate::handle::runs::only_read;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncOutbox, ConnectionPool, wait};

@@ -1,8 +1,8 @@
 //! Reads of several kinds of state, and sizes of entries, for those who serve a database.
 
-use super::db::Database;
-use crate::key::spaces;
-use crate::read::moment::ReadView;
+use super::database::Database;
+use crate::key::keyspace;
+use crate::read::read_view::ReadView;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Contract, HashCommand, Name, RecordCommand, Result,
@@ -58,13 +58,13 @@ impl Database {
     ) -> Result<Option<usize>> {
         let core = self.place.here("the size of an entry")?;
         let snapshot = Snapshot::new(core, branch, At::Latest)?;
-        Ok(snapshot.size_in_memory(spaces::of(contract)?, name))
+        Ok(snapshot.size_in_memory(keyspace::of(contract)?, name))
     }
 
     /// The stored size of a record; 0 where there is none. The database has to be in this process.
     pub fn record_bytes(&self, branch: &str, key: &Name) -> Result<usize> {
         let core = self.place.here("the size of a record")?;
-        Snapshot::new(core, branch, At::Latest)?.stored_bytes(spaces::RECORDS, key)
+        Snapshot::new(core, branch, At::Latest)?.stored_bytes(keyspace::RECORDS, key)
     }
 
     /// The size of the cells and records of which commands change a part and write the whole; nothing where no command does
@@ -108,9 +108,9 @@ fn rewritten(command: &Command) -> Option<(u8, &Name)> {
             | StringCommand::Touch { name, .. }
             | StringCommand::Expire { name, .. }
             | StringCommand::Persist { name },
-        ) => Some((spaces::CELLS, name)),
+        ) => Some((keyspace::CELLS, name)),
         Command::Record(RecordCommand::Write(write)) if !write.replace => {
-            Some((spaces::RECORDS, &write.key))
+            Some((keyspace::RECORDS, &write.key))
         }
         Command::Record(RecordCommand::Expire { key, .. })
         | Command::Hash(
@@ -118,7 +118,7 @@ fn rewritten(command: &Command) -> Option<(u8, &Name)> {
             | HashCommand::Delete { key, .. }
             | HashCommand::Add { key, .. }
             | HashCommand::AddFloat { key, .. },
-        ) => Some((spaces::RECORDS, key)),
+        ) => Some((keyspace::RECORDS, key)),
         _ => None,
     }
 }

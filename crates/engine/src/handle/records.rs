@@ -1,8 +1,8 @@
 //! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
 
-use crate::handle::place::Backend;
-use crate::lifecycle::core::Engine;
-use crate::read::pinned::PinnedSnapshot;
+use crate::handle::backend::Backend;
+use crate::lifecycle::engine::Engine;
+use crate::read::pinned_snapshot::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncRecords, AsyncRecordsAt, ConnectionPool, wait};
 use crate::wire::AdminRequest;

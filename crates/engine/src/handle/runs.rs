@@ -1,9 +1,9 @@
 //! Runs: append-only logs of events, what they add up to, and those who follow them.
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::handle::place::Backend;
-use crate::lifecycle::core::Engine;
-use crate::read::pinned::PinnedSnapshot;
+use crate::handle::backend::Backend;
+use crate::lifecycle::engine::Engine;
+use crate::read::pinned_snapshot::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
 use crate::remote::{AsyncRuns, AsyncRunsAt, ConnectionPool, wait};
 use mainstay_model::limits::check_page;

@@ -1,10 +1,10 @@
 //! Sessions: handles for clients whose requests are executed once, and for those who send them something.
 
 use crate::commit::executor::session::repeated;
+use crate::handle::backend::Backend;
 use crate::handle::outbox::ms;
-use crate::handle::place::Backend;
-use crate::lifecycle::core::EngineShared;
-use crate::lifecycle::identity::random_id;
+use crate::lifecycle::database_file::random_id;
+use crate::lifecycle::engine::EngineShared;
 use mainstay_model::{
     Answer, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest, Stamp,
     Transaction,

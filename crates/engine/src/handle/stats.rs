@@ -1,10 +1,10 @@
 //! Figures about a database as it stands.
 
 use crate::apply::runs::FoldCounts;
-use crate::base::figures::{BackgroundStats, Histogram, WriteCounters};
-use crate::lifecycle::core::Engine;
-use crate::storage::classes::RetentionClass;
+use crate::base::metrics::{BackgroundStats, Histogram, WriteCounters};
+use crate::lifecycle::engine::Engine;
 use crate::storage::index::Index;
+use crate::storage::retention_class::RetentionClass;
 use mainstay_model::{Error, OutboxState, Revision, Stamp};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;

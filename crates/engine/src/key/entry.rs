@@ -10,7 +10,7 @@
 //! too: they keep the counter, so that a stale compare-and-swap cannot win.
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
 
 /// The key is absent from this version on.
@@ -50,7 +50,7 @@ impl EntryHeader {
 
     /// Whether the entry is there for somebody who looks at `now`.
     pub fn is_live(&self, now: Stamp) -> bool {
-        let now = match planted::is(Bug::ExpiryByWallClock) {
+        let now = match fault_points::is(InjectedFault::ExpiryByWallClock) {
             true => SystemClock::new().wall_us(),
             false => now,
         };

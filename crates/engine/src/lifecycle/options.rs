@@ -3,7 +3,7 @@
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::work::WorkLimits;
 use crate::commit::sequencer::CommitOptions;
-use crate::lifecycle::opening::OpenRebuildSource;
+use crate::lifecycle::open::OpenRebuildSource;
 use crate::log::Files;
 use mainstay_model::limits::{TRANSACTION_LIMIT_COMMANDS, TRANSACTION_LIMIT_WRITTEN_BYTES};
 use mainstay_model::{Code, Durability, Error, Result};

@@ -1,6 +1,6 @@
 //! The pins of a database: the revisions that it keeps, and for whom.
 
-use super::core::Engine;
+use super::engine::Engine;
 use mainstay_model::{Pin, PinSummary, Revision, Stamp};
 use std::collections::BTreeMap;
 

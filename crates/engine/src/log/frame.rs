@@ -25,7 +25,7 @@
 //!
 //! Varints are LEB128 of at most 64 bits. The first frame of a log continues from chain 0.
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Revision, Stamp};
 
 use super::DatabaseId;
@@ -50,7 +50,7 @@ pub struct FramePayload {
 }
 
 impl FramePayload {
-    /// Starts a transaction; exactly `effects` calls of [`Payload::effect`] follow.
+    /// Starts a transaction; exactly `effects` calls of [`FramePayload::effect`] follow.
     pub fn transaction(&mut self, stamp: Stamp, request: &[u8], effects: usize) {
         match self.count {
             0 => self.first = stamp,
@@ -224,7 +224,8 @@ impl FrameHeader {
 
     /// Whether the whole frame's checksum holds behind the frame with crc `chain`.
     pub(super) fn matches(&self, frame: &[u8], chain: u32) -> bool {
-        planted::is(Bug::ChecksumIgnored) || crc32c::crc32c_append(chain, &frame[4..]) == self.crc
+        fault_points::is(InjectedFault::ChecksumIgnored)
+            || crc32c::crc32c_append(chain, &frame[4..]) == self.crc
     }
 }
 
@@ -244,7 +245,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame in `bytes`, which [`Head::matches`] found whole.
+    /// The frame in `bytes`, which [`FrameHeader::matches`] found whole.
     pub(super) fn new(head: FrameHeader, bytes: &'a [u8]) -> Frame<'a> {
         Frame { head, bytes }
     }

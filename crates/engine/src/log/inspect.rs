@@ -8,9 +8,9 @@ use super::DatabaseId;
 use super::failure::{damage, io_failure};
 use super::files::Files;
 use super::frame::{Frame, FrameHeader};
+use super::scan_segments::{self, SegmentScan};
 use super::scanner::find_heads;
 use super::segment::HEADER_BYTES;
-use super::survey::{self, SegmentScan};
 
 /// What a log holds, and the first thing that is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ pub fn inspect(files: &dyn Files) -> Result<LogReport> {
     let mut report = start(&survey);
     if !survey.segments.is_empty() {
         let reports = &mut report.segments;
-        let walk = survey::walk(files, &survey, 0, &mut |at, place, frame| {
+        let walk = scan_segments::walk(files, &survey, 0, &mut |at, place, frame| {
             reports[at].frames += 1;
             reports[at].last_revision = Some(frame.last_revision());
             reports[at].bytes = place.offset + frame.size() as u64;
@@ -123,7 +123,7 @@ pub fn visit(
     let survey = SegmentScan::read(files, None)?;
     let holds = survey.segments.iter().rposition(|found| found.header.first <= from);
     let Some(first) = holds else { return Ok(()) };
-    survey::walk(files, &survey, first, &mut |_, _, frame| each(frame)).map(drop)
+    scan_segments::walk(files, &survey, first, &mut |_, _, frame| each(frame)).map(drop)
 }
 
 /// The stamp of a revision as the log has it; nothing if it is not in there.
@@ -174,7 +174,7 @@ fn look_behind(
     let mut seen = None;
     for name in survey.names.iter().skip_while(|name| **name != problem.file) {
         let from = if *name == problem.file { problem.offset } else { 0 };
-        let file = survey::open(files, name)?;
+        let file = scan_segments::open(files, name)?;
         let mut note = |_, head: FrameHeader| {
             if head.last() >= problem.expected {
                 seen = seen.max(Some(head.last()));

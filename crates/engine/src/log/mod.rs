@@ -23,16 +23,16 @@
 mod failure;
 pub mod files;
 pub mod frame;
+mod frame_verifier;
 pub mod inspect;
-mod loose;
 #[cfg(any(test, fuzzing))]
 mod mend;
 pub mod reader;
 pub mod recover;
 mod salvage;
+mod scan_segments;
 mod scanner;
 pub mod segment;
-mod survey;
 #[cfg(test)]
 mod tests;
 pub mod transactions;
@@ -44,14 +44,14 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
 pub use files::{DiskFiles, File, Files, MemoryFiles};
 pub use frame::{Chain, Frame, FrameBuffer, FramePayload};
+pub use frame_verifier::{FrameVerifier, LOOSE_HEAD_BYTES};
 pub use inspect::{LogReport, Problem, SegmentReport, inspect, stamp_in, visit};
-pub use loose::{FrameVerifier, LOOSE_HEAD_BYTES};
 #[cfg(any(test, fuzzing))]
 pub use mend::{mend, mend_header, read_header, segment_name};
 pub use reader::LogReader;
@@ -62,10 +62,10 @@ pub use transactions::Transactions;
 pub use writer::LogWriter;
 
 use failure::{io_failure, sync_failure};
+use scan_segments::SegmentScan;
 use segment::{Header, Segment};
-use survey::SegmentScan;
 
-/// The most bytes one [`Writer::write`] takes, and with it the largest frame.
+/// The most bytes one [`LogWriter::write`] takes, and with it the largest frame.
 pub const WRITE_LIMIT_BYTES: usize = 1 << 30;
 
 /// Sixteen bytes that tell one database from all others.
@@ -208,7 +208,7 @@ impl Log {
             }
             // One by one, oldest first: a power cut must not leave a hole in the middle.
             let sync = || self.shared.files.sync_dir();
-            let synced = planted::unless(Bug::NoSyncOfRemovedSegments, sync);
+            let synced = fault_points::unless(InjectedFault::NoSyncOfRemovedSegments, sync);
             synced.map_err(|error| sync_failure("the directory of the log", &error))?;
             freed += segment.size();
         }

@@ -14,16 +14,16 @@
 
 use std::sync::Arc;
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 
 use super::failure::{damage, io_failure, sync_failure};
 use super::files::{File, Files, read_full};
 use super::frame::Frame;
 use super::inspect::Problem;
+use super::scan_segments::{self, FrameWalk, SegmentScan, Unfinished};
 use super::scanner::{Scanned, Scanner, last_used_byte, zero_tail};
 use super::segment::{HEADER_BYTES, Segment};
-use super::survey::{self, FrameWalk, SegmentScan, Unfinished};
 use super::{DatabaseId, DurableElsewhere, Log, LogOptions, LogShared, LogWriter};
 
 /// What opening a log found.
@@ -80,14 +80,14 @@ pub(super) fn recover(
     // From the segment that holds `after`, because its stamp may be the last one.
     let from = survey.segments.iter().rposition(|found| found.header.first <= after).unwrap_or(0);
     let mut proven = 0;
-    let walk = survey::walk(&*files, &survey, from, &mut |at, place, frame| {
+    let walk = scan_segments::walk(&*files, &survey, from, &mut |at, place, frame| {
         segments[at].note(place);
         proven = proven.max(frame.synced_revision());
         if frame.last_revision() > after { visit(frame) } else { Ok(()) }
     })?;
     check_walk(&survey, &walk, after.max(some))?;
     let newest = segments[walk.at].clone();
-    let file = survey::open(&*files, &newest.name)?;
+    let file = scan_segments::open(&*files, &newest.name)?;
     let cut = repair(&*files, &*file, &survey, &walk)?;
     let unproven = first_above(&file, &newest, id.seed(), proven)?;
     make_durable(&*files, &*file, &newest.name, unproven, walk.end.offset)?;
@@ -197,9 +197,9 @@ fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: 
         file.write_at(&buffer[..read], offset).map_err(failed)?;
         offset += read as u64;
     }
-    let synced = planted::unless(Bug::NoSyncOfRewritten, || file.sync());
+    let synced = fault_points::unless(InjectedFault::NoSyncOfRewritten, || file.sync());
     synced.map_err(|error| sync_failure(name, &error))?;
-    let synced = planted::unless(Bug::NoSyncOfRewrittenName, || files.sync_dir());
+    let synced = fault_points::unless(InjectedFault::NoSyncOfRewrittenName, || files.sync_dir());
     synced.map_err(|error| sync_failure("the directory of the log", &error))
 }
 

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::io;
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Result, Revision};
 
 use super::failure::{io_failure, sync_failure};
 use super::files::{Files, read_full};
 use super::inspect::{LogReport, Problem, inspect};
+use super::scan_segments;
 use super::scanner::zero_tail;
 use super::segment::HEADER_BYTES;
-use super::survey;
 
 /// What was done to a damaged log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub fn salvage(files: &dyn Files) -> Result<LogSalvageReport> {
 
 /// The segments behind the damaged one, newest first.
 fn later_names(files: &dyn Files, problem: &Problem) -> Result<Vec<String>> {
-    let names = survey::SegmentScan::read(files, None)?.names;
+    let names = scan_segments::SegmentScan::read(files, None)?.names;
     Ok(names.into_iter().rev().take_while(|name| *name != problem.file).collect())
 }
 
@@ -67,14 +67,14 @@ fn take_out(files: &dyn Files, problem: &Problem, later: &[String]) -> Result<Ve
     for name in moved {
         let aside = free_name(files, name).map_err(failed)?;
         files.rename(name, &aside).map_err(failed)?;
-        let synced = planted::unless(Bug::NoSyncOfMovedSegment, || files.sync_dir());
+        let synced = fault_points::unless(InjectedFault::NoSyncOfMovedSegment, || files.sync_dir());
         synced.map_err(|error| sync_failure("the directory of the log", &error))?;
         kept.push(aside);
     }
     if !whole {
         let damaged = files.open(file).map_err(failed)?;
         zero_tail(&*damaged, problem.offset).map_err(failed)?;
-        let synced = planted::unless(Bug::NoSyncOfCut, || damaged.sync());
+        let synced = fault_points::unless(InjectedFault::NoSyncOfCut, || damaged.sync());
         synced.map_err(|error| sync_failure(file, &error))?;
     }
     kept.sort_unstable();
@@ -99,10 +99,10 @@ fn copy_aside(files: &dyn Files, name: &str) -> io::Result<String> {
         to.write_at(&buffer[..read], offset)?;
         offset += read as u64;
     }
-    planted::unless(Bug::NoSyncOfSalvagedCopy, || to.sync())?;
+    fault_points::unless(InjectedFault::NoSyncOfSalvagedCopy, || to.sync())?;
     let aside = free_name(files, name)?;
     files.rename(&part, &aside)?;
-    planted::unless(Bug::NoSyncOfSalvagedCopyName, || files.sync_dir())?;
+    fault_points::unless(InjectedFault::NoSyncOfSalvagedCopyName, || files.sync_dir())?;
     Ok(aside)
 }
 

@@ -24,7 +24,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::Mutex;
 
@@ -230,7 +230,7 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
     let name = name_of(header.first);
     file.write_at(&header.encode(), 0)
         .map_err(|e| io_failure("writing the header of", &name, &e))?;
-    let synced = planted::unless(Bug::NoSyncOfSegment, || file.sync());
+    let synced = fault_points::unless(InjectedFault::NoSyncOfSegment, || file.sync());
     synced.map_err(|error| sync_failure(&name, &error))?;
     if let Err(error) = files.rename(PREPARED, &name) {
         // One that has the name all the same must not stay beside a log that goes on without it.
@@ -240,7 +240,7 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
             false => sync_failure(&name, &error),
         });
     }
-    let synced = planted::unless(Bug::NoSyncOfSegmentName, || files.sync_dir());
+    let synced = fault_points::unless(InjectedFault::NoSyncOfSegmentName, || files.sync_dir());
     synced.map_err(|error| sync_failure("the directory of the log", &error))
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision};
 
 use super::failure::{foreign_segment, io_failure, left_behind, sync_failure};
@@ -86,7 +86,7 @@ impl LogWriter {
     /// Puts everything written on stable storage.
     pub fn sync(&mut self) -> Result<()> {
         self.check_whole()?;
-        let synced = planted::unless(Bug::NoSyncOfLog, || self.file.sync());
+        let synced = fault_points::unless(InjectedFault::NoSyncOfLog, || self.file.sync());
         synced.map_err(|error| self.break_with(sync_failure(&self.segment.name, &error)))
     }
 
@@ -144,7 +144,7 @@ impl LogWriter {
     /// Starts the next segment with `first`, large enough for `bytes`.
     fn roll(&mut self, bytes: u64, first: Revision) -> Result<()> {
         // Only the newest segment may hold frames that are not on stable storage.
-        planted::unless(Bug::NoSyncBeforeRoll, || self.sync())?;
+        fault_points::unless(InjectedFault::NoSyncBeforeRoll, || self.sync())?;
         self.shared.check_guard()?;
         self.check_newest()?;
         let size = self.shared.next_size(self.capacity).max(HEADER_BYTES + bytes);

@@ -14,10 +14,10 @@
 mod record;
 
 use crate::key::entry::{EntryHeader, damaged_record};
-use crate::key::spaces::{self, ENTRIES, MAIN_ID};
-use crate::storage::declared::IndexDef;
+use crate::key::keyspace::{self, ENTRIES, MAIN_ID};
 use crate::storage::index::{Index, NEWEST};
-use crate::storage::purge::TombstoneGc;
+use crate::storage::index_def::IndexDef;
+use crate::storage::tombstone_gc::TombstoneGc;
 use mainstay_model::limits::BRANCH_LIMIT_DEPTH;
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
@@ -75,17 +75,17 @@ impl Catalog {
     /// Whether a space is part of the catalog.
     #[inline]
     pub fn concerns(space: u8) -> bool {
-        matches!(space, spaces::BRANCHES | spaces::TAGS | spaces::MERGES | spaces::INDEXES)
+        matches!(space, keyspace::BRANCHES | keyspace::TAGS | keyspace::MERGES | keyspace::INDEXES)
     }
 
     /// Takes in an effect on one of the catalog's spaces; others do not concern it.
     pub fn absorb(&mut self, key: &[u8], head: &EntryHeader, payload: &[u8]) -> Result<()> {
-        let Some((space, _, name)) = spaces::split(key) else { return Ok(()) };
+        let Some((space, _, name)) = keyspace::split(key) else { return Ok(()) };
         match space {
-            spaces::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
-            spaces::TAGS => self.absorb_tag(name, head, payload)?,
-            spaces::MERGES => self.absorb_merge(name, payload)?,
-            spaces::INDEXES => {
+            keyspace::BRANCHES => self.absorb_branch(BranchRecord::decode(payload)?, head.revision),
+            keyspace::TAGS => self.absorb_tag(name, head, payload)?,
+            keyspace::MERGES => self.absorb_merge(name, payload)?,
+            keyspace::INDEXES => {
                 let declared = IndexDef::decode(payload)?;
                 self.indexes.insert(declared.id, declared);
             }

@@ -2,7 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod dead_names;
-pub(crate) mod overlay;
 pub(crate) mod pins;
-pub(crate) mod trail;
+pub(crate) mod recent_writes;
 pub(crate) mod view;
+pub(crate) mod write_set;

@@ -10,9 +10,9 @@
 
 use crate::base::work::{Budget, Exempt, Meter, WorkMeter};
 use crate::key::entry::{self, EntryHeader};
-use crate::key::spaces::{self, Key};
+use crate::key::keyspace::{self, Key};
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Effect, WriteSet};
+use crate::mvcc::write_set::{Effect, WriteSet};
 use crate::storage::index::Index;
 use crate::storage::memtable::is_before_end;
 use crate::storage::scan::{Scan, ScanRow};
@@ -77,7 +77,7 @@ impl<'a> View<'a> {
     /// The key of a name on this branch, and its hash.
     #[inline]
     pub fn key(&self, space: u8, name: &[u8]) -> (Key, u64) {
-        let key = spaces::key(space, self.branch(), name);
+        let key = keyspace::key(space, self.branch(), name);
         let hash = self.index.current.hash(&key);
         (key, hash)
     }
@@ -156,7 +156,7 @@ impl<'a> View<'a> {
             visit(entry)
         };
         for &(branch, bound) in self.layers {
-            let key = spaces::key(space, branch, name);
+            let key = keyspace::key(space, branch, name);
             if !self.index.versions(&key, bound, &mut counted)? {
                 break;
             }
@@ -177,10 +177,10 @@ impl<'a> View<'a> {
     {
         let layer = |&(branch, at): &(u32, u64)| {
             let from = match after.filter(|after| *after >= prefix) {
-                Some(after) => Bound::Excluded(spaces::key(space, branch, after)),
-                None => Bound::Included(spaces::key(space, branch, prefix)),
+                Some(after) => Bound::Excluded(keyspace::key(space, branch, after)),
+                None => Bound::Included(keyspace::key(space, branch, prefix)),
             };
-            let end = spaces::after_prefix(&spaces::key(space, branch, prefix));
+            let end = keyspace::after_prefix(&keyspace::key(space, branch, prefix));
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             ViewLayer::new(self.scan(from.as_ref().map(|key| key.as_slice()), to, at))
         };
@@ -188,7 +188,7 @@ impl<'a> View<'a> {
             Some(after) => Bound::Excluded(after),
             None => Bound::Included(prefix),
         };
-        let end = spaces::after_prefix(prefix);
+        let end = keyspace::after_prefix(prefix);
         let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let own = own_names(overlay, space, self.branch(), from, to);
         let layers = self.layers.iter().map(layer).collect();
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
 
 fn rebased(key: &Key, branch: u32) -> Key {
     let mut key = key.clone();
-    key[1..spaces::PREFIX_BYTES].copy_from_slice(&branch.to_be_bytes());
+    key[1..keyspace::PREFIX_BYTES].copy_from_slice(&branch.to_be_bytes());
     key
 }
 
@@ -215,10 +215,10 @@ fn own_names(
     from: Bound<&[u8]>,
     to: Bound<&[u8]>,
 ) -> Vec<usize> {
-    let name = |place: &usize| &overlay.effects()[*place].key[spaces::PREFIX_BYTES..];
+    let name = |place: &usize| &overlay.effects()[*place].key[keyspace::PREFIX_BYTES..];
     let mut own: Vec<usize> = (0..overlay.effects().len())
         .filter(|place| {
-            let Some((s, b, name)) = spaces::split(&overlay.effects()[*place].key) else {
+            let Some((s, b, name)) = keyspace::split(&overlay.effects()[*place].key) else {
                 return false;
             };
             let begun = match from {
@@ -270,7 +270,7 @@ impl<'a> ViewLayer<'a> {
     }
 
     fn name(&self) -> Option<&[u8]> {
-        self.row.as_ref().map(|row| &row.key()[spaces::PREFIX_BYTES..])
+        self.row.as_ref().map(|row| &row.key()[keyspace::PREFIX_BYTES..])
     }
 }
 
@@ -316,7 +316,7 @@ impl<'o> NameStep<'o> {
             EntryLocation::Overlay(effect, _) => effect.key.as_slice(),
             EntryLocation::Index(row) => row.key(),
         };
-        &key[spaces::PREFIX_BYTES..]
+        &key[keyspace::PREFIX_BYTES..]
     }
 
     /// What it holds.
@@ -342,7 +342,7 @@ impl<'o> NameWalk<'o> {
             self.budget.count_own(self.overlay.effects().len())?;
         }
         let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
-        let own_name = own.map(|effect| &effect.key[spaces::PREFIX_BYTES..]);
+        let own_name = own.map(|effect| &effect.key[keyspace::PREFIX_BYTES..]);
         // The first of equal names decides: layers stand in the order in which they are asked.
         let names = self.layers.iter().map(ViewLayer::name).enumerate();
         let first = names.filter_map(|(place, name)| Some((name?, place))).min();

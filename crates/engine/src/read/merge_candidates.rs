@@ -12,11 +12,11 @@
 //! back to where the walk ended, it walks itself, as it does for a merge without candidates.
 
 use crate::apply::candidates::Candidates;
-use crate::apply::compare::Comparison;
 use crate::apply::guards::CheckedRanges;
+use crate::apply::three_way_diff::Comparison;
 use crate::base::work::Budget;
 use crate::commit::prepared::ReadAhead;
-use crate::lifecycle::core::EngineShared;
+use crate::lifecycle::engine::EngineShared;
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{BranchCommand, Code, Command, Name, Result, Transaction};
@@ -132,8 +132,8 @@ fn merge_of(transaction: &Transaction) -> Option<(&Name, &Name)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::spaces;
-    use crate::mvcc::trail::RecentWrites;
+    use crate::key::keyspace;
+    use crate::mvcc::recent_writes::RecentWrites;
     use crate::{At, Database, Durability, ManualClock, MergeStrategy, Options, Ttl};
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -206,7 +206,7 @@ mod tests {
         side.set("b", 2).unwrap();
         let found = submitted.candidates().unwrap().as_ref().unwrap();
         let names = |source| found.all(source, found.base, &db.here("a test").unwrap().state.trail);
-        let expected = [b"a", b"b"].map(|name| (spaces::CELLS, name.to_vec()));
+        let expected = [b"a", b"b"].map(|name| (keyspace::CELLS, name.to_vec()));
         assert_eq!(names(found.source).unwrap(), expected);
         assert!(names(found.source + 1).is_none(), "another branch");
         let other = (found.base.0, found.base.1 + 1);

@@ -1,9 +1,9 @@
 //! Readers: snapshots, pinned moments, open transactions, and the reads that are made before the writer is asked.
 
+pub(crate) mod answer_guards;
 pub(crate) mod merge_candidates;
-pub(crate) mod moment;
-pub(crate) mod open;
-pub(crate) mod pinned;
+pub(crate) mod open_transaction;
+pub(crate) mod pinned_snapshot;
 pub(crate) mod prefetch;
+pub(crate) mod read_view;
 pub(crate) mod snapshot;
-pub(crate) mod told;

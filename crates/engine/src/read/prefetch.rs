@@ -15,11 +15,11 @@ use crate::base::work::WorkMeter;
 use crate::commit::executor::{check_limits, run_all};
 use crate::commit::prefetched::{KeyRange, Prefetched, PrefetchedAnswer};
 use crate::commit::prepared::{PreparedTransaction, ReadAhead};
-use crate::key::spaces::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
+use crate::key::keyspace::{self, CELLS, KEYED, RECORDS, RUNS, SPACES};
 use crate::key::state_keys;
-use crate::lifecycle::core::Engine;
-use crate::mvcc::overlay::WriteSet;
-use crate::read::moment::ReadView;
+use crate::lifecycle::engine::Engine;
+use crate::mvcc::write_set::WriteSet;
+use crate::read::read_view::ReadView;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Answer, At, CellCommand, Code, Command, Durability, Error, KeyCommand, Name, Receipt,
@@ -242,7 +242,7 @@ impl Snapshot {
             names::names(&view, &nothing, (kinds, hidden), (prefix, after), limit)?;
         let mut keys = SmallVec::new();
         for kind in kinds {
-            let space = spaces::of(*kind)?;
+            let space = keyspace::of(*kind)?;
             self.core.index().check_space_reach(space, self.revision)?;
             keys.push(self.keys_in(space, prefix, after, page.next.as_deref()));
         }
@@ -256,7 +256,7 @@ impl Snapshot {
     }
 
     fn key(&self, space: u8, name: &[u8]) -> Vec<u8> {
-        spaces::key(space, self.branch, name).to_vec()
+        keyspace::key(space, self.branch, name).to_vec()
     }
 
     /// Keys whose names begin with `prefix`, behind `after` and up to `upto`.
@@ -281,7 +281,7 @@ impl Snapshot {
 
 /// The keys that begin with a prefix, behind one key and up to another.
 fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> KeyRange {
-    let end = spaces::after_prefix(&prefix);
+    let end = keyspace::after_prefix(&prefix);
     let to = [end, upto.map(behind)].into_iter().flatten().min();
     (after.map(behind).unwrap_or_default().max(prefix), to)
 }

@@ -1,14 +1,14 @@
 //! Snapshots: one branch as of one revision, read without any lock on writers.
 
-use crate::apply::{cells, hashes, keyed, keys, names, outbox, records, runs};
+use crate::apply::{cells, hashes, key_state, keyed, names, outbox, records, runs};
 use crate::base::work::{Budget, WorkMeter};
 use crate::key::entry::EntryHeader;
-use crate::key::spaces::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
-use crate::lifecycle::core::Engine;
+use crate::key::keyspace::{CELLS, KEYED, OUTBOX, RECORDS, RUNS};
+use crate::lifecycle::engine::Engine;
 use crate::mvcc::catalog::Layers;
 use crate::mvcc::dead_names::DeadWalk;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, At, CanonicalEvent, Code, Error, Field, HashCommand, HistoryEntry, KeyCommand, Name,
@@ -85,16 +85,17 @@ impl Snapshot {
         (space, hidden): (u8, &[String]),
         range: (&[u8], Option<&[u8]>),
         most: (usize, usize),
-    ) -> Result<keys::FoundNames> {
+    ) -> Result<key_state::FoundNames> {
         let (index, state) = (self.core.index(), &self.core.state);
         // A walk whose start lies before its prefix begins at the prefix, and skips the names between the two.
         let start = range.1.filter(|after| *after >= range.0);
-        let start = start.map(|after| crate::key::spaces::key(space, self.branch, after).to_vec());
+        let start =
+            start.map(|after| crate::key::keyspace::key(space, self.branch, after).to_vec());
         let at = (self.revision, self.now);
         let dead = DeadWalk::new(&state.dead_names, &state.trail, at, start);
         let nothing = WriteSet::default();
         let of = (space, hidden);
-        let found = keys::names_within(&self.view(), &nothing, Some(dead), of, range, most)?;
+        let found = key_state::names_within(&self.view(), &nothing, Some(dead), of, range, most)?;
         index.check_space_reach(space, self.revision)?;
         Ok(found)
     }
@@ -210,7 +211,7 @@ impl Snapshot {
         let index = self.core.index();
         let budget = self.budget();
         let now = View { index, layers: &layers, now: self.now, fresh: false, budget };
-        runs::past::answer(&now, self.revision, command)
+        runs::history::answer(&now, self.revision, command)
     }
 
     /// Answers a command on the outbox that only reads.

@@ -1,10 +1,10 @@
 //! Calls: a request on its way, and who gets its answer.
 
+use super::dedicated::DedicatedConnection;
 use super::failure;
+use super::in_flight_limit::InFlightPermit;
+use super::oneshot::Oneshot;
 use super::resp::{self, Reply};
-use super::room::InFlightPermit;
-use super::seat::DedicatedConnection;
-use super::slot::Oneshot;
 use crate::wire::{self, WORD_LIMIT_BYTES};
 use mainstay_model::ErrorKind::{Closed, ReadOnly, SessionExpired, Unavailable};
 use mainstay_model::{Code, Error, Receipt, Result};
@@ -179,7 +179,7 @@ pub(crate) fn request(command: &str, frame: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::slot::wait;
+    use super::super::oneshot::wait;
     use super::*;
 
     /// What a caller is told whose call was sent so many times before it got this reply.

@@ -28,16 +28,16 @@
 
 mod asynchronous;
 mod call;
-mod calls;
+mod callback_thread;
+mod connection_pool;
+mod dedicated;
 mod dial;
 mod failure;
-mod keeper;
-mod link;
+mod in_flight_limit;
+mod oneshot;
 mod options;
+mod reconnect;
 mod resp;
-mod room;
-mod seat;
-mod slot;
 mod socket;
 #[cfg(feature = "tls")]
 pub mod tls;
@@ -53,11 +53,11 @@ pub use resp::{Reply, decode, encode};
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 
-pub(crate) use link::{ConnectionPool, SubmittedRequest};
-pub(crate) use slot::Oneshot;
-pub use slot::wait;
+pub(crate) use connection_pool::{ConnectionPool, SubmittedRequest};
+pub(crate) use oneshot::Oneshot;
+pub use oneshot::wait;
 
-use crate::handle::db::Database;
+use crate::handle::database::Database;
 use mainstay_model::Result;
 
 /// Connects to the server at this address, `HOST:PORT`, with the default settings.

@@ -1,12 +1,12 @@
 //! How a server is connected to.
 
 use super::asynchronous::AsyncDatabase;
+use super::connection_pool::ConnectionPool;
 use super::dial::{Dial, Tcp};
-use super::link::ConnectionPool;
-use super::slot::wait;
+use super::oneshot::wait;
 use super::socket::WriteTurn;
-use crate::handle::db::Database;
-use crate::handle::place::Backend;
+use crate::handle::backend::Backend;
+use crate::handle::database::Database;
 use mainstay_model::Result;
 use std::fmt;
 use std::sync::Arc;

@@ -11,21 +11,21 @@
 //! All stores are fed up to one revision at a time, which becomes the replay mark: after a crash, the
 //! log is replayed from there. The index is never synced on the way to an acknowledgement.
 
-use crate::base::figures::SearchCounters;
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
+use crate::base::metrics::SearchCounters;
 use crate::key::entry;
-use crate::key::spaces::{self, CELLS, EVENT_KEYS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
+use crate::key::keyspace::{self, CELLS, EVENT_KEYS, KEYED, OUTBOX, RECORDS, RUNS, SPACES};
 use crate::key::version::Version;
-use crate::storage::classes::{self, RetentionClass, RetentionClasses};
-use crate::storage::current::{CacheLookup, VersionCache};
-use crate::storage::declared::{IndexDef, IndexDefs};
-use crate::storage::graves::DeadRangeCache;
-use crate::storage::known::EventKeyBloom;
+use crate::storage::dead_ranges::DeadRangeCache;
+use crate::storage::event_key_bloom::EventKeyBloom;
+use crate::storage::flush_mark::FlushMark;
+use crate::storage::index_def::{IndexDef, IndexDefs};
 use crate::storage::lsm::Store;
-use crate::storage::mark::FlushMark;
 use crate::storage::memtable::Memtable;
+use crate::storage::retention_class::{self, RetentionClass, RetentionClasses};
 use crate::storage::scan::{Scan, StoreRows};
-use crate::storage::times::{TimestampIndex, TimestampSnapshot};
+use crate::storage::timestamp_index::{TimestampIndex, TimestampSnapshot};
+use crate::storage::version_cache::{CacheLookup, VersionCache};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use parking_lot::{Mutex, RwLock};
 use std::ops::Bound;
@@ -99,13 +99,14 @@ pub(crate) struct IndexParts {
 
 /// The last revision that any of these holds something of; blocks of times have numbers of their own.
 pub(crate) fn reach(stores: &[Store], times: &TimestampIndex) -> Revision {
-    let others = stores.iter().enumerate().filter(|(class, _)| *class != classes::SYSTEM);
+    let others = stores.iter().enumerate().filter(|(class, _)| *class != retention_class::SYSTEM);
     others.filter_map(|(_, store)| store.highest()).fold(times.reach(), Revision::max)
 }
 
 impl Index {
     pub fn new(parts: IndexParts) -> Result<Index> {
-        let times = TimestampIndex::load(&parts.stores[classes::SYSTEM], parts.mark.revision)?;
+        let times =
+            TimestampIndex::load(&parts.stores[retention_class::SYSTEM], parts.mark.revision)?;
         let floors = || parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
         let (floors, trim_floors) = (floors(), floors());
         // A crash may have left keys in the store that the mark does not tell of.
@@ -242,7 +243,7 @@ impl Index {
                 let space = key.first().copied().unwrap_or_default();
                 self.classes.of_space(space).map(|class| range(&self.stores[class])).collect()
             }
-            Bound::Unbounded => self.stores[classes::CELLS..].iter().map(range).collect(),
+            Bound::Unbounded => self.stores[retention_class::CELLS..].iter().map(range).collect(),
         };
         Scan::new(buffers.into_iter(), stores.into_iter(), from, to, at)
     }
@@ -253,11 +254,11 @@ impl Index {
         match version.key().first() {
             Some(&CELLS) => self.has_cells.store(true, Ordering::Relaxed),
             Some(&RECORDS) => self.has_records.store(true, Ordering::Relaxed),
-            Some(&space) if spaces::is_of_runs(space) => {
+            Some(&space) if keyspace::is_of_runs(space) => {
                 self.has_runs.store(true, Ordering::Relaxed);
             }
             Some(&(SPACES | KEYED)) => self.has_keyed.store(true, Ordering::Relaxed),
-            Some(&space) if spaces::is_only_walked(space) => return active.push(version),
+            Some(&space) if keyspace::is_only_walked(space) => return active.push(version),
             _ => {}
         }
         self.known.note(hash, &version);
@@ -370,14 +371,14 @@ impl Index {
         points: &[(Revision, Stamp)],
         last: Revision,
     ) -> Result<()> {
-        let number = self.stores[classes::SYSTEM].highest().unwrap_or(0).max(last) + 1;
+        let number = self.stores[retention_class::SYSTEM].highest().unwrap_or(0).max(last) + 1;
         let times = TimestampIndex::blocks(points, last, number);
         let mut by_class: Vec<Vec<&Version>> = self.stores.iter().map(|_| Vec::new()).collect();
         for version in sorted {
             by_class[self.classes.of(version.key())].push(version);
         }
         // The stamps' space is the last of all, so their blocks follow in order.
-        by_class[classes::SYSTEM].extend(&times);
+        by_class[retention_class::SYSTEM].extend(&times);
         let filled = || by_class.iter().zip(&self.stores).filter(|(own, _)| !own.is_empty());
         // What is tried again would lie in those stores that took it as often.
         filled().try_for_each(|(_, store)| store.check_room())?;
@@ -393,11 +394,11 @@ impl Index {
         let revision = revision.max(self.flushed());
         let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
         if let Some(directory) = &self.directory {
-            let class = |(class, floor): (&classes::RetentionClass, &Revision)| {
+            let class = |(class, floor): (&retention_class::RetentionClass, &Revision)| {
                 (class.label.clone(), *floor)
             };
             let classes = self.classes.all().iter().zip(&floors).map(class).collect();
-            let revision = revision + u64::from(planted::is(Bug::MarkTooFar));
+            let revision = revision + u64::from(fault_points::is(InjectedFault::MarkTooFar));
             FlushMark { database: self.database, revision, classes }.write(directory)?;
         }
         self.flushed.fetch_max(revision, Ordering::AcqRel);
@@ -447,7 +448,7 @@ impl Index {
             true => false,
             false => self.has_any_of(&all[*class]),
         };
-        (classes::CELLS..all.len()).filter(counts)
+        (retention_class::CELLS..all.len()).filter(counts)
     }
 
     /// The revision from which some data can be read, also after a crash.
@@ -526,7 +527,7 @@ impl Index {
         // The lock keeps a flush from moving points between the buffers and the directory.
         let tables = self.tables.read();
         let buffers: Vec<&Memtable> = tables.all().map(Arc::as_ref).collect();
-        read(&self.times, &buffers, &self.stores[classes::SYSTEM])
+        read(&self.times, &buffers, &self.stores[retention_class::SYSTEM])
     }
 
     /// The bytes of versions that are not in the stores yet.

@@ -5,11 +5,11 @@
 //!                        sorted runs     tail: sorted when somebody scans
 //! ```
 //!
-//! Point reads go through [`Current`](crate::storage::current::Current); the buffer serves scans and the flush.
+//! Point reads go through [`VersionCache`](crate::storage::version_cache::VersionCache); the buffer serves scans and the flush.
 //! Most buffers are never scanned, so order is made when asked for: the tail becomes a sorted run,
 //! and runs of similar size merge, which costs each version a logarithmic number of moves.
 
-use crate::key::spaces;
+use crate::key::keyspace;
 use crate::key::version::Version;
 use mainstay_model::{Revision, Stamp};
 use parking_lot::{Mutex, RwLock};
@@ -134,7 +134,8 @@ impl Memtable {
 }
 
 /// The space that each list begins with.
-const BEGINS: [u8; 5] = [0, spaces::EVENTS, spaces::EVENT_KEYS, spaces::ENTRIES, spaces::SESSIONS];
+const BEGINS: [u8; 5] =
+    [0, keyspace::EVENTS, keyspace::EVENT_KEYS, keyspace::ENTRIES, keyspace::SESSIONS];
 
 /// The list that a key is in.
 #[inline]

@@ -1,16 +1,16 @@
 //! The storage engine: the index of current values, write buffers and an LSM tree per retention class.
 
-pub(crate) mod classes;
-pub(crate) mod current;
-pub(crate) mod declared;
-pub(crate) mod graves;
+pub(crate) mod bulk_load;
+pub(crate) mod dead_ranges;
+pub(crate) mod event_key_bloom;
+pub(crate) mod flush_mark;
 pub(crate) mod index;
-pub(crate) mod known;
+pub(crate) mod index_def;
 pub(crate) mod lsm;
-pub(crate) mod mark;
 pub(crate) mod memtable;
-pub(crate) mod migrate;
-pub(crate) mod pour;
-pub(crate) mod purge;
+pub(crate) mod reclassify;
+pub(crate) mod retention_class;
 pub(crate) mod scan;
-pub(crate) mod times;
+pub(crate) mod timestamp_index;
+pub(crate) mod tombstone_gc;
+pub(crate) mod version_cache;

@@ -19,29 +19,29 @@
 mod chain;
 mod file;
 mod increment;
+mod incremental;
 #[cfg(any(test, fuzzing))]
 mod mend;
+mod progress;
 mod rebuild;
 pub(crate) mod restore;
-mod since;
-mod watch;
 
 pub use chain::{backup_head, verify_backup, verify_chain};
 #[cfg(any(test, fuzzing))]
 pub(crate) use mend::mend;
 pub use rebuild::restore_backup;
 
-use crate::base::planted::{self, Bug};
-use crate::fs::hashed::ChecksummedWriter;
-use crate::fs::spare::DiskReserve;
+use crate::base::fault_points::{self, InjectedFault};
+use crate::fs::checksummed_file::ChecksummedWriter;
+use crate::fs::disk_reserve::DiskReserve;
 use crate::key::entry;
-use crate::key::spaces;
-use crate::lifecycle::core::Engine;
+use crate::key::keyspace;
+use crate::lifecycle::engine::Engine;
 use crate::log::DatabaseId;
-use crate::storage::classes;
-use crate::storage::mark::FlushMark;
+use crate::storage::flush_mark::FlushMark;
+use crate::storage::retention_class;
 use crate::storage::scan::Scan;
-use crate::storage::times::TimestampSnapshot;
+use crate::storage::timestamp_index::TimestampSnapshot;
 use crate::tools::export::Progress;
 use file::{BackupContents, Blocks};
 use mainstay_model::{Code, Error, Result, Revision};
@@ -135,7 +135,7 @@ impl BackupSource {
     fn take(core: &Engine) -> BackupSource {
         core.sequencer.with_exec(|_| {
             let revision = core.sequencer.published();
-            let (first, end) = ([spaces::SESSIONS], [spaces::TIMES]);
+            let (first, end) = ([keyspace::SESSIONS], [keyspace::TIMES]);
             let (first, end) = (&first[..], &end[..]);
             let index = core.index();
             BackupSource {
@@ -160,7 +160,7 @@ impl Backup<'_> {
         self.data(moment.data, &mut blocks)?;
         self.system(moment.system, &mut blocks)?;
         let index = self.core.index();
-        let store = &index.stores()[classes::SYSTEM];
+        let store = &index.stores()[retention_class::SYSTEM];
         let is_forgotten = |first| index.first_time().is_none_or(|known| known.0 > first);
         for version in moment.times.blocks_upto(moment.revision, store, is_forgotten) {
             let version = version?;
@@ -234,7 +234,9 @@ impl Backup<'_> {
 
 /// A backup never holds what its database could still lose: the log would not reach up to it.
 pub(crate) fn make_durable(core: &Engine, revision: Revision) -> Result<()> {
-    match core.sequencer.durable() >= revision || planted::is(Bug::NoSyncBeforeBackup) {
+    match core.sequencer.durable() >= revision
+        || fault_points::is(InjectedFault::NoSyncBeforeBackup)
+    {
         true => Ok(()),
         false => core.sequencer.sync().map(|_| ()),
     }

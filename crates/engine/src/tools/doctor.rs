@@ -8,36 +8,36 @@
 //! ```
 
 pub(crate) mod checks;
-mod cure;
-mod fault;
-mod index;
-mod judge;
-mod later;
 #[cfg(test)]
-mod patient;
+mod corruption_fixture;
+mod diagnose;
+mod fault;
+mod hardlinked_store;
+mod index;
+mod log_suffix;
+mod report_display;
 mod runs;
+mod salvage;
 #[cfg(test)]
 mod sessions_tests;
-mod shadow;
-mod show;
 #[cfg(test)]
 mod spaces_tests;
 #[cfg(test)]
 mod tests;
 
-use crate::lifecycle::identity::{self, FORMAT};
+use crate::lifecycle::database_file::{self, FORMAT};
 use crate::log::{self, DatabaseId, DiskFiles};
-use crate::storage::migrate;
-use judge::Cure;
+use crate::storage::reclassify;
+use diagnose::Cure;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};
 
 pub use crate::log::{LogReport, Problem, SegmentReport};
-pub use cure::{SalvageReport, salvage};
 pub use fault::Fault;
 pub(crate) use fault::Faults;
 pub use index::{IndexReport, IndexState, StoreReport};
 pub use runs::RunsReport;
+pub use salvage::{SalvageReport, salvage};
 
 /// What a look at a database found.
 #[derive(Clone, Debug)]
@@ -94,7 +94,7 @@ impl Report {
 
     /// Whether the index could be built again from the log alone.
     pub fn can_rebuild(&self) -> bool {
-        judge::can_rebuild(&self.log, &self.index)
+        diagnose::can_rebuild(&self.log, &self.index)
     }
 }
 
@@ -108,12 +108,12 @@ impl Report {
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub fn inspect(directory: &Path) -> Result<Report> {
-    let id = identity::read(directory)?.ok_or_else(|| not_a_database(directory))?;
+    let id = database_file::read(directory)?.ok_or_else(|| not_a_database(directory))?;
     // Held while looking, so that nobody begins to write meanwhile.
-    let found = identity::look_at_use(directory)?;
+    let found = database_file::look_at_use(directory)?;
     let mut report = look(directory, id, found.is_open)?;
     if found.lost_lock_file {
-        judge::add_lost_lock(&mut report);
+        diagnose::add_lost_lock(&mut report);
     }
     Ok(report)
 }
@@ -121,11 +121,11 @@ pub fn inspect(directory: &Path) -> Result<Report> {
 /// Looks while the caller sees to it that nobody writes.
 fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     let log = look_at_log(&directory.join("log"))?;
-    let index = index::look(&migrate::settled(&directory.join("index")), &id)?;
-    let mut diagnosis = judge::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
+    let index = index::look(&reclassify::settled(&directory.join("index")), &id)?;
+    let mut diagnosis = diagnose::judge(&directory.join("log"), &DatabaseId(id), &log, &index);
     let runs = look_at_runs(directory, diagnosis.verdict, in_use)?;
-    judge::add_faults(&mut diagnosis, (&log, &index), &runs);
-    judge::add_writers(&mut diagnosis, &log);
+    diagnose::add_faults(&mut diagnosis, (&log, &index), &runs);
+    diagnose::add_writers(&mut diagnosis, &log);
     Ok(Report {
         directory: directory.to_owned(),
         database: DatabaseId(id),

@@ -24,9 +24,9 @@
 //! What the branch inherits is its own in the file. Nothing of the file is used before all of it
 //! has been checked.
 
-use crate::key::spaces::{CELLS, DATA};
-use crate::lifecycle::core::Engine;
-use crate::mvcc::overlay::WriteSet;
+use crate::key::keyspace::{CELLS, DATA};
+use crate::lifecycle::engine::Engine;
+use crate::mvcc::write_set::WriteSet;
 use crate::read::snapshot::Snapshot;
 use import::Import;
 use mainstay_model::{At, BranchCommand, Name, Result, Revision};

@@ -1,6 +1,6 @@
 //! Runs a model under many schedules, and says whether one of them fails.
 
-use mainstay::planted::{Bug, plant};
+use mainstay::fault_points::{InjectedFault, plant};
 use shuttle::scheduler::{
     PctScheduler, RandomScheduler, ReplayScheduler, UncontrolledNondeterminismCheckScheduler,
 };
@@ -41,7 +41,7 @@ pub fn holds(name: &str, model: Model) {
 }
 
 /// Fails if the model holds with a bug in the engine, under as many schedules as without it, or fails with other words.
-pub fn finds(bug: Bug, model: Model, words: &str) {
+pub fn finds(bug: InjectedFault, model: Model, words: &str) {
     let _alone = PLANTING.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     plant(Some(bug));
     let seed = seed();

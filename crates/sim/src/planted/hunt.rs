@@ -6,7 +6,7 @@ use crate::disk::Homes;
 use crate::drill::Outcome;
 use crate::effort;
 use crate::{cuts, failures, flips, history, strace, world};
-use mainstay::planted::{Bug, plant};
+use mainstay::fault_points::{InjectedFault, plant};
 use mainstay::{Clock, SystemClock};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,7 +60,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct Catch {
     /// The bug.
-    pub bug: Bug,
+    pub bug: InjectedFault,
     /// The check that was meant for it.
     pub check: Check,
     /// What the check said; nothing: it found nothing.
@@ -71,7 +71,7 @@ pub struct Catch {
 
 /// Plants a bug in this process and runs one of its checks: an error is what is wanted. The same check must find nothing
 /// where there is no bug.
-pub fn hunt(bug: Bug, seed: u64, nth: usize) -> Outcome<()> {
+pub fn hunt(bug: InjectedFault, seed: u64, nth: usize) -> Outcome<()> {
     let check = *checks_of(bug).get(nth).ok_or("it has no such check")?;
     let found = run(check, Some(bug), seed);
     if found.is_ok() {
@@ -85,7 +85,7 @@ pub fn hunt(bug: Bug, seed: u64, nth: usize) -> Outcome<()> {
 }
 
 /// Runs a check with a bug, or without.
-fn run(check: Check, bug: Option<Bug>, seed: u64) -> Outcome<()> {
+fn run(check: Check, bug: Option<InjectedFault>, seed: u64) -> Outcome<()> {
     // What procedures are done to is made without it, and of those that strace traces the children have it alone.
     let here = bug.filter(|_| !matches!(check, Check::Procedure(_) | Check::Strace));
     plant(here);
@@ -120,12 +120,16 @@ fn keep() -> PathBuf {
     std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()))
 }
 
-fn plan_of_strace(bug: Option<Bug>, seed: u64) -> Outcome<strace::Plan> {
+fn plan_of_strace(bug: Option<InjectedFault>, seed: u64) -> Outcome<strace::Plan> {
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
     Ok(strace::Plan { seed, count: Some(600), program, bug: bug.map(|bug| format!("{bug:?}")) })
 }
 
-fn hunt_in_procedure(procedure: cuts::Procedure, bug: Option<Bug>, seed: u64) -> Outcome<()> {
+fn hunt_in_procedure(
+    procedure: cuts::Procedure,
+    bug: Option<InjectedFault>,
+    seed: u64,
+) -> Outcome<()> {
     let homes = Homes::make()?;
     let subject = cuts::Subject::make(seed, &homes)?;
     plant(bug);
@@ -139,7 +143,7 @@ fn hunt_in_procedure(procedure: cuts::Procedure, bug: Option<Bug>, seed: u64) ->
 pub fn hunt_all(
     program: &Path,
     seed: u64,
-    wanted: &[Bug],
+    wanted: &[InjectedFault],
     say: impl Fn(&Catch) + Sync,
 ) -> Outcome<Vec<Catch>> {
     let all = wanted.iter().flat_map(|bug| {
@@ -169,7 +173,12 @@ pub fn hunt_all(
     Ok(catches.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn hunt_apart(program: &Path, bug: Bug, nth: usize, seed: u64) -> Outcome<Option<String>> {
+fn hunt_apart(
+    program: &Path,
+    bug: InjectedFault,
+    nth: usize,
+    seed: u64,
+) -> Outcome<Option<String>> {
     let told = |error: std::io::Error| format!("hunting for {bug:?}: {error}");
     let mut command = Command::new(program);
     command.args(["hunt", &format!("{bug:?}"), "--seed", &seed.to_string()]);

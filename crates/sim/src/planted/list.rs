@@ -2,7 +2,7 @@
 
 use crate::cuts::Procedure;
 use crate::disk::{Action, Fault};
-use mainstay::planted::Bug;
+use mainstay::fault_points::InjectedFault;
 use std::fmt;
 
 /// A check.
@@ -40,23 +40,23 @@ impl fmt::Display for Check {
 
 /// All checks that have to find a bug: the one that is meant for it, and others where it is in several places, or for a
 /// cross-check.
-pub fn checks_of(bug: Bug) -> Vec<Check> {
+pub fn checks_of(bug: InjectedFault) -> Vec<Check> {
     let also: &[Check] = match bug {
-        Bug::AnswerBeforeSync => &[Check::Strace, Check::Worlds],
+        InjectedFault::AnswerBeforeSync => &[Check::Strace, Check::Worlds],
         // In worlds it is found by waiting, for minutes.
-        Bug::LatchForgotten => &[Check::Strace],
-        Bug::ChecksumIgnored
-        | Bug::FeedSkips
-        | Bug::FirstEffectOnly
-        | Bug::MarkTooFar
-        | Bug::NoSyncBeforeRoll
-        | Bug::NoSyncOfLog
-        | Bug::NoSyncOfRewritten
-        | Bug::NoSyncOfSegmentName
-        | Bug::ResponseForgotten => &[Check::Worlds],
-        Bug::NoSyncOfMovedIndex => &[Check::Procedure(Procedure::SalvageBoth)],
-        Bug::NoSyncOfNewDirectory => &[Check::Cuts],
-        Bug::NoSyncOfRename => {
+        InjectedFault::LatchForgotten => &[Check::Strace],
+        InjectedFault::ChecksumIgnored
+        | InjectedFault::FeedSkips
+        | InjectedFault::FirstEffectOnly
+        | InjectedFault::MarkTooFar
+        | InjectedFault::NoSyncBeforeRoll
+        | InjectedFault::NoSyncOfLog
+        | InjectedFault::NoSyncOfRewritten
+        | InjectedFault::NoSyncOfSegmentName
+        | InjectedFault::ResponseForgotten => &[Check::Worlds],
+        InjectedFault::NoSyncOfMovedIndex => &[Check::Procedure(Procedure::SalvageBoth)],
+        InjectedFault::NoSyncOfNewDirectory => &[Check::Cuts],
+        InjectedFault::NoSyncOfRename => {
             &[Check::Procedure(Procedure::Restore), Check::Procedure(Procedure::Base)]
         }
         _ => &[],
@@ -65,49 +65,57 @@ pub fn checks_of(bug: Bug) -> Vec<Check> {
 }
 
 /// The check that is meant for a bug.
-pub fn check_of(bug: Bug) -> Check {
+pub fn check_of(bug: InjectedFault) -> Check {
     match bug {
-        Bug::CombineOnce
-        | Bug::GatheredForgotten
-        | Bug::ListenersNotTold
-        | Bug::LogNotWoken
-        | Bug::NoSyncBeforeFloors
-        | Bug::PublishBeforeSync
-        | Bug::RefusedStayCounted
-        | Bug::RungReadLate
-        | Bug::SyncWaitsForRoom
-        | Bug::ToldWithoutLock
-        | Bug::UndoForgetsLater => Check::Models,
-        Bug::CasAlwaysWins | Bug::GuardRangeForgotten => Check::Histories,
-        Bug::NoSyncBeforeFlush => Check::Worlds,
-        Bug::CounterLostOnDelete | Bug::ExpiryByWallClock => Check::Suite,
-        Bug::ChecksumIgnored => Check::Flips,
-        Bug::LatchForgotten => Check::Failures(Action::Sync, Fault::Half),
+        InjectedFault::CombineOnce
+        | InjectedFault::GatheredForgotten
+        | InjectedFault::ListenersNotTold
+        | InjectedFault::LogNotWoken
+        | InjectedFault::NoSyncBeforeFloors
+        | InjectedFault::PublishBeforeSync
+        | InjectedFault::RefusedStayCounted
+        | InjectedFault::RungReadLate
+        | InjectedFault::SyncWaitsForRoom
+        | InjectedFault::ToldWithoutLock
+        | InjectedFault::UndoForgetsLater => Check::Models,
+        InjectedFault::CasAlwaysWins | InjectedFault::GuardRangeForgotten => Check::Histories,
+        InjectedFault::NoSyncBeforeFlush => Check::Worlds,
+        InjectedFault::CounterLostOnDelete | InjectedFault::ExpiryByWallClock => Check::Suite,
+        InjectedFault::ChecksumIgnored => Check::Flips,
+        InjectedFault::LatchForgotten => Check::Failures(Action::Sync, Fault::Half),
         // What was said to have failed is there, and cannot be cut off.
-        Bug::RevisionReused => Check::Failures(Action::Write, Fault::After),
-        Bug::NoSyncOfCurrent | Bug::NoSyncOfCurrentName | Bug::NoSyncOfReadTables => {
-            Check::Procedure(Procedure::SetBack)
+        InjectedFault::RevisionReused => Check::Failures(Action::Write, Fault::After),
+        InjectedFault::NoSyncOfCurrent
+        | InjectedFault::NoSyncOfCurrentName
+        | InjectedFault::NoSyncOfReadTables => Check::Procedure(Procedure::SetBack),
+        InjectedFault::LostComesBack => Check::Procedure(Procedure::SalvageFlushed),
+        InjectedFault::NoSyncBeforeBackup | InjectedFault::NoSyncOfClosed => {
+            Check::Procedure(Procedure::BackupAhead)
         }
-        Bug::LostComesBack => Check::Procedure(Procedure::SalvageFlushed),
-        Bug::NoSyncBeforeBackup | Bug::NoSyncOfClosed => Check::Procedure(Procedure::BackupAhead),
-        Bug::NoSyncOfSetBack => Check::Procedure(Procedure::SalvageTorn),
-        Bug::NoSyncOfSalvagedMark => Check::Procedure(Procedure::SalvageMarked),
-        Bug::NoSyncOfSalvagedDatabase => Check::Procedure(Procedure::SalvageRestored),
-        Bug::NoSyncOfReadMark => Check::Procedure(Procedure::Rest),
-        Bug::NoSyncOfRemovedSegments | Bug::NoSyncOfRewrittenName | Bug::NoSyncOfSegment => {
-            Check::Procedure(Procedure::Live)
+        InjectedFault::NoSyncOfSetBack => Check::Procedure(Procedure::SalvageTorn),
+        InjectedFault::NoSyncOfSalvagedMark => Check::Procedure(Procedure::SalvageMarked),
+        InjectedFault::NoSyncOfSalvagedDatabase => Check::Procedure(Procedure::SalvageRestored),
+        InjectedFault::NoSyncOfReadMark => Check::Procedure(Procedure::Rest),
+        InjectedFault::NoSyncOfRemovedSegments
+        | InjectedFault::NoSyncOfRewrittenName
+        | InjectedFault::NoSyncOfSegment => Check::Procedure(Procedure::Live),
+        InjectedFault::NoSyncOfIdentity | InjectedFault::NoSyncOfStores => {
+            Check::Procedure(Procedure::Create)
         }
-        Bug::NoSyncOfIdentity | Bug::NoSyncOfStores => Check::Procedure(Procedure::Create),
-        Bug::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
-        Bug::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
-        Bug::NoSyncOfPart | Bug::NoSyncOfPartName => Check::Procedure(Procedure::Backup),
-        Bug::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
-        Bug::NoSyncOfKnown | Bug::NoSyncOfRename => Check::Procedure(Procedure::Divide),
-        Bug::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageBothLast),
-        Bug::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
-        Bug::NoSyncOfCut | Bug::NoSyncOfMovedSegment | Bug::NoSyncOfSalvagedCopy => {
-            Check::Procedure(Procedure::SalvageBoth)
+        InjectedFault::NoSyncOfIdentityName => Check::Procedure(Procedure::Restore),
+        InjectedFault::NoSyncOfNewDirectory => Check::Procedure(Procedure::SalvageGone),
+        InjectedFault::NoSyncOfPart | InjectedFault::NoSyncOfPartName => {
+            Check::Procedure(Procedure::Backup)
         }
+        InjectedFault::NoSyncOfRestoredLog => Check::Procedure(Procedure::Restore),
+        InjectedFault::NoSyncOfKnown | InjectedFault::NoSyncOfRename => {
+            Check::Procedure(Procedure::Divide)
+        }
+        InjectedFault::NoSyncOfSalvagedCopyName => Check::Procedure(Procedure::SalvageBothLast),
+        InjectedFault::NoSyncOfMovedIndex => Check::Procedure(Procedure::SalvageFirst),
+        InjectedFault::NoSyncOfCut
+        | InjectedFault::NoSyncOfMovedSegment
+        | InjectedFault::NoSyncOfSalvagedCopy => Check::Procedure(Procedure::SalvageBoth),
         _ => Check::Cuts,
     }
 }

@@ -2,10 +2,10 @@
 
 use super::space;
 use crate::apply::guards::Ranges;
-use crate::key::spaces::{self, KEYED, SPACES};
+use crate::key::keyspace::{self, KEYED, SPACES};
 use crate::key::state_keys;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::{Origin, View};
+use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::Index;
 use mainstay_model::{
     Answer, EntryKind, Name, Result, Revision, SpaceInfo, StateAnswer, StateCommand, StatePlace,
@@ -48,7 +48,7 @@ pub(crate) fn holds(
             unwritten(view, KEYED, &at(&EntryKind::position(source)), since)
         }
         StatePlace::Range { prefix, after, upto } => {
-            let key = |place: &[u8]| spaces::key(KEYED, view.branch(), &at(place));
+            let key = |place: &[u8]| keyspace::key(KEYED, view.branch(), &at(place));
             let (prefix, after) = (key(prefix), after.as_deref().map(key));
             let upto = upto.as_deref().map(key);
             ranges.add(&prefix, after.as_deref(), upto.as_deref(), since);

@@ -17,14 +17,14 @@ use super::restore;
 use super::space::{self, Declaration};
 use super::write::SpaceWriter;
 use crate::apply::branches::BranchContext;
-use crate::apply::compare::{Comparison, DiffItem, ThreeWayEntry, ThreeWayState};
-use crate::apply::reap;
+use crate::apply::deferred_delete;
+use crate::apply::three_way_diff::{Comparison, DiffItem, ThreeWayEntry, ThreeWayState};
 use crate::key::entry::{self, QUIET};
-use crate::key::spaces::{self, KEYED, SPACES};
+use crate::key::keyspace::{self, KEYED, SPACES};
 use crate::key::state_keys;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use crate::storage::index::NEWEST;
 use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{
@@ -258,7 +258,7 @@ impl<'m> KeyedMerge<'m> {
 
     /// Whether the target shows or has shown a generation, or inherits it: then it has what is left of that.
     fn target_knows(&self, overlay: &WriteSet, space: &str, generation: u64) -> Result<bool> {
-        let marker = reap::space(self.target, space, generation);
+        let marker = deferred_delete::space(self.target, space, generation);
         let hash = self.context.index.current.hash(&marker);
         let layers = self.layers();
         let view = self.view(&layers);
@@ -272,7 +272,7 @@ impl<'m> KeyedMerge<'m> {
         // One without entries leaves nothing but its declaration.
         let mut was_shown = false;
         for &(branch, upto) in &layers {
-            let key = spaces::key(SPACES, branch, space.as_bytes());
+            let key = keyspace::key(SPACES, branch, space.as_bytes());
             self.context.index.versions(&key, upto, &mut |entry: &[u8]| {
                 let (head, payload) = entry::parse(entry)?;
                 was_shown |=
@@ -291,7 +291,7 @@ impl<'m> KeyedMerge<'m> {
         a: &Declaration,
         generation: u64,
     ) -> Result<()> {
-        let mut key = spaces::key(KEYED, self.target, &state_keys::life(space, generation));
+        let mut key = keyspace::key(KEYED, self.target, &state_keys::life(space, generation));
         let (start, mut count) = (key.len(), 0);
         self.comparison.each_in_a(space, a, |place, payload| {
             count += 1;
@@ -336,7 +336,7 @@ impl<'m> KeyedMerge<'m> {
         let entry = EntryRef::from_parts(place, triple.a.payload.as_deref(), kind)?;
         if is_conflict(sides, &entry, triple) {
             match self.strategy {
-                MergeStrategy::Strict => return Ok(super::told::difference(triple)),
+                MergeStrategy::Strict => return Ok(super::feed_names::difference(triple)),
                 MergeStrategy::Ours => return Ok(None),
                 MergeStrategy::Theirs => {}
             }

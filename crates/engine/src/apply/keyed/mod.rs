@@ -10,20 +10,20 @@
 //!
 //! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
 
+pub(crate) mod feed_names;
 pub(crate) mod guard;
 pub(crate) mod merge;
+mod merge_precondition;
 pub(crate) mod read;
 mod replay;
 mod restore;
 mod seal;
-mod settled;
 pub(crate) mod space;
-pub(crate) mod told;
 mod write;
 
-use crate::key::spaces::SPACES;
-use crate::mvcc::overlay::WriteSet;
+use crate::key::keyspace::SPACES;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::limits::check_page;
 use mainstay_model::{
     Answer, Code, Error, Name, Page, Result, Revision, SpaceOptions, StateAnswer, StateCommand,

@@ -2,10 +2,10 @@
 
 use super::space::{self, Declaration};
 use super::write::{damaged, position_of};
-use crate::key::spaces::KEYED;
+use crate::key::keyspace::KEYED;
 use crate::key::state_keys;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{
     EntryBlock, EntryKind, EntryRef, Item, Kept, Name, Result, STATE_KEY_LIMIT_BYTES, Scales,
     State, StateAnswer, StateKey, StatePage, Version, WaitingEntry, take_state,

@@ -10,8 +10,8 @@
 use super::restore::{self, RestoredStates};
 use super::space::{self, Declaration, SpaceState};
 use super::write::SpaceWriter;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo};
 
 /// What is replayed.

@@ -10,12 +10,12 @@
 
 use super::space::{self, Declaration, SpaceState};
 use super::write::{SpaceWriter, is_stale};
-use crate::apply::{keys, reap};
+use crate::apply::{deferred_delete, key_state};
 use crate::key::entry::QUIET;
-use crate::key::spaces::{self, KEYED, Key};
+use crate::key::keyspace::{self, KEYED, Key};
 use crate::key::state_keys;
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use mainstay_model::{
     Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo, Version, Wrote,
 };
@@ -47,14 +47,14 @@ pub(crate) fn restore(
     let branch = view.branch();
     let mut now = Declaration { filling, ..before };
     if piece.begun.is_none() && before.filling != 0 {
-        let marker = reap::space(branch, piece.space.as_str(), before.filling);
-        reap::mark(view.index, overlay, &marker)?;
+        let marker = deferred_delete::space(branch, piece.space.as_str(), before.filling);
+        deferred_delete::mark(view.index, overlay, &marker)?;
     }
     let count = fill(view, overlay, piece, filling)?;
     if piece.ends {
         if before.is_there {
-            let marker = reap::space(branch, piece.space.as_str(), before.generation);
-            reap::mark(view.index, overlay, &marker)?;
+            let marker = deferred_delete::space(branch, piece.space.as_str(), before.generation);
+            deferred_delete::mark(view.index, overlay, &marker)?;
         }
         now = Declaration {
             is_there: true,
@@ -124,7 +124,7 @@ pub(crate) fn fill(
     generation: u64,
 ) -> Result<u64> {
     let life = state_keys::life(piece.space.as_str(), generation);
-    let mut key: Key = spaces::key(KEYED, view.branch(), &life);
+    let mut key: Key = keyspace::key(KEYED, view.branch(), &life);
     let start = key.len();
     let mut put = |place: &[u8], payload: &[u8]| {
         key.truncate(start);
@@ -163,10 +163,14 @@ pub(crate) fn abandon(
     let SpaceState { seen, declared } = space::meet(view, overlay, space)?;
     let filled = declared.filter(|declared| declared.filling == begun && begun != 0);
     let Some(declared) = filled else { return Ok(false) };
-    reap::mark(view.index, overlay, &reap::space(view.branch(), space.as_str(), begun))?;
+    deferred_delete::mark(
+        view.index,
+        overlay,
+        &deferred_delete::space(view.branch(), space.as_str(), begun),
+    )?;
     match declared.is_there {
         true => space::put_quietly(overlay, seen, &Declaration { filling: 0, ..declared })?,
-        false => keys::remove_quietly(overlay, seen)?,
+        false => key_state::remove_quietly(overlay, seen)?,
     }
     Ok(true)
 }
@@ -186,13 +190,13 @@ pub(crate) fn remove(
     let there = declared.is_there.then_some(declared.generation);
     let filling = Some(declared.filling).filter(|filling| *filling != 0);
     for generation in there.into_iter().chain(filling) {
-        let marker = reap::space(view.branch(), space.as_str(), generation);
-        reap::mark(view.index, overlay, &marker)?;
+        let marker = deferred_delete::space(view.branch(), space.as_str(), generation);
+        deferred_delete::mark(view.index, overlay, &marker)?;
     }
     match declared.is_there {
-        true => keys::remove(overlay, seen)?,
+        true => key_state::remove(overlay, seen)?,
         // Nobody has seen it.
-        false => keys::remove_quietly(overlay, seen)?,
+        false => key_state::remove_quietly(overlay, seen)?,
     }
     Ok(declared.is_there)
 }

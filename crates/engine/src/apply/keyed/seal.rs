@@ -10,7 +10,7 @@
 //! next piece begins there. So any number of keys can be deleted with one version.
 
 use super::write::{SpaceWriter, is_stale};
-use crate::key::spaces::KEYED;
+use crate::key::keyspace::KEYED;
 use crate::key::state_keys;
 use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
 

@@ -1,10 +1,10 @@
 //! What a space is declared as.
 
-use crate::apply::keys::{KeyState, load_with};
+use crate::apply::key_state::{KeyState, load_with};
 use crate::key::entry::QUIET;
-use crate::key::spaces::SPACES;
-use crate::mvcc::overlay::{Payload, WriteSet};
+use crate::key::keyspace::SPACES;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, WriteSet};
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
     Code, Error, Name, Result, Revision, SpaceInfo, SpaceOptions, Version, VersionKind,

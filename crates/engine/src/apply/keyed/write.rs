@@ -7,12 +7,12 @@
 //! ```
 
 use super::space::{self, Declaration, SpaceState};
-use crate::apply::keys::{self, KeyState, load_with};
-use crate::key::spaces::KEYED;
+use crate::apply::key_state::{self, KeyState, load_with};
+use crate::key::keyspace::KEYED;
 use crate::key::state_keys;
 use crate::key::state_keys::StateName;
-use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, WriteSet};
 use mainstay_model::{
     Code, EntryKind, Error, Name, Result, Revision, SpaceOptions, StateWrite, Version, Wrote,
     put_state, take_state,
@@ -197,7 +197,7 @@ impl<'w> SpaceWriter<'w> {
             }
             waited.push(seen);
         }
-        waited.into_iter().try_for_each(|seen| keys::remove(self.overlay, seen))?;
+        waited.into_iter().try_for_each(|seen| key_state::remove(self.overlay, seen))?;
         // What waited may all have been overtaken: then there is nothing new.
         if read != Some(version) {
             self.set_state(key, seen, had, version, value)?;
@@ -268,8 +268,8 @@ impl<'w> SpaceWriter<'w> {
         let (seen, had) = self.see(key)?;
         if had == Some((version, true)) {
             match self.overlay.find(seen.hash, &seen.key).is_some() {
-                true => keys::remove(self.overlay, seen)?,
-                false => keys::remove_quietly(self.overlay, seen)?,
+                true => key_state::remove(self.overlay, seen)?,
+                false => key_state::remove_quietly(self.overlay, seen)?,
             }
         }
         self.forget_grave(version, key)
@@ -279,7 +279,7 @@ impl<'w> SpaceWriter<'w> {
     pub fn clear_state(&mut self, key: &[u8]) -> Result<()> {
         let (seen, had) = self.see(key)?;
         match had {
-            Some((_, false)) => keys::remove(self.overlay, seen),
+            Some((_, false)) => key_state::remove(self.overlay, seen),
             Some((version, true)) => self.forget(key, version),
             None => Ok(()),
         }
@@ -289,7 +289,7 @@ impl<'w> SpaceWriter<'w> {
     pub fn clear_waiting(&mut self, version: Version, key: &[u8]) -> Result<()> {
         let (seen, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
         match there {
-            Some(()) => keys::remove(self.overlay, seen),
+            Some(()) => key_state::remove(self.overlay, seen),
             None => Ok(()),
         }
     }
@@ -297,7 +297,7 @@ impl<'w> SpaceWriter<'w> {
     fn forget_grave(&mut self, version: Version, key: &[u8]) -> Result<()> {
         let (seen, there) = self.look(&state_keys::grave(version, key), |_| Ok(()))?;
         match there {
-            Some(()) => keys::remove(self.overlay, seen),
+            Some(()) => key_state::remove(self.overlay, seen),
             None => Ok(()),
         }
     }

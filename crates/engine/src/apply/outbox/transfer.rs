@@ -26,10 +26,10 @@ use super::{Counts, MessageContent, MessageOrigin, MessageState, Outbox, place, 
 use crate::apply::runs::seq_of;
 use crate::apply::sessions::SessionContext;
 use crate::base::work::Budget;
-use crate::key::spaces::{MAIN_ID, OUTBOX};
+use crate::key::keyspace::{MAIN_ID, OUTBOX};
 use crate::mvcc::catalog::{Catalog, Layers};
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::{NameStep, View};
+use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{
     Code, Command, Error, Name, OutboxCommand, Result, Revision, SessionCommand, Stamp, Value,

@@ -10,13 +10,13 @@
 use super::super::outbox::{self, transfer};
 use super::fold::{FoldStep, Folds, fresh};
 use super::head::{self, RunHead, RunState};
-use super::hidden;
 use super::read::RunEvents;
+use super::staged_restore;
 use crate::key::entry::QUIET;
+use crate::key::keyspace::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
 use crate::key::run_keys;
-use crate::key::spaces::{ALERTS, EVENT_KEYS, EVENTS, Key, STATES};
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
 use mainstay_model::{
@@ -170,7 +170,7 @@ impl RunWriter<'_> {
         self.check_room_for(run, metadata, events)?;
         self.check_restored(run, met.head.as_ref(), events)?;
         if met.head.is_none() {
-            hidden::give_up(self.view, self.overlay, run, self.revision)?;
+            staged_restore::give_up(self.view, self.overlay, run, self.revision)?;
             self.make(run, met, created.unwrap_or(self.view.now), metadata, FeedEvents::All)?;
         }
         let mut written = 0;

@@ -4,11 +4,11 @@
 //!   delete: the head says so, and a marker waits for what was left: events, keys, states, alerts
 //! ```
 
-use super::{head, hidden};
-use crate::apply::keys::remove;
-use crate::apply::reap;
-use crate::mvcc::overlay::WriteSet;
+use super::{head, staged_restore};
+use crate::apply::deferred_delete;
+use crate::apply::key_state::remove;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::Index;
 use mainstay_model::{Code, Error, Name, Result, Revision};
 
@@ -22,7 +22,7 @@ pub(super) fn delete(
     let met = head::meet(view, overlay, run)?;
     let Some(head) = met.head else {
         // What a restoring that was broken off has left goes, too.
-        hidden::give_up(view, overlay, run, revision)?;
+        staged_restore::give_up(view, overlay, run, revision)?;
         return Ok(false);
     };
     if head.generation == revision {
@@ -60,5 +60,5 @@ pub(crate) fn mark(
     run: &Name,
     generation: u64,
 ) -> Result<()> {
-    reap::mark(index, overlay, &reap::run(branch, run.as_str(), generation))
+    deferred_delete::mark(index, overlay, &deferred_delete::run(branch, run.as_str(), generation))
 }

@@ -10,10 +10,10 @@
 
 use super::head::RunHead;
 use crate::base::work::Exempt;
+use crate::key::keyspace::{Key, STATES};
 use crate::key::run_keys;
-use crate::key::spaces::{Key, STATES};
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use hashbrown::HashMap;
 use mainstay_model::{Judgement, Name, Result, RunSnapshot, peek_event, reduce_parts};
 

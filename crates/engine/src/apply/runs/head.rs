@@ -5,11 +5,11 @@
 //!     [ | shown at ] [ | attempts u64 LE ]     where the flags say so
 //! ```
 
-use super::super::keys::{KeyState, load_with};
+use super::super::key_state::{KeyState, load_with};
+use crate::key::keyspace::{self, RUNS};
 use crate::key::run_keys;
-use crate::key::spaces::{self, RUNS};
-use crate::mvcc::overlay::{Payload, WriteSet};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, WriteSet};
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::{
     Code, Error, Name, Result, Revision, RunInfo, RunSnapshot, RunStatus, Stamp, Value,
@@ -219,7 +219,7 @@ pub(super) fn metadata(
     run: &Name,
     generation: u64,
 ) -> Result<Option<Value>> {
-    let (key, hash) = view.key(spaces::EVENTS, &run_keys::at(run.as_str(), generation, 0));
+    let (key, hash) = view.key(keyspace::EVENTS, &run_keys::at(run.as_str(), generation, 0));
     let read = |_, payload: &[u8]| mainstay_model::codec::decode(payload);
     Ok(view.find(overlay, &key, hash, read)?.map(|(value, _)| value))
 }

@@ -12,16 +12,16 @@
 use super::append::{FeedEvents, RunWriter};
 use super::fold::Folds;
 use super::head::{self, RunHead};
-use super::hidden;
 use super::read::{self, RunEvents};
+use super::staged_restore;
 use crate::apply::branches::BranchContext;
-use crate::apply::compare::{DiffPoint, DiffSide, ThreeWayEntry};
 use crate::apply::outbox::transfer::Event;
+use crate::apply::three_way_diff::{DiffPoint, DiffSide, ThreeWayEntry};
+use crate::key::keyspace::EVENT_KEYS;
 use crate::key::run_keys;
-use crate::key::spaces::EVENT_KEYS;
 use crate::mvcc::catalog::Layers;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::NEWEST;
 use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
 
@@ -82,7 +82,7 @@ pub(crate) fn merge(
     let (from, into) = (view(context, &from), view(context, &into));
     let head = |side: &DiffSide| side.payload.as_deref().map(RunHead::decode).transpose();
     let Some(a) = head(&triple.a)? else {
-        if hidden::find(&from, &WriteSet::default(), &run)?.is_some() {
+        if staged_restore::find(&from, &WriteSet::default(), &run)?.is_some() {
             return Ok(match strategy {
                 MergeStrategy::Ours => RunMerge::refused(strategy),
                 _ => RunMerge::Unfinished,
@@ -209,7 +209,7 @@ impl EventTransfer<'_> {
 
     fn make(&self, overlay: &mut WriteSet, folds: &mut Folds, a: &RunHead) -> Result<()> {
         let metadata = head::metadata(self.from, &WriteSet::default(), self.run, a.generation)?;
-        hidden::give_up(self.into, overlay, self.run, self.revision)?;
+        staged_restore::give_up(self.into, overlay, self.run, self.revision)?;
         let met = head::meet(self.into, overlay, self.run)?;
         self.writer(overlay, folds).make(
             self.run,

@@ -12,23 +12,23 @@ pub(crate) mod append;
 mod delete;
 pub(crate) mod fold;
 pub(crate) mod head;
-pub(crate) mod hidden;
+pub(crate) mod history;
 pub(crate) mod merge;
-pub(crate) mod past;
 pub(crate) mod read;
+pub(crate) mod staged_restore;
 
-use crate::key::spaces::RUNS;
-use crate::mvcc::overlay::WriteSet;
+use crate::key::keyspace::RUNS;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use append::RunWriter;
 pub(crate) use fold::{FoldCounts, Folds};
 #[cfg(any(test, fuzzing))]
 pub(crate) use head::RunHead;
 pub(crate) use head::{last_seq, shown_seq};
-pub(crate) use hidden::is_being_rewound;
 use mainstay_model::{Answer, Code, Error, Result, Revision, RunAnswer, RunCommand};
 use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_of, seq_of};
+pub(crate) use staged_restore::is_being_rewound;
 
 /// Runs a command on runs, in the transaction that gets this revision.
 pub(crate) fn run(
@@ -64,7 +64,8 @@ pub(crate) fn run(
         RunCommand::RestoreHidden { run, metadata, created, events, begun, ends } => {
             let (metadata, created) = (metadata.as_ref(), *created);
             let (begun, ends) = (*begun, *ends);
-            let piece = hidden::StagedEvents { run, metadata, created, events, begun, ends };
+            let piece =
+                staged_restore::StagedEvents { run, metadata, created, events, begun, ends };
             Answer::Count(writer.restore_hidden(&piece)?)
         }
         RunCommand::Keep { run, reducer, version, seq, state } => {

@@ -3,10 +3,10 @@
 use super::fold;
 use super::head::{self, RunHead};
 use crate::key::entry::{self, EntryHeader};
+use crate::key::keyspace::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
 use crate::key::run_keys;
-use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, RUNS, STATES};
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::codec::{get_varint, put_varint};
 use mainstay_model::limits::check_page;
 use mainstay_model::{
@@ -92,8 +92,9 @@ impl RunEvents<'_> {
         wanted: RangeInclusive<u64>,
         mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<bool>,
     ) -> Result<()> {
-        let (run, from) = (self.run.as_str(), spaces::key(EVENTS, branch, from));
-        let last = spaces::key(EVENTS, branch, &run_keys::at(run, self.generation, *wanted.end()));
+        let (run, from) = (self.run.as_str(), keyspace::key(EVENTS, branch, from));
+        let last =
+            keyspace::key(EVENTS, branch, &run_keys::at(run, self.generation, *wanted.end()));
         let rows = self.view.scan(Bound::Excluded(&from), Bound::Included(&last), at);
         let mut expected = *wanted.start();
         for row in rows {

@@ -7,7 +7,7 @@
 //!   letter    its bytes
 //! ```
 
-use crate::key::spaces::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
+use crate::key::keyspace::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
 use mainstay_model::{Code, Error, Former, Name, Result, SESSION_LEASE_LIMIT_MS, Stamp, codec};
 
 const LIVE: u8 = 1;
@@ -136,7 +136,7 @@ pub(crate) enum Part {
 
 /// The key of a session.
 pub(crate) fn session_key(session: &Name) -> Key {
-    spaces::key(SESSIONS, MAIN_ID, session.as_bytes())
+    keyspace::key(SESSIONS, MAIN_ID, session.as_bytes())
 }
 
 /// The key of a part of a session.
@@ -145,7 +145,7 @@ pub(crate) fn part_key(session: &Name, part: Part) -> Key {
         Part::Slot(slot) => (b'R', u64::from(slot)),
         Part::Letter(number) => (b'S', number),
     };
-    let mut key = spaces::key(SESSION_DATA, MAIN_ID, session.as_bytes());
+    let mut key = keyspace::key(SESSION_DATA, MAIN_ID, session.as_bytes());
     let mut tail = [0; 10];
     tail[1] = kind;
     tail[2..].copy_from_slice(&number.to_be_bytes());
@@ -233,7 +233,7 @@ mod tests {
         let name = Name::new("till-7").unwrap();
         for part in [Part::Slot(1), Part::Letter(u64::MAX)] {
             let key = part_key(&name, part);
-            assert_eq!(split_part(&key[spaces::PREFIX_BYTES..]), Some(("till-7", part)));
+            assert_eq!(split_part(&key[keyspace::PREFIX_BYTES..]), Some(("till-7", part)));
         }
         assert_eq!(split_part(b"x"), None);
     }

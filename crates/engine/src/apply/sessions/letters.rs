@@ -4,8 +4,8 @@ use super::bytes::{NUMBER_LIMIT, Part, Profile, damaged, part_key};
 use super::{SessionContext, answer, check_epoch, expired, write};
 use crate::apply::outbox::transfer;
 use crate::key::entry::DELETED;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{
     Answer, Code, Error, LETTERS_LIMIT, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, Name, Result,
     SessionAnswer, Stamp,

@@ -6,12 +6,12 @@ pub(crate) mod response;
 pub(crate) mod slot;
 
 use crate::apply::outbox::transfer;
-use crate::apply::session_slots::ResponseSlots;
+use crate::apply::response_slots::ResponseSlots;
 use crate::apply::session_table::{LiveSession, SessionTable};
 use crate::key::entry::{DELETED, EntryHeader};
-use crate::key::spaces::{Key, MAIN_ID};
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
+use crate::key::keyspace::{Key, MAIN_ID};
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use crate::storage::index::Index;
 use bytes::{Part, Profile, StoredSession, part_key, session_key};
 use mainstay_model::{

@@ -3,8 +3,8 @@
 
 use super::Executor;
 use crate::apply::{keyed, outbox, sessions};
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{
     Answer, Code, Error, OutboxCommand, Result, RunCommand, SessionCommand, StateCommand,
 };

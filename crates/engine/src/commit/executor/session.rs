@@ -9,15 +9,15 @@
 //! ```
 
 use super::{Executed, Executor, check_limits, due_of};
-use crate::apply::session_slots::SlotPlan;
+use crate::apply::response_slots::SlotPlan;
 use crate::apply::sessions::bytes::{Part, damaged, part_key};
 use crate::apply::sessions::response::{self, StoredResponse};
 use crate::apply::sessions::slot::{self, Response};
 use crate::apply::sessions::{drop_slots, expired, taken};
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use crate::commit::prepared::PreparedTransaction;
 use crate::key::entry;
-use crate::mvcc::overlay::{Payload, Write, WriteSet};
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{
     Code, Command, Error, ErrorKind, KEPT_LIMIT_BYTES, Name, Receipt, Result, Revision,
@@ -177,7 +177,7 @@ impl Executor {
         stamp: Stamp,
         overlay: &mut WriteSet,
     ) -> Result<()> {
-        if planted::is(Bug::ResponseForgotten) {
+        if fault_points::is(InjectedFault::ResponseForgotten) {
             return Ok(());
         }
         let SessionRequest { session, request_id, lowest_pending, .. } = request;

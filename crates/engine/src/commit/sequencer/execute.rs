@@ -1,16 +1,16 @@
 //! The first stage: transactions are executed, one round of them at a time.
 
-use super::look::is_session_read;
-use super::stage::FRAME_BYTES;
-use super::{IN_FLIGHT_LIMIT, MODELS, Sequencer, calls};
-use crate::base::planted::{self, Bug};
+use super::group_commit::FRAME_BYTES;
+use super::session_reads::is_session_read;
+use super::{IN_FLIGHT_LIMIT, MODELS, Sequencer, callbacks};
+use crate::base::fault_points::{self, InjectedFault};
 use crate::base::sync::MutexGuard;
 use crate::base::sync::atomic::Ordering;
-use crate::commit::bell;
 use crate::commit::executor::{Executed, Executor};
 use crate::commit::prepared::PreparedTransaction;
 use crate::commit::ticket::{Completion, Waiter};
-use crate::storage::current::TOUCH_LIMIT;
+use crate::commit::wakeup;
+use crate::storage::version_cache::TOUCH_LIMIT;
 use mainstay_model::{
     CellCommand, Command, Durability, Error, Field, FieldValue, HashCommand, Receipt,
     RecordCommand, Result, Revision, SmallVec, Stamp, StringCommand, Transaction, Value,
@@ -215,10 +215,10 @@ impl Sequencer {
                 Some(transaction) => self.read_sessions(transaction, error),
                 None => Err(error),
             };
-            return calls::answer([(completion, told)].into_iter());
+            return callbacks::answer([(completion, told)].into_iter());
         }
         let in_flight = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        if matches!(work, QueuedWork::Sync) && !planted::is(Bug::SyncWaitsForRoom) {
+        if matches!(work, QueuedWork::Sync) && !fault_points::is(InjectedFault::SyncWaitsForRoom) {
             return self.queue.lock().push(work, completion);
         }
         if (in_flight >= IN_FLIGHT_LIMIT || self.is_full())
@@ -226,7 +226,7 @@ impl Sequencer {
             && let Err(error) = self.wait_for_room(0)
         {
             self.leave(1);
-            return calls::answer([(completion, Err(error))].into_iter());
+            return callbacks::answer([(completion, Err(error))].into_iter());
         }
         if self.syncing.load(Ordering::Relaxed) && work.is_light() {
             return self.enqueue_during_sync(work, completion);
@@ -289,7 +289,7 @@ impl Sequencer {
     /// Queues; gives how much is queued now.
     fn enqueue(&self, work: QueuedWork, completion: Completion) -> usize {
         // It will most likely come into the group that forms now.
-        completion.expect_at(bell::of_group(self.forming.load(Ordering::Relaxed)));
+        completion.expect_at(wakeup::of_group(self.forming.load(Ordering::Relaxed)));
         let mut queue = self.queue.lock();
         queue.push(work, completion);
         queue.waiting.len()
@@ -302,7 +302,7 @@ impl Sequencer {
             let refused = |(submitted, completion): (PreparedTransaction, Completion)| {
                 (completion, self.read_sessions(&submitted.transaction, error.clone()))
             };
-            return calls::answer(chunk.into_iter().map(refused));
+            return callbacks::answer(chunk.into_iter().map(refused));
         }
         {
             let mut queue = self.queue.lock();
@@ -389,10 +389,12 @@ impl Sequencer {
         drop(exec);
         self.recycle(spent);
         if !failed.is_empty() {
-            if !planted::is(Bug::RefusedStayCounted) {
+            if !fault_points::is(InjectedFault::RefusedStayCounted) {
                 self.leave(failed.len());
             }
-            calls::answer(failed.into_iter().map(|(completion, error)| (completion, Err(error))));
+            callbacks::answer(
+                failed.into_iter().map(|(completion, error)| (completion, Err(error))),
+            );
         }
         if sealed {
             self.tell_workers();

@@ -8,26 +8,26 @@
 //! ```
 //!
 //! - Two stages, each a lock that whoever finds free takes: *execute* ([`execute`]) and *log*
-//!   ([`stage`]). A caller that is alone does both itself, with no hand-off; else the log
+//!   ([`group_commit`]). A caller that is alone does both itself, with no hand-off; else the log
 //!   thread does the second.
 //! - Whoever leaves a stage looks once more for work that came meanwhile, so none is left lying:
 //!   a caller either takes the stage, or the one who holds it sees what the caller put down. That is
 //!   why the executor is reached through [`Sequencer::with_exec`] alone.
 //! - Answers leave, and readers see, only what the durability asked for allows: a group is published
 //!   when it is written, and synced first if any of its transactions asks for that.
-//! - Answers are given with no lock held ([`calls`]): a callback may submit, execute, close or panic.
+//! - Answers are given with no lock held ([`callbacks`]): a callback may submit, execute, close or panic.
 //! - Without a background ([`Options::background`](crate::Options::background)) there is no log thread: whoever calls brings what was submitted before
 //!   through both stages, waiting for others who are at them.
 //! - The log thread runs callbacks, too. Before it waits in one, it does what others leave to it
-//!   ([`Sequencer::see_through`]): nobody else would.
+//!   ([`Sequencer::drain`]): nobody else would.
 
-mod calls;
+mod callbacks;
 mod execute;
-mod look;
-mod stage;
+mod group_commit;
+mod session_reads;
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::thread::Thread;
 use crate::base::sync::{Condvar, Mutex};
@@ -36,9 +36,9 @@ use crate::commit::prepared::PreparedTransaction;
 use crate::commit::ticket::{Batch, Completion, Ticket, Waiter};
 use crate::log::{Chain, LogWriter};
 use execute::{QueuedWork, SubmitQueue};
-use look::SessionSnapshot;
+use group_commit::{Group, LogStage};
 use mainstay_model::{Code, Durability, Error, Receipt, Result, Revision};
-use stage::{Group, LogStage};
+use session_reads::SessionSnapshot;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -209,7 +209,7 @@ impl Sequencer {
     /// Submits and waits; does the work itself where nobody else is at it.
     pub fn execute(&self, transaction: impl Into<PreparedTransaction>) -> Result<Receipt> {
         let submitted = transaction.into();
-        match look::is_session_read(&submitted.transaction) {
+        match session_reads::is_session_read(&submitted.transaction) {
             true => self.wait_to_read_sessions(submitted.transaction),
             false => self.wait_on(QueuedWork::Run(submitted)),
         }
@@ -307,7 +307,7 @@ impl Sequencer {
 
     /// Does what was queued by those who found the executor taken.
     fn recheck_queue(&self) {
-        if planted::is(Bug::CombineOnce) {
+        if fault_points::is(InjectedFault::CombineOnce) {
             return;
         }
         self.combine_queued();
@@ -325,7 +325,7 @@ impl Sequencer {
     /// Executes what is queued and waits until it is visible, so that a new snapshot sees what a caller submitted before.
     pub fn settle_queued(&self) {
         // In a callback that would wait for the thread that it runs on.
-        if self.in_flight() == 0 || calls::is_calling() {
+        if self.in_flight() == 0 || callbacks::is_calling() {
             return;
         }
         self.execute_queued();
@@ -334,7 +334,7 @@ impl Sequencer {
 
     /// Whether this thread may be running a caller's callback.
     pub fn is_calling(&self) -> bool {
-        calls::is_calling()
+        callbacks::is_calling()
     }
 
     fn check_open(&self) -> Result<()> {
@@ -366,7 +366,7 @@ impl Sequencer {
             self.make_room()?;
         }
         // A callback that submits must not wait for the answers that come behind its own.
-        if calls::is_calling() {
+        if callbacks::is_calling() {
             self.in_flight.fetch_add(more, Ordering::Relaxed);
             return Ok(());
         }
@@ -524,7 +524,7 @@ impl Sequencer {
     /// Refuses writes until the database is reopened.
     #[cold]
     fn set_read_only(&self) {
-        self.failed.store(!planted::is(Bug::LatchForgotten), Ordering::Release);
+        self.failed.store(!fault_points::is(InjectedFault::LatchForgotten), Ordering::Release);
         self.tell_listeners();
     }
 
@@ -547,7 +547,7 @@ impl Sequencer {
     /// Lets those look again who wait for revisions to move.
     pub fn tell_listeners(&self) {
         if self.listening.load(Ordering::SeqCst) > 0 {
-            if !planted::is(Bug::ToldWithoutLock) {
+            if !fault_points::is(InjectedFault::ToldWithoutLock) {
                 drop(self.moved.lock());
             }
             self.moved_on.notify_all();

@@ -9,13 +9,13 @@
 
 use super::{Keyed, KeyedAt};
 use crate::apply::keyed::space;
-use crate::handle::place::Backend;
+use crate::handle::backend::Backend;
 use crate::key::entry;
-use crate::key::spaces::{self, KEYED};
+use crate::key::keyspace::{self, KEYED};
 use crate::key::state_keys;
-use crate::lifecycle::core::Engine;
-use crate::mvcc::overlay::WriteSet;
-use crate::read::pinned::PinnedSnapshot;
+use crate::lifecycle::engine::Engine;
+use crate::mvcc::write_set::WriteSet;
+use crate::read::pinned_snapshot::PinnedSnapshot;
 use crate::read::snapshot::Snapshot;
 use crate::remote::wait;
 use crate::tools::backup::make_durable;
@@ -174,7 +174,7 @@ impl Keyed {
             reader => reader?,
         };
         let life = state_keys::life(self.space.as_str(), declared.generation);
-        let prefix = spaces::key(KEYED, snapshot.branch, &life);
+        let prefix = keyspace::key(KEYED, snapshot.branch, &life);
         let (mut changes, mut bytes) = (StateChanges::new(), 0);
         loop {
             let frame = match reader.next(snapshot.revision) {

@@ -1,7 +1,7 @@
 //! A space as one of the stores that operators work on.
 
 use super::{Keyed, KeyedAt, KeyedBackend};
-use crate::handle::place::Backend;
+use crate::handle::backend::Backend;
 use crate::remote::wait;
 use mainstay_model::{
     At, EntryRef, Item, Kept, KeySelection, KeyedCapabilities, KeyedState, Result, SnapshotHead,

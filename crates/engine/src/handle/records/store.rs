@@ -7,8 +7,8 @@
 //! ```
 
 use super::Records;
-use crate::handle::place::Backend;
-use crate::lifecycle::core::Engine;
+use crate::handle::backend::Backend;
+use crate::lifecycle::engine::Engine;
 use crate::remote::{AsyncRecords, Oneshot};
 use crate::wire::AdminRequest;
 use mainstay_model::{

@@ -1,7 +1,7 @@
 //! The engine's runs as a store among others, to be awaited.
 
 use super::{Runs, append, batch};
-use crate::handle::place::Backend;
+use crate::handle::backend::Backend;
 use crate::handle::records::close_beside;
 use crate::remote::{AsyncRuns, Oneshot};
 use mainstay_model::limits::VALUE_LIMIT_BYTES;

@@ -1,7 +1,7 @@
 //! The records of the catalog and their bytes.
 
 use crate::key::entry::damaged_record;
-use crate::key::spaces::{self, MAIN_ID};
+use crate::key::keyspace::{self, MAIN_ID};
 use crate::storage::index::NEWEST;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
 
@@ -76,8 +76,8 @@ impl BranchRecord {
         record
     }
 
-    pub fn key(&self) -> spaces::Key {
-        spaces::key(spaces::BRANCHES, MAIN_ID, &self.id.to_be_bytes())
+    pub fn key(&self) -> keyspace::Key {
+        keyspace::key(keyspace::BRANCHES, MAIN_ID, &self.id.to_be_bytes())
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -146,8 +146,8 @@ fn former_of(fields: &[Value]) -> Option<Vec<(Revision, String)>> {
 }
 
 impl TagRecord {
-    pub fn key(name: &str) -> spaces::Key {
-        spaces::key(spaces::TAGS, MAIN_ID, name.as_bytes())
+    pub fn key(name: &str) -> keyspace::Key {
+        keyspace::key(keyspace::TAGS, MAIN_ID, name.as_bytes())
     }
 
     pub fn encode(&self) -> Vec<u8> {
@@ -171,8 +171,8 @@ impl TagRecord {
 }
 
 impl MergeRecord {
-    pub fn key(&self, into: u32, from: u32) -> spaces::Key {
-        let mut key = spaces::key(spaces::MERGES, MAIN_ID, &into.to_be_bytes());
+    pub fn key(&self, into: u32, from: u32) -> keyspace::Key {
+        let mut key = keyspace::key(keyspace::MERGES, MAIN_ID, &into.to_be_bytes());
         key.extend_from_slice(&from.to_be_bytes());
         key.extend_from_slice(&self.into_revision.to_be_bytes());
         key

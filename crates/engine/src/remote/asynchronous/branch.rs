@@ -4,7 +4,7 @@ use super::{
     AsyncCells, AsyncDatabase, AsyncInteractive, AsyncKeyed, AsyncOutbox, AsyncRecords, AsyncRuns,
     retry,
 };
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use crate::wire::AdminRequest;
 use mainstay_model::{Answer, At, BranchCommand, MAIN, MergeStrategy, Name, Result, Revision};
 use std::sync::Arc;

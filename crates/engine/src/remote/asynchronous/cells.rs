@@ -1,9 +1,9 @@
 //! Cells of a served database.
 
-use super::held::RemoteSnapshot;
 use super::keyed::{self, AsyncKeyedAt};
+use super::remote_snapshot::RemoteSnapshot;
 use super::{AsyncRecordsAt, AsyncRunsAt};
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, At, CellCommand, CompactString, HistoryEntry, Name, Number, Page, Result, Revision,

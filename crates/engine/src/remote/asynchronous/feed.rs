@@ -3,8 +3,8 @@
 use super::millis;
 use crate::base::clock::{Clock, SystemClock};
 use crate::remote::call::{RetrySafety, request};
-use crate::remote::link::{ConnectionPool, decode};
-use crate::remote::seat::DedicatedConnection;
+use crate::remote::connection_pool::{ConnectionPool, decode};
+use crate::remote::dedicated::DedicatedConnection;
 use crate::wire::{self, FeedReply, FeedRequest};
 use mainstay_model::{Code, Event, Filter, Result, Revision};
 use std::collections::VecDeque;

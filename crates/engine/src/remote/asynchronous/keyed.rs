@@ -1,8 +1,8 @@
 //! Keyed state of a served database.
 
-use super::held::RemoteSnapshot;
+use super::remote_snapshot::RemoteSnapshot;
 use crate::handle::keyed::{Ask, only_read, transaction};
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, At, CompactString, Durability, Item, Kept, Name, Result, Revision, SpaceInfo,

@@ -10,27 +10,27 @@
 mod branch;
 mod cells;
 mod feed;
-mod held;
-mod interactive;
 mod keyed;
 mod outbox;
 mod records;
+mod remote_snapshot;
 mod runs;
 mod sessions;
+mod transaction;
 
 pub use branch::AsyncBranch;
 pub use cells::{AsyncCells, AsyncCellsAt};
 pub use feed::AsyncFeed;
-pub use interactive::AsyncInteractive;
 pub use keyed::{AsyncKeyed, AsyncKeyedAt};
 pub use outbox::AsyncOutbox;
 pub use records::{AsyncRecords, AsyncRecordsAt};
 pub use runs::{AsyncRuns, AsyncRunsAt};
 pub use sessions::{AsyncSession, AsyncSessions};
+pub use transaction::AsyncInteractive;
 
-use super::link::ConnectionPool;
+use super::connection_pool::ConnectionPool;
 use crate::handle::branch::{BranchInfo, Difference, TagInfo};
-use crate::handle::db::RETRIES;
+use crate::handle::database::RETRIES;
 use crate::handle::stats::Stats;
 use crate::wire::AdminRequest;
 use mainstay_model::{

@@ -1,7 +1,7 @@
 //! The outbox of a served database.
 
 use crate::handle::outbox::{ms, put};
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, Claimed, CompactString, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState,

@@ -1,8 +1,8 @@
 //! Records of a served database.
 
-use super::held::RemoteSnapshot;
+use super::remote_snapshot::RemoteSnapshot;
 use crate::handle::records::{always, field_names, filled, only_value};
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use crate::wire::{ReadOp, ReadReply};
 use mainstay_model::{
     Answer, At, Command, CompactString, Condition, ExpireOnly, Field, FieldValue, Fields, Name,

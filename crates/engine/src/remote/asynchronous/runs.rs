@@ -1,9 +1,9 @@
 //! Runs of a served database.
 
-use super::held::RemoteSnapshot;
+use super::remote_snapshot::RemoteSnapshot;
 use crate::handle::outbox::ms;
 use crate::handle::runs::{append, batch, fetch, list};
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use crate::wire::{AdminRequest, ReadOp, ReadReply};
 use mainstay_model::{
     Answer, Appended, At, CanonicalEvent, CompactString, KeptState, Name, NewEvent, Result,

@@ -1,7 +1,7 @@
 //! The sessions of a served database.
 
 use crate::handle::sessions::SessionOptions;
-use crate::remote::link::ConnectionPool;
+use crate::remote::connection_pool::ConnectionPool;
 use mainstay_model::{
     Answer, MAIN, Name, Receipt, Result, SessionCommand, SessionInfo, SessionPage, SessionRequest,
     Stamp, Transaction,

@@ -1,7 +1,7 @@
 //! The handshake, within a time.
 
 use crate::base::clock::{Clock, SystemClock};
-use crate::remote::link::micros;
+use crate::remote::connection_pool::micros;
 use mainstay_model::{Code, Error, Result};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use lsm_tree::compaction::Leveled;
 use lsm_tree::table::filter::standard_bloom::Builder as BloomFilter;
 use lsm_tree::{AbstractTree, AnyTree, Guard, InternalValue, Table, Tree, ValueType};
 use mainstay_model::{Code, Error, Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
+use super::compaction_filter::RetentionFilterFactory;
 use super::delete_scheduler::{DeleteScheduler, OPEN_FILES, Unlisted};
 use super::early_sync::EarlySync;
 use super::failure::{corrupt, io_failure, tree_failure};
-use super::filter::RetentionFilterFactory;
-use super::layout::{self, LEVEL_TABLES, TABLE_BYTES};
-use super::litter::OrphanTables;
 use super::manifest::{self, CurrentVersion, FoundTree};
+use super::orphan_tables::OrphanTables;
+use super::table_options::{self, LEVEL_TABLES, TABLE_BYTES};
 use super::version::{OrderChecker, REVISION_LIMIT, check_key};
 use super::{Entries, Slice, StoreOptions, bounds};
 
@@ -90,7 +90,9 @@ impl DiskStore {
         match manifest::inspect(dir, expect_existing)? {
             FoundTree::Nothing => create_directory(dir)?,
             // The tree deletes what this list of tables does not name.
-            FoundTree::Tree => planted::unless(Bug::NoSyncOfReadTables, || manifest::keep(dir))?,
+            FoundTree::Tree => {
+                fault_points::unless(InjectedFault::NoSyncOfReadTables, || manifest::keep(dir))?
+            }
         }
         DiskStore::open_found(dir, options, table_bytes)
     }
@@ -111,7 +113,7 @@ impl DiskStore {
             purge: AssertUnwindSafe(options.purge.clone()),
             early_sync: AssertUnwindSafe(early_sync),
         };
-        let tree = open_tree(layout::config(dir, options, factory), dir)?;
+        let tree = open_tree(table_options::config(dir, options, factory), dir)?;
         let store = DiskStore {
             lookup: RwLock::new(Arc::new(ListedTables::of(&tree))),
             stale_lookups: Mutex::default(),

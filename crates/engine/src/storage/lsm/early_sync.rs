@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::litter::OrphanTables;
+use super::orphan_tables::OrphanTables;
 
 /// After so many bytes of keys and values the table is synced.
 const BYTES_PER_SYNC: usize = 2 << 20;

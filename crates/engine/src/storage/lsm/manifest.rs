@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-use crate::base::planted::{self, Bug};
+use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::Result;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -77,7 +77,7 @@ pub(super) fn point(dir: &Path, id: u64, known: Option<CurrentVersion>) -> Resul
             rewrite_current(dir, id, known)?;
         }
         // One that was set back before may not be durable yet.
-        planted::unless(Bug::NoSyncOfCurrentName, || File::open(dir)?.sync_all())
+        fault_points::unless(InjectedFault::NoSyncOfCurrentName, || File::open(dir)?.sync_all())
     };
     steps().map_err(|error| io_failure(&error, "writing", &path))
 }
@@ -90,7 +90,7 @@ fn rewrite_current(dir: &Path, id: u64, known: Option<CurrentVersion>) -> io::Re
     let next = dir.join(NEXT);
     let mut file = File::create(&next)?;
     file.write_all(&current.encode())?;
-    planted::unless(Bug::NoSyncOfCurrent, || file.sync_all())?;
+    fault_points::unless(InjectedFault::NoSyncOfCurrent, || file.sync_all())?;
     fs::rename(&next, dir.join(CURRENT))
 }
 

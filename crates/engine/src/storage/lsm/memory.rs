@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mainstay_model::{Result, Revision};
 use parking_lot::{Mutex, RwLock};
 
-use super::sieve::RetentionRule;
+use super::retention_rule::RetentionRule;
 use super::version::{OrderChecker, check_key};
 use super::{Entries, Purge, Slice, bounds};
 

@@ -17,16 +17,16 @@
 
 mod bounds;
 mod check;
+mod compaction_filter;
 mod delete_scheduler;
 mod disk;
 mod early_sync;
 mod failure;
-mod filter;
-mod layout;
-mod litter;
 mod manifest;
 mod memory;
-mod sieve;
+mod orphan_tables;
+mod retention_rule;
+mod table_options;
 mod version;
 
 #[cfg(test)]

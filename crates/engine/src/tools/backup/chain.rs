@@ -10,11 +10,11 @@
 //! where two files meet, the stamps of the revision at which they do have to be the same.
 
 use super::increment::{self, IncrementContents, IncrementHeader};
+use super::progress::ReadProgress;
 use super::restore::Base;
-use super::watch::ReadProgress;
 use super::{BackupHead, BackupReport, Kind, file};
-use crate::fs::hashed::ChecksummedReader;
-use crate::lifecycle::opening::RebuildSource;
+use crate::fs::checksummed_file::ChecksummedReader;
+use crate::lifecycle::open::RebuildSource;
 use crate::log::{DatabaseId, Frame};
 use crate::tools::export::Progress;
 use mainstay_model::{Code, Error, Result, Revision, Stamp};

@@ -14,12 +14,12 @@
 //! elsewhere.
 
 use super::increment;
-use super::watch::ReadProgress;
-use crate::fs::hashed::{ChecksummedReader, ChecksummedWriter};
+use super::progress::ReadProgress;
+use crate::fs::checksummed_file::{ChecksummedReader, ChecksummedWriter};
 use crate::key::entry;
-use crate::key::spaces;
+use crate::key::keyspace;
+use crate::storage::flush_mark::{FlushMark, classes_of};
 use crate::storage::index::NEWEST;
-use crate::storage::mark::{FlushMark, classes_of};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, Value, codec};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -283,17 +283,17 @@ struct VersionChecker {
 
 impl VersionChecker {
     fn check(&mut self, key: &[u8], entry: &[u8]) -> std::result::Result<(), &'static str> {
-        let Some((space, ..)) = spaces::split(key).filter(|_| key.len() <= usize::from(u16::MAX))
+        let Some((space, ..)) = keyspace::split(key).filter(|_| key.len() <= usize::from(u16::MAX))
         else {
             return Err("a key cannot be read");
         };
         let Ok((head, _)) = entry::parse(entry) else { return Err("an entry cannot be read") };
         // Blocks of stamps are numbered above all that they speak of.
-        let limit = self.revision + u64::from(space == spaces::TIMES);
+        let limit = self.revision + u64::from(space == keyspace::TIMES);
         if head.revision > limit {
             return Err("a version is newer than the backup");
         }
-        if head.revision == self.revision && space != spaces::TIMES {
+        if head.revision == self.revision && space != keyspace::TIMES {
             self.stamp = Some(head.stamp);
         }
         match key.cmp(&self.key) {

@@ -13,11 +13,11 @@
 
 use super::Kind;
 use super::file::check_version;
-use super::watch::ReadProgress;
-use crate::fs::hashed::{ChecksummedReader, ChecksummedWriter};
-use crate::fs::spare::DiskReserve;
+use super::progress::ReadProgress;
+use crate::fs::checksummed_file::{ChecksummedReader, ChecksummedWriter};
+use crate::fs::disk_reserve::DiskReserve;
 use crate::key::entry;
-use crate::key::spaces;
+use crate::key::keyspace;
 use crate::log::transactions::LoggedTransaction;
 use crate::log::{DatabaseId, Frame, FrameVerifier, LOOSE_HEAD_BYTES};
 use crate::storage::index::NEWEST;
@@ -194,7 +194,7 @@ impl IncrementContents {
 /// Checks what replay relies on.
 fn check(transaction: &LoggedTransaction<'_>) -> std::result::Result<(), &'static str> {
     for (key, entry) in transaction.effects.clone() {
-        if spaces::split(key).is_none() || key.len() > usize::from(u16::MAX) {
+        if keyspace::split(key).is_none() || key.len() > usize::from(u16::MAX) {
             return Err("a key cannot be read");
         }
         let Ok((head, _)) = entry::parse(entry) else { return Err("an entry cannot be read") };

@@ -2,7 +2,7 @@
 
 use super::file::checksum;
 use super::increment;
-use crate::fs::hashed::mend_hash;
+use crate::fs::checksummed_file::mend_hash;
 use crate::log::{DatabaseId, mend as mend_frame};
 
 const HASH_BYTES: usize = 32;

@@ -11,14 +11,14 @@
 
 use super::BackupReport;
 use super::chain::{ChainEnd, check_chain};
-use super::watch::ReadProgress;
-use crate::base::planted::{self, Bug};
+use super::progress::ReadProgress;
+use crate::base::fault_points::{self, InjectedFault};
 use crate::fs::error::io_error;
-use crate::lifecycle::identity::DatabaseFile;
-use crate::lifecycle::opening::RebuildSource;
-use crate::lifecycle::opening::{make_dir, plain_store_options};
+use crate::lifecycle::database_file::DatabaseFile;
+use crate::lifecycle::open::RebuildSource;
+use crate::lifecycle::open::{make_dir, plain_store_options};
 use crate::log::{Chain, DiskFiles, Frame, FrameBuffer, FramePayload, Log, LogOptions, LogWriter};
-use crate::storage::migrate;
+use crate::storage::reclassify;
 use crate::tools::export::Progress;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::fs;
@@ -81,8 +81,8 @@ fn write_log(
         watch.file_done(contents.bytes);
         end = ChainEnd::of(path, &contents);
     }
-    planted::unless(Bug::NoSyncOfRestoredLog, || joining.writer.sync())?;
-    migrate::rename_durably(&next, &log).map_err(|error| io_error("put in place", &log, &error))
+    fault_points::unless(InjectedFault::NoSyncOfRestoredLog, || joining.writer.sync())?;
+    reclassify::rename_durably(&next, &log).map_err(|error| io_error("put in place", &log, &error))
 }
 
 /// A log that receives the transactions of increments.

@@ -9,15 +9,15 @@
 
 use super::BackupReport;
 use super::file::{self, BackupContents};
-use super::watch::ReadProgress;
+use super::progress::ReadProgress;
 use crate::fs::error::io_error;
-use crate::lifecycle::opening::RebuildSource;
+use crate::lifecycle::open::RebuildSource;
 use crate::lifecycle::options::Options;
 use crate::log::{self, DatabaseId, Files, LogReport};
-use crate::storage::classes::{self, RetentionClasses};
+use crate::storage::bulk_load::BulkLoader;
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::migrate;
-use crate::storage::pour::BulkLoader;
+use crate::storage::reclassify;
+use crate::storage::retention_class::{self, RetentionClasses};
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ impl Base {
     /// The same, with somebody who watches.
     pub fn read(path: &Path, watch: &mut ReadProgress<'_>) -> Result<Base> {
         let contents = file::read(path, watch, &mut |_, _| Ok(()))?;
-        if contents.mark.classes.len() > classes::CELLS {
+        if contents.mark.classes.len() > retention_class::CELLS {
             return Ok(Base { path: path.to_owned(), contents });
         }
         let message = format!("{} is damaged: it names no classes", path.display());
@@ -140,8 +140,8 @@ impl Base {
         options: &StoreOptions,
         watch: &mut ReadProgress<'_>,
     ) -> Result<()> {
-        migrate::settle(directory)?;
-        let next = migrate::beside(directory, "next");
+        reclassify::settle(directory)?;
+        let next = reclassify::beside(directory, "next");
         let filled = self.fill_stores(&next, options, watch);
         if let Err(error) = filled {
             // What is left is removed by the next open, if not now.
@@ -150,9 +150,9 @@ impl Base {
         }
         self.contents.mark.write(&next)?;
         if directory.exists() {
-            crate::lifecycle::opening::set_aside(directory)?;
+            crate::lifecycle::open::set_aside(directory)?;
         }
-        migrate::rename_durably(&next, directory)
+        reclassify::rename_durably(&next, directory)
             .map_err(|error| io_error("put in place", directory, &error))
     }
 

@@ -1,14 +1,14 @@
 //! The doctor's look at the index: its mark, and every file of its stores.
 
-use super::shadow::HardlinkedStore;
-use crate::base::planted::{self, Bug};
+use super::hardlinked_store::HardlinkedStore;
+use crate::base::fault_points::{self, InjectedFault};
 use crate::fs::error::io_error;
-use crate::lifecycle::opening::plain_store_options;
-use crate::storage::classes::{RetentionClasses, SYSTEM};
+use crate::lifecycle::open::plain_store_options;
+use crate::storage::flush_mark::FlushMark;
 use crate::storage::index;
 use crate::storage::lsm::{self, Store};
-use crate::storage::mark::FlushMark;
-use crate::storage::times::TimestampIndex;
+use crate::storage::retention_class::{RetentionClasses, SYSTEM};
+use crate::storage::timestamp_index::TimestampIndex;
 use mainstay_model::{Code, Result, Revision};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,9 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     };
     // Links may not be had; the rest of the report is worth having.
     let reach = match state {
-        IndexState::Sound(revision) if planted::is(Bug::LostComesBack) => Some(revision),
+        IndexState::Sound(revision) if fault_points::is(InjectedFault::LostComesBack) => {
+            Some(revision)
+        }
         IndexState::Sound(_) => reach(directory, &mark, &classes).ok(),
         _ if mark.database == *id => Some(mark.revision),
         _ => None,
@@ -127,7 +129,7 @@ fn reach(directory: &Path, mark: &FlushMark, classes: &RetentionClasses) -> Resu
 
 pub(super) fn classes(mark: &FlushMark) -> Option<RetentionClasses> {
     let labels = mark.classes.iter().map(|(label, _)| label.as_str());
-    (mark.classes.len() > crate::storage::classes::CELLS)
+    (mark.classes.len() > crate::storage::retention_class::CELLS)
         .then(|| RetentionClasses::from_labels(labels))
 }
 

@@ -12,21 +12,21 @@
 
 use super::checks;
 use super::fault::Faults;
-use super::shadow::HardlinkedStore;
+use super::hardlinked_store::HardlinkedStore;
 use super::{Fault, index::classes};
 use crate::base::work::Budget;
 use crate::commit::executor::load_catalog;
-use crate::key::spaces;
+use crate::key::keyspace;
 use crate::key::version::Version;
-use crate::lifecycle::opening::plain_store_options;
+use crate::lifecycle::open::plain_store_options;
 use crate::log::{self, DiskFiles, Frame};
 use crate::mvcc::catalog::{BranchRecord, Catalog};
 use crate::mvcc::view::View;
-use crate::storage::classes::{self as all_classes, RetentionClasses};
+use crate::storage::flush_mark::FlushMark;
 use crate::storage::index::{Index, IndexParts};
 use crate::storage::lsm::{Store, StoreOptions};
-use crate::storage::mark::FlushMark;
-use crate::storage::migrate;
+use crate::storage::reclassify;
+use crate::storage::retention_class::{self as all_classes, RetentionClasses};
 use mainstay_model::{Code, Error, MAIN, Result, Revision};
 use std::collections::HashSet;
 use std::path::Path;
@@ -86,7 +86,7 @@ impl RunsReport {
 
 /// Looks at a database whose files are sound and that nobody writes to.
 pub(super) fn look(directory: &Path) -> Result<RunsReport> {
-    let index_directory = migrate::settled(&directory.join("index"));
+    let index_directory = reclassify::settled(&directory.join("index"));
     let Some(mark) = FlushMark::read(&index_directory)? else {
         return Ok(RunsReport::skipped("there is no index yet"));
     };
@@ -117,7 +117,7 @@ fn open(
     classes: &RetentionClasses,
 ) -> Result<Vec<Store>> {
     let options: StoreOptions = plain_store_options();
-    let looked_at = (0..spaces::REAPS).filter(|&space| is_looked_at(space));
+    let looked_at = (0..keyspace::REAPS).filter(|&space| is_looked_at(space));
     let wanted: HashSet<usize> = looked_at.flat_map(|space| classes.of_space(space)).collect();
     let open = |class: usize| {
         if class != all_classes::SYSTEM && !wanted.contains(&class) {
@@ -151,11 +151,11 @@ fn replay(directory: &Path, index: &Index, mark: Revision) -> Result<Revision> {
 }
 
 fn concerns(key: &[u8]) -> bool {
-    key.first().is_some_and(|&space| is_looked_at(space) || spaces::is_system(space))
+    key.first().is_some_and(|&space| is_looked_at(space) || keyspace::is_system(space))
 }
 
 fn is_looked_at(space: u8) -> bool {
-    spaces::is_of_runs(space) || matches!(space, spaces::SPACES | spaces::KEYED)
+    keyspace::is_of_runs(space) || matches!(space, keyspace::SPACES | keyspace::KEYED)
 }
 
 fn check(index: &Index, upto: Revision) -> Result<RunsReport> {

@@ -1,9 +1,9 @@
 //! Sessions with something wrong in them: written past the writer, as only a fault of a program or of a machine could.
 
-use super::patient::{CorruptDatabase, opened};
+use super::corruption_fixture::{CorruptDatabase, opened};
 use crate::apply::sessions::bytes::{Part, Profile, StoredSession, part_key};
 use crate::apply::sessions::{response, slot};
-use crate::key::spaces::{PREFIX_BYTES, SESSION_DATA, SESSIONS};
+use crate::key::keyspace::{PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use crate::{Receipt, SessionOptions};
 use mainstay_model::{CellCommand, KEPT_LIMIT, Name, SmallVec, Transaction};
 

@@ -1,7 +1,7 @@
 //! Keyed state with something wrong in it: written past the writer, as only a fault of a program or of a machine could.
 
-use super::patient::{CorruptDatabase, opened};
-use crate::key::spaces::{self, KEYED, MAIN_ID, REAPS, SPACES};
+use super::corruption_fixture::{CorruptDatabase, opened};
+use crate::key::keyspace::{self, KEYED, MAIN_ID, REAPS, SPACES};
 use crate::key::state_keys;
 use mainstay_model::{
     At, EntryBlock, EntryKind, KeyedState, SpaceOptions, StateCommand, StateWrite, Transaction,
@@ -124,14 +124,14 @@ fn what_waits_below_the_frontier_is_named() {
 fn what_generations_left_needs_a_marker() {
     let patient = patient();
     let index = patient.db.here("a test").unwrap().index();
-    let from = spaces::key(REAPS, MAIN_ID, b"");
+    let from = keyspace::key(REAPS, MAIN_ID, b"");
     let rows = index.scan(
         std::ops::Bound::Included(&from),
         std::ops::Bound::Unbounded,
         crate::storage::index::NEWEST,
     );
     let of_replaced = |key: &Vec<u8>| key.windows(8).any(|window| window == b"replaced");
-    let mut markers = rows.map(|row| row.unwrap().key()[spaces::PREFIX_BYTES..].to_vec());
+    let mut markers = rows.map(|row| row.unwrap().key()[keyspace::PREFIX_BYTES..].to_vec());
     let marker = markers.find(of_replaced).unwrap();
     patient.remove(REAPS, &marker);
     let stray = [&state_keys::life("s", 7_777)[..], &EntryKind::state(b"a")].concat();

@@ -1,11 +1,13 @@
 //! Runs and the outbox with something wrong between them: written past the writer, as only a fault of a program or
 //! of a machine could.
 
-use super::patient::{CorruptDatabase, opened};
+use super::corruption_fixture::{CorruptDatabase, opened};
 use super::*;
 use crate::NewEvent;
+use crate::key::keyspace::{
+    self, ALERTS, EVENT_KEYS, EVENTS, MAIN_ID, OUTBOX, REAPS, RUNS, STATES,
+};
 use crate::key::run_keys;
-use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, MAIN_ID, OUTBOX, REAPS, RUNS, STATES};
 use mainstay_model::codec::put_varint;
 use mainstay_model::{CanonicalEvent, RunSnapshot, StepStatus, reduce_parts};
 
@@ -160,7 +162,7 @@ fn a_message_that_cannot_be_read_is_named_and_the_runs_are_looked_at() {
 #[test]
 fn branches_that_cannot_be_read_are_no_good_health() {
     let patient = patient();
-    patient.put_torn(spaces::BRANCHES, &MAIN_ID.to_be_bytes());
+    patient.put_torn(keyspace::BRANCHES, &MAIN_ID.to_be_bytes());
     let (_directory, report) = patient.look();
     assert!(!report.is_healthy(), "{report}");
     let finding = "Runs and the outbox: cannot be read: ";
@@ -264,7 +266,7 @@ fn alerts_without_reason_are_named() {
 fn what_deleted_runs_left_needs_a_marker() {
     let patient = patient();
     let index = patient.db.here("a test").unwrap().index();
-    let from = spaces::key(REAPS, MAIN_ID, b"");
+    let from = keyspace::key(REAPS, MAIN_ID, b"");
     let rows = index.scan(
         std::ops::Bound::Included(&from),
         std::ops::Bound::Unbounded,
@@ -336,12 +338,12 @@ impl CorruptDatabase {
     /// The places of the queue.
     fn queue(&self) -> Vec<Vec<u8>> {
         let index = self.db.here("a test").unwrap().index();
-        let from = spaces::key(OUTBOX, MAIN_ID, b"q");
-        let end = spaces::after_prefix(&from).unwrap();
+        let from = keyspace::key(OUTBOX, MAIN_ID, b"q");
+        let end = keyspace::after_prefix(&from).unwrap();
         let (from, to) =
             (std::ops::Bound::Included(&from[..]), std::ops::Bound::Excluded(&end[..]));
         let rows = index.scan(from, to, crate::storage::index::NEWEST);
-        rows.map(|row| row.unwrap().key()[spaces::PREFIX_BYTES..].to_vec()).collect()
+        rows.map(|row| row.unwrap().key()[keyspace::PREFIX_BYTES..].to_vec()).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use super::reader::ExportReader;
 use super::record::{HEAD, INDEX, TAG, index_of, is_version, source_of, tag_of, version_of};
 use super::{ImportReport, Progress, keyed};
 use crate::commit::ticket::Ticket;
-use crate::lifecycle::core::Engine;
+use crate::lifecycle::engine::Engine;
 use mainstay_model::{
     BranchCommand, Code, Command, Error, IndexCommand, Name, Result, Revision, Transaction,
 };

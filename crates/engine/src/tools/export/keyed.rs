@@ -8,9 +8,9 @@
 
 use crate::apply::keyed::space::Declaration;
 use crate::key::entry;
-use crate::key::spaces::{KEYED, SPACES};
+use crate::key::keyspace::{KEYED, SPACES};
 use crate::key::state_keys;
-use crate::mvcc::overlay::WriteSet;
+use crate::mvcc::write_set::WriteSet;
 use crate::read::snapshot::Snapshot;
 use mainstay_model::{
     Command, EntryBlock, EntryRef, Name, Result, Revision, SpaceInfo, SpaceOptions, StateCommand,

@@ -4,7 +4,7 @@ use super::record::{
     END, FORMAT, HEAD, INDEX, MAGIC, TAG, index_of, is_version, source_of, tag_of, version_of,
 };
 use super::{ExportContents, Progress, keyed};
-use crate::fs::hashed::ChecksummedReader;
+use crate::fs::checksummed_file::ChecksummedReader;
 use mainstay_model::{Code, Error, Result, Revision, Value, codec};
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::keyed;
 use crate::apply::outbox::transfer::Content;
 use crate::apply::runs;
 use crate::key::entry::{self, EntryHeader};
-use crate::storage::declared::IndexDef;
+use crate::storage::index_def::IndexDef;
 use mainstay_model::{
     CanonicalEvent, CellCommand, Command, Field, Fields, IndexCommand, Name, RecordCommand, Result,
     Revision, RunCommand, Value, codec,

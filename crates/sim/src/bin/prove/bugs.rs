@@ -1,6 +1,6 @@
 //! Bugs that are planted: each is to be found.
 
-use mainstay::planted::Bug;
+use mainstay::fault_points::InjectedFault;
 use mainstay_sessions::Planted;
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::planted::{Catch, Check, check_of, hunt, hunt_all, hunt_in_clients};
@@ -9,7 +9,7 @@ use mainstay_sim::planted::{Catch, Check, check_of, hunt, hunt_all, hunt_in_clie
 pub fn all(names: &[String], seed: u64) -> Outcome<()> {
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
     let wanted = match names {
-        [] => Bug::ALL.to_vec(),
+        [] => InjectedFault::ALL.to_vec(),
         names => names.iter().map(|name| find(name)).collect::<Outcome<_>>()?,
     };
     let catches = hunt_all(&program, seed, &wanted, say)?;
@@ -43,8 +43,8 @@ pub fn one(name: &str, nth: usize, seed: u64) -> Outcome<()> {
     hunt(find(name)?, seed, nth)
 }
 
-pub fn find(name: &str) -> Outcome<Bug> {
-    let bug = Bug::ALL.iter().find(|bug| format!("{bug:?}") == name);
+pub fn find(name: &str) -> Outcome<InjectedFault> {
+    let bug = InjectedFault::ALL.iter().find(|bug| format!("{bug:?}") == name);
     bug.copied().ok_or_else(|| format!("there is no bug `{name}`"))
 }
 

@@ -29,7 +29,7 @@ impl Child {
     pub fn run(&self) -> Outcome<()> {
         #[cfg(feature = "planted")]
         if let Some(bug) = &self.bug {
-            mainstay::planted::plant(Some(crate::bugs::find(bug)?));
+            mainstay::fault_points::plant(Some(crate::bugs::find(bug)?));
         }
         let Child { seed, generation, faulty, blind, resumes, .. } = *self;
         strace::be_child(&self.directory, Orders { seed, generation, faulty, blind, resumes })

@@ -5,16 +5,16 @@
 //!                                                        marker that lets it go; else a fault
 //! ```
 
-use crate::apply::reap::{self, LEFT_BY_RUNS};
+use crate::apply::deferred_delete::{self, LEFT_BY_RUNS};
 use crate::apply::runs::head;
-use crate::apply::runs::hidden;
+use crate::apply::runs::staged_restore;
 use crate::base::work::Budget;
 use crate::key::entry;
+use crate::key::keyspace::{self, ALERTS, EVENT_KEYS, EVENTS};
 use crate::key::run_keys;
-use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS};
 use crate::mvcc::catalog::Catalog;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::Index;
 use crate::tools::doctor::Faults;
 use mainstay_model::{Name, Result, Revision};
@@ -44,7 +44,7 @@ impl RunOrphans<'_> {
     fn check(&self, space: u8, faults: &mut Faults) -> Result<()> {
         let (mut from, end) = (vec![space], [space + 1]);
         while let Some(key) = self.first(&from, &end)? {
-            let next = match spaces::split(&key) {
+            let next = match keyspace::split(&key) {
                 Some((_, branch, name)) => self.judge(space, branch, name, faults)?,
                 None => None,
             };
@@ -76,7 +76,7 @@ impl RunOrphans<'_> {
         let Some(record) = self.catalog.by_id(branch).filter(|found| found.lives_at(self.at))
         else {
             // Of a branch that is gone, or not finished: compaction drops it.
-            return Ok(spaces::after_prefix(&spaces::key(space, branch, b"")));
+            return Ok(keyspace::after_prefix(&keyspace::key(space, branch, b"")));
         };
         faults.branch.clone_from(&record.name);
         let Some((run, generation, _)) = run_keys::split(name) else {
@@ -92,7 +92,7 @@ impl RunOrphans<'_> {
             faults.run(run, None, what, HARMLESS);
         }
         let life = run_keys::life(run, generation);
-        Ok(spaces::after_prefix(&spaces::key(space, branch, &life)))
+        Ok(keyspace::after_prefix(&keyspace::key(space, branch, &life)))
     }
 
     /// Whether a run lives that life, is being restored to it, or a marker waits to let it go.
@@ -102,7 +102,7 @@ impl RunOrphans<'_> {
         {
             return Ok(true);
         }
-        let key = reap::run(branch, run, generation);
+        let key = deferred_delete::run(branch, run, generation);
         let hash = self.index.current.hash(&key);
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
         // A marker that cannot be read lets nothing go.
@@ -126,7 +126,7 @@ impl RunOrphans<'_> {
             Ok(head) => head.is_some_and(|head| head.generation == generation),
             Err(_) => true,
         };
-        let hidden = hidden::find(&view, &nothing, run);
+        let hidden = staged_restore::find(&view, &nothing, run);
         // The hidden head itself stands in no life.
         let is_hidden_head = generation == 0 && !matches!(hidden, Ok(None));
         is_lived(shown) || is_hidden_head || is_lived(hidden)

@@ -14,11 +14,11 @@ use crate::apply::runs::fold::KEEP_LIMIT_BYTES;
 use crate::apply::runs::head::RunHead;
 use crate::apply::runs::read::RunEvents;
 use crate::key::entry;
+use crate::key::keyspace::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
 use crate::key::run_keys;
 use crate::key::run_keys::RunName;
-use crate::key::spaces::{self, ALERTS, EVENT_KEYS, EVENTS, PREFIX_BYTES, RUNS, STATES};
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::{NameStep, NameWalk, View};
+use crate::mvcc::write_set::WriteSet;
 use crate::tools::doctor::Faults;
 use mainstay_model::codec::{self, get_varint};
 use mainstay_model::{
@@ -35,8 +35,8 @@ const DERIVED: &str = "The events count, and `project` folds them all; let the i
 /// Checks the runs whose heads stand on a branch itself; says how many runs and events there are.
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> {
     let (branch, at) = view.layers[0];
-    let from = spaces::key(RUNS, branch, b"");
-    let end = spaces::after_prefix(&from);
+    let from = keyspace::key(RUNS, branch, b"");
+    let end = keyspace::after_prefix(&from);
     let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     let (mut runs, mut events, nothing) = (0, 0, WriteSet::default());
     for row in view.index.scan(Bound::Included(&from), to, at) {

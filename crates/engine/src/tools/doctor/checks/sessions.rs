@@ -15,7 +15,7 @@ use crate::apply::sessions::bytes::split_part;
 use crate::apply::sessions::response;
 use crate::apply::sessions::slot;
 use crate::key::entry::{self, EntryHeader};
-use crate::key::spaces::{self, MAIN_ID, PREFIX_BYTES, SESSION_DATA, SESSIONS};
+use crate::key::keyspace::{self, MAIN_ID, PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use crate::storage::index::{Index, NEWEST};
 use crate::tools::doctor::Faults;
 use mainstay_model::{KEPT_LIMIT, KEPT_LIMIT_BYTES, Name, Result};
@@ -56,7 +56,8 @@ pub(crate) fn check(index: &Index, faults: &mut Faults) -> Result<SessionTotals>
         }
         Ok(())
     };
-    let (from, to) = (spaces::key(SESSIONS, MAIN_ID, b""), spaces::key(SESSION_DATA, MAIN_ID, b""));
+    let (from, to) =
+        (keyspace::key(SESSIONS, MAIN_ID, b""), keyspace::key(SESSION_DATA, MAIN_ID, b""));
     walk(index, &from, &to, &mut check)?;
     check_strays(index, faults)?;
     Ok(seen)
@@ -214,13 +215,13 @@ fn check_strays(index: &Index, faults: &mut Faults) -> Result<()> {
         Ok(())
     };
     let (from, to) =
-        (spaces::key(SESSION_DATA, MAIN_ID, b""), spaces::key(SESSION_DATA + 1, MAIN_ID, b""));
+        (keyspace::key(SESSION_DATA, MAIN_ID, b""), keyspace::key(SESSION_DATA + 1, MAIN_ID, b""));
     walk(index, &from, &to, &mut check)
 }
 
 /// Whether a session lives; one that cannot be read was told already.
 fn lives(index: &Index, session: &str) -> Result<bool> {
-    let key = spaces::key(SESSIONS, MAIN_ID, session.as_bytes());
+    let key = keyspace::key(SESSIONS, MAIN_ID, session.as_bytes());
     let read = |entry: &[u8]| match standing(entry) {
         Some((_, standing)) => matches!(standing, Some(StoredSession::Live(_))),
         None => true,

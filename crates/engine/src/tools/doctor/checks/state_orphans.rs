@@ -1,14 +1,14 @@
 //! What generations have left, for the doctor: each belongs to a space, or is about to go.
 
+use crate::apply::deferred_delete;
 use crate::apply::keyed::space;
-use crate::apply::reap;
 use crate::base::work::Budget;
 use crate::key::entry;
-use crate::key::spaces::{self, KEYED};
+use crate::key::keyspace::{self, KEYED};
 use crate::key::state_keys;
 use crate::mvcc::catalog::Catalog;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::Index;
 use crate::tools::doctor::Faults;
 use mainstay_model::{Name, Result, Revision};
@@ -26,7 +26,7 @@ pub(crate) fn check_left(
     let left = StateOrphans { index, catalog, at };
     let (mut from, end) = (vec![KEYED], [KEYED + 1]);
     while let Some(key) = left.first(&from, &end)? {
-        let next = match spaces::split(&key) {
+        let next = match keyspace::split(&key) {
             Some((_, branch, name)) => left.judge(branch, name, faults)?,
             None => None,
         };
@@ -59,7 +59,7 @@ impl StateOrphans<'_> {
         let Some(record) = self.catalog.by_id(branch).filter(|found| found.lives_at(self.at))
         else {
             // Of a branch that is gone, or not finished: compaction drops it.
-            return Ok(spaces::after_prefix(&spaces::key(KEYED, branch, b"")));
+            return Ok(keyspace::after_prefix(&keyspace::key(KEYED, branch, b"")));
         };
         faults.branch.clone_from(&record.name);
         let Some((space, generation, _)) = state_keys::split(name) else {
@@ -74,7 +74,11 @@ impl StateOrphans<'_> {
             );
             faults.space(space, what, HARMLESS);
         }
-        Ok(spaces::after_prefix(&spaces::key(KEYED, branch, &state_keys::life(space, generation))))
+        Ok(keyspace::after_prefix(&keyspace::key(
+            KEYED,
+            branch,
+            &state_keys::life(space, generation),
+        )))
     }
 
     /// Whether a generation is seen or filled. A declaration that cannot be read was told of before.
@@ -99,7 +103,7 @@ impl StateOrphans<'_> {
 
     /// Whether a marker waits to let a generation go.
     fn is_to_go(&self, branch: u32, space: &str, generation: u64) -> Result<bool> {
-        let key = reap::space(branch, space, generation);
+        let key = deferred_delete::space(branch, space, generation);
         let hash = self.index.current.hash(&key);
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
         // A marker that cannot be read lets nothing go.

@@ -9,10 +9,10 @@
 
 use crate::apply::keyed::space;
 use crate::apply::keyed::space::Declaration;
-use crate::key::spaces::{self, KEYED, SPACES};
+use crate::key::keyspace::{self, KEYED, SPACES};
 use crate::key::state_keys;
-use crate::mvcc::overlay::WriteSet;
 use crate::mvcc::view::View;
+use crate::mvcc::write_set::WriteSet;
 use crate::tools::doctor::Faults;
 use mainstay_model::{Code, EntryKind, EntryRef, Name, Result, Version, take_state};
 use std::collections::BTreeSet;
@@ -60,18 +60,18 @@ fn own(view: &View<'_>) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let at = view.layers[0].1;
     for kind in [SPACES, KEYED] {
-        let mut from = spaces::key(kind, view.branch(), b"").to_vec();
-        let end = spaces::after_prefix(&from);
+        let mut from = keyspace::key(kind, view.branch(), b"").to_vec();
+        let end = keyspace::after_prefix(&from);
         loop {
             let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
             let Some(row) = view.index.scan(Bound::Included(&from), to, at).next() else { break };
             let row = row?;
-            let name = &row.key()[spaces::PREFIX_BYTES..];
+            let name = &row.key()[keyspace::PREFIX_BYTES..];
             let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
             names.insert(String::from_utf8_lossy(name).into_owned());
             // All entries of a space are passed at once.
-            let passed = [&spaces::key(kind, view.branch(), name)[..], &[0]].concat();
-            let behind = if kind == KEYED { spaces::after_prefix(&passed) } else { Some(passed) };
+            let passed = [&keyspace::key(kind, view.branch(), name)[..], &[0]].concat();
+            let behind = if kind == KEYED { keyspace::after_prefix(&passed) } else { Some(passed) };
             let Some(behind) = behind else { break };
             from = behind;
         }

@@ -1,0 +1,358 @@
+//! What every contract does with a key: look at it, write it, delete it, let it expire.
+//!
+//! ```text
+//!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
+//! ```
+
+use crate::base::fault_points::{self, InjectedFault};
+use crate::key::entry::{self, DELETED, EXPIRED, EntryHeader, LAPSED, QUIET};
+use crate::key::keyspace::{self, Key};
+use crate::mvcc::dead_names::DeadWalk;
+use crate::mvcc::view::{Origin, View};
+use crate::mvcc::write_set::{Payload, Write, WriteSet};
+use mainstay_model::limits::check_page;
+use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
+use std::sync::atomic::Ordering;
+
+/// What is known of a key before a write.
+pub(crate) struct KeyState {
+    pub key: Key,
+    pub hash: u64,
+    pub counter: u64,
+    pub live: bool,
+    pub lapsed: bool,
+    /// Whether it is another branch that has it: its expiry is told there, and only there.
+    pub inherited: bool,
+    pub expires: Option<Stamp>,
+    /// The expiry whose marker stands in this branch's own layer.
+    pub marked: Option<Stamp>,
+}
+
+/// What is known of a key.
+pub(super) fn load(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    space: u8,
+    name: &Name,
+) -> Result<KeyState> {
+    let (key, hash) = view.key(space, name.as_bytes());
+    let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
+    Ok(seen(key, hash, found, view.now))
+}
+
+/// What is known of a key, and what it holds if it is live.
+pub(super) fn load_with<T>(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    space: u8,
+    name: &[u8],
+    mut read: impl FnMut(&[u8]) -> Result<T>,
+) -> Result<(KeyState, Option<T>)> {
+    let (key, hash) = view.key(space, name);
+    let read = |head: EntryHeader, payload: &[u8]| match head.is_live(view.now) {
+        true => Ok((head, Some(read(payload)?))),
+        false => Ok((head, None)),
+    };
+    let found = view.find(overlay, &key, hash, read)?;
+    let (found, held) = match found {
+        Some(((head, held), origin)) => (Some((head, origin)), held),
+        None => (None, None),
+    };
+    Ok((seen(key, hash, found, view.now), held))
+}
+
+fn seen(key: Key, hash: u64, found: Option<(EntryHeader, Origin)>, now: Stamp) -> KeyState {
+    let Some((head, origin)) = found else {
+        let (live, lapsed, inherited) = (false, false, false);
+        return KeyState {
+            key,
+            hash,
+            counter: 0,
+            live,
+            lapsed,
+            inherited,
+            expires: None,
+            marked: None,
+        };
+    };
+    let live = head.is_live(now);
+    let forgets = fault_points::is(InjectedFault::CounterLostOnDelete);
+    KeyState {
+        key,
+        hash,
+        counter: if forgets && head.is_deleted() { 0 } else { head.counter },
+        live,
+        lapsed: head.is_lapsed(now),
+        inherited: matches!(origin, Origin::Inherited(_)),
+        expires: head.expires.filter(|_| live),
+        marked: head.expires.filter(|_| origin == Origin::Own && !head.is_deleted()),
+    }
+}
+
+impl KeyState {
+    /// The write that follows, counting an expiry that came due before it.
+    pub fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
+        let writes = 1 + u64::from(self.lapsed);
+        let flags = flags | if self.lapsed && !self.inherited { LAPSED } else { 0 };
+        let counter = self.counter + writes;
+        Write { flags, counter, writes, expires, prior: self.marked, payload }
+    }
+}
+
+/// Deletes what lives.
+pub(super) fn remove(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
+    remove_as(overlay, seen, DELETED)
+}
+
+/// The same, and the feed tells nobody.
+pub(super) fn remove_quietly(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
+    remove_as(overlay, seen, DELETED | QUIET)
+}
+
+fn remove_as(overlay: &mut WriteSet, seen: KeyState, flags: u8) -> Result<()> {
+    let write = seen.write(flags, None, Payload::Bytes(b""));
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// Turns an expiry that came due into a deletion, on the branch that it is of.
+pub(super) fn expire_lazily(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
+    if seen.inherited {
+        return Ok(());
+    }
+    let write = Write {
+        flags: DELETED | EXPIRED,
+        counter: seen.counter + 1,
+        writes: 1,
+        expires: None,
+        prior: seen.marked,
+        payload: Payload::Bytes(b""),
+    };
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// Turns the expiry of one key into a deletion, if its own layer says that it is due.
+pub(crate) fn expire_key_lazily(
+    view: &View<'_>,
+    overlay: &mut WriteSet,
+    key: &[u8],
+) -> Result<bool> {
+    let key = Key::from_slice(key);
+    let hash = view.index.current.hash(&key);
+    let found = view.find(overlay, &key, hash, |head, _| Ok(head))?;
+    let seen = seen(key, hash, found, view.now);
+    if !seen.lapsed || seen.marked.is_none() {
+        return Ok(false);
+    }
+    expire_lazily(overlay, seen)?;
+    Ok(true)
+}
+
+/// Writes what lives as it is with another expiry; with the same one, nothing.
+pub(super) fn set_expiry(
+    overlay: &mut WriteSet,
+    seen: KeyState,
+    payload: &[u8],
+    expires: Option<Stamp>,
+) -> Result<()> {
+    if expires == seen.expires {
+        return Ok(());
+    }
+    let write = seen.write(0, expires, Payload::Bytes(payload));
+    overlay.write(seen.key, seen.hash, write)
+}
+
+/// The highest counter that an import may bring: writing on never overflows.
+const LAST_COUNTER: u64 = 1 << 62;
+
+/// The latest moment a stamp may name: far beyond any calendar, and safe to add to.
+const LAST_STAMP: u64 = 1 << 62;
+
+/// When a write makes its key expire. A moment that a caller names is one of the wall clock, which stamps may be apart from.
+pub(super) fn expiry(view: &View<'_>, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
+    let invalid = |message: &str| Err(Error::new(Code::InvalidTtl, message));
+    match ttl {
+        Ttl::Clear => Ok(None),
+        Ttl::Keep => Ok(current),
+        Ttl::Millis(0) => invalid("a time to live of 0 ms: delete it instead"),
+        Ttl::Millis(ms) => match ms.checked_mul(1000).and_then(|us| us.checked_add(view.now)) {
+            Some(stamp) if stamp <= LAST_STAMP => Ok(Some(stamp)),
+            _ => invalid("the time to live ends beyond the calendar"),
+        },
+        Ttl::Until(moment) => {
+            // The first is checked as well: what lies beyond the calendar does so whatever is added to it.
+            checked_expiry(moment)?;
+            let offset_us = view.index.wall_offset_us.load(Ordering::Relaxed);
+            checked_expiry(moment.saturating_add_signed(offset_us)).map(Some)
+        }
+    }
+}
+
+/// A stamp that something expires at, as it was written before or is to be written.
+pub(super) fn checked_expiry(stamp: Stamp) -> Result<Stamp> {
+    match stamp {
+        ..=LAST_STAMP => Ok(stamp),
+        _ => Err(Error::new(Code::InvalidTtl, "the expiry lies beyond the calendar")),
+    }
+}
+
+/// Whether a condition on the expiry holds; no expiry is later than any.
+pub(super) fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool {
+    let moment = |expires: Option<Stamp>| expires.unwrap_or(Stamp::MAX);
+    match only {
+        ExpireOnly::Always => true,
+        ExpireOnly::WithoutExpiry => old.is_none(),
+        ExpireOnly::WithExpiry => old.is_some(),
+        ExpireOnly::Later => moment(new) > moment(old),
+        ExpireOnly::Earlier => moment(new) < moment(old),
+        ExpireOnly::EarlierThanThere => old.is_some() && moment(new) < moment(old),
+    }
+}
+
+/// Writes a version as an export kept it, its payload staged from `start` on; gives its counter.
+pub(super) fn restore(
+    overlay: &mut WriteSet,
+    seen: KeyState,
+    start: usize,
+    deleted: bool,
+    counter: u64,
+    expires: Option<Stamp>,
+) -> Result<u64> {
+    if counter > LAST_COUNTER {
+        return Err(Error::new(Code::InvalidArgument, "a counter beyond all that can be counted"));
+    }
+    // The version says what happened: an expiry before it has a version of its own.
+    let counter = counter.max(seen.counter + 1);
+    let write = Write {
+        flags: if deleted { DELETED } else { 0 },
+        counter,
+        writes: counter - seen.counter,
+        expires,
+        prior: seen.marked,
+        payload: Payload::Staged(start),
+    };
+    overlay.write(seen.key, seen.hash, write)?;
+    Ok(counter)
+}
+
+/// The versions of a key, newest first: the transaction's own write, then those of the branch and of the branches it was
+/// forked from. Only versions with a counter below `before`.
+pub(super) fn history<T>(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    (space, name): (u8, &Name),
+    limit: usize,
+    before: Option<u64>,
+    mut read: impl FnMut(EntryHeader, &[u8]) -> Result<T>,
+) -> Result<Vec<T>> {
+    check_page(limit)?;
+    let mut entries = Vec::new();
+    let mut add = |head: EntryHeader, payload: &[u8]| {
+        if before.is_none_or(|before| head.counter < before) {
+            entries.push(read(head, payload)?);
+        }
+        Ok(entries.len() < limit)
+    };
+    let (key, hash) = view.key(space, name.as_bytes());
+    if let Some(effect) = overlay.find(hash, &key)
+        && !add(effect.head(overlay.revision, view.now), overlay.payload(effect))?
+    {
+        return Ok(entries);
+    }
+    view.versions(space, name.as_bytes(), |entry| {
+        let (head, payload) = entry::parse(entry)?;
+        add(head, payload)
+    })?;
+    Ok(entries)
+}
+
+/// Lists the names of a space in byte order, but for those that begin with a hidden prefix, and says when the first of them that others wrote expires.
+pub(crate) fn names(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    space: (u8, &[String]),
+    (prefix, after): (&str, Option<&str>),
+    limit: usize,
+) -> Result<(Page, Option<Stamp>)> {
+    check_page(limit)?;
+    let range = (prefix.as_bytes(), after.map(str::as_bytes));
+    let found = names_within(view, overlay, None, space, range, (limit, usize::MAX))?;
+    let expires = found.expires;
+    Ok((found.into_page(), expires))
+}
+
+pub(crate) fn text(name: Vec<u8>) -> String {
+    String::from_utf8(name)
+        .unwrap_or_else(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
+}
+
+/// Names that a walk found.
+#[derive(Default)]
+pub(crate) struct FoundNames {
+    pub names: Vec<Vec<u8>>,
+    /// Where it ended, if there may be more behind.
+    pub next: Option<Vec<u8>>,
+    /// When the first of them that others wrote expires.
+    pub expires: Option<Stamp>,
+    /// How many were looked at, dead ones included.
+    pub looked: usize,
+}
+
+impl FoundNames {
+    pub fn into_page(self) -> Page {
+        let names = self.names.into_iter().map(text).collect();
+        Page { names, next: self.next.map(text) }
+    }
+}
+
+/// Lists names that begin with a prefix and come behind another one, as many as are wanted, and looks at no more than so
+/// many. Where that ends it, `next` is the last one that was looked at, be it dead. Known ranges of dead names are passed
+/// by in one step, as are the names that begin with one of the space's hidden prefixes; the transaction's own writes must not
+/// lie in ranges of dead names.
+pub(crate) fn names_within(
+    view: &View<'_>,
+    overlay: &WriteSet,
+    mut dead: Option<DeadWalk<'_>>,
+    (space, hidden): (u8, &[String]),
+    (prefix, after): (&[u8], Option<&[u8]>),
+    (limit, looks): (usize, usize),
+) -> Result<FoundNames> {
+    let mut found = FoundNames::default();
+    let mut walk = view.walk(overlay, space, prefix, after);
+    while let Some(step) = walk.next()? {
+        found.looked += 1;
+        if let Some(hidden) =
+            hidden.iter().find(|hidden| step.name().starts_with(hidden.as_bytes()))
+        {
+            dead.iter_mut().for_each(DeadWalk::ends);
+            // No name has this byte, so all that begin so come before it.
+            let behind = [hidden.as_bytes(), &[u8::MAX]].concat();
+            walk = view.walk(overlay, space, prefix, Some(&behind));
+            continue;
+        }
+        let is_last = found.looked >= looks;
+        if step.head.is_live(view.now) {
+            dead.iter_mut().for_each(DeadWalk::ends);
+            if found.names.len() == limit {
+                found.next = found.names.last().cloned();
+                return Ok(found);
+            }
+            let theirs = step.head.expires.filter(|_| !step.own);
+            found.expires = [found.expires, theirs].into_iter().flatten().min();
+            found.names.push(step.name().to_vec());
+        } else if let Some(dead) = &mut dead {
+            let end = dead.dead(keyspace::key(space, view.branch(), step.name()).to_vec());
+            if let Some(last) = end.as_deref().and_then(|end| end.get(keyspace::PREFIX_BYTES..)) {
+                if !last.starts_with(prefix) {
+                    break;
+                }
+                walk = view.walk(overlay, space, prefix, Some(last));
+            }
+        }
+        if is_last {
+            found.next = Some(step.name().to_vec());
+            break;
+        }
+    }
+    dead.iter_mut().for_each(DeadWalk::ends);
+    Ok(found)
+}

@@ -1,0 +1,675 @@
+//! Work in the background: the log's stage, flushing, compaction, retention and expiry.
+//!
+//! ```text
+//!   log      writes and syncs groups when no caller does it
+//!   flush    sealed buffers -> stores, mark; reserves the log's next segment
+//!   compact  merges tables; raises floors as retention allows; trims the log
+//!   sweep    turns expiries into deletions
+//! ```
+
+use crate::apply::expire::SWEEP_LIMIT;
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::fault_points::{self, InjectedFault};
+use crate::base::priority;
+use crate::base::sync::MutexGuard;
+use crate::base::sync::thread::{self, JoinHandle};
+use crate::lifecycle::engine::EngineShared;
+use crate::mvcc::catalog::Catalog;
+use crate::storage::index::{Index, NEWEST};
+use crate::storage::lsm::Store;
+use crate::storage::retention_class::{self, RetentionClass};
+use mainstay_model::{
+    Answer, Code, Error, IndexCommand, Result, Revision, Stamp, SystemCommand, Transaction,
+};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often compaction looks for work of its own accord.
+const COMPACT_EVERY: Duration = Duration::from_millis(500);
+/// How often retention is looked at, in rounds of compaction.
+const RETENTION_ROUNDS: u32 = 120;
+/// Compaction takes fresh tables down when this many lie one over the other.
+const RUNS_WHEN_QUIET: u8 = 4;
+/// While buffers are being flushed it waits for more of them: they go down together, and what lies below them is
+/// rewritten less often. Beyond the limit flushing waits for compaction: reads would have to look into too many tables.
+struct FlushThrottle {
+    runs: u8,
+    limit: usize,
+}
+
+const USUALLY: FlushThrottle = FlushThrottle { runs: 12, limit: 40 };
+/// Where few are looked for in the tables, many of these do no harm.
+const SELDOM_READ: FlushThrottle = FlushThrottle { runs: 36, limit: 80 };
+
+impl FlushThrottle {
+    fn of(class: &RetentionClass) -> &'static FlushThrottle {
+        if class.is_seldom_read() { &SELDOM_READ } else { &USUALLY }
+    }
+}
+
+/// After so many compactions that failed nobody waits for the next one to catch up.
+const FAILURES_WAITED_FOR: u32 = 3;
+/// After so many rounds without a flush all is quiet.
+const QUIET_ROUNDS: u32 = 10;
+/// How many buffers are flushed together while writers fill others: fewer and larger tables, for more memory.
+const FLUSH_TOGETHER: usize = 2;
+/// How long sealed buffers wait for others.
+const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// How often somebody looks for an index to fill.
+const INDEX_PAUSE: Duration = Duration::from_millis(100);
+/// How many records are looked at in one transaction that fills an index.
+const FILL_LIMIT: usize = 1000;
+
+/// The threads of a database, and how they are woken and stopped.
+pub(crate) struct BackgroundThreads {
+    bell: Arc<WorkSignal>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Rings when there is something to flush or to compact, or when all is over.
+#[derive(Default)]
+struct WorkSignal {
+    rung: Mutex<bool>,
+    ring: Condvar,
+    over: AtomicBool,
+}
+
+impl WorkSignal {
+    fn ring(&self) {
+        *self.rung.lock() = true;
+        self.ring.notify_all();
+    }
+
+    fn end(&self) {
+        self.over.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
+    }
+
+    /// Waits for the bell or the time and says whether it rang; nothing when all is over.
+    fn wait(&self, timeout: Duration) -> Option<bool> {
+        let mut rung = self.rung.lock();
+        if !*rung && !self.is_over() {
+            self.ring.wait_for(&mut rung, timeout);
+        }
+        let rang = std::mem::take(&mut *rung);
+        (!self.is_over()).then_some(rang)
+    }
+}
+
+impl BackgroundThreads {
+    pub fn start(core: &Arc<EngineShared>) -> Result<BackgroundThreads> {
+        let mut workers = BackgroundThreads { bell: Arc::default(), threads: Vec::new() };
+        match workers.spawn_all(core) {
+            Ok(()) => Ok(workers),
+            Err(error) => {
+                // Nothing was written yet.
+                let _ = core.sequencer.close();
+                workers.join();
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn_all(&mut self, core: &Arc<EngineShared>) -> Result<()> {
+        if !core.options.background {
+            let inner = Arc::downgrade(core);
+            core.sequencer.when_work(move || {
+                if let Some(core) = inner.upgrade() {
+                    core.make_room();
+                }
+            });
+            return Ok(());
+        }
+        let bell = self.bell.clone();
+        let flush_bell: Arc<WorkSignal> = Arc::default();
+        let sequencer = core.sequencer.clone();
+        self.spawn("mainstay-log", move || sequencer.run_log())?;
+        if cfg!(feature = "model-checking") {
+            // The others wait for clocks and files, which no model has.
+            return Ok(());
+        }
+        let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
+        self.spawn("mainstay-compact", move || {
+            priority::stay_behind();
+            run_compact(&inner, &own, &next);
+        })?;
+        let (inner, next) = (core.clone(), bell.clone());
+        self.spawn("mainstay-flush", move || {
+            priority::stay_behind();
+            run_flush(&inner, &flush_bell, &next);
+        })?;
+        if let Some(interval) = core.options.sweep_interval {
+            let (inner, own) = (core.clone(), bell.clone());
+            self.spawn("mainstay-index", move || run_index(&inner, &own))?;
+            let inner = core.clone();
+            self.spawn("mainstay-sweep", move || run_sweep(&inner, &bell, interval))?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+        let thread = thread.map_err(|error| {
+            Error::new(Code::Io, format!("cannot start the thread {name}: {error}"))
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Stops the threads and waits for them, except for the one that asks.
+    pub fn join(self) {
+        self.bell.end();
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        for thread in self.threads {
+            if thread.thread().id() != thread::current().id() {
+                // A thread that panicked has nothing more to finish.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Runs a background step; what goes wrong is kept for [`EngineShared::last_failure`].
+fn attempt(core: &EngineShared, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
+    match step() {
+        Ok(()) => true,
+        // Closing ends what is under way, and that is no failure.
+        Err(error) if error.code() == Code::Closed => false,
+        Err(error) => {
+            core.note_failure(what, &error);
+            false
+        }
+    }
+}
+
+fn run_flush(core: &EngineShared, bell: &Arc<WorkSignal>, compaction: &WorkSignal) {
+    {
+        let bell = bell.clone();
+        core.sequencer.when_work(move || bell.ring());
+    }
+    while let Some(busy) = bell.wait(FLUSH_EVERY) {
+        if !attempt(core, "lock", || core.check_hold()) {
+            continue;
+        }
+        attempt(core, "log", || core.prepare_segment());
+        attempt(core, "log", || core.look_for_space());
+        let least = if busy { FLUSH_TOGETHER } else { 1 };
+        while !bell.is_over() && core.state.sealed.load(Ordering::Relaxed) >= least {
+            if core.index().stores().iter().zip(core.index().classes.all()).any(is_overdue) {
+                compaction.ring();
+                thread::sleep(Duration::from_millis(5));
+                continue;
+            }
+            if !attempt(core, "flush", || core.flush_sealed()) {
+                break;
+            }
+            compaction.ring();
+        }
+    }
+}
+
+/// Whether compaction has to come before more is flushed. Where it fails again and again it never comes: reads get slower then, and
+/// writers go on for as long as the store takes more.
+fn is_overdue((store, class): (&Store, &RetentionClass)) -> bool {
+    is_deep(store, class) && store.failed_compactions() < FAILURES_WAITED_FOR
+}
+
+/// Whether reads have to look into too many tables.
+fn is_deep(store: &Store, class: &RetentionClass) -> bool {
+    store.l0_runs() >= FlushThrottle::of(class).limit
+}
+
+/// Compacts what replay has flushed, where no thread does it yet. Nothing is dropped: nobody knows yet what may go. What fails is left
+/// for later.
+pub(crate) fn catch_up(index: &Index) {
+    for (store, class) in index.stores().iter().zip(index.classes.all()) {
+        while is_overdue((store, class)) && store.compact(0, FlushThrottle::of(class).runs).is_ok()
+        {
+        }
+    }
+}
+
+fn run_compact(core: &EngineShared, bell: &WorkSignal, flush: &WorkSignal) {
+    let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
+    // Where time stands still, what failed is tried again all the same.
+    let clock = SystemClock::new();
+    let mut not_before = vec![0; core.index().stores().len()];
+    while let Some(rang) = bell.wait(COMPACT_EVERY) {
+        silent = if rang { 0 } else { silent.saturating_add(1) };
+        let (classes, stores) = (core.index().classes.all(), core.index().stores());
+        for (class, store) in stores.iter().enumerate() {
+            let [least, runs] = match silent < QUIET_ROUNDS {
+                true => [FlushThrottle::of(&classes[class]).runs; 2],
+                false => [0, RUNS_WHEN_QUIET],
+            };
+            let pauses = clock.monotonic_us() < not_before[class];
+            while !bell.is_over() && !pauses && store.is_ripe(least) {
+                if !attempt(core, "compact", || core.compact(class, runs)) {
+                    not_before[class] = clock.monotonic_us() + pause_us(store);
+                    break;
+                }
+            }
+        }
+        rounds += 1;
+        if rounds.is_multiple_of(RETENTION_ROUNDS) {
+            attempt(core, "retention", || core.raise_floors());
+            attempt(core, "log", || core.trim_log().map(|_| ()));
+            core.drop_times();
+        }
+    }
+    flush.end();
+}
+
+/// What failed reads and writes much in vain each time: longer and longer pauses, up to half a minute.
+fn pause_us(store: &Store) -> u64 {
+    (COMPACT_EVERY.as_micros() as u64 / 4) << store.failed_compactions().min(8)
+}
+
+/// Fills indexes that were declared over records of before, some records at a time: writers come between.
+fn run_index(core: &EngineShared, bell: &WorkSignal) {
+    while !bell.is_over() {
+        let unfilled = core.index().declared().iter().find(|one| one.ready.is_none()).cloned();
+        match unfilled {
+            Some(one) => {
+                if !attempt(core, "index", || core.fill_index(one.id).map(|_| ())) {
+                    thread::park_timeout(COMPACT_EVERY);
+                }
+            }
+            None => thread::park_timeout(INDEX_PAUSE),
+        }
+    }
+}
+
+fn run_sweep(core: &EngineShared, bell: &WorkSignal, interval: Duration) {
+    while !bell.is_over() {
+        thread::park_timeout(interval.min(Duration::from_millis(100)));
+        if core.now() >= core.state.next_expiry.load(Ordering::Relaxed) {
+            attempt(core, "sweep", || core.sweep().map(|_| ()));
+        }
+        if core.state.reaps.load(Ordering::Relaxed) {
+            attempt(core, "what deleted runs left", || core.reap().map(|_| ()));
+        }
+    }
+}
+
+/// The oldest revisions that the catalog holds.
+struct CatalogPins {
+    /// By whatever.
+    pins: Revision,
+    /// By branches, which read their parent there all the time.
+    forks: Revision,
+}
+
+impl CatalogPins {
+    fn of(catalog: &Catalog) -> CatalogPins {
+        let pins = catalog.pins(NEWEST).iter().map(|pin| pin.0).min();
+        let forks = catalog.fork_points(NEWEST).min();
+        CatalogPins { pins: pins.unwrap_or(Revision::MAX), forks: forks.unwrap_or(Revision::MAX) }
+    }
+}
+
+impl EngineShared {
+    /// By a writer that finds the buffers full, where no thread flushes them. A callback may have come here while its
+    /// thread was flushing: then that goes on when it returns.
+    fn make_room(&self) {
+        let Some(flushing) = self.flushing.try_lock() else { return };
+        let classes = self.index().classes.all().iter().enumerate();
+        for (class, rule) in classes {
+            let compact = || self.compact(class, FlushThrottle::of(rule).runs);
+            // What fails is tried again by whoever comes next.
+            while is_deep(&self.index().stores()[class], rule) && attempt(self, "compact", compact)
+            {
+            }
+        }
+        attempt(self, "flush", || {
+            let flushed = self.flush_while(flushing);
+            flushed.inspect_err(|error| self.sequencer.buffers_flushed(Err(error)))
+        });
+    }
+
+    /// Moves sealed buffers into the stores, once the log holds the oldest durably.
+    pub fn flush_sealed(&self) -> Result<()> {
+        self.flush_while(self.flushing.lock())
+    }
+
+    fn flush_while(&self, _flushing: MutexGuard<'_, ()>) -> Result<()> {
+        let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
+            return Ok(());
+        };
+        // The stores and their mark go by their names.
+        self.check_hold()?;
+        if self.sequencer.durable() < last && !fault_points::is(InjectedFault::NoSyncBeforeFlush) {
+            self.sequencer.sync()?;
+            // A full disk may have taken some of it back meanwhile: look again.
+            let last = self.index().tables().sealed.first().map_or(0, |sealed| sealed.1);
+            if self.sequencer.durable() < last {
+                return Err(Error::new(Code::TimedOut, "the buffer's log is not durable yet"));
+            }
+        }
+        let flushed = self.state.figures.flush.measure(&*self.clock, || {
+            let early = fault_points::is(InjectedFault::NoSyncBeforeFlush);
+            let durable = if early { Revision::MAX } else { self.sequencer.durable() };
+            let flushed = self.index().flush(durable);
+            self.sequencer.buffers_flushed(flushed.as_ref().map(|flushed| flushed.0));
+            flushed.map(|(_, bytes)| bytes)
+        });
+        flushed.map(drop)
+    }
+
+    /// One round of compaction of a store.
+    fn compact(&self, class: usize, runs: u8) -> Result<()> {
+        self.compact_with(class, |store, floor| store.compact(floor, runs))
+    }
+
+    /// Compacts all of a store.
+    pub fn compact_all(&self, class: usize) -> Result<()> {
+        self.compact_with(class, Store::compact_all)
+    }
+
+    fn compact_with(
+        &self,
+        class: usize,
+        compact: impl FnOnce(&Store, Revision) -> Result<u64>,
+    ) -> Result<()> {
+        self.check_hold()?;
+        let (store, floor) = (&self.index().stores()[class], self.index().trim_floor(class));
+        let compact = || compact(store, floor);
+        self.state.figures.compaction.measure(&*self.clock, compact).map(drop)
+    }
+
+    /// Reserves the log's next segment ahead, where that costs a file system something.
+    fn prepare_segment(&self) -> Result<()> {
+        match self.on_disk && self.sequencer.wants_segment() {
+            true => self.log.prepare(),
+            false => Ok(()),
+        }
+    }
+
+    /// Finds out whether the log takes writes again after the disk was full: where nobody writes, nobody else would.
+    fn look_for_space(&self) -> Result<()> {
+        if !self.sequencer.is_log_full() {
+            return Ok(());
+        }
+        if self.on_disk {
+            self.log.prepare()?;
+        }
+        self.log.probe_space()?;
+        self.sequencer.note_log_full(None);
+        Ok(())
+    }
+
+    /// Moves everything into the stores.
+    pub fn flush_all(&self) -> Result<()> {
+        for (class, store) in self.index().stores().iter().enumerate() {
+            if store.check_room().is_err() {
+                attempt(self, "compact", || self.compact_all(class));
+            }
+        }
+        self.sequencer.with_exec(|exec| exec.seal());
+        while !self.index().tables().sealed.is_empty() {
+            self.flush_sealed()?;
+        }
+        Ok(())
+    }
+
+    /// Raises each class's floor as far as retention, pins and the mark allow.
+    ///
+    /// Whoever takes a snapshot pins it first and looks at the floor afterwards, so a floor that is
+    /// raised meanwhile is noticed. Forks and tags are made by the executor, which is held.
+    pub fn raise_floors(&self) -> Result<()> {
+        let now = self.now();
+        let limit = u64::try_from(self.options.reader_limit.as_micros()).unwrap_or(u64::MAX);
+        let young = self.clock.monotonic_us().saturating_sub(limit);
+        // A tag or branch whose removal is not durable yet would come back after a power cut:
+        // what was pinned before the sync stays pinned.
+        let before = CatalogPins::of(&self.state.catalog.read());
+        fault_points::unless(InjectedFault::NoSyncBeforeFloors, || {
+            self.sequencer.sync().map(drop)
+        })?;
+        let horizons = self.horizons(now)?;
+        // All at once: of a run's head and its events, which are in different classes, neither outlives the other.
+        self.sequencer.with_exec(|_| {
+            let reached = self.index().flushed().min(self.sequencer.published());
+            let held = CatalogPins::of(&self.state.catalog.read());
+            let read = self.pins.oldest(young).unwrap_or(Revision::MAX);
+            let (forks, pins) = (held.forks.min(before.forks), held.pins.min(before.pins));
+            for (class, horizon) in horizons {
+                let floor = horizon.min(reached);
+                let rule = &self.index().classes.all()[class];
+                let floor = match class {
+                    retention_class::SYSTEM => floor,
+                    // Where a tag or a reader looks there may be no entries: it walks. Else one tag would keep
+                    // every entry that has died since.
+                    _ if rule.is_of_entries() => floor.min(forks),
+                    _ => floor.min(pins).min(read),
+                };
+                self.index().set_floor(class, floor);
+            }
+        });
+        let catalog = self.state.catalog.read();
+        catalog.note_dropped(&self.purger, self.index());
+        drop(catalog);
+        self.index().keep_floors()
+    }
+
+    /// Behind which revision each class keeps everything, if it lets go of anything.
+    fn horizons(&self, now: Stamp) -> Result<Vec<(usize, Revision)>> {
+        let mut horizons = Vec::new();
+        for (class, rule) in self.index().classes.all().iter().enumerate() {
+            let horizon = match rule.retention_us {
+                None => continue,
+                // What has no records or runs loses none of its past to their shorter retention.
+                Some(_) if !self.index().has_any_of(rule) => continue,
+                Some(0) => Revision::MAX,
+                Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
+            };
+            horizons.push((class, horizon));
+        }
+        Ok(horizons)
+    }
+
+    /// Drops segments of the log that neither replay nor the feed needs.
+    pub fn trim_log(&self) -> Result<u64> {
+        self.check_hold()?;
+        let kept = u64::try_from(self.options.feed_retention.as_micros()).unwrap_or(u64::MAX);
+        let mut keep_from = self.index().revision_at(self.now().saturating_sub(kept))? + 1;
+        let starts = self.log.segments();
+        let mut bytes: u64 = starts.iter().map(|segment| segment.1).sum();
+        for pair in starts.windows(2) {
+            if bytes <= self.options.feed_retention_bytes {
+                break;
+            }
+            keep_from = keep_from.max(pair[1].0);
+            bytes -= pair[0].1;
+        }
+        if fault_points::is(InjectedFault::TrimTooFar) {
+            return self.log.trim(self.sequencer.durable() + 1);
+        }
+        self.log.trim(keep_from.min(self.index().flushed() + 1))
+    }
+
+    /// Lets go of stamps of revisions that can be read neither in the data nor in the log. Floors
+    /// that a crash could take back do not count.
+    pub fn drop_times(&self) {
+        let first_logged = self.log.segments().first().map_or(0, |segment| segment.0);
+        let before = self.index().data_trim_floor_min().min(first_logged);
+        self.index().forget_times(before);
+        self.purger.drop_times(before);
+    }
+
+    /// Fills an index with some records more; says whether there are further ones.
+    pub fn fill_index(&self, id: u32) -> Result<bool> {
+        let command = IndexCommand::Fill { id, limit: FILL_LIMIT };
+        let receipt = self.sequencer.execute(Transaction::new().step(command))?;
+        Ok(matches!(receipt.answers.first(), Some(Answer::Did(true))))
+    }
+
+    /// Deletes what deleted runs have left; gives how many keys that were.
+    pub fn reap(&self) -> Result<u64> {
+        let mut reaped = 0;
+        loop {
+            let command = SystemCommand::Reap { limit: SWEEP_LIMIT };
+            let receipt =
+                self.sequencer.execute(Transaction::new().step(command)).inspect_err(|_| {
+                    // What could not go now is looked for again.
+                    self.state.reaps.store(true, Ordering::Relaxed);
+                })?;
+            match receipt.answers.first() {
+                Some(Answer::Count(count)) if *count > 0 => reaped += count,
+                _ => return Ok(reaped),
+            }
+        }
+    }
+
+    /// Turns every expiry that is due into a deletion; kept receipts expire too.
+    pub fn sweep(&self) -> Result<u64> {
+        let mut swept = 0;
+        loop {
+            let command = SystemCommand::Sweep { limit: SWEEP_LIMIT };
+            let receipt = self.sequencer.execute(Transaction::new().step(command))?;
+            let count = match receipt.answers.first() {
+                Some(Answer::Count(count)) => *count,
+                _ => 0,
+            };
+            swept += count;
+            if count < SWEEP_LIMIT as u64 {
+                self.sequencer.with_exec(|exec| exec.swept(receipt.stamp))?;
+                return Ok(swept);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{At, Database, Durability, ManualClock, NewEvent, Options};
+    use mainstay_model::Revision;
+    use std::path::Path;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    fn open(directory: &Path) -> Database {
+        let options = Options::new().durability(Durability::Memory).sweep_interval(None);
+        let options = options.write_buffer_bytes(2 << 20).segment_bytes(16 << 10);
+        options.feed_retention(Duration::ZERO, 0).open(directory).unwrap()
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &target),
+                false => drop(std::fs::copy(entry.path(), target).unwrap()),
+            }
+        }
+    }
+
+    #[test]
+    fn the_log_is_not_trimmed_beyond_a_flush_that_lags() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = open(&directory.path().join("db"));
+        let write = |i: i64| db.cells().set("a", i).unwrap();
+        for i in 0..3_000 {
+            write(i);
+        }
+        db.trim().unwrap();
+        let flushing = db.here("a test").unwrap().flushing.lock();
+        let mut i = 3_000;
+        while db.here("a test").unwrap().state.sealed.load(Ordering::Relaxed) < 3 {
+            write(i);
+            i += 1;
+        }
+        let mark = db.here("a test").unwrap().index().flushed();
+        let behind = db
+            .here("a test")
+            .unwrap()
+            .log
+            .segments()
+            .iter()
+            .filter(|segment| segment.0 > mark + 1)
+            .count();
+        assert!(behind > 3, "{behind} segments that replay needs");
+        db.here("a test").unwrap().trim_log().unwrap();
+        let first = db.here("a test").unwrap().log.first_revision();
+        assert!(first > 1 && first <= mark + 1, "the log begins at {first}, the mark is {mark}");
+        // What a crash would leave now.
+        db.sync().unwrap();
+        copy(&directory.path().join("db"), &directory.path().join("copy"));
+        drop(flushing);
+        let found = open(&directory.path().join("copy"));
+        assert_eq!(found.revision(), db.revision());
+        assert_eq!(found.cells().get("a").unwrap(), Some((i - 1).into()));
+    }
+
+    #[test]
+    fn what_a_branch_needed_is_let_go_of_when_its_removal_is_durable() {
+        let directory = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3600);
+        let options = Options::new().durability(Durability::Memory).sync_interval(hour);
+        let db = options.retention(Duration::ZERO).open(directory.path()).unwrap();
+        db.cells().set("a", 1).unwrap();
+        let forked = db.fork("b", "main", At::Latest).unwrap();
+        db.cells().set("a", 2).unwrap();
+        let core = db.here("a test").unwrap();
+        core.flush_all().unwrap();
+        db.delete_branch("b").unwrap();
+        let deleted = db.revision();
+        assert!(core.sequencer.durable() < deleted, "nobody has synced it yet");
+        core.raise_floors().unwrap();
+        assert!(
+            core.index().floor(crate::storage::retention_class::CELLS) > forked,
+            "nothing needs it any more"
+        );
+        assert!(core.sequencer.durable() >= deleted, "it does not come back after a power cut");
+    }
+
+    /// The floor of every class that holds something of runs.
+    fn floors_of_runs(db: &Database) -> Vec<(String, Revision)> {
+        let index = db.here("a test").unwrap().index();
+        let all = index.classes.all().iter().enumerate();
+        let of_runs = all.filter(|(_, class)| class.is_of_runs());
+        of_runs.map(|(place, class)| (class.label.clone(), index.floor(place))).collect()
+    }
+
+    #[test]
+    fn heads_events_and_keys_of_runs_are_let_go_of_at_one_revision() {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let options = Options::new().durability(Durability::Memory).sweep_interval(None);
+        let kept = Some(Duration::from_secs(60));
+        let options = options.clock(clock.clone()).retention_all().record_retention(kept);
+        let db = options.memory().unwrap();
+        let append = |n: u64| {
+            let event = NewEvent::new("r", "Noted").with_key(&n.to_string());
+            db.runs().append(event).unwrap();
+        };
+        let raise = || {
+            db.here("a test").unwrap().flush_all().unwrap();
+            db.here("a test").unwrap().raise_floors().unwrap();
+        };
+        let all_at = |floor: Revision| {
+            let labels = ["\0runs", "\0states", "\0events", "\0keys"];
+            labels.map(|label| (label.to_owned(), floor)).to_vec()
+        };
+        (1..=3).for_each(append);
+        let tagged = db.tag("t", "main", At::Latest).unwrap();
+        (4..=6).for_each(append);
+        let old = db.revision();
+        clock.advance(Duration::from_secs(120));
+        append(7);
+        assert_eq!(floors_of_runs(&db), all_at(0));
+        raise();
+        assert_eq!(floors_of_runs(&db), all_at(tagged), "a tag holds all of them");
+        db.untag("t").unwrap();
+        raise();
+        assert!(old > tagged);
+        assert_eq!(floors_of_runs(&db), all_at(old), "what is older than retention is over");
+    }
+}

@@ -1,0 +1,357 @@
+//! The overlay: what a transaction has written but not committed.
+//!
+//! A key stands in it once, whatever the number of writes: a transaction leaves one version per
+//! key, which says how many writes it stands for.
+
+use crate::key::entry::{EntryHeader, LAPSED};
+use crate::key::keyspace::Key;
+use hashbrown::HashMap;
+use mainstay_model::limits::{
+    ENTRIES_LIMIT_BYTES, TRANSACTION_LIMIT_BYTES, TRANSACTION_LIMIT_WRITTEN_BYTES,
+};
+use mainstay_model::{Code, Error, Result, Revision, Stamp};
+use std::ops::Range;
+
+/// Up to this many effects a walk is faster than a map.
+const WALK_LIMIT: usize = 12;
+
+/// So many bytes of dead payloads may stay.
+const BURY_BYTES: usize = 1 << 20;
+
+/// A write to one key.
+pub(crate) struct Effect {
+    pub key: Key,
+    pub hash: u64,
+    pub flags: u8,
+    pub counter: u64,
+    pub writes: u64,
+    pub expires: Option<Stamp>,
+    /// The expiry that the key's own layer had before: its marker has to go.
+    pub prior: Option<Stamp>,
+    payload: Range<usize>,
+}
+
+impl Effect {
+    /// Its head as of a revision; 0 while it has none.
+    #[inline]
+    pub fn head(&self, revision: Revision, stamp: Stamp) -> EntryHeader {
+        let Effect { flags, counter, writes, expires, .. } = *self;
+        EntryHeader { flags, revision, stamp, counter, writes, expires }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct WriteSet {
+    /// The revision that the transaction gets, which reads of its own writes show; 0 while nobody knows it.
+    pub revision: Revision,
+    effects: Vec<Effect>,
+    payloads: Vec<u8>,
+    places: HashMap<Key, usize>,
+    key_bytes: usize,
+    /// Bytes of payloads that later writes replaced.
+    dead_bytes: usize,
+    /// Bytes of all payloads there ever were.
+    written_bytes: usize,
+    /// Bytes that do not count towards the limit: the engine adds them, not the user.
+    spare_bytes: usize,
+    /// Bytes of entries of indexes.
+    entry_bytes: usize,
+}
+
+/// What a write changes.
+pub(crate) struct Write<'a> {
+    pub flags: u8,
+    pub counter: u64,
+    /// How many writes it adds.
+    pub writes: u64,
+    pub expires: Option<Stamp>,
+    pub prior: Option<Stamp>,
+    pub payload: Payload<'a>,
+}
+
+/// What a write leaves as the key's payload.
+pub(crate) enum Payload<'a> {
+    Bytes(&'a [u8]),
+    /// What [`WriteSet::stage`] has put aside.
+    Staged(usize),
+}
+
+impl WriteSet {
+    pub fn is_empty(&self) -> bool {
+        self.effects.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.revision = 0;
+        self.effects.clear();
+        self.payloads.clear();
+        // One large transaction must not keep its memory for ever.
+        if self.payloads.capacity() > 1 << 20 {
+            self.payloads = Vec::new();
+        }
+        if !self.places.is_empty() {
+            self.places = HashMap::new();
+        }
+        (self.key_bytes, self.spare_bytes, self.entry_bytes) = (0, 0, 0);
+        (self.dead_bytes, self.written_bytes) = (0, 0);
+    }
+
+    /// The memory that it takes, with the overhead of every effect.
+    pub fn held_bytes(&self) -> usize {
+        let places = self.places.capacity() * (size_of::<(Key, usize)>() + 1);
+        // Long keys lie beside the effect, and once more beside the map's entry.
+        let keys = 2 * self.key_bytes;
+        self.effects.capacity() * size_of::<Effect>() + self.payloads.capacity() + places + keys
+    }
+
+    /// The bytes of all payloads that were written, those that were replaced included.
+    #[inline]
+    pub fn written_bytes(&self) -> usize {
+        self.written_bytes
+    }
+
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
+    pub fn payload(&self, effect: &Effect) -> &[u8] {
+        &self.payloads[effect.payload.clone()]
+    }
+
+    #[inline]
+    pub fn find(&self, hash: u64, key: &[u8]) -> Option<&Effect> {
+        self.place(hash, key).map(|place| &self.effects[place])
+    }
+
+    #[inline]
+    fn place(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        if self.effects.len() > WALK_LIMIT {
+            return self.places.get(key).copied();
+        }
+        self.effects.iter().position(|effect| effect.hash == hash && effect.key.as_slice() == key)
+    }
+
+    /// Encodes a payload straight into the overlay; gives back where it began, and what was said of it.
+    #[inline]
+    pub fn stage<T>(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<T>,
+    ) -> Result<(usize, T)> {
+        let start = self.payloads.len();
+        let said = encode(&mut self.payloads)?;
+        Ok((start, said))
+    }
+
+    /// What was staged from here on.
+    pub fn staged(&self, start: usize) -> &[u8] {
+        &self.payloads[start..]
+    }
+
+    /// Forgets a payload that was staged from here on.
+    pub fn take_back(&mut self, start: usize) {
+        self.payloads.truncate(start);
+    }
+
+    /// Makes room for a receipt: its payload, staged from `start` on, and what goes with it. The
+    /// limit is on what a transaction does, not on what is kept so that it can be answered again.
+    pub fn make_room(&mut self, start: usize, keys_bytes: usize) {
+        self.spare_bytes += self.payloads.len() - start + keys_bytes;
+    }
+
+    /// Makes room for the bytes that an import adds to those of the exported transaction: events with their own times, and
+    /// notes of which message is of which event.
+    pub fn make_import_room(&mut self) {
+        self.spare_bytes += TRANSACTION_LIMIT_BYTES;
+    }
+
+    /// Writes an entry of an index. The engine adds it, not the user: such entries have a limit of their own.
+    pub fn write_entry(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
+        self.entry_bytes += key.len();
+        if self.entry_bytes > ENTRIES_LIMIT_BYTES {
+            return Err(too_many_entries());
+        }
+        self.spare_bytes += key.len();
+        self.write(key, hash, write)
+    }
+
+    /// Writes a key; a second write to it replaces the first and counts with it.
+    pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
+        let payload = self.take(&write.payload);
+        let place = self.place(hash, &key);
+        let replaced_bytes = place.map_or(0, |place| self.effects[place].payload.len());
+        if let Err(error) = self.count(key.len(), payload.len(), replaced_bytes) {
+            self.payloads.truncate(payload.start);
+            return Err(error);
+        }
+        let Write { flags, counter, writes, expires, prior, .. } = write;
+        if let Some(place) = place {
+            let effect = &mut self.effects[place];
+            let writes = effect.writes + writes;
+            // What came due before the first write stays told, also where a deletion told it.
+            let lapsed = if effect.head(0, 0).is_sweep() { LAPSED } else { effect.flags & LAPSED };
+            let flags = flags | lapsed;
+            let prior = effect.prior;
+            let key = std::mem::take(&mut effect.key);
+            *effect = Effect { key, hash, flags, counter, writes, expires, prior, payload };
+            self.bury();
+            return Ok(());
+        }
+        self.key_bytes += key.len();
+        self.effects.push(Effect { key, hash, flags, counter, writes, expires, prior, payload });
+        self.remember();
+        Ok(())
+    }
+
+    /// Counts a payload that replaces this many bytes, if it fits: what it leaves has a limit, and what it cost
+    /// on the way there.
+    fn count(&mut self, key_bytes: usize, bytes: usize, replaced_bytes: usize) -> Result<()> {
+        if self.written_bytes + bytes > TRANSACTION_LIMIT_WRITTEN_BYTES {
+            return Err(too_often());
+        }
+        self.dead_bytes += replaced_bytes;
+        if let Err(error) = self.check_room(key_bytes) {
+            self.dead_bytes -= replaced_bytes;
+            return Err(error);
+        }
+        self.written_bytes += bytes;
+        Ok(())
+    }
+
+    /// Takes the dead payloads out once they are more than the others, so that it costs no more than they did.
+    fn bury(&mut self) {
+        if self.dead_bytes < BURY_BYTES || self.dead_bytes < self.payloads.len() / 2 {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.payloads.len() - self.dead_bytes);
+        for effect in &mut self.effects {
+            let start = kept.len();
+            kept.extend_from_slice(&self.payloads[effect.payload.clone()]);
+            effect.payload = start..kept.len();
+        }
+        (self.payloads, self.dead_bytes) = (kept, 0);
+    }
+
+    /// Says whether this many further bytes of keys and payloads fit into the transaction.
+    #[inline]
+    pub fn check_room(&self, bytes: usize) -> Result<()> {
+        let bytes = self.payloads.len() - self.dead_bytes + self.key_bytes + bytes;
+        if bytes > TRANSACTION_LIMIT_BYTES + self.spare_bytes {
+            return Err(too_large());
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, payload: &Payload<'_>) -> Range<usize> {
+        match *payload {
+            Payload::Staged(start) => start..self.payloads.len(),
+            Payload::Bytes(bytes) => {
+                let start = self.payloads.len();
+                self.payloads.extend_from_slice(bytes);
+                start..self.payloads.len()
+            }
+        }
+    }
+
+    /// Keeps the map in step once there are too many effects to walk.
+    fn remember(&mut self) {
+        let count = self.effects.len();
+        if count <= WALK_LIMIT {
+            return;
+        }
+        let first = if count == WALK_LIMIT + 1 { 0 } else { count - 1 };
+        for place in first..count {
+            self.places.insert(self.effects[place].key.clone(), place);
+        }
+    }
+}
+
+#[cold]
+fn too_many_entries() -> Error {
+    let message = "the records that the transaction writes have more than 128 MiB of entries in indexes: write \
+                   fewer of them at once, or drop an index that nobody needs";
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+fn too_often() -> Error {
+    let message = "the transaction writes more than 256 MiB, those bytes counted that it overwrites itself: make it several";
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cold]
+fn too_large() -> Error {
+    let message = "the transaction writes more than 64 MiB: make it several";
+    Error::new(Code::TransactionTooLarge, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::keyspace;
+
+    fn write<'a>(counter: u64, payload: &'a [u8]) -> Write<'a> {
+        let payload = Payload::Bytes(payload);
+        Write { flags: 0, counter, writes: 1, expires: None, prior: None, payload }
+    }
+
+    #[test]
+    fn a_key_stands_once_and_counts_its_writes() {
+        let mut overlay = WriteSet::default();
+        for round in 1..=3_u64 {
+            for i in 0..40_u64 {
+                let key = keyspace::key(keyspace::CELLS, 0, &i.to_be_bytes());
+                let payload = [round as u8; 3];
+                overlay.write(key, i, write(round, &payload)).unwrap();
+            }
+        }
+        assert_eq!(overlay.effects().len(), 40);
+        for i in 0..40_u64 {
+            let key = keyspace::key(keyspace::CELLS, 0, &i.to_be_bytes());
+            let effect = overlay.find(i, &key).unwrap();
+            assert_eq!((effect.counter, effect.writes), (3, 3));
+            assert_eq!(overlay.payload(effect), [3; 3]);
+        }
+        overlay.clear();
+        assert!(overlay.find(1, b"x").is_none());
+    }
+
+    #[test]
+    fn what_was_replaced_takes_no_room() {
+        let mut overlay = WriteSet::default();
+        let payload = |round: u64| vec![round as u8; 1000];
+        let key = |i: u64| keyspace::key(keyspace::CELLS, 0, &i.to_be_bytes());
+        for round in 1..=70_000_u64 {
+            overlay.write(key(round % 3), round % 3, write(round, &payload(round))).unwrap();
+        }
+        assert!(overlay.payloads.len() <= 2 * BURY_BYTES, "{}", overlay.payloads.len());
+        for round in 69_998..=70_000_u64 {
+            let effect = overlay.find(round % 3, &key(round % 3)).unwrap();
+            assert_eq!(overlay.payload(effect), payload(round));
+        }
+    }
+
+    #[test]
+    fn replacing_has_a_limit_too() {
+        let mut overlay = WriteSet::default();
+        let (key, big) =
+            (keyspace::key(keyspace::CELLS, 0, b"k"), vec![0; TRANSACTION_LIMIT_BYTES / 4]);
+        let mut again = || overlay.write(key.clone(), 1, write(1, &big));
+        let most = TRANSACTION_LIMIT_WRITTEN_BYTES / big.len();
+        (0..most).for_each(|_| again().unwrap());
+        let error = again().unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+        assert!(error.to_string().contains("overwrites itself"), "{error}");
+    }
+
+    #[test]
+    fn the_limit_in_bytes_is_kept() {
+        let mut overlay = WriteSet::default();
+        let big = vec![0; TRANSACTION_LIMIT_BYTES / 4];
+        let key = |i: u8| keyspace::key(keyspace::CELLS, 0, &[i]);
+        for i in 0..3 {
+            overlay.write(key(i), u64::from(i), write(1, &big)).unwrap();
+        }
+        let error = overlay.write(key(9), 9, write(1, &big)).unwrap_err();
+        assert_eq!(error.code(), Code::TransactionTooLarge);
+    }
+}

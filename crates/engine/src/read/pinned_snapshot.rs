@@ -1,0 +1,24 @@
+//! Views of the past that retention leaves alone.
+
+use crate::lifecycle::engine::Engine;
+use crate::mvcc::pins::PinGuard;
+use crate::read::snapshot::Snapshot;
+use mainstay_model::{At, Result};
+use std::sync::Arc;
+
+/// A snapshot that retention leaves alone for as long as it is there.
+pub(crate) struct PinnedSnapshot {
+    pub snapshot: Snapshot,
+    _pin: PinGuard,
+}
+
+impl PinnedSnapshot {
+    pub fn new(core: &Arc<Engine>, branch: &str, at: At) -> Result<Arc<PinnedSnapshot>> {
+        let mut snapshot = Snapshot::new(core, branch, at)?;
+        snapshot.fresh = false;
+        // Pinned first, checked second: what is readable now stays so.
+        let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
+        core.index().check_any_reach(snapshot.revision)?;
+        Ok(Arc::new(PinnedSnapshot { snapshot, _pin: pin }))
+    }
+}

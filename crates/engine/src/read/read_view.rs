@@ -1,0 +1,455 @@
+//! Moments: one branch as of one revision, whatever its names hold.
+//!
+//! ```text
+//!   commands that only read --+
+//!                             +--> Moment { branch, revision, time } --> answers that belong together
+//!   names of several kinds  --+
+//! ```
+//!
+//! This is for those who serve a database: they have commands as values, and to some of their clients a
+//! name is one thing, be it a cell or a record.
+
+use crate::apply::key_state::{FoundNames, text};
+use crate::apply::names::hidden_of;
+use crate::key::keyspace;
+use crate::lifecycle::engine::Engine;
+use crate::mvcc::pins::PinGuard;
+use crate::read::snapshot::Snapshot;
+use mainstay_model::limits::check_page;
+use mainstay_model::{
+    Answer, At, CellCommand, Code, Command, Contract, Error, Name, Page, RecordCommand, Result,
+    Scales, SmallVec, Stamp, StringCommand,
+};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A branch as of one revision.
+pub struct ReadView {
+    snapshot: Snapshot,
+    /// Records whose keys begin with one of these are in no list of names.
+    hidden: Option<Arc<[String]>>,
+    _pin: Option<PinGuard>,
+}
+
+impl ReadView {
+    /// That of a snapshot, which nothing keeps from being trimmed.
+    pub(crate) fn of(snapshot: Snapshot) -> ReadView {
+        ReadView { snapshot, hidden: None, _pin: None }
+    }
+
+    pub(crate) fn pinned(core: &Arc<Engine>, branch: &str, at: At) -> Result<ReadView> {
+        let mut snapshot = Snapshot::new(core, branch, at)?;
+        snapshot.fresh = false;
+        // Pinned first, checked second: what is readable now stays so.
+        let pin = core.pins.hold("reader", core.clock.monotonic_us(), snapshot.revision);
+        core.index().check_any_reach(snapshot.revision)?;
+        Ok(ReadView { snapshot, hidden: None, _pin: Some(pin) })
+    }
+
+    /// The same, but its lists of names and its choice of a name leave out records whose keys begin with one of these.
+    #[must_use]
+    pub fn hiding(self, prefixes: Arc<[String]>) -> ReadView {
+        ReadView { hidden: Some(prefixes), ..self }
+    }
+
+    /// The revision it shows.
+    pub fn revision(&self) -> u64 {
+        self.snapshot.revision
+    }
+
+    /// Its time, at which expiry is judged.
+    pub fn now(&self) -> Stamp {
+        self.snapshot.now
+    }
+
+    /// When the cell or record of this name expires; nothing where there is none, or it does not. Its value is not read.
+    pub fn expiry(&self, contract: Contract, name: &Name) -> Result<Option<Stamp>> {
+        self.snapshot.expiry(keyspace::of(contract)?, name)
+    }
+
+    /// Answers commands that only read; together their answers have a limit.
+    pub fn answers(&self, commands: &[Command]) -> Result<SmallVec<[Answer; 1]>> {
+        self.answers_within(commands, usize::MAX)?.ok_or_else(Answer::mismatch)
+    }
+
+    /// The same; nothing once some of the answers have more bytes than this, and there are more commands.
+    pub fn answers_within(
+        &self,
+        commands: &[Command],
+        bytes: usize,
+    ) -> Result<Option<SmallVec<[Answer; 1]>>> {
+        if let [command] = commands {
+            return Ok(Some(SmallVec::from_iter([self.answer(command)?])));
+        }
+        let (mut answers, mut scales, mut left) = (SmallVec::new(), Scales::default(), bytes);
+        for command in commands {
+            if left == 0 {
+                return Ok(None);
+            }
+            let answer = self.answer(command)?;
+            let weight = answer.weight_bytes();
+            scales.add_bytes(weight)?;
+            left = left.saturating_sub(weight);
+            answers.push(answer);
+        }
+        Ok(Some(answers))
+    }
+
+    /// Answers a command that only reads.
+    pub fn answer(&self, command: &Command) -> Result<Answer> {
+        let snapshot = &self.snapshot;
+        match command {
+            Command::Cell(CellCommand::Get { name }) => snapshot.get(name).map(Answer::Cell),
+            Command::Cell(CellCommand::List { prefix, after, limit }) => {
+                snapshot.list(prefix, after.as_deref(), *limit).map(Answer::Names)
+            }
+            Command::Cell(CellCommand::History { name, limit, before }) => {
+                snapshot.history(name, *limit, *before).map(Answer::History)
+            }
+            Command::String(StringCommand::Get { name }) => snapshot.text(name).map(Answer::Cell),
+            Command::Hash(command) if command.is_read() => snapshot.hash(command),
+            Command::Record(RecordCommand::Get { key, fields }) => {
+                snapshot.record(key, fields.as_deref()).map(Answer::Record)
+            }
+            Command::Record(RecordCommand::Scan { prefix, filters, after, limit }) => {
+                snapshot.scan(prefix, filters, after.as_deref(), *limit).map(Answer::Records)
+            }
+            Command::Record(RecordCommand::Count { prefix, filters }) => {
+                snapshot.count(prefix, filters).map(Answer::Count)
+            }
+            Command::Record(RecordCommand::History { key, limit, before }) => {
+                snapshot.record_history(key, *limit, *before).map(Answer::RecordHistory)
+            }
+            Command::Run(command) if command.is_read() => {
+                Ok(Answer::Run(Box::new(snapshot.runs(command)?)))
+            }
+            Command::Outbox(command) if command.is_read() => snapshot.outbox(command),
+            Command::State(command) if command.is_read() => snapshot.state(command),
+            Command::Key(command) if command.is_read() => snapshot.key_names(command),
+            other => Err(no_read(other)),
+        }
+    }
+
+    /// Names of these kinds of state in byte order, each once: those that begin with `prefix` and come
+    /// behind `after`.
+    pub fn names(
+        &self,
+        kinds: &[Contract],
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page> {
+        self.names_within(kinds, prefix, after, limit, usize::MAX)
+    }
+
+    /// The same, but no more than so many names of each kind are looked at, dead ones included. Where that ends it, fewer
+    /// are given, perhaps none, and `next` says where to go on.
+    pub fn names_within(
+        &self,
+        kinds: &[Contract],
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+        looks: usize,
+    ) -> Result<Page> {
+        check_page(limit)?;
+        let range = (prefix.as_bytes(), after.map(str::as_bytes));
+        Ok(self.merged(kinds, range, (limit, looks.max(1)))?.into_page())
+    }
+
+    /// Names of several kinds in one order. Behind the first place where one of them ended, nothing is known.
+    fn merged(
+        &self,
+        kinds: &[Contract],
+        range: (&[u8], Option<&[u8]>),
+        (limit, looks): (usize, usize),
+    ) -> Result<FoundNames> {
+        let (mut all, mut next, mut looked) = (BTreeSet::new(), None::<Vec<u8>>, 0);
+        let hidden = self.hidden.as_deref().unwrap_or_default();
+        for kind in kinds {
+            let of = (keyspace::of(*kind)?, hidden_of(*kind, hidden));
+            let found = self.snapshot.names_within(of, range, (limit, looks))?;
+            next = [next, found.next].into_iter().flatten().min();
+            looked += found.looked;
+            all.extend(found.names);
+        }
+        let known = |name: &Vec<u8>| next.as_ref().is_none_or(|next| name <= next);
+        let mut names: Vec<Vec<u8>> = all.into_iter().filter(known).collect();
+        if names.len() > limit {
+            names.truncate(limit);
+            next = names.last().cloned();
+        }
+        Ok(FoundNames { names, next, expires: None, looked })
+    }
+
+    /// Some name of these kinds, another one each time; `random` gives numbers. Where there are few, each is as likely as
+    /// any other; where there are many, it goes down their tree, at each fork as likely this way as that one. About so many
+    /// names are looked at, dead ones included. Where all of them were dead and there are more, none is given, and `next`
+    /// says so.
+    ///
+    /// ```
+    /// use mainstay::{At, Contract, Database};
+    /// let db = Database::memory()?;
+    /// db.cells().set("a", 1)?;
+    /// let moment = db.moment("main", At::Latest)?;
+    /// assert_eq!(moment.random_name(&[Contract::Cells], || 7, 1_000)?.names, ["a"]);
+    /// # Ok::<(), mainstay::Error>(())
+    /// ```
+    pub fn random_name(
+        &self,
+        kinds: &[Contract],
+        mut random: impl FnMut() -> u64,
+        looks: usize,
+    ) -> Result<Page> {
+        let (mut prefix, mut left) = (Vec::new(), looks);
+        loop {
+            let few = self.some(kinds, &prefix, &mut left)?;
+            let Some(first) = few.names.first().filter(|_| few.next.is_some() && left > 0) else {
+                return Ok(chosen(few, &mut random));
+            };
+            let ways = self.ways(kinds, &prefix, first, &mut left)?;
+            match choose(ways, &mut random) {
+                Some(NameBranch::Name(name)) => {
+                    return Ok(Page { names: vec![text(name)], next: None });
+                }
+                Some(NameBranch::Prefix(way)) if way.len() > prefix.len() => prefix = way,
+                _ => return Ok(chosen(few, &mut random)),
+            }
+        }
+    }
+
+    /// The first few names under a prefix. Where all that come first are dead, it goes on until some live.
+    fn some(&self, kinds: &[Contract], prefix: &[u8], left: &mut usize) -> Result<FoundNames> {
+        let mut after = None;
+        loop {
+            let range = (prefix, after.as_deref());
+            let found = self.merged(kinds, range, (FEW_NAMES, FEW_LOOKS))?;
+            *left = left.saturating_sub(found.looked);
+            if !found.names.is_empty() || found.next.is_none() || *left == 0 {
+                return Ok(found);
+            }
+            after = found.next;
+        }
+    }
+
+    /// The ways by which the names under a prefix go apart, of which `first` is the first.
+    fn ways(
+        &self,
+        kinds: &[Contract],
+        prefix: &[u8],
+        first: &[u8],
+        left: &mut usize,
+    ) -> Result<Vec<NameBranch>> {
+        let mut next = |after: &[u8]| -> Result<Option<Vec<u8>>> {
+            let found = self.merged(kinds, (prefix, Some(after)), (1, FEW_LOOKS))?;
+            *left = left.saturating_sub(found.looked + 1);
+            Ok(found.names.into_iter().next().filter(|_| *left > 0))
+        };
+        // No name has this byte, so all that begin in some way come before it.
+        let behind = |way: &[u8]| [way, &[u8::MAX]].concat();
+        // The longest beginning that all names share.
+        let (mut shared, mut apart) = (prefix.len(), first.len());
+        while shared < apart {
+            let middle = (shared + apart).div_ceil(2);
+            match next(&behind(&first[..middle]))? {
+                None => shared = middle,
+                Some(_) => apart = middle - 1,
+            }
+        }
+        let mut ways = Vec::new();
+        let mut name = Some(first.to_vec());
+        if first.len() == shared {
+            ways.push(NameBranch::Name(first.to_vec()));
+            name = next(first)?;
+        }
+        while let Some(way) = name.as_ref().and_then(|name| name.get(..=shared)) {
+            ways.push(NameBranch::Prefix(way.to_vec()));
+            name = next(&behind(way))?;
+        }
+        Ok(ways)
+    }
+}
+
+/// How names go on behind a beginning that they share.
+enum NameBranch {
+    /// That is a name itself.
+    Name(Vec<u8>),
+    /// Some begin with this.
+    Prefix(Vec<u8>),
+}
+
+/// So few names are chosen from evenly.
+const FEW_NAMES: usize = 128;
+/// How many names are looked at for them, dead ones included.
+const FEW_LOOKS: usize = 512;
+
+fn choose<T>(mut all: Vec<T>, random: &mut impl FnMut() -> u64) -> Option<T> {
+    let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
+    let place = usize::try_from(random() % count).ok()?;
+    Some(all.swap_remove(place))
+}
+
+/// One of these names; where there are none, where to look on.
+fn chosen(found: FoundNames, random: &mut impl FnMut() -> u64) -> Page {
+    let next = found.next.filter(|_| found.names.is_empty()).map(text);
+    Page { names: choose(found.names, random).map(text).into_iter().collect(), next }
+}
+
+#[cold]
+fn no_read(command: &Command) -> Error {
+    let message = format!("{command:?} does not only read: execute it in a transaction");
+    Error::new(Code::Unsupported, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Durability, KeyCommand, Options, Transaction};
+    use std::collections::BTreeMap;
+
+    const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
+
+    fn filled(count: usize) -> Database {
+        let db = Options::new().durability(Durability::Memory).memory().unwrap();
+        let set = |all: Transaction, i: usize| {
+            all.step(CellCommand::set(Name::new(&format!("user:{i:06}")).unwrap(), 1))
+        };
+        db.execute((0..count).fold(Transaction::new(), set)).unwrap();
+        db
+    }
+
+    fn deleted(db: &Database, places: std::ops::Range<usize>) {
+        let delete = |all: Transaction, i: usize| {
+            let name = Name::new(&format!("user:{i:06}")).unwrap();
+            all.step(CellCommand::Delete { name, counter: None })
+        };
+        db.execute(places.fold(Transaction::new(), delete)).unwrap();
+    }
+
+    fn moment(db: &Database) -> ReadView {
+        db.moment("main", At::Latest).unwrap()
+    }
+
+    /// Numbers that look random, and are the same each time.
+    fn random() -> impl FnMut() -> u64 {
+        let mut state = 1_u64;
+        move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state >> 33
+        }
+    }
+
+    #[test]
+    fn a_step_over_dead_names_looks_at_a_bounded_number_of_them() {
+        let db = filled(5_000);
+        deleted(&db, 0..4_990);
+        let moment = moment(&db);
+        let (mut after, mut steps, mut names) = (None, 0, Vec::new());
+        loop {
+            let page = moment.names_within(&KINDS, "", after.as_deref(), 10, 100).unwrap();
+            (steps, after) = (steps + 1, page.next);
+            names.extend(page.names);
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!((names.len(), steps > 40, steps < 60), (10, true, true), "{steps}");
+    }
+
+    #[test]
+    fn dead_names_are_walked_over_once() {
+        let db = filled(5_000);
+        deleted(&db, 0..4_990);
+        let look = |db: &Database| moment(db).merged(&KINDS, (b"", None), (5, usize::MAX)).unwrap();
+        assert!(look(&db).looked >= 4_990);
+        let again = look(&db);
+        assert_eq!((again.names.len(), again.looked < 20), (5, true), "{}", again.looked);
+        // What is written among them is found, and only that stretch is walked again.
+        db.cells().set("user:000100", 2).unwrap();
+        assert_eq!(look(&db).names[0], b"user:000100");
+    }
+
+    #[test]
+    fn names_of_both_kinds_come_in_one_order_however_few_are_looked_at() {
+        let db = filled(50);
+        for i in 0..50 {
+            let write = crate::RecordWrite::to(&format!("user:{i:06}x")).unwrap();
+            db.execute(Transaction::new().step(write.set("f", "1").unwrap())).unwrap();
+        }
+        deleted(&db, 10..30);
+        let whole = moment(&db).names(&KINDS, "", None, 1_000).unwrap().names;
+        for looks in [1, 3, 7, 100] {
+            let (mut after, mut names) = (None, Vec::new());
+            loop {
+                let page =
+                    moment(&db).names_within(&KINDS, "", after.as_deref(), 4, looks).unwrap();
+                names.extend(page.names);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(names, whole, "{looks}");
+        }
+    }
+
+    #[test]
+    fn few_prefixes_are_hidden_and_not_one_more() {
+        let db = filled(3);
+        let count = |hidden: Vec<String>| {
+            let kinds = KINDS.to_vec();
+            let count = KeyCommand::Count { kinds, limit: 10, hidden };
+            db.execute(Transaction::new().step(count)).map_err(|error| error.code())
+        };
+        assert!(count(vec!["x".to_owned(); 16]).is_ok());
+        assert_eq!(count(vec!["x".to_owned(); 17]).unwrap_err(), Code::InvalidArgument);
+        assert_eq!(count(vec![String::new()]).unwrap_err(), Code::InvalidArgument);
+    }
+
+    #[test]
+    fn a_random_name_is_any_of_few() {
+        let db = filled(100);
+        let (moment, mut random) = (moment(&db), random());
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        for _ in 0..2_000 {
+            let page = moment.random_name(&KINDS, &mut random, 4_096).unwrap();
+            *seen.entry(page.names[0].clone()).or_default() += 1;
+        }
+        assert_eq!(seen.len(), 100);
+        assert!(seen.values().all(|count| (2..=60).contains(count)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_random_name_is_any_of_many_that_share_their_beginning() {
+        let db = filled(5_000);
+        let (moment, mut random) = (moment(&db), random());
+        let pick = |_| moment.random_name(&KINDS, &mut random, 4_096).unwrap().names.remove(0);
+        let seen: BTreeSet<String> = (0..1_000).map(pick).collect();
+        assert!(seen.len() > 700, "{} of 5,000 in 1,000 calls", seen.len());
+        let thousands: BTreeSet<&str> = seen.iter().map(|name| &name[..8]).collect();
+        assert_eq!(thousands.len(), 5, "of all parts");
+    }
+
+    #[test]
+    fn a_random_name_is_found_behind_dead_ones_in_bounded_steps() {
+        let db = filled(5_000);
+        deleted(&db, 0..4_990);
+        let moment = moment(&db);
+        let first = moment.random_name(&KINDS, random(), 1_000).unwrap();
+        assert_eq!((first.names.len(), first.next.is_some()), (0, true), "it gave up in time");
+        let found = moment.random_name(&KINDS, random(), usize::MAX).unwrap();
+        assert!(found.names[0].as_str() >= "user:004990", "{found:?}");
+        let now = moment.random_name(&KINDS, random(), 1_000).unwrap();
+        assert_eq!(now.names.len(), 1, "the dead are passed by");
+        deleted(&db, 4_990..5_000);
+        assert!(
+            super::tests::moment(&db)
+                .random_name(&KINDS, random(), usize::MAX)
+                .unwrap()
+                .names
+                .is_empty()
+        );
+    }
+}

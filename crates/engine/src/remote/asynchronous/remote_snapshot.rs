@@ -1,0 +1,29 @@
+//! Views of the past that a server holds.
+
+use crate::remote::connection_pool::ConnectionPool;
+use crate::remote::dedicated::DedicatedConnection;
+use crate::wire::{ReadOp, ReadReply, TransactionReply, TransactionRequest};
+use mainstay_model::{Answer, At, Result, Revision};
+use std::sync::Arc;
+
+/// A view of one branch as of one point in time, on a connection of its own: when that breaks, the view
+/// is gone.
+pub(crate) struct RemoteSnapshot {
+    seat: DedicatedConnection,
+    pub revision: Revision,
+}
+
+impl RemoteSnapshot {
+    pub async fn new(link: &ConnectionPool, branch: &str, at: At) -> Result<Arc<RemoteSnapshot>> {
+        let (seat, revision) =
+            link.hold(&TransactionRequest::View { branch: branch.to_owned(), at }).await?;
+        Ok(Arc::new(RemoteSnapshot { seat, revision }))
+    }
+
+    pub async fn look(&self, read: ReadOp) -> Result<ReadReply> {
+        match self.seat.act_held(&TransactionRequest::Look(read)).await? {
+            TransactionReply::Seen(seen) => Ok(seen),
+            _ => Err(Answer::mismatch()),
+        }
+    }
+}

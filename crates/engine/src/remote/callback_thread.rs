@@ -1,0 +1,101 @@
+//! Callbacks of callers, on a thread of their own: they may execute and wait, which the reader, who
+//! would bring the answer, must not.
+//!
+//! ```text
+//!   reader --(permit, job)--> queue --> thread: gives the permit back, runs the job
+//! ```
+
+use super::in_flight_limit::{self, InFlightPermit};
+use parking_lot::Mutex;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{SendError, Sender, channel};
+
+/// What is to be called.
+pub(crate) type CallbackJob = Box<dyn FnOnce() + Send>;
+
+/// A job keeps its room until its turn comes: so the queue has the limits of the room.
+type Waiting = (Option<InFlightPermit>, CallbackJob);
+
+/// The way to the thread, which is started when it is needed and ends with this.
+#[derive(Default)]
+pub(crate) struct CallbackThread(Mutex<Option<Sender<Waiting>>>);
+
+impl CallbackThread {
+    /// Has something called, behind all that came before it.
+    pub fn post(&self, permit: Option<InFlightPermit>, job: CallbackJob) {
+        self.post_by(start, (permit, job));
+    }
+
+    fn post_by(&self, start: impl FnOnce() -> io::Result<Sender<Waiting>>, waiting: Waiting) {
+        // Without a thread to be had, the answer comes from here, where no lock is held: the job may
+        // post another one.
+        if let Err(waiting) = self.hand_over(start, waiting) {
+            run(waiting);
+        }
+    }
+
+    /// Gives a job to the thread, or back.
+    fn hand_over(
+        &self,
+        start: impl FnOnce() -> io::Result<Sender<Waiting>>,
+        waiting: Waiting,
+    ) -> Result<(), Waiting> {
+        let mut way = self.0.lock();
+        let Ok(sender) = way.take().map_or_else(start, Ok) else { return Err(waiting) };
+        let sent = sender.send(waiting).map_err(|SendError(back)| back);
+        *way = Some(sender);
+        sent
+    }
+}
+
+fn start() -> io::Result<Sender<Waiting>> {
+    let (sender, jobs) = channel::<Waiting>();
+    let thread = std::thread::Builder::new().name("mainstay-calls".to_owned());
+    thread.spawn(move || {
+        in_flight_limit::calls_back();
+        jobs.into_iter().for_each(run);
+    })?;
+    Ok(sender)
+}
+
+fn run((permit, job): Waiting) {
+    drop(permit);
+    // The panic was reported when it happened; it harms nobody else.
+    let _ = catch_unwind(AssertUnwindSafe(job));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::in_flight_limit::InFlightLimiter;
+    use super::super::oneshot::wait;
+    use super::*;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    #[test]
+    fn what_waits_to_be_called_keeps_its_room() {
+        let (calls, room): (CallbackThread, Arc<InFlightLimiter>) = Default::default();
+        let (open, gate) = mpsc::channel::<()>();
+        calls.post(None, Box::new(move || assert!(gate.recv().is_err())));
+        calls.post(Some(wait(room.enter(1))), Box::new(|| {}));
+        // It fits only where nobody else is.
+        let mut largest = pin!(room.enter(usize::MAX));
+        let poll = largest.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending(), "the second job still waits");
+        drop(open);
+        drop(wait(largest));
+    }
+
+    #[test]
+    fn without_a_thread_the_caller_calls_and_holds_no_lock() {
+        let calls: Arc<CallbackThread> = Arc::default();
+        let (inside, (done, called)) = (calls.clone(), mpsc::channel());
+        let job = move || done.send(inside.0.try_lock().is_some()).unwrap();
+        let none = || Err(io::ErrorKind::OutOfMemory.into());
+        calls.post_by(none, (None, Box::new(job)));
+        assert_eq!(called.try_recv(), Ok(true));
+    }
+}

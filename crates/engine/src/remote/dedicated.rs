@@ -1,0 +1,114 @@
+//! Seats: a connection for oneself, with what the server holds on it.
+
+use super::call::{Answering, PendingCall, RetrySafety, request};
+use super::connection_pool::{PoolShared, decode};
+use super::oneshot::Oneshot;
+use super::resp;
+use super::socket::{PendingRequests, Socket};
+use crate::wire::{self, TransactionReply, TransactionRequest};
+use mainstay_model::Result;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A connection for oneself; it is used again when this is dropped.
+pub(crate) struct DedicatedConnection {
+    inner: Arc<PoolShared>,
+    socket: Arc<Socket>,
+    /// The server holds something: a transaction, a view.
+    holds: bool,
+}
+
+impl DedicatedConnection {
+    pub fn new(inner: Arc<PoolShared>, socket: Arc<Socket>) -> DedicatedConnection {
+        DedicatedConnection { inner, socket, holds: false }
+    }
+
+    /// Whether it is of no use any more.
+    pub fn is_broken(&self) -> bool {
+        self.socket.is_broken()
+    }
+
+    /// Sends a request; `extra` is what the server is told to wait.
+    pub async fn call(
+        &self,
+        bytes: Vec<u8>,
+        nature: RetrySafety,
+        extra: Duration,
+    ) -> Result<Vec<u8>> {
+        let slot: Arc<Oneshot<_>> = Arc::default();
+        self.start(bytes, nature, Answering::Slot(slot.clone()), extra);
+        slot.answer().await
+    }
+
+    fn start(&self, bytes: Vec<u8>, nature: RetrySafety, done: Answering, extra: Duration) {
+        let call = self.inner.call(bytes, nature, done, None, extra);
+        send(&self.inner, &self.socket, call);
+    }
+
+    /// Sends a call that keeps this until its answer is there, whoever waits for that.
+    pub fn carry(self, mut call: PendingCall) {
+        let (inner, socket) = (self.inner.clone(), self.socket.clone());
+        call.seat = Some(self);
+        send(&inner, &socket, call);
+    }
+
+    /// Opens or ends what the server holds here.
+    pub async fn act(&mut self, act: &TransactionRequest) -> Result<TransactionReply> {
+        let nature = match act {
+            TransactionRequest::Commit { .. } => RetrySafety::Commit,
+            TransactionRequest::Begin { .. } | TransactionRequest::View { .. } => {
+                RetrySafety::Errand
+            }
+            _ => RetrySafety::Held,
+        };
+        self.holds =
+            !matches!(act, TransactionRequest::Commit { .. } | TransactionRequest::Take { .. });
+        self.say(act, nature).await
+    }
+
+    /// Does something with what the server holds here.
+    pub async fn act_held(&self, act: &TransactionRequest) -> Result<TransactionReply> {
+        self.say(act, RetrySafety::Held).await
+    }
+
+    async fn say(&self, act: &TransactionRequest, nature: RetrySafety) -> Result<TransactionReply> {
+        let bytes = request("WIRE.RUN", &wire::encode(act)?);
+        decode(nature, self.call(bytes, nature, Duration::ZERO).await)
+    }
+
+    /// Says something whose answer nobody asks for.
+    fn say_goodbye(&self, bytes: Vec<u8>) {
+        self.start(bytes, RetrySafety::Held, Answering::Nobody, Duration::ZERO);
+    }
+
+    /// Lets go of what the server holds, and keeps the connection for the next one.
+    fn give_back(&self) {
+        if self.holds
+            && let Ok(frame) = wire::encode(&TransactionRequest::Leave)
+        {
+            self.say_goodbye(request("WIRE.RUN", &frame));
+        }
+        if !self.socket.is_broken() {
+            self.inner.give_back(self.socket.clone());
+        }
+    }
+}
+
+fn send(inner: &PoolShared, socket: &Socket, call: PendingCall) {
+    match socket.send(call, inner.now_us()) {
+        Ok(()) => inner.wake_keeper(),
+        Err(call) => inner.not_sent(call),
+    }
+}
+
+impl Drop for DedicatedConnection {
+    /// Whoever gives up waiting gives up the connection, so that nobody waits behind the answer.
+    fn drop(&mut self) {
+        match self.socket.under_way() {
+            None => self.give_back(),
+            Some(PendingRequests::Reads) => self.socket.give_up(),
+            // What was sent is done: the server hangs up behind it.
+            Some(PendingRequests::Writes) => self.say_goodbye(resp::encode(&["QUIT"])),
+        }
+    }
+}

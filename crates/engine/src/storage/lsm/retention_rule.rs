@@ -1,0 +1,99 @@
+//! The one rule of retention.
+
+use mainstay_model::Revision;
+
+use super::Purge;
+use super::version::revision_of;
+
+/// Decides for versions, shown with keys ascending and revisions descending, which must stay.
+///
+/// The rule: a version is *shadowed* when a newer version of its key is at or below the floor,
+/// for then every read at or above the floor stops at the newer one. Shadowed versions go.
+///
+/// On top of that a *purge* may take a version that is itself at or below the floor, is not
+/// shadowed, and is a deletion that hides nothing: a read that finds no version at all answers
+/// the same. What makes this safe is that all older versions go with it: being at or below the
+/// floor it shadows every older version that is shown here. So whoever allows purges promises
+/// that no older version of a key exists anywhere else; see `compaction_filter.rs` for why a compaction
+/// into the last level may promise that.
+pub(super) struct RetentionRule {
+    floor: Revision,
+    purge: Option<Purge>,
+    key: Vec<u8>,
+    /// The revision of the version of `key` shown before, kept or not.
+    newer: Option<Revision>,
+}
+
+impl RetentionRule {
+    /// A sieve for one pass; without `purge` deletions stay.
+    pub(super) fn new(floor: Revision, purge: Option<Purge>) -> RetentionRule {
+        RetentionRule { floor, purge, key: Vec::new(), newer: None }
+    }
+
+    /// Whether this version must stay.
+    pub(super) fn keep(&mut self, key: &[u8], entry: &[u8]) -> bool {
+        self.enter(key);
+        let Some(revision) = revision_of(entry) else {
+            // Ingest lets no such entry in; whatever it is, it is not ours to drop.
+            self.newer = None;
+            return true;
+        };
+        let shadowed = self.newer.replace(revision).is_some_and(|newer| newer <= self.floor);
+        !shadowed && !self.may_purge(key, revision, entry)
+    }
+
+    fn enter(&mut self, key: &[u8]) {
+        if self.key != key {
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.newer = None;
+        }
+    }
+
+    fn may_purge(&self, key: &[u8], revision: Revision, entry: &[u8]) -> bool {
+        revision <= self.floor && self.purge.as_ref().is_some_and(|purge| purge(key, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(deleted: bool, revision: Revision) -> Vec<u8> {
+        [&[u8::from(deleted)][..], &revision.to_le_bytes()].concat()
+    }
+
+    fn is_deletion(_: &[u8], entry: &[u8]) -> bool {
+        entry[0] == 1
+    }
+
+    fn kept(floor: Revision, purge: bool, versions: &[(&[u8], Revision, bool)]) -> Vec<Revision> {
+        let mut sieve =
+            RetentionRule::new(floor, purge.then(|| std::sync::Arc::new(is_deletion) as Purge));
+        let versions = versions.iter();
+        let kept = versions
+            .filter(|(key, revision, deleted)| sieve.keep(key, &entry(*deleted, *revision)));
+        kept.map(|(_, revision, _)| *revision).collect()
+    }
+
+    #[test]
+    fn the_version_seen_at_the_floor_stays_and_older_ones_go() {
+        let versions: [(&[u8], _, _); 4] =
+            [(b"a", 9, false), (b"a", 5, false), (b"a", 4, false), (b"b", 3, false)];
+        assert_eq!(kept(5, false, &versions), [9, 5, 3]);
+        assert_eq!(kept(8, false, &versions), [9, 5, 3]);
+        assert_eq!(kept(9, false, &versions), [9, 3]);
+        assert_eq!(kept(4, false, &versions), [9, 5, 4, 3]);
+    }
+
+    #[test]
+    fn a_purged_deletion_takes_all_older_versions_with_it() {
+        let versions: [(&[u8], _, _); 4] =
+            [(b"a", 9, false), (b"a", 5, true), (b"a", 4, false), (b"a", 3, true)];
+        assert_eq!(kept(5, true, &versions), [9]);
+        assert_eq!(kept(5, false, &versions), [9, 5]);
+        assert_eq!(kept(4, true, &versions), [9, 5, 4]);
+        assert_eq!(kept(3, true, &versions), [9, 5, 4]);
+        assert_eq!(kept(2, true, &versions), [9, 5, 4, 3]);
+    }
+}

@@ -1,0 +1,332 @@
+//! Retention classes: which store a key lives in and how long its shadowed versions stay readable.
+//!
+//! ```text
+//!   0 system   what the database keeps about itself: only the newest version matters
+//!   1 cells    2 records
+//!   3 entries  of indexes over records: only what somebody holds is kept
+//!   4 runs     their heads: a version for every event
+//!   5 states   of runs: snapshots, users' states, alerts, heads that nobody sees yet; also messages
+//!   6 events   of runs: written once, in order of their sequence
+//!   7 keys     of events: written once, in no order at all
+//!   8 keyed    spaces and what is in them
+//!   further    cells, records or spaces under a prefix that has its own retention
+//! ```
+//!
+//! Heads, events and their keys have stores of their own since they are much, and differ in order: a table of events that
+//! follow those below it sinks as it is, versions of a head lie over those before them, and only keys have to be sorted in
+//! among others.
+//!
+//! A class is known by its label: in the mark, in backups, and as the name of its directory.
+
+use crate::key::keyspace;
+use std::collections::BTreeSet;
+
+/// What the database keeps about itself.
+pub(crate) const SYSTEM: usize = 0;
+/// Cells that no prefix claims.
+pub(crate) const CELLS: usize = 1;
+
+/// Labels of records begin with this; no name of a cell does.
+const OF_RECORDS: &str = "\0records";
+/// Labels of keyed state begin with this.
+const OF_KEYED: &str = "\0keyed";
+
+/// The classes with no prefix that are not of cells: their space, their label and their directory.
+const PLAIN: [(u8, &str, &str); 7] = [
+    (keyspace::RECORDS, OF_RECORDS, "records"),
+    (keyspace::ENTRIES, "\0entries", "entries"),
+    (keyspace::RUNS, "\0runs", "runs"),
+    (keyspace::STATES, "\0states", "states"),
+    (keyspace::EVENTS, "\0events", "events"),
+    (keyspace::EVENT_KEYS, "\0keys", "keys"),
+    (keyspace::KEYED, OF_KEYED, "keyed"),
+];
+
+/// What a space's classes are labelled and stored with.
+fn plain(space: u8) -> (&'static str, &'static str) {
+    let found = PLAIN.iter().find(|plain| plain.0 == space);
+    found.map_or(("", "cells"), |&(_, label, directory)| (label, directory))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RetentionClass {
+    /// What it is known by.
+    pub label: String,
+    /// The space whose names it holds.
+    space: u8,
+    /// The names it holds begin with this; empty for those that no prefix claims.
+    pub prefix: String,
+    /// How long shadowed versions stay, in microseconds; nothing: for ever.
+    pub retention_us: Option<u64>,
+}
+
+impl RetentionClass {
+    fn new(space: u8, prefix: &str, retention_us: Option<u64>) -> RetentionClass {
+        let label = format!("{}{prefix}", plain(space).0);
+        RetentionClass { label, space, prefix: prefix.to_owned(), retention_us }
+    }
+
+    /// Whether it holds records.
+    pub fn is_of_records(&self) -> bool {
+        self.space == keyspace::RECORDS
+    }
+
+    /// Whether it holds what belongs to runs.
+    pub fn is_of_runs(&self) -> bool {
+        keyspace::is_of_runs(self.space)
+    }
+
+    /// Whether it holds keyed state.
+    pub fn is_of_keyed(&self) -> bool {
+        self.space == keyspace::KEYED
+    }
+
+    /// Whether few of its keys are looked for in its tables while much is written: who appends to a run that is in use
+    /// finds its head in memory, and that a key is new where the run is not older than the process.
+    pub fn is_seldom_read(&self) -> bool {
+        matches!(self.space, keyspace::RUNS | keyspace::EVENT_KEYS)
+    }
+
+    /// Whether it holds entries of indexes.
+    pub fn is_of_entries(&self) -> bool {
+        self.space == keyspace::ENTRIES
+    }
+
+    fn from_label(label: &str) -> RetentionClass {
+        if let Some((space, ..)) = PLAIN.iter().find(|plain| plain.1 == label) {
+            return RetentionClass::new(*space, "", None);
+        }
+        let prefixed = [(keyspace::RECORDS, OF_RECORDS), (keyspace::KEYED, OF_KEYED)];
+        let found = prefixed.iter().find_map(|(space, of)| Some((*space, label.strip_prefix(of)?)));
+        let (space, prefix) = found.unwrap_or((keyspace::CELLS, label));
+        RetentionClass::new(space, prefix, None)
+    }
+}
+
+/// How long shadowed versions stay, in microseconds; nothing: for ever.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RetentionRules {
+    pub cells: Option<u64>,
+    pub records: Option<u64>,
+    pub keyed: Option<u64>,
+    /// Under a prefix of a space.
+    pub prefixes: Vec<(u8, String, Option<u64>)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct RetentionClasses {
+    all: Vec<RetentionClass>,
+    /// The classes with a prefix, longest prefix first.
+    by_length: Vec<usize>,
+    /// By space, the class of what no prefix claims.
+    plain: [usize; keyspace::SESSIONS as usize],
+}
+
+impl RetentionClasses {
+    pub fn new(rules: &RetentionRules) -> RetentionClasses {
+        let mut prefixes = rules.prefixes.clone();
+        prefixes.sort();
+        prefixes.dedup_by(|a, b| (a.0, &a.1) == (b.0, &b.1));
+        let further =
+            prefixes.iter().map(|(space, prefix, kept)| RetentionClass::new(*space, prefix, *kept));
+        let cells = RetentionClass::new(keyspace::CELLS, "", rules.cells);
+        let records = RetentionClass::new(keyspace::RECORDS, "", rules.records);
+        // The past of a run's head, and what is left of a deleted one, stay as long as records do.
+        let runs = [keyspace::RUNS, keyspace::STATES, keyspace::EVENTS, keyspace::EVENT_KEYS]
+            .map(|space| RetentionClass::new(space, "", rules.records));
+        let first = [system(), cells, records, entries()];
+        let keyed = [RetentionClass::new(keyspace::KEYED, "", rules.keyed)];
+        RetentionClasses::of_all(
+            first.into_iter().chain(runs).chain(keyed).chain(further).collect(),
+        )
+    }
+
+    /// The classes that an index was made with.
+    pub fn from_labels<'l>(labels: impl Iterator<Item = &'l str>) -> RetentionClasses {
+        let class = |(place, label)| {
+            if place == SYSTEM { system() } else { RetentionClass::from_label(label) }
+        };
+        RetentionClasses::of_all(labels.enumerate().map(class).collect())
+    }
+
+    fn of_all(all: Vec<RetentionClass>) -> RetentionClasses {
+        let mut by_length: Vec<usize> =
+            (0..all.len()).filter(|&i| !all[i].prefix.is_empty()).collect();
+        by_length.sort_by_key(|&i| std::cmp::Reverse(all[i].prefix.len()));
+        let plain = std::array::from_fn(|space| home(&all, space as u8));
+        RetentionClasses { all, by_length, plain }
+    }
+
+    pub fn all(&self) -> &[RetentionClass] {
+        &self.all
+    }
+
+    /// The class of a key.
+    #[inline]
+    pub fn of(&self, key: &[u8]) -> usize {
+        let Some(&space) = key.first() else { return SYSTEM };
+        if keyspace::is_system(space) {
+            return SYSTEM;
+        }
+        let plain = self.plain[usize::from(space)];
+        if self.by_length.is_empty() {
+            return plain;
+        }
+        let (space, name) = (kin(space), key.get(keyspace::PREFIX_BYTES..).unwrap_or_default());
+        let claims = |&&i: &&usize| {
+            let class = &self.all[i];
+            class.space == space && name.starts_with(class.prefix.as_bytes())
+        };
+        self.by_length.iter().find(claims).copied().unwrap_or(plain)
+    }
+
+    /// The classes that keys of a space can be in.
+    pub fn of_space(&self, space: u8) -> impl Iterator<Item = usize> {
+        let (plain, space) = (self.plain.get(usize::from(space)).copied(), kin(space));
+        let is_one = move |class: usize| match plain {
+            None => class == SYSTEM,
+            Some(plain) => class == plain || class != SYSTEM && self.all[class].space == space,
+        };
+        (0..self.all.len()).filter(move |&class| is_one(class))
+    }
+
+    /// The former classes that keys of a class may come from.
+    pub fn came_from(&self, class: usize, before: &RetentionClasses) -> Vec<usize> {
+        let RetentionClass { label, space, .. } = &self.all[class];
+        let same = before.all.iter().skip(CELLS).position(|old| old.label == *label);
+        match same {
+            Some(place) if self.prefixes(*space) == before.prefixes(*space) => vec![place + CELLS],
+            _ => before.of_space(*space).collect(),
+        }
+    }
+
+    /// The prefixes of a space that have classes of their own.
+    fn prefixes(&self, space: u8) -> BTreeSet<&str> {
+        let own = self.by_length.iter().map(|&class| &self.all[class]);
+        own.filter(|class| class.space == space).map(|class| class.prefix.as_str()).collect()
+    }
+
+    /// The name of the class's directory.
+    pub fn directory(&self, class: usize) -> String {
+        let RetentionClass { label, space, prefix, .. } = &self.all[class];
+        let what = plain(*space).1;
+        match (class, prefix.is_empty()) {
+            (SYSTEM, _) => "system".to_owned(),
+            (_, true) => what.to_owned(),
+            (_, false) => {
+                let hex: String = prefix.bytes().map(|byte| format!("{byte:02x}")).collect();
+                // File names end at 255 bytes; longer prefixes are told apart by a checksum.
+                let tail = crc32c::crc32c(label.as_bytes());
+                format!("{what}-{}-{tail:08x}", &hex[..hex.len().min(120)])
+            }
+        }
+    }
+}
+
+/// A space is declared where its entries are, and what they were is read as long as how it was declared.
+fn kin(space: u8) -> u8 {
+    if space == keyspace::SPACES { keyspace::KEYED } else { space }
+}
+
+/// Where keys of a space are that no prefix claims. An older index has fewer classes: all of runs in one, or with cells.
+fn home(all: &[RetentionClass], space: u8) -> usize {
+    let space = kin(space);
+    let of = |space: u8| {
+        let own = |class: &RetentionClass| class.space == space && class.label == plain(space).0;
+        all.iter().skip(CELLS).position(own).map(|place| place + CELLS)
+    };
+    let of_runs = || of(keyspace::STATES).or_else(|| of(keyspace::RUNS));
+    of(space).or_else(|| of_runs().filter(|_| keyspace::is_of_runs(space))).unwrap_or(CELLS)
+}
+
+fn entries() -> RetentionClass {
+    RetentionClass::new(keyspace::ENTRIES, "", Some(0))
+}
+
+fn system() -> RetentionClass {
+    RetentionClass::new(keyspace::CELLS, "", Some(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_prefix_of_its_space_claims_a_name() {
+        let prefixes = [("a/", Some(1)), ("a/b/", None), ("z", Some(9))];
+        let of_cells = prefixes.map(|(prefix, kept)| (keyspace::CELLS, prefix.to_owned(), kept));
+        let of_records = (keyspace::RECORDS, "a/b/c/".to_owned(), Some(2));
+        let prefixes = of_cells.into_iter().chain([of_records]).collect();
+        let classes = RetentionClasses::new(&RetentionRules {
+            cells: Some(7),
+            records: Some(3),
+            keyed: Some(3),
+            prefixes,
+        });
+        let of = |space, name: &str| classes.of(&keyspace::key(space, 3, name.as_bytes()));
+        let label = |space, name: &str| classes.all()[of(space, name)].label.clone();
+        assert_eq!(of(keyspace::CELLS, "other"), CELLS);
+        assert_eq!(label(keyspace::CELLS, "a/x"), "a/");
+        assert_eq!(label(keyspace::CELLS, "a/b/c/d"), "a/b/");
+        assert_eq!(label(keyspace::CELLS, "z"), "z");
+        assert_eq!(label(keyspace::RECORDS, "a/b/x"), "\0records");
+        assert_eq!(label(keyspace::RECORDS, "a/b/c/d"), "\0recordsa/b/c/");
+        assert_eq!(classes.of(&keyspace::key(keyspace::TAGS, 0, b"a/x")), SYSTEM);
+        let directories: std::collections::BTreeSet<String> =
+            (0..classes.all().len()).map(|class| classes.directory(class)).collect();
+        assert_eq!(directories.len(), classes.all().len());
+        let labels = classes.all().iter().map(|class| class.label.as_str());
+        let again = RetentionClasses::from_labels(labels);
+        for (space, name) in
+            [(keyspace::CELLS, "a/b/c"), (keyspace::RECORDS, "a/b/c/"), (keyspace::RECORDS, "x")]
+        {
+            let key = keyspace::key(space, 1, name.as_bytes());
+            assert_eq!(again.of(&key), classes.of(&key));
+            assert!(classes.of_space(space).any(|class| class == classes.of(&key)));
+        }
+    }
+
+    #[test]
+    fn a_space_of_keyed_state_is_declared_where_its_entries_are() {
+        let prefixes = vec![(keyspace::KEYED, "a/".to_owned(), None)];
+        let classes =
+            RetentionClasses::new(&RetentionRules { prefixes, ..RetentionRules::default() });
+        for name in ["a/x", "b/x"] {
+            let of = |space| classes.of(&keyspace::key(space, 3, name.as_bytes()));
+            assert_eq!(of(keyspace::SPACES), of(keyspace::KEYED), "{name}");
+            assert!(classes.of_space(keyspace::SPACES).any(|class| class == of(keyspace::SPACES)));
+        }
+        assert_ne!(
+            classes.of(&keyspace::key(keyspace::SPACES, 0, b"a/x")),
+            classes.of(&keyspace::key(keyspace::SPACES, 0, b"b/x"))
+        );
+    }
+
+    #[test]
+    fn an_older_index_keeps_records_with_cells() {
+        let classes = RetentionClasses::from_labels(["", "", "a/"].into_iter());
+        assert_eq!(classes.of(&keyspace::key(keyspace::RECORDS, 0, b"a/x")), CELLS);
+        assert_eq!(classes.of_space(keyspace::RECORDS).collect::<Vec<_>>(), [CELLS]);
+    }
+
+    #[test]
+    fn an_older_index_keeps_events_with_their_runs() {
+        let older =
+            RetentionClasses::from_labels(["", "", "\0records", "\0entries", "\0runs"].into_iter());
+        let newer = RetentionClasses::new(&RetentionRules::default());
+        for space in [keyspace::RUNS, keyspace::EVENTS, keyspace::EVENT_KEYS, keyspace::OUTBOX] {
+            let key = keyspace::key(space, 0, b"run");
+            assert_eq!(older.of(&key), 4);
+            assert_eq!(older.of_space(space).collect::<Vec<_>>(), [4]);
+            let place = newer.of(&key);
+            assert!(newer.all()[place].is_of_runs());
+            assert_eq!(newer.of_space(space).collect::<Vec<_>>(), [place]);
+        }
+        let directory = |space| newer.directory(newer.of(&keyspace::key(space, 0, b"run")));
+        assert_eq!(directory(keyspace::RUNS), "runs");
+        assert_eq!(directory(keyspace::STATES), "states");
+        assert_eq!(directory(keyspace::OUTBOX), "states");
+        assert_eq!(directory(keyspace::EVENTS), "events");
+        assert_eq!(directory(keyspace::EVENT_KEYS), "keys");
+    }
+}

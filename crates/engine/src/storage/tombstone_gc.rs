@@ -1,0 +1,145 @@
+//! What compaction may drop besides shadowed versions.
+//!
+//! - Deletions on `main` and in the system spaces hide nothing below them.
+//! - Keys of a deleted branch are needed by nobody, and neither are entries of a dropped index.
+//! - Stamps of revisions are needed as far back as something can be read, in the data or in the log.
+//!
+//! All go only once their revision is below the floor of their class.
+
+use crate::key::entry::{self, DELETED};
+use crate::key::keyspace::{self, ENTRIES, MAIN_ID};
+use crate::storage::lsm::Purge;
+use crate::storage::timestamp_index::TimestampIndex;
+use mainstay_model::Revision;
+use parking_lot::RwLock;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Default)]
+pub(crate) struct TombstoneGc {
+    /// The numbers of deleted branches.
+    dropped: RwLock<HashSet<u32>>,
+    /// The numbers of dropped indexes.
+    dropped_indexes: RwLock<HashSet<u32>>,
+    /// The revision before which no stamp is needed.
+    stamps_from: AtomicU64,
+}
+
+impl TombstoneGc {
+    /// Takes note of the branches and indexes that no reader can look at any more: their numbers are never used again.
+    pub fn learn(&self, branches: impl Iterator<Item = u32>, indexes: impl Iterator<Item = u32>) {
+        *self.dropped.write() = branches.collect();
+        *self.dropped_indexes.write() = indexes.collect();
+    }
+
+    /// Lets the stamps of revisions before this one go; nobody may look for them any more.
+    pub fn drop_times(&self, before: Revision) {
+        self.stamps_from.fetch_max(before, Ordering::AcqRel);
+    }
+
+    /// The rule as stores want it.
+    pub fn rule(self: &Arc<TombstoneGc>) -> Purge {
+        let purger = self.clone();
+        Arc::new(move |key, entry| purger.may_go(key, entry))
+    }
+
+    fn may_go(&self, key: &[u8], entry: &[u8]) -> bool {
+        let Some((space, branch, name)) = keyspace::split(key) else { return false };
+        let deleted = entry.first().is_some_and(|flags| flags & DELETED != 0);
+        // A marker of an expiry names the key that expires behind its time.
+        let marked = name.get(8..).and_then(keyspace::split).map(|(_, branch, _)| branch);
+        match space {
+            keyspace::EXPIRIES => deleted || marked.is_none_or(|branch| self.is_dropped(branch)),
+            keyspace::TIMES => self.is_past(entry),
+            ENTRIES if self.is_of_dropped_index(name) => true,
+            _ if keyspace::is_system(space) || branch == MAIN_ID => deleted,
+            _ => self.is_dropped(branch),
+        }
+    }
+
+    fn is_of_dropped_index(&self, name: &[u8]) -> bool {
+        let id = name.first_chunk::<4>().map(|id| u32::from_be_bytes(*id));
+        id.is_some_and(|id| self.dropped_indexes.read().contains(&id))
+    }
+
+    fn is_dropped(&self, branch: u32) -> bool {
+        self.dropped.read().contains(&branch)
+    }
+
+    /// Whether a block of stamps speaks only for revisions that nobody asks about.
+    fn is_past(&self, entry: &[u8]) -> bool {
+        let end = entry::parse(entry).ok().and_then(|(_, payload)| TimestampIndex::end_of(payload));
+        end.is_some_and(|end| end < self.stamps_from.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::retention_class;
+    use crate::{At, Code, Database, Durability, ManualClock, Options};
+    use std::ops::Bound;
+    use std::time::Duration;
+
+    fn blocks(db: &Database) -> usize {
+        let from = keyspace::key(keyspace::TIMES, MAIN_ID, b"");
+        let to = keyspace::key(keyspace::TIMES + 1, MAIN_ID, b"");
+        let store = &db.here("a test").unwrap().index().stores()[retention_class::SYSTEM];
+        store
+            .range(Bound::Included(&from), Bound::Excluded(&to), crate::storage::index::NEWEST)
+            .count()
+    }
+
+    /// Writes for an hour and trims; gives the revision and stamp in its middle.
+    fn hour(db: &Database, clock: &ManualClock) -> (Revision, u64) {
+        let mut middle = (0, 0);
+        for minute in 0..60 {
+            clock.advance(Duration::from_secs(60));
+            db.cells().set("a", vec![minute; 1000]).unwrap();
+            if minute == 30 {
+                middle = (db.revision(), db.stamp_of(db.revision()).unwrap());
+            }
+        }
+        db.trim().unwrap();
+        middle
+    }
+
+    #[test]
+    fn stamps_go_with_what_they_were_for() {
+        let clock = ManualClock::new(1_700_000_000_000_000);
+        let kept = Duration::from_secs(2 * 3600);
+        let options = |retention: Option<Duration>| {
+            let options = Options::new().durability(Durability::Memory).sweep_interval(None);
+            let options = options.clock(clock.clone()).segment_bytes(16 << 10);
+            let options = options.feed_retention(Duration::from_secs(3 * 3600), u64::MAX);
+            match retention {
+                Some(retention) => options.retention(retention),
+                None => options.retention_all(),
+            }
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let db = options(Some(kept)).open(directory.path()).unwrap();
+        let hours: Vec<_> = (0..10).map(|_| hour(&db, &clock)).collect();
+        assert!(blocks(&db) <= 6, "{} blocks of ten are left", blocks(&db));
+        let check = |db: &Database| {
+            for &(revision, stamp) in &hours[7..] {
+                assert_eq!(db.stamp_of(revision).unwrap(), stamp);
+                assert_eq!(db.revision_at(stamp + 1).unwrap(), revision);
+            }
+            let (revision, stamp) = hours[1];
+            assert_eq!(db.stamp_of(revision).unwrap_err().code(), Code::HistoryTrimmed);
+            assert_eq!(db.revision_at(stamp).unwrap_err().code(), Code::HistoryTrimmed);
+            assert!(db.cells().at(At::Stamp(stamp)).and_then(|then| then.get("a")).is_err());
+        };
+        check(&db);
+        drop(db);
+        let db = options(Some(kept)).open(directory.path()).unwrap();
+        check(&db);
+        drop(db);
+        // Where history is kept for ever, its stamps are, too.
+        let db = options(None).memory().unwrap();
+        let hours: Vec<_> = (0..10).map(|_| hour(&db, &clock)).collect();
+        assert!(hours.iter().all(|hour| db.stamp_of(hour.0).unwrap() == hour.1));
+    }
+}
