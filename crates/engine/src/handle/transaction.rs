@@ -465,7 +465,7 @@ impl InteractiveTransaction {
         }
     }
 
-    /// What [`InteractiveTransaction::commit`] would execute, to be executed beside others
+    /// Returns the transaction that [`InteractiveTransaction::commit`] would execute, to be executed beside others
     /// ([`Database::execute_all`](crate::Database::execute_all)).
     ///
     /// It succeeds and fails as `commit` does, only that what was read and has changed is
@@ -478,8 +478,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// What [`InteractiveTransaction::commit`] says where a transaction made by
-    /// [`InteractiveTransaction::into_transaction`] failed with this: `Conflict` for `GuardFailed`.
+    /// Turns the error of a transaction that [`InteractiveTransaction::into_transaction`] made into the
+    /// error that [`InteractiveTransaction::commit`] returns: `GuardFailed` becomes `Conflict`.
     pub fn refusal(error: Error) -> Error {
         open_transaction::refusal(error)
     }

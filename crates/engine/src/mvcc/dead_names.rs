@@ -7,8 +7,8 @@
 //!
 //! Deleted cells and records keep their counters for the retention, so the dead stay in the store. A range is only a
 //! memory of a walk. It holds for reads of that revision or later, until something is written into it. Writers know
-//! nothing of ranges: whoever asks reads on the trail what was written meanwhile. [`DeadRangeCache`](crate::storage::dead_ranges) are the same
-//! for the entries of indexes, which are not on the trail.
+//! nothing of ranges: a reader looks up in `RecentWrites` what was written meanwhile. [`DeadRangeCache`](crate::storage::dead_ranges) does the same
+//! for the entries of indexes, which `RecentWrites` does not hold.
 
 use crate::mvcc::recent_writes::RecentWrites;
 use mainstay_model::{Revision, Stamp};

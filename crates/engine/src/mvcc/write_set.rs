@@ -72,7 +72,7 @@ pub(crate) struct Write<'a> {
 /// What a write leaves as the key's payload.
 pub(crate) enum Payload<'a> {
     Bytes(&'a [u8]),
-    /// What [`WriteSet::stage`] has put aside.
+    /// A payload that [`WriteSet::stage`] has encoded ahead.
     Staged(usize),
 }
 

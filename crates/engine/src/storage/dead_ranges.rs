@@ -1,14 +1,14 @@
-//! Graves: stretches of an index where every entry is dead, so that a search walks over them once.
+//! A cache of ranges of an index in which every entry is dead, so that a search walks over them once.
 //!
 //! ```text
 //!   entries   x x x x x x x x o o x o        x dead, o alive
-//!   grave     [_____________]                the next search begins behind it
+//!   range     [_____________]                the next search begins behind it
 //! ```
 //!
 //! An index over what changes all the time, such as the state of jobs, has far more dead entries than live
-//! ones until compaction comes by. A grave is only a memory of what a search saw: it is true for whoever
-//! looks at that revision or later, until an entry is written into it, and it may be forgotten at any
-//! time. No two of them overlap, so that one look says which one holds a key, and there is one to open.
+//! ones until compaction comes by. A range only remembers what a search saw. It holds for reads
+//! at that revision or later, until an entry is written into it, and may be dropped at any time. No two
+//! ranges overlap, so one lookup finds the range that contains a key, and a write invalidates at most one.
 
 use mainstay_model::Revision;
 use parking_lot::Mutex;
