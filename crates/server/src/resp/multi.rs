@@ -22,7 +22,7 @@ const QUEUED: Reply = Reply::Status("QUEUED");
 /// Commands that wait for `EXEC`.
 #[derive(Default)]
 pub struct Multi {
-    queued: Vec<Queued>,
+    queued: Queue,
     /// The words that were kept.
     bytes: usize,
     /// The commands that they became.
@@ -41,6 +41,53 @@ pub struct Multi {
     spoilt: bool,
     /// Why it was given up, if it was.
     given_up: Option<String>,
+}
+
+/// The commands in blocks: a single vector of 100,000 would be moved whole when it grows, tens of megabytes on the event loop.
+#[derive(Default)]
+struct Queue {
+    /// All but the last are full.
+    blocks: Vec<Vec<Queued>>,
+}
+
+/// The commands of one block. The first grows to this size as a vector does, because most transactions are short.
+const BLOCK_COMMANDS: usize = 256;
+
+impl Queue {
+    fn push(&mut self, queued: Queued) {
+        match self.blocks.last_mut() {
+            None => self.blocks.push(vec![queued]),
+            Some(last) if last.len() < BLOCK_COMMANDS => last.push(queued),
+            Some(_) => {
+                let mut block = Vec::with_capacity(BLOCK_COMMANDS);
+                block.push(queued);
+                self.blocks.push(block);
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.last().map_or(0, |last| (self.blocks.len() - 1) * BLOCK_COMMANDS + last.len())
+    }
+
+    /// The memory of the blocks.
+    fn bytes(&self) -> usize {
+        let commands = self.blocks.iter().map(Vec::capacity).sum::<usize>();
+        commands * size_of::<Queued>() + self.blocks.capacity() * size_of::<Vec<Queued>>()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Queued> {
+        self.blocks.iter().flatten()
+    }
+}
+
+impl IntoIterator for Queue {
+    type Item = Queued;
+    type IntoIter = std::iter::Flatten<std::vec::IntoIter<Vec<Queued>>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.blocks.into_iter().flatten()
+    }
 }
 
 /// A command that waits for `EXEC`.
@@ -193,7 +240,7 @@ impl Multi {
 
     /// The memory that what was kept takes, about.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.plan_bytes + self.queued.capacity() * size_of::<Queued>()
+        self.bytes + self.plan_bytes + self.queued.bytes()
     }
 
     /// Whether it takes long to be gathered or answered, or reads the past at length before it begins.
@@ -319,7 +366,7 @@ fn executed_once(call: &mut Call<'_>) -> Result<Handled, Reply> {
 }
 
 /// Ends `MULTI`: what was queued and what was watched, if it was all understood.
-fn end(session: &mut Session, name: &str) -> Result<(Vec<Queued>, Vec<Guard>), Reply> {
+fn end(session: &mut Session, name: &str) -> Result<(Queue, Vec<Guard>), Reply> {
     let Some(multi) = session.multi.take() else {
         return Err(Reply::error(format!("ERR {name} without MULTI")));
     };
@@ -339,7 +386,7 @@ fn end(session: &mut Session, name: &str) -> Result<(Vec<Queued>, Vec<Guard>), R
 /// All of it as one transaction, and what each command is owed.
 fn gather(
     session: &mut Session,
-    queued: Vec<Queued>,
+    queued: Queue,
     watched: Vec<Guard>,
 ) -> Result<(Transaction, Vec<Share>), Reply> {
     let mut transaction = session.transaction();
@@ -375,7 +422,7 @@ fn gather(
 
 /// Orders read before they write, so all of it becomes one transaction that is tried until nothing it read has
 /// changed: long work.
-fn together(session: &mut Session, queued: Vec<Queued>, watched: Vec<Guard>) -> Handled {
+fn together(session: &mut Session, queued: Queue, watched: Vec<Guard>) -> Handled {
     let turn = |queued| match queued {
         Queued::Wrong(reply) => Turn::Known(reply),
         Queued::Revision => Turn::Revision,
