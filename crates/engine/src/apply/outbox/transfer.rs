@@ -1,26 +1,28 @@
-//! Transfer of messages and requests to clients from one branch to another, in a merge.
+//! Transfer of outbox messages and client requests between branches, during a merge.
 //!
 //! ```text
-//!   the source's layers but `main`              the target
+//!   the source's layers without `main`          the target
 //!     m | id  messages          --those that it lacks, as they were written-->  m | id, c | id, with new numbers
 //!     c | id  requests to clients                                               and on `main` into mailboxes
-//!     n       the last number of those
+//!     n       the last request number
 //!
 //!     e | run 00 | key of an event       -> branch, number: the message of that event; empty: it has none
-//!     o | m or c | id                    -> branch, number: where it was written first
-//!     i | branch | number                -> branch, number: where a message lies that was written first there
-//!     k | m or c | branch                -> up to which number of that branch it knows all
+//!     o | m or c | id                    -> branch, number: where the item was written first
+//!     i | branch | number                -> branch, number: the copy here of the message first written there
+//!     k | m or c | branch                -> number: all items of that branch up to it are known here
 //! ```
 //!
-//! A message that was appended with an event is part of that event: a merge brings it where it appends the event, and nowhere
-//! else. So messages of events need no memory of merges, but for branches whose runs were rewound: they have `i`.
+//! A message that was appended with an event belongs to that event. A merge transfers it where it appends the
+//! event, and nowhere else. So messages of events need no record of earlier merges, except on branches whose
+//! runs were rewound: these have `i`.
 //!
-//! Everything else goes by number. Numbers of a branch rise, and a merge covers everything that its source knows: one number says
-//! how much a branch knows of another, everything up to it and nothing after it. A fork knows by its layers everything that it
-//! inherits.
+//! All other items are transferred by number. Numbers of a branch increase, and a merge covers everything
+//! that its source knows. So one number tells how much a branch knows of another: everything up to it and
+//! nothing after it. A fork knows everything that it inherits, through its layers.
 //!
-//! Messages on `main` are on their way already, and are brought nowhere. So `main` has no `e`, `i` and `o`: an event is appended
-//! there once, and where its run was deleted and restored without it, it is new again, as it is when it is told again.
+//! Messages on `main` are being delivered already, so they are not transferred. Thus `main` has no `e`, `i`
+//! and `o`: an event is appended there once. If its run was deleted and restored without the event, the event
+//! is new again, as it is when it is appended again.
 
 use super::{Counts, MessageContent, MessageOrigin, MessageState, Outbox, place, take_state};
 use crate::apply::runs::seq_of;
@@ -40,13 +42,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Place = super::Place;
 
-/// The number of a branch, and a number that was given there.
+/// A branch id, and a number assigned on that branch.
 type Written = (u32, u64);
 
-/// No branch has this number.
+/// Not the id of any branch.
 const NOBODY: u32 = u32::MAX;
 
-/// Messages and requests have numbers of their own.
+/// Kinds of transferred items. Messages and requests are numbered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     Message,
@@ -69,20 +71,20 @@ impl Sort {
     }
 }
 
-/// Something that one branch has to send and another lacks.
+/// An item that the source has to send and the target lacks.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub sort: Sort,
-    /// The revision that wrote it where it lies.
+    /// The revision that wrote the item to its layer.
     pub revision: Revision,
-    /// The layer that it lies in.
+    /// The layer that holds the item.
     layer: (u32, Revision),
-    /// Its number there.
+    /// The number of the item in that layer.
     pub id: u64,
     origin: Written,
     /// The event that a message was appended with.
     event: Option<Event>,
-    /// Where the message lies that came to the target before its event was rewound there.
+    /// The target's copy of the message, if it got there before its event was rewound there.
     lies: Option<Written>,
 }
 
@@ -91,14 +93,14 @@ pub(crate) struct Outgoing {
 pub(crate) struct Event {
     run: Name,
     key: String,
-    /// Its sequence in the source.
+    /// Sequence number of the event in the source.
     seq: u64,
-    /// Where its message lies.
+    /// Where the message is.
     lies: Written,
 }
 
 impl Event {
-    /// An event of a branch, if it has a message there that is not on its way.
+    /// Returns an event of a branch, if it has a message on that branch that is not being delivered yet.
     pub fn of(view: &View<'_>, run: &Name, key: &str, seq: u64) -> Result<Option<Event>> {
         let lies = message_at(view, &WriteSet::default(), &event_place(run.as_str(), key))?;
         Ok(lies.map(|lies| Event { run: run.clone(), key: key.to_owned(), seq, lies }))
@@ -120,7 +122,7 @@ pub(crate) enum Content {
     },
 }
 
-/// A transfer from one branch to another, each with its layers.
+/// A transfer between two branches, each given by its layers.
 pub(crate) struct Transfer<'t> {
     pub index: &'t Index,
     pub from: &'t Layers,
@@ -130,11 +132,11 @@ pub(crate) struct Transfer<'t> {
 }
 
 impl Transfer<'_> {
-    /// Everything that goes by number and that the target lacks. Where that is more than `limit`, some more than that.
+    /// Returns all items that go by number and that the target lacks. Stops soon after `limit` items.
     pub fn by_number(&self, limit: usize) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
-            // Nothing is looked for where no outbox ever was.
+            // Without any outbox entries, the scan is skipped.
             return Ok(found);
         }
         for layer in off_main(self.from) {
@@ -148,7 +150,7 @@ impl Transfer<'_> {
         Ok(found)
     }
 
-    /// The messages of the events of a run that the target lacks, for a difference.
+    /// Returns the messages of a run's events that the target lacks, for a diff.
     pub fn of_run(&self, run: &Name) -> Result<Vec<Outgoing>> {
         let notes: Layers = off_main(self.from).collect();
         let mut found = Vec::new();
@@ -171,7 +173,7 @@ impl Transfer<'_> {
         Ok(found)
     }
 
-    /// The message of an event, unless it is gone.
+    /// Returns the message of an event, unless it was deleted.
     pub fn of_event(&self, event: Event) -> Result<Option<Outgoing>> {
         let (branch, id) = event.lies;
         let Some(layer) = self.from.iter().copied().find(|layer| layer.0 == branch) else {
@@ -185,7 +187,8 @@ impl Transfer<'_> {
         Ok(Some(Outgoing { sort, revision, layer, id, origin, event, lies }))
     }
 
-    /// Visits everything in a layer that goes by number, if the target lacks it, until `visit` says that it is enough.
+    /// Visits the items of a layer that go by number and that the target lacks, until `visit` returns
+    /// `false`.
     fn each_behind(
         &self,
         layer: (u32, Revision),
@@ -213,13 +216,13 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// The key of the event that a message was appended with.
+    /// Returns the key of the event that a message was appended with.
     fn key_of_event(&self, alone: &Layers, id: u64) -> Result<Option<String>> {
         let state = self.read(alone, &place(b's', id), |mut rest, _| take_state(&mut rest))?;
         Ok(state.and_then(|state| state.event))
     }
 
-    /// Up to which number the target knows all of a branch.
+    /// Returns the number up to which the target knows all items of a branch.
     fn known(&self, sort: Sort, branch: u32) -> Result<u64> {
         let inherited = self.into.iter().find(|(layer, _)| *layer == branch);
         let had = inherited.map_or(Ok(0), |layer| self.last(sort, *layer))?;
@@ -227,7 +230,7 @@ impl Transfer<'_> {
             .max(self.read(self.into, &known_place(sort, branch), |b, _| number(b))?.unwrap_or(0)))
     }
 
-    /// The last number that was given in a layer.
+    /// Returns the last number assigned in a layer.
     fn last(&self, sort: Sort, layer: (u32, Revision)) -> Result<u64> {
         let alone = smallvec![layer];
         let last = match sort {
@@ -243,7 +246,7 @@ impl Transfer<'_> {
         self.read(layers, &origin_place(sort, id), |bytes, _| written_of(bytes))
     }
 
-    /// The content of one; nothing where it is gone, or the target has it.
+    /// Returns the content of an item. Returns `None` if it was deleted or the target has it.
     pub fn content(&self, one: &Outgoing) -> Result<Option<Content>> {
         let alone: Layers = smallvec![one.layer];
         match one.sort {
@@ -262,7 +265,8 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes messages and requests to the target; gives how many requests were dropped since their session is gone.
+    /// Writes items to the target. Returns the number of requests that were dropped because their session is
+    /// closed.
     pub fn bring(
         &self,
         overlay: &mut WriteSet,
@@ -282,7 +286,7 @@ impl Transfer<'_> {
         Ok(dropped)
     }
 
-    /// Where a message lies that was written first elsewhere, if the target has or had it.
+    /// Returns where the target has or had its copy of a message that was first written elsewhere.
     fn lies(&self, origin: Written) -> Result<Option<Written>> {
         if let Some(layer) = self.into.iter().find(|layer| layer.0 == origin.0)
             && origin.1 <= self.last(Sort::Message, *layer)?
@@ -292,7 +296,7 @@ impl Transfer<'_> {
         self.read(self.into, &lies_place(origin), |bytes, _| written_of(bytes))
     }
 
-    /// Writes one to the target; says whether it went anywhere.
+    /// Writes an item to the target. Returns `false` if it was dropped.
     fn write(
         &self,
         overlay: &mut WriteSet,
@@ -328,8 +332,9 @@ impl Transfer<'_> {
             let upto = knows.entry(learnt).or_default();
             *upto = number.max(*upto);
         };
-        // What `main` knows need not be learnt: whatever comes to others once more does not come to `main` again. So no
-        // merge walks over what all branches left there.
+        // The numbers that `main` knows are not copied, because an item that reaches other branches twice
+        // still reaches `main` only once. So a merge does not scan the numbers that all branches left on
+        // `main`.
         for layer in off_main(self.from) {
             if self.into.iter().any(|(branch, upto)| *branch == layer.0 && *upto >= layer.1) {
                 continue;
@@ -346,7 +351,7 @@ impl Transfer<'_> {
             }
         }
         for ((sort, branch), upto) in knows {
-            // Its own numbers it knows by itself.
+            // A branch needs no record of its own numbers.
             if branch != self.into[0].0 && upto > self.known(sort, branch)? {
                 let place = known_place(sort, branch);
                 self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
@@ -369,7 +374,7 @@ impl Transfer<'_> {
         View { index, layers, now, fresh: false, budget }
     }
 
-    /// Reads an entry of the outbox as it was committed.
+    /// Reads a committed entry of the outbox.
     fn read<T>(
         &self,
         layers: &Layers,
@@ -386,8 +391,8 @@ impl Transfer<'_> {
     }
 }
 
-/// Everything in the order in which it was written, each once; the messages of a run's events in the order of those, which is
-/// another one where the run was rewound.
+/// Sorts items by the order in which they were written, and removes duplicates. Messages of a run's events
+/// are in the order of the events, which differs if the run was rewound.
 pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
     found.sort_by_key(|one| (one.revision, one.sort, one.id));
     let mut seen = BTreeSet::new();
