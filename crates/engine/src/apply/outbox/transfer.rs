@@ -412,8 +412,9 @@ pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
     found
 }
 
-/// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`. A message
-/// whose event the branch has no more is gone with it, unless it is on its way: on `main`, or where branches are served.
+/// Visits all items that a branch has to send, for an export: its own and those of its ancestors except
+/// `main`. Leaves out a message whose event the branch no longer has, unless the message is being delivered:
+/// on `main`, or if branches are served.
 pub(crate) fn each(
     view: &View<'_>,
     serves_branches: bool,
@@ -450,7 +451,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// Whether a branch has an event, and this is its message.
+/// Returns whether a branch has an event, and this is the event's message.
 fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<bool> {
     let nothing = WriteSet::default();
     if seq_of(view, &nothing, &Name::new(run)?, key)?.is_none() {
@@ -460,7 +461,8 @@ fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<b
     Ok(view.branch() == MAIN_ID || message == Some(lies))
 }
 
-/// An event that is appended on a branch has no message. The one of an earlier event of its key, which was rewound, is not its.
+/// Records that an event appended on a branch has no message. Otherwise the message of a rewound event with
+/// the same key would count as its message.
 pub(crate) fn no_message(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -477,7 +479,7 @@ pub(crate) fn no_message(
     }
 }
 
-/// Where the message of an event lies.
+/// Returns where the message of an event is.
 fn message_at(view: &View<'_>, overlay: &WriteSet, place: &[u8]) -> Result<Option<Written>> {
     let (key, hash) = view.key(OUTBOX, place);
     let found = view.find(overlay, &key, hash, |_, payload| message_of(payload))?;
@@ -491,13 +493,13 @@ fn message_of(payload: &[u8]) -> Result<Option<Written>> {
     }
 }
 
-/// The layers that have something to send which is not on its way.
+/// Returns the layers whose items are not being delivered already: all except `main`.
 fn off_main(layers: &Layers) -> impl Iterator<Item = (u32, Revision)> {
     layers.iter().copied().filter(|(branch, _)| *branch != MAIN_ID)
 }
 
 impl Outgoing {
-    /// The key that a difference shows it under: its number, behind the branch where another one has it.
+    /// Returns the key of the item in a diff: its number, after the branch's name if another branch holds it.
     pub fn key(&self, catalog: &Catalog, side: u32, content: &Content) -> String {
         let id = self.id;
         let own = match content {
@@ -512,7 +514,7 @@ impl Outgoing {
 }
 
 impl Content {
-    /// The value that a difference shows.
+    /// Returns the value of the item in a diff.
     pub fn to_value(&self) -> Value {
         let told: [(String, Value); 3] = match self {
             Content::Message { subject, run, payload, .. } => [
@@ -532,8 +534,8 @@ impl Content {
 }
 
 impl Content {
-    /// As an export keeps it: of a message flags, 1 if it is dead and 2 if it was appended with an event, why it is dead, subject,
-    /// run, and the event's key with flag 2; of a request its session; then the payload.
+    /// Encodes the content for an export. A message: flags (1: dead, 2: appended with an event), the failure,
+    /// subject, run, and with flag 2 the event's key. A request: its session. Then the payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let payload = match self {
@@ -556,7 +558,7 @@ impl Content {
         bytes
     }
 
-    /// The command that restores it from an export.
+    /// Returns the command that restores the item from an export.
     pub fn command(place: &[u8], bytes: &[u8]) -> Option<Command> {
         match Sort::of(*place.first()?)? {
             Sort::Message => {
@@ -578,7 +580,7 @@ impl Content {
 }
 
 impl Outbox<'_> {
-    /// Writes something as it was written elsewhere; gives its number here.
+    /// Writes an item of another branch or of an export. Returns its number here.
     pub(super) fn restore(&mut self, content: &Content) -> Result<u64> {
         match content {
             Content::Message { subject, run, payload, dead, event } => {
@@ -592,7 +594,7 @@ impl Outbox<'_> {
         }
     }
 
-    /// Writes a message that was given up; nobody of its run waits for it.
+    /// Writes a dead letter. No message of its run waits for it.
     fn put_dead(
         &mut self,
         subject: &str,
@@ -617,7 +619,7 @@ impl Outbox<'_> {
         Ok(id)
     }
 
-    /// Notes on a branch that a message is of an event.
+    /// Records on a branch that a message belongs to an event.
     pub(super) fn link(&mut self, of: MessageOrigin<'_>, id: u64) -> Result<()> {
         let branch = self.view.branch();
         match of.run.zip(of.event) {
@@ -628,8 +630,8 @@ impl Outbox<'_> {
         }
     }
 
-    /// Lets the message that an event has on this branch be one without an event. An export of `main` has several of one
-    /// key where a run was rewound: all are on their way, and the last is that of the event.
+    /// Detaches this branch's message of an event from that event. An export of `main` has several messages
+    /// of one key if a run was rewound: all are being delivered, and the last one belongs to the event.
     pub(super) fn detach(&mut self, run: &str, key: &str) -> Result<()> {
         let found = message_at(self.view, self.overlay, &event_place(run, key))?;
         let Some((_, id)) = found.filter(|(branch, _)| *branch == self.view.branch()) else {
@@ -657,7 +659,7 @@ impl Outbox<'_> {
         self.remove(&origin_place(Sort::Message, id))
     }
 
-    /// Keeps a request to a client until the branch is merged; gives its number.
+    /// Stores a client request until the branch is merged. Returns its number.
     pub(super) fn keep(&mut self, session: &Name, payload: &[u8]) -> Result<u64> {
         let mut bytes = Vec::with_capacity(16 + session.as_bytes().len() + payload.len());
         put_text(session.as_str(), &mut bytes);
@@ -670,7 +672,7 @@ impl Outbox<'_> {
     }
 }
 
-/// Keeps a request to a client on a branch; gives its number there.
+/// Stores a client request on a branch. Returns its number there.
 pub(crate) fn keep_request(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -682,7 +684,7 @@ pub(crate) fn keep_request(
     Outbox { view, overlay }.keep(session, payload)
 }
 
-/// The request to a client that was written under a key of the outbox, for the feed.
+/// Decodes the client request written under a key of the outbox, for the feed.
 pub(crate) fn told_request(name: &[u8], payload: &[u8]) -> Option<(u64, Name, Vec<u8>)> {
     let id = number(name.strip_prefix(&[Sort::Request.kind()])?)?;
     let (session, payload) = split_request(payload)?;
@@ -700,7 +702,7 @@ fn split_request(mut rest: &[u8]) -> Option<(Name, Vec<u8>)> {
     Some((session, rest.to_vec()))
 }
 
-/// The number of a message or request that a walk came by, if it is there.
+/// Returns the number of a scanned item, unless the item was deleted.
 fn number_of(step: &NameStep<'_>) -> Option<u64> {
     step.name().get(1..).and_then(number).filter(|_| !step.head.is_deleted())
 }
@@ -757,7 +759,7 @@ fn event_place(run: &str, key: &str) -> Place {
     place
 }
 
-/// Refuses whoever would deliver from a branch that is not served.
+/// Returns the error for delivery from a branch that is not served.
 #[cold]
 pub(crate) fn not_served(branch: &str) -> Error {
     let message = format!(
