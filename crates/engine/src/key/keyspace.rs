@@ -1,4 +1,4 @@
-//! All key spaces, in one table.
+//! Key layout: the table of all key spaces.
 //!
 //! ```text
 //!  | space u8 | branch u32 BE | name ... |
@@ -12,24 +12,24 @@
 //! | 0x04 | events of runs | run, 0x00, generation u64 BE, sequence u64 BE |
 //! | 0x05 | idempotency keys of events | run, 0x00, generation u64 BE, key |
 //! | 0x06 | entries of indexes over records | index u32 BE, values of its fields, the record's key |
-//! | 0x07 | what reducers made of runs | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
-//! | 0x08 | events that could not follow | run, 0x00, generation u64 BE, sequence u64 BE |
-//! | 0x09 | the outbox | a letter for the kind, then an id, a time or a run |
+//! | 0x07 | snapshots of runs, and states of users' reducers | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
+//! | 0x08 | alerts: events that are invalid after those before them | run, 0x00, generation u64 BE, sequence u64 BE |
+//! | 0x09 | the outbox | a byte for the kind, then an id, a time or a run |
 //! | 0x0a | spaces of keyed state | the space |
-//! | 0x0b | what is in them | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
+//! | 0x0b | entries of keyed state | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
 //! | 0x0c | sessions | the session |
-//! | 0x0d | their responses and what is sent to them | session, 0x00, `R` and a slot or `S` and a number, u64 BE |
-//! | 0x0e | what was deleted and left something | branch u32 BE, run, 0x00, generation u64 BE; of a space the same behind a 0x00 |
+//! | 0x0d | responses of sessions, and messages to their clients | session, 0x00, `R` and a slot or `S` and a number, u64 BE |
+//! | 0x0e | deferred deletes: dropped runs and spaces whose data remains | branch u32 BE, run, 0x00, generation u64 BE; for a space the same after a 0x00 |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
 //! | 0x11 | tags | the tag's name |
 //! | 0x12 | receipts of named requests | the request id |
-//! | 0x13 | expiries to come | stamp u64 BE, then the key that expires |
+//! | 0x13 | pending expiries | stamp u64 BE, then the key that expires |
 //! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
-//! Spaces from 0x0c on belong to the database, not to a branch: their branch is 0 and only their newest version
-//! matters.
+//! Key spaces from 0x0c on belong to the whole database, not to a branch. Their branch is 0, and only their
+//! newest version is used.
 
 use mainstay_model::{Code, Contract, Error, Result};
 use smallvec::SmallVec;

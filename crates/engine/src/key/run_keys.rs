@@ -1,12 +1,12 @@
 //! Key layout of runs.
 //!
 //! ```text
+//!   03 heads      run
 //!   04 events     run 00 | generation u64 BE | sequence u64 BE          sequence 0: the creation metadata of the run
-//!   04 events     run 00 | generation u64 BE | sequence u64 BE          sequence 0: what the run was made with
+//!   05 keys       run 00 | generation u64 BE | idempotency key
 //!   07 states     run 00 | generation u64 BE | 00 | sequence u64 BE     stored snapshots
-//!   07 states     run 00 | generation u64 BE | 00 | sequence u64 BE     snapshots that are kept
-//!                 run 00 | 0 u64 BE | 02                                the head of a run that is still being restored
-//!                 run 00 | 0 u64 BE | 02                                the head of a run that nobody sees yet
+//!                 run 00 | generation u64 BE | 01 | reducer             states of users' reducers
+//!                 run 00 | 0 u64 BE | 02                                the head of a run in a staged restore
 //!   08 alerts     run 00 | generation u64 BE | sequence u64 BE
 //! ```
 //!

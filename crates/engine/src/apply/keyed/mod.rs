@@ -3,7 +3,7 @@
 //! ```text
 //!   declaration { options, frontier, generation, filling }
 //!        |                     |           |
-//!    |                     |           '--> filled by a restore; not visible yet
+//!        |                     |           '--> filled by a restore; not visible yet
 //!        v                     v
 //!   put --newer?--> state, waiting, item, position of that generation
 //! ```
