@@ -12,14 +12,14 @@
 //! | 0x04 | events of runs | run, 0x00, generation u64 BE, sequence u64 BE |
 //! | 0x05 | idempotency keys of events | run, 0x00, generation u64 BE, key |
 //! | 0x06 | entries of indexes over records | index u32 BE, values of its fields, the record's key |
-//! | 0x07 | snapshots of runs, and states of users' reducers | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
+//! | 0x07 | run snapshots, reducer states | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
 //! | 0x08 | alerts: events that are invalid after those before them | run, 0x00, generation u64 BE, sequence u64 BE |
 //! | 0x09 | the outbox | a byte for the kind, then an id, a time or a run |
 //! | 0x0a | spaces of keyed state | the space |
 //! | 0x0b | entries of keyed state | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
 //! | 0x0c | sessions | the session |
 //! | 0x0d | responses of sessions, and messages to their clients | session, 0x00, `R` and a slot or `S` and a number, u64 BE |
-//! | 0x0e | deferred deletes: dropped runs and spaces whose data remains | branch u32 BE, run, 0x00, generation u64 BE; for a space the same after a 0x00 |
+//! | 0x0e | deferred deletes | branch u32 BE, run, 0x00, generation u64 BE; for a space the same after a 0x00 |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
 //! | 0x11 | tags | the tag's name |
