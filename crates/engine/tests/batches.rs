@@ -31,7 +31,7 @@ fn every_place_has_its_own_answer_however_many_there_are() {
             continue;
         }
         counter += 1;
-        // There is no other writer, so the order of the batch is the order of the counters.
+        // This batch is the only writer, so the order of the batch is the order of the counters.
         assert_eq!(receipt.as_ref().unwrap().answers[0], Answer::Counter(counter));
     }
     assert_eq!(db.cells().get("a").unwrap(), Some(4999.into()));

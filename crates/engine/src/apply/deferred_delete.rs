@@ -52,7 +52,7 @@ pub(crate) fn mark(index: &Index, overlay: &mut WriteSet, marker: &Key) -> Resul
     overlay.write(marker.clone(), hash, write)
 }
 
-/// Deletes up to `limit` keys of marked generations. Returns the count of deletions.
+/// Deletes up to `limit` keys of marked generations. Returns their number, plus one if any marker was written.
 pub(crate) fn reap(index: &Index, overlay: &mut WriteSet, limit: usize) -> Result<Answer> {
     let from = keyspace::key(REAPS, MAIN_ID, b"");
     let end = [REAPS + 1];
@@ -75,7 +75,7 @@ pub(crate) fn reap(index: &Index, overlay: &mut WriteSet, limit: usize) -> Resul
             break;
         }
     }
-    // Adds one for a written marker, so a caller that repeats until 0 does not stop too early.
+    // The marker counts too, so that a caller that repeats until 0 does not stop too early.
     Ok(Answer::Count((limit - left) as u64 + u64::from(!overlay.is_empty())))
 }
 
@@ -103,6 +103,7 @@ fn reap_one(
     for &space in left_in {
         let from = keyspace::key(space, branch, life);
         let Some(end) = keyspace::after_prefix(&from) else { continue };
+        // Continues after the last batch. In a key space that is finished already, this range is empty.
         let from =
             if reached > from { Bound::Excluded(&reached[..]) } else { Bound::Included(&from[..]) };
         let rows = index.scan(from, Bound::Excluded(&end), NEWEST);

@@ -89,7 +89,7 @@ fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
     }
 }
 
-/// Returns the key and its hash that change with every write under this name.
+/// Returns the key, and its hash, whose entry changes with every write under this name.
 pub(crate) fn key(view: &View<'_>, contract: Contract, name: &Name) -> Result<(Key, u64)> {
     Ok(match contract {
         Contract::Outbox => view.key(OUTBOX, &outbox::standing(name)?),
@@ -248,8 +248,8 @@ impl Ranges {
     }
 }
 
-/// A sweep-line cover of the ranges: each item is the first key of a segment and the earliest revision of the
-/// ranges that cover it, or `None` if no range covers it.
+/// Disjoint segments of the key space, from a sweep over the ends of all ranges. Each item is the first key of
+/// a segment, and the earliest revision of the ranges that cover it. `None`: no range covers the segment.
 struct RangeCover(Vec<(Vec<u8>, Option<Revision>)>);
 
 impl RangeCover {

@@ -5,9 +5,12 @@
 //!   index    (state, timeout_at)  -->  two ranges: claimed up to 17, running up to 17
 //! ```
 //!
-//! Selection is by rule, not by cost estimate. Criteria in order: the most leading fields compared with `=`
-//! or `IN`; for a query that wants the first by a field, that field right after them; a range after them; no
-//! field after them; the oldest index.
+//! Selection is by rule, not by cost estimate. The criteria, in this order:
+//! 1. the most leading fields compared with `=` or `IN`,
+//! 2. for a query for the first record by a field, that field right after them,
+//! 3. a range comparison of the field after them,
+//! 4. no further field after them,
+//! 5. the oldest index.
 
 use super::live_entries::Span;
 use crate::key::keyspace;

@@ -65,6 +65,7 @@ impl AtomicFile {
         let steps = || -> std::io::Result<()> {
             fault_points::unless(InjectedFault::NoSyncOfPart, || self.file.sync_all())?;
             std::fs::rename(&self.part, &self.path)?;
+            // A bare file name has an empty parent, which cannot be opened.
             let path = self.path.canonicalize()?;
             let sync = |parent: &Path| File::open(parent)?.sync_all();
             fault_points::unless(InjectedFault::NoSyncOfPartName, || {
@@ -108,12 +109,14 @@ fn own_part(part: &Path, path: &Path) -> Result<File> {
         return Err(refused("exists already"));
     }
     let mut open = File::options();
+    // Not truncated before the lock is held, because another writer may be writing the file.
     open.write(true).create(true).truncate(false).mode(0o600);
     let file = open.open(part).map_err(failed)?;
     // The previous lock holder may have renamed or removed the part file just before it released the lock.
     // Then the locked inode is no longer the file of that name.
     let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
         && is_same(&file, part).map_err(failed)?;
+    // Checked again under the lock, because the previous holder may have finished the file meanwhile.
     if path.exists() {
         return Err(refused("exists already"));
     }

@@ -33,8 +33,8 @@ pub(crate) fn fsync_ancestors(directory: &Path) -> io::Result<()> {
             break;
         }
         match File::open(above) {
-            // An unreadable ancestor further up, or one that this process may not write, was created by
-            // someone else. Its owner is responsible for its durability.
+            // Another process created an ancestor that is unreadable and further up, or not writable here. It
+            // is responsible for the durability of that directory.
             Err(error)
                 if error.kind() == ErrorKind::PermissionDenied
                     && (steps > 0 || !may_write(above)) => {}

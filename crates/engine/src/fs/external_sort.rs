@@ -24,8 +24,8 @@ pub(crate) struct ExternalSorter {
 }
 
 impl ExternalSorter {
-    /// Spills to files beside `path`. The files are unlinked right after creation, so a crash leaves none
-    /// behind.
+    /// Spills to files beside `path`. The files are unlinked right after creation, so they disappear with
+    /// the process.
     pub fn beside(path: &Path, spare: DiskReserve) -> Result<ExternalSorter> {
         let mut path = path.as_os_str().to_owned();
         path.push(".sort");
@@ -34,6 +34,7 @@ impl ExternalSorter {
     }
 
     pub fn push(&mut self, revision: Revision, name: &[u8], entry: &[u8]) -> Result<()> {
+        // 64: approximate memory overhead of an item.
         self.bytes += name.len() + entry.len() + 64;
         self.items.push((revision, name.to_vec(), entry.to_vec()));
         if self.bytes >= RUN_BYTES { self.spill() } else { Ok(()) }

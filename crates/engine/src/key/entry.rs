@@ -62,8 +62,8 @@ impl EntryHeader {
         !self.is_deleted() && self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Returns whether this entry is only an expiry. A tombstone that stands in for several writes is not:
-    /// those other writes happened too, and it says only that the last of them was an expiry.
+    /// Returns whether this entry is only an expiry. A tombstone that merges several writes is not one,
+    /// because it tells only that the last of them was an expiry.
     pub fn is_sweep(&self) -> bool {
         self.flags & EXPIRED != 0 && self.writes == 1
     }

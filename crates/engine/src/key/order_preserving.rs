@@ -67,7 +67,7 @@ fn put_text(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 1]);
 }
 
-/// Returns the bytes that follow an encoded value, or `None` if there is no valid value.
+/// Returns the bytes that follow an encoded value, or `None` if the bytes are not valid.
 pub(crate) fn behind(bytes: &[u8]) -> Option<&[u8]> {
     let (&kind, rest) = bytes.split_first()?;
     match kind {

@@ -38,7 +38,7 @@ fn fill(world: &World, names: [&str; 2]) {
     }
 }
 
-/// More transactions than there is room for. Some fail, and some are submitted in callbacks.
+/// More transactions than may be in flight. Some fail, and some are submitted in callbacks.
 pub fn room() {
     let world = World::new();
     join([

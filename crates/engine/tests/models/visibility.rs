@@ -1,4 +1,4 @@
-//! Visibility: synced writes are visible only after their sync, and acknowledged writes are durable.
+//! Visibility: a write with `Durability::Sync` is visible only after its sync, and durable once acknowledged.
 
 use crate::checker::holds;
 use crate::world::{World, join, set_in_memory};

@@ -1,4 +1,4 @@
-//! Waiting for revisions: each waiter is woken, and is told only of durable revisions.
+//! Waiting for revisions: each waiter is woken, and learns only of durable revisions.
 
 use crate::checker::holds;
 use crate::world::{FOR_EVER, World, join, set, set_in_memory};

@@ -1,7 +1,8 @@
 //! Test fixture of the models: a database on a fake disk, named writes, and invariants of their answers.
 //!
 //! Every write sets a cell of its own, so the cell's name identifies its transaction on the disk, in a feed
-//! and for a reader. Each takes one revision, so there are as many names as revisions.
+//! and for a reader. Each takes one revision, so the numbers of names and revisions
+//! are equal.
 
 use crate::disk::{Disk, NotedFiles};
 use mainstay::{

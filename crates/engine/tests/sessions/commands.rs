@@ -78,7 +78,7 @@ fn a_merge_is_made_once() {
     assert_eq!(db.cells().get("a").unwrap(), Some(3.into()));
     let theirs = Once::new(&session, 2, merge("side", "main", MergeStrategy::Theirs));
     assert_eq!(theirs.answer(), &Answer::Revision(theirs.first.as_ref().unwrap().revision));
-    // Now there is a change to merge again, without a conflict.
+    // The next merge has a change to apply, and no conflict.
     side.set("a", 4).unwrap();
     drop((side, session));
     at_all_times(&machine, db, |db| {

@@ -49,7 +49,7 @@ fn a_full_disk_is_told_and_not_an_expiry_that_cannot_be_written() {
     faults.room.store(0, Ordering::SeqCst);
     assert_eq!(session.execute(1, 1, add("n")).unwrap_err().code(), Code::DiskFull);
     faults.room.store(-1, Ordering::SeqCst);
-    // No client was told that the session is over, so its lease may restart, or it ends now. Either is final
+    // No client has seen that the session is over, so its lease may restart, or it ends now. Either is final
     // from here on.
     let first = session.execute(1, 1, add("n")).is_ok();
     assert_eq!(session.execute(1, 1, add("n")).is_ok(), first);

@@ -133,7 +133,7 @@ fn a_late_copy_of_what_was_never_executed_is_not_executed_in_the_next_session() 
             0 => clock.advance(secs(61)),
             _ => assert!(session.close().unwrap()),
         }
-        // The client was told that nothing was executed, but a copy of the request is still on its way.
+        // The client got the answer that nothing was executed, but a copy of the request is still on its way.
         let late = next + REQUESTS_AHEAD_LIMIT - 1;
         for number in [next, late] {
             let error = session.execute(number, next, add("n")).unwrap_err();

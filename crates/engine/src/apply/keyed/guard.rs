@@ -131,8 +131,8 @@ fn end_of(answer: &Answer) -> Option<&[u8]> {
     }
 }
 
-/// Returns the places that must stay unchanged so that the puts have the outcomes already answered: the
-/// lowest version must stay open, and in an ordered space the places of waiting writes must stay free. Stale
+/// Returns the places that must stay unchanged so that the puts have the outcomes already answered. The
+/// lowest version must stay open. In an ordered space, the places of waiting writes must stay free. Stale
 /// writes stay stale in any case.
 fn of_writes(declared: Option<&SpaceInfo>, writes: &[StateWrite]) -> Vec<StatePlace> {
     // A version that is refused now needs no guard: its refusal stays true when the space changes.

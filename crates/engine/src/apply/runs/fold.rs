@@ -130,8 +130,8 @@ impl FoldStep<'_> {
             }
             None => {
                 folds.counts.anew += 1;
-                // Not counted against the budget: an event that could not be appended because its run is long
-                // could never be.
+                // The first fold of a transaction does not count against the budget: otherwise no event could
+                // ever be appended to a run that needs a longer fold.
                 let view = view.uncounted_once(Exempt::Fold);
                 (self::upto(&view, overlay, self.run, head, head.last_seq)?, None)
             }

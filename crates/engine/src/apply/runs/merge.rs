@@ -129,8 +129,8 @@ impl EventTransfer<'_> {
     /// Returns the last event that the source shares with the base: the base's last one, or 0 if that is
     /// unknown. An event of one transaction follows the same events wherever it is visible. A merge that
     /// gives new sequences writes a different event, and then all keys must be compared. All keys are also
-    /// compared if the target changed and lacks the base's events: a merge that left the target as it was has
-    /// made a base of events that the target never got.
+    /// compared if the target changed and lacks the base's events. This happens after a merge that left the
+    /// target as it was, because the base then has events that the target never got.
     fn common(
         &self,
         before: &View<'_>,
