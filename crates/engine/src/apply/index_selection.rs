@@ -6,6 +6,7 @@
 //! ```
 //!
 //! Selection is by rule, not by cost estimate. The criteria, in this order:
+//!
 //! 1. the most leading fields compared with `=` or `IN`,
 //! 2. for a query for the first record by a field, that field right after them,
 //! 3. a range comparison of the field after them,

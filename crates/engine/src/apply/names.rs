@@ -87,7 +87,7 @@ pub(crate) fn names(
     Ok((Page { names, next }, expiries))
 }
 
-/// Lists all names of these kinds. Fails if there are more than `limit`.
+/// Lists all names of these kinds. Fails if more than `limit` exist.
 fn all(
     view: &View<'_>,
     overlay: &WriteSet,

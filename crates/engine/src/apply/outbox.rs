@@ -43,8 +43,8 @@ pub(crate) const MESSAGE_BESIDE_BYTES: usize = FAILURE_LIMIT_BYTES + (4 << 10);
 /// A claim ends once its messages exceed this many bytes.
 const CLAIM_LIMIT_BYTES: usize = 32 << 20;
 
-/// For each branch, a due time before which its queue is empty. Scans start there to skip tombstones. Only an
-/// optimization.
+/// For each branch, a due time before which its queue is empty. Scans start there to skip tombstones.
+/// This is only an optimization.
 pub(crate) type Fronts = HashMap<u32, Stamp>;
 
 /// Runs a command on a branch's outbox.

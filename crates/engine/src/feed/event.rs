@@ -81,8 +81,7 @@ pub(crate) fn events(
             let (contract, left) = (Contract::Runs, RemainingState::Value(value));
             out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
         }
-        // A restore reserves the run's name before the run is visible. Releasing that name deletes no visible
-        // run.
+        // A staged restore reserves the run's name with a quiet tombstone. No visible run was deleted.
         keyspace::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
         keyspace::RUNS if head.is_deleted() => {
             let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);

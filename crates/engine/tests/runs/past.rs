@@ -209,7 +209,7 @@ fn runs_are_there_after_reopening() {
     }
 }
 
-/// Only the filter of unknown keys is in memory. It must never report a known key as new.
+/// Only the Bloom filter of idempotency keys is in memory. It must never report a known key as new.
 #[test]
 fn every_repeated_event_is_known_wherever_its_key_is() {
     let directory = tempfile::tempdir().unwrap();

@@ -39,7 +39,7 @@ pub(crate) struct RunHead {
     /// beginning.
     pub shown: Revision,
     /// Hash over the attempts that events named, which the tip does not cover. 0: no event named one, or an
-    /// earlier version wrote them.
+    /// earlier program version wrote the events.
     pub attempts: u64,
 }
 
