@@ -1,9 +1,9 @@
-//! What fuzzers feed: any bytes to every reader of files and frames. None may panic, none may take
-//! memory that the bytes do not have, and what is taken for whole has to say the same twice.
+//! Fuzz targets: feed arbitrary bytes to every reader of files and frames. A target must not panic and must
+//! not allocate far more memory than the input has bytes. Input that is accepted must survive a round trip.
 //!
 //! ```text
-//!   bytes --as they are--------------> reader
-//!         --checksums made right-----> reader     so that changes get past the checksums
+//!   bytes --unchanged----------------> reader
+//!         --checksums recomputed-----> reader     so that changes get past the checksums
 //! ```
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ use serde::de::DeserializeOwned;
 use std::path::Path;
 use std::time::Duration;
 
-/// Frames of a log, and what is in them.
+/// Parses log frames and the transactions in them.
 pub fn frames(bytes: &[u8]) {
     let id = DatabaseId([7; 16]);
     follow(bytes, &id);
@@ -77,7 +77,7 @@ fn walk(transactions: Transactions<'_>) {
     }
 }
 
-/// A backup of either kind; `scratch` is a file to write to.
+/// Verifies the bytes as a full or incremental backup. Uses `scratch` as the file to write to.
 pub fn backup(bytes: &[u8], scratch: &Path) {
     let mut mended = bytes.to_vec();
     backup::mend(&mut mended);
@@ -93,7 +93,7 @@ pub fn backup(bytes: &[u8], scratch: &Path) {
     }
 }
 
-/// An export of a branch; `scratch` is a file to write to.
+/// Verifies the bytes as an export of a branch and imports it. Uses `scratch` as the file to write to.
 pub fn export(bytes: &[u8], scratch: &Path) {
     let mut mended = bytes.to_vec();
     mend_hash(&mut mended);
@@ -108,7 +108,8 @@ pub fn export(bytes: &[u8], scratch: &Path) {
     }
 }
 
-/// Whatever is taken for a whole export becomes a branch or is refused; that branch is read, told of, written to and exported.
+/// Imports a verified export, unless the import is refused. Then reads, watches, writes and exports the new
+/// branch.
 fn import(scratch: &Path) {
     let db = Options::new().background(false).memory().expect("a database in memory");
     if db.import(scratch, "again", &mut |_| {}).is_err() {
@@ -132,7 +133,7 @@ fn import(scratch: &Path) {
     export::verify_export(&again, &mut |_| {}).expect("what was exported is whole");
 }
 
-/// What runs and the outbox keep: events, heads, snapshots, messages. What is read is written and read again the same.
+/// Decodes run events, run snapshots and outbox messages, and checks that each survives a round trip.
 pub fn runs(bytes: &[u8]) {
     let _ = crate::apply::outbox::told(b"m\0\0\0\0\0\0\0\x01", bytes);
     if let Ok(event) = CanonicalEvent::decode(bytes, "r", 3, 7) {
@@ -152,7 +153,7 @@ pub fn runs(bytes: &[u8]) {
     }
 }
 
-/// A snapshot of keyed state: what is taken for whole is written again entry by entry, and is the same then.
+/// Parses a snapshot of keyed state, rewrites it entry by entry, and checks that the result is the same.
 pub fn keyed(bytes: &[u8]) {
     let mut mended = bytes.to_vec();
     keyed::mend(&mut mended);
@@ -161,7 +162,7 @@ pub fn keyed(bytes: &[u8]) {
         assert_eq!(summary.bytes, bytes.len() as u64);
         assert_eq!(summary.entries, entries.len() as u64);
         let written = write_snapshot(&head, &entries).expect("what was read can be written");
-        // Blocks may end elsewhere; nothing else may be another way.
+        // Block boundaries may differ. Everything else must be the same.
         let again = read_snapshot(&written).expect("what was written can be read");
         assert_eq!((again.0, &again.1, &again.2.positions), (head, &entries, &summary.positions));
         assert_eq!(write_snapshot(&head, &again.1).as_ref(), Ok(&written));
@@ -169,7 +170,7 @@ pub fn keyed(bytes: &[u8]) {
     }
 }
 
-/// A space that was restored says what it was restored from, unless it was refused.
+/// Restores a snapshot into a space and checks that the space's own snapshot restores to the same state.
 fn restore(bytes: &[u8], written: &[u8]) {
     let db = Options::new().background(false).memory().expect("a database in memory");
     let space = db.keyed("s").expect("a name");
@@ -208,7 +209,7 @@ fn write_snapshot(head: &SnapshotHead, entries: &[SpaceEntry]) -> Result<Vec<u8>
     Ok(writer.finish()?.1)
 }
 
-/// Frames that a server or a client is sent: what is read is written and read again the same.
+/// Decodes the frames that servers and clients exchange, and checks that each survives a round trip.
 pub fn wire(bytes: &[u8]) {
     again::<Transaction>(bytes);
     again::<ReadRequest>(bytes);
@@ -219,7 +220,7 @@ pub fn wire(bytes: &[u8]) {
     again::<Result<ReadReply>>(bytes);
     again::<Result<TransactionReply>>(bytes);
     again::<Result<FeedReply>>(bytes);
-    // What questions are answered with.
+    // Replies to admin requests.
     again::<Result<u64>>(bytes);
     again::<Result<Option<u64>>>(bytes);
     again::<Result<bool>>(bytes);
@@ -261,7 +262,7 @@ mod tests {
         Value::from_json(text).unwrap()
     }
 
-    /// A small database with something of everything.
+    /// Returns a small database with some data of each kind.
     fn furnished() -> Database {
         let db = Database::memory().unwrap();
         db.cells().set("a", 1).unwrap();
@@ -278,7 +279,7 @@ mod tests {
 
     type Body<'b> = Box<dyn Fn(&[u8]) + 'b>;
 
-    /// All targets, each with its body.
+    /// All targets with their functions.
     fn targets(scratch: &Path) -> Vec<(&'static str, Body<'_>)> {
         vec![
             ("backup", Box::new(|bytes: &[u8]| backup(bytes, scratch))),
@@ -308,7 +309,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
-        /// What a fuzzer does, a little of it with every run of the tests.
+        /// Runs a short fuzzing round with every test run.
         #[test]
         fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             let root = tempfile::tempdir().unwrap();
@@ -320,14 +321,15 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever it is, nobody falls over it; few bytes are enough to look like a head or a block.
+        /// Arbitrary bytes must not cause a panic. Few bytes suffice to resemble a header or a block.
         #[test]
         fn any_bytes_are_no_snapshot(bytes in vec(any::<u8>(), 0..256)) {
             keyed(&bytes);
             keyed(&[b"MSTKEYS1", &bytes[..]].concat());
         }
 
-        /// A snapshot with other bytes in it is refused; with right checksums it may be one of something else.
+        /// A changed snapshot must be refused. With recomputed checksums it could be a valid snapshot of
+        /// other data.
         #[test]
         fn changed_snapshots_are_refused(at in any::<Index>(), byte in 1..=255_u8) {
             let mut seen = 0;
@@ -348,7 +350,7 @@ mod tests {
             keyed::mend(&mut mended);
             assert!(mended == whole, "what is whole stays as it is");
             let (head, entries, _) = read_snapshot(whole).unwrap();
-            // How many groups there are is nothing but a number.
+            // The number of groups is a plain number, so any value parses.
             mended[8 + 9 + 2] ^= 1;
             assert!(read_snapshot(&mended).is_err());
             keyed::mend(&mut mended);
@@ -358,7 +360,7 @@ mod tests {
         });
     }
 
-    /// A flipped byte whose checksums were made right gets to what lies behind them.
+    /// A flipped byte with recomputed checksums must reach the code behind the checksum test.
     #[test]
     fn mended_files_get_past_the_checksums() {
         let root = tempfile::tempdir().unwrap();
@@ -371,7 +373,7 @@ mod tests {
             let mut mended = whole.clone();
             backup::mend(&mut mended);
             assert!(mended == whole, "what is whole stays as it is");
-            // The id of the database is nothing but bytes.
+            // The database id is plain bytes, so any value is valid.
             mended[12] ^= 1;
             backup::mend(&mut mended);
             fs::write(path("mended"), &mended).unwrap();
@@ -401,7 +403,7 @@ mod tests {
         assert_eq!(refused.code(), Code::CorruptData);
     }
 
-    /// Writes the seeds that are files of ours: run with `--ignored` when their format changes.
+    /// Writes those seeds that are files of this database. Run with `--ignored` when their format changes.
     #[test]
     #[ignore = "writes into the repository"]
     fn write_seeds() {
@@ -409,7 +411,7 @@ mod tests {
         let make = |target: &str, name: &str| {
             fs::create_dir_all(seeds(target)).unwrap();
             let path = seeds(target).join(name);
-            // There is none the first time.
+            // The file does not exist in the first run.
             let _ = fs::remove_file(&path);
             path
         };
@@ -483,7 +485,7 @@ mod tests {
         frame("records-history", encode(&Result::Ok(ReadReply::RecordHistory(history))));
     }
 
-    /// Snapshots of all kinds: of all there is, of some keys, of what has changed.
+    /// Snapshots of all kinds: a full one, one of selected keys, and one of the changes.
     fn snapshots() -> [(&'static str, Vec<u8>); 3] {
         let db = Database::memory().unwrap();
         let space = db.keyed("s").unwrap();
@@ -517,7 +519,7 @@ mod tests {
         vec![of("state", among), of("blob", Test::Ne(b"1".to_vec()))]
     }
 
-    /// A transaction with something of every command on records and hashes.
+    /// Returns a transaction that uses every kind of command on records and hashes.
     fn on_records() -> Transaction {
         let key = || Name::new("job").unwrap();
         let (state, tries) = (Field::new("state").unwrap(), Field::new("tries").unwrap());

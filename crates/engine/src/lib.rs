@@ -1,5 +1,5 @@
-//! Mainstay, the state engine: named cells with compare-and-swap, transactions, full history, branches
-//! and time travel, in your process.
+//! Mainstay, an embeddable, transactional state store: named cells with compare-and-swap, records, event
+//! logs, keyed stream state, sessions, full history, branches and time travel.
 //!
 //! ```
 //! use mainstay::{At, Database, MergeStrategy};
@@ -7,12 +7,12 @@
 //! let db = Database::memory()?; // or Database::open("./data")?
 //! let cells = db.cells();
 //!
-//! // Compare-and-swap: of two who saw counter 1, one wins.
+//! // Compare-and-swap: of two writers that saw counter 1, one succeeds.
 //! assert_eq!(cells.set("job", "pending")?, 1);
 //! assert_eq!(cells.cas("job", Some(1), "claimed by A")?, Some(2));
 //! assert_eq!(cells.cas("job", Some(1), "claimed by B")?, None);
 //!
-//! // A transaction: all or nothing, retried while it conflicts.
+//! // A transaction: all or nothing, retried on a conflict.
 //! let before = db.revision();
 //! db.transaction(|t| {
 //!     t.set("job", "done")?;
@@ -20,11 +20,11 @@
 //!     Ok(())
 //! })?;
 //!
-//! // Time travel: what was, stays readable.
+//! // Time travel: old revisions stay readable.
 //! let then = cells.at(At::Revision(before))?;
 //! assert_eq!(then.get("job")?, Some("claimed by A".into()));
 //!
-//! // A fork costs the same for ten keys and ten million; merge it back, or drop it.
+//! // A fork costs the same for ten keys and ten million. Merge it back, or drop it.
 //! db.fork("try", "main", At::Latest)?;
 //! db.branch("try")?.cells().set("job", "reopened")?;
 //! assert_eq!(cells.get("job")?, Some("done".into()));
@@ -34,17 +34,17 @@
 //! ```
 //!
 //! ```text
-//!   handles: Cells, Interactive, Connection, Branch
+//!   handles: Cells, InteractiveTransaction, Connection, Branch
 //!        |  Transaction { guards, steps, otherwise }          the narrow waist
-//!   sequencer: execute (one writer, whole batches) -> log (one sync per group) -> publish
+//!   sequencer: execute (one writer, whole batches) -> log (one fsync per group) -> publish
 //!        |  effects
-//!   index: current values, write buffers, a store per retention class
+//!   index: current values, write buffers, an LSM tree per retention class
 //!        |
-//!   readers at any kept revision          feed: every change, from the log
+//!   readers at any retained revision      feed: every change, from the log
 //! ```
 //!
-//! Everything is blocking and thread-safe; clone handles freely. [`Database::submit_with`] completes by
-//! callback for those who must not block. ARCHITECTURE.md in the repository has the map.
+//! All calls block and all handles are thread-safe: clone them freely. [`Database::submit_with`] completes by
+//! callback, for callers that must not block. ARCHITECTURE.md in the repository has the code map.
 
 mod apply;
 mod base;
@@ -99,6 +99,6 @@ pub use tools::backup::{
     BackupHead, BackupReport, Kind as BackupKind, backup_head, restore_backup, verify_backup,
     verify_chain,
 };
-/// Looks at a database that may be damaged, and saves what can be saved.
+/// Checks a database that may be damaged, and salvages its readable data.
 pub use tools::doctor;
 pub use tools::export::{ExportContents, ExportReport, ImportReport, Progress, verify_export};

@@ -1,4 +1,4 @@
-//! A database without threads of its own: whoever calls does the work.
+//! A database without threads of its own: the calling threads do all the work.
 
 mod seam;
 
@@ -17,7 +17,7 @@ fn alone() -> Options {
     Options::new().background(false)
 }
 
-/// A database without threads, on a disk that can be told to fail, in a time that stands still.
+/// Opens a database without threads, on a disk that can be made to fail, with a manual clock.
 fn open(durability: Durability) -> (Database, Arc<Faults>, Arc<ManualClock>) {
     let (files, faults) = FaultyFiles::new();
     let clock = ManualClock::new(1_700_000_000_000_000);
@@ -33,7 +33,7 @@ fn add(name: &str) -> Transaction {
     Transaction::new().step(CellCommand::Incr { name: Name::new(name).unwrap(), by: 1.into() })
 }
 
-/// The names of this process's threads that belong to a database.
+/// Returns the names of this process's threads that belong to a database.
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let name = |task: std::io::Result<std::fs::DirEntry>| {
@@ -81,13 +81,14 @@ fn a_ticket_is_done_and_a_callback_called_when_submitting_returns() {
         let told = Arc::new(AtomicU64::new(0));
         let tell = told.clone();
         db.submit_with(add("n"), move |answer| {
+            // SeqCst for all flags and counters in this file: the simplest order, and tests need no speed.
             tell.store(answer.unwrap().revision, Ordering::SeqCst);
         });
         assert_eq!(told.load(Ordering::SeqCst), 2);
     }
 }
 
-/// Submits the next one in the callback of the last, and waits for others there.
+/// Submits the next transaction in the callback of the last one, and waits there for others.
 fn go_on(db: Database, left: u64, told: Arc<Mutex<Vec<u64>>>) {
     db.clone().submit_with(add("n"), move |answer| {
         told.lock().unwrap().push(answer.unwrap().revision);
@@ -158,7 +159,7 @@ fn closing_syncs_what_is_left_and_refuses_the_rest() {
     }
 }
 
-/// Buffers that are full soon.
+/// Options with buffers that fill up quickly.
 fn small() -> Options {
     alone().write_buffer_bytes(64 << 10).segment_bytes(16 << 10).durability(Durability::Memory)
 }
@@ -182,7 +183,7 @@ fn full_buffers_are_flushed_by_the_writer() {
     });
 }
 
-/// Each callback writes and submits the next: nobody leaves the last of them for long.
+/// Writes from callbacks: each callback submits the next write, so the last one is never idle for long.
 fn write_on(db: Database, left: u64) {
     db.clone().submit_with(set("large", vec![7_u8; 4 << 10]), move |answer| {
         answer.unwrap();
@@ -292,7 +293,7 @@ fn expiries_go_when_somebody_sweeps() {
     assert_eq!(db.revision(), before + 1);
 }
 
-/// Files of others are closed to them when a database is opened, unless it is told to leave modes alone.
+/// Opening a database removes the access of other users to its files, unless the option to keep modes is set.
 #[test]
 fn modes_are_kept_where_they_are_wanted() {
     use std::os::unix::fs::PermissionsExt;

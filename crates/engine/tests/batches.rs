@@ -1,4 +1,4 @@
-//! Transactions that are executed side by side.
+//! Batches of transactions that are executed together.
 
 use mainstay::{
     Answer, CellCommand, Code, Database, Durability, Guard, InteractiveTransaction, Name, Options,
@@ -17,7 +17,7 @@ fn every_place_has_its_own_answer_however_many_there_are() {
     let db = Database::memory().unwrap();
     let mut transactions = Vec::new();
     for i in 0..5000_i64 {
-        // Every seventh is refused: its cell was never written.
+        // Every seventh transaction is refused, because its guard names a cell that was never written.
         let guard = Guard::Counter { name: Name::new("never").unwrap(), is: Some(1) };
         let transaction = set("a", i);
         transactions.push(if i % 7 == 3 { transaction.guard(guard) } else { transaction });
@@ -31,7 +31,7 @@ fn every_place_has_its_own_answer_however_many_there_are() {
             continue;
         }
         counter += 1;
-        // Nobody else writes: the order of the batch is the order of the counters.
+        // This batch is the only writer, so the order of the batch is the order of the counters.
         assert_eq!(receipt.as_ref().unwrap().answers[0], Answer::Counter(counter));
     }
     assert_eq!(db.cells().get("a").unwrap(), Some(4999.into()));
@@ -73,13 +73,13 @@ fn an_empty_batch_answers_nothing_and_a_closed_database_refuses_each() {
     assert_eq!(receipts.len(), 2);
 }
 
-/// A write of one durability or another.
+/// Returns a write with one of the three durabilities.
 fn mixed(i: i64) -> Transaction {
     let levels = [Durability::Sync, Durability::Memory, Durability::Interval];
     set(&format!("k{}", i % 10), i).durability(levels[i as usize % 3])
 }
 
-/// Runs a batch; says whether each was done, or refused because the database was closed.
+/// Runs a batch. Returns whether each transaction succeeded, or was refused because the database is closed.
 fn is_answered(db: &Database, count: i64) -> bool {
     let receipts = db.execute_all((0..count).map(mixed).collect());
     let is_fine = |receipt: &mainstay::Result<_>| {
@@ -88,8 +88,8 @@ fn is_answered(db: &Database, count: i64) -> bool {
     receipts.len() as i64 == count && receipts.iter().all(is_fine)
 }
 
-/// Batches of all durabilities on two databases, beside callbacks that panic or run batches
-/// themselves, until one of them is closed under way.
+/// Runs batches of all durabilities on two databases, beside callbacks that panic or run batches themselves,
+/// until one database is closed.
 #[test]
 fn everyone_is_answered_whatever_the_neighbours_do() {
     let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
@@ -106,7 +106,7 @@ fn everyone_is_answered_whatever_the_neighbours_do() {
                     called.fetch_add(1, Ordering::Relaxed);
                     db.submit_with(mixed(round), move |_| {
                         let fine = round % 3 != 0 || is_answered(&own, 50);
-                        // A thread of the database must not be the last to hold it.
+                        // A thread of the database must not hold the last handle to it.
                         drop(own);
                         told.send(fine).unwrap();
                         assert!(round % 3 != 1, "a callback that panics");
@@ -126,7 +126,7 @@ fn everyone_is_answered_whatever_the_neighbours_do() {
     assert_eq!(two.cells().set("last", 1).unwrap_err().code(), Code::Closed);
 }
 
-/// Nothing is committed between the reads and the writes of such a transaction, also while other threads write.
+/// No commit may come between the reads and the writes of such a transaction, even while other threads write.
 #[test]
 fn a_transaction_that_nobody_comes_between_never_conflicts() {
     let directory = tempfile::tempdir().unwrap();
@@ -172,6 +172,6 @@ fn a_transaction_that_nobody_comes_between_does_nothing_where_a_guard_fails_or_i
     });
     assert_eq!(failed.unwrap_err().code(), Code::NotANumber);
     assert_eq!(db.cells().get("a").unwrap(), Some(1.into()));
-    // The writer is free again.
+    // The writer is not blocked any more.
     db.cells().set("a", 4).unwrap();
 }

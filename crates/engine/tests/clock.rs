@@ -1,4 +1,4 @@
-//! Clocks that are wrong when a database is opened, and what is left of it when they are right again.
+//! Opening a database with a wrong system clock, and again with a correct one.
 
 use mainstay::{Database, ManualClock, Options, Ttl};
 use std::path::Path;
@@ -21,7 +21,7 @@ fn stamp(db: &Database) -> u64 {
     db.cells().get_versioned("tick").unwrap().unwrap().stamp
 }
 
-/// A key that is to live for an hour of the wall clock does.
+/// Asserts that a key with a TTL of one hour of wall-clock time lives that long.
 fn assert_lives_for_an_hour(db: &Database, clock: &ManualClock, wall_us: u64) {
     db.cells().set_with("absolute", 1, Ttl::Until(wall_us + HOUR_US)).unwrap();
     db.cells().set_with("relative", 1, Ttl::Millis(3_600_000)).unwrap();
@@ -44,7 +44,7 @@ fn one_start_ten_years_ahead_moves_no_stamp() {
     db.cells().set_with("kept", 1, Ttl::Millis(86_400_000)).unwrap();
     db.close().unwrap();
     for _ in 0..2 {
-        // A restart with the same clock confirms nothing.
+        // A restart with the same clock is no confirmation.
         let (db, clock) = open(directory.path(), START_US + 10 * YEAR_US, Options::new());
         assert!(stamp(&db) < START_US + 3 * HOUR_US);
         assert!(db.stats().clock_jump_us.is_some_and(|ahead_us| ahead_us > 9 * YEAR_US));

@@ -1,4 +1,4 @@
-//! What happens when the disk fails: through the seam of the log's files.
+//! Disk failures, injected at the seam of the log's files.
 
 mod seam;
 
@@ -25,6 +25,7 @@ fn a_full_disk_takes_nothing_and_writing_goes_on_when_space_returns() {
         assert_eq!(cells.set("a", "kept").unwrap(), 1);
         db.fork("side", "main", mainstay::At::Latest).unwrap();
         let before = db.revision();
+        // SeqCst for all flags in this file: the simplest order, and tests need no speed.
         faults.room.store(0, Ordering::SeqCst);
         for _ in 0..3 {
             let error = cells.set("a", "lost").unwrap_err();
@@ -46,7 +47,7 @@ fn a_full_disk_takes_nothing_and_writing_goes_on_when_space_returns() {
     }
 }
 
-/// Clients that take all files are no failure of the disk.
+/// Running out of file descriptors because of many clients is not a disk failure.
 #[test]
 fn a_process_without_a_file_for_the_log_goes_on_when_it_has_one() {
     let (files, faults) = FaultyFiles::new();
@@ -75,7 +76,7 @@ fn a_full_log_is_known_until_there_is_space_again() {
     db.cells().set("a", 2).unwrap_err();
     assert_eq!(db.write_refusal().map(|why| why.code()), Some(Code::DiskFull));
     faults.room.store(-1, Ordering::SeqCst);
-    // Nobody writes: the database finds out by itself.
+    // Without any write, the database itself notices that the disk has room again.
     within(60, move || {
         while db.write_refusal().is_some() {
             std::thread::sleep(Duration::from_millis(10));
@@ -84,7 +85,7 @@ fn a_full_log_is_known_until_there_is_space_again() {
     });
 }
 
-/// The stores' disk is full: what they write last goes to a device that takes nothing.
+/// The disk of the stores is full: their last write goes to a device that accepts no bytes.
 #[test]
 fn a_full_disk_under_the_stores_is_told_at_once_and_writing_resumes() {
     within(60, || {
@@ -96,7 +97,7 @@ fn a_full_disk_under_the_stores_is_told_at_once_and_writing_resumes() {
         let set = |n: i64| db.cells().set(&format!("cell {n}"), "x".repeat(1000));
         let (first, refused) = (0..10_000).find_map(|n| set(n).err().map(|e| (n, e))).unwrap();
         assert_eq!((refused.code(), refused.kind()), (Code::DiskFull, ErrorKind::ReadOnly));
-        // Were each of them to wait, it would take minutes.
+        // If each write had to wait, this would take minutes.
         for n in first..first + 100 {
             assert_eq!(set(n).unwrap_err().code(), Code::DiskFull);
             assert!(db.cells().get("cell 0").unwrap().is_some(), "reads go on");
@@ -171,7 +172,7 @@ fn closing_says_when_what_was_not_promised_cannot_be_synced() {
     assert_eq!(db.cells().get("a").unwrap_err().code(), Code::Closed, "it is closed all the same");
 }
 
-/// Work in the background that a close cuts short is no failure, which somebody would be told of.
+/// Background work that is interrupted by closing is not reported as a failure.
 #[test]
 fn closing_is_no_failure_of_the_background() {
     for _ in 0..50 {
@@ -194,7 +195,7 @@ fn a_failed_late_sync_latches_too() {
     assert_eq!(db.cells().set("a", 2).unwrap_err().code(), Code::SyncFailed);
 }
 
-/// Runs a write whose sync waits; gives what a reader sees while it does.
+/// Runs a write whose sync is held up. Returns the reader's view during that time.
 fn seen_before_durable<T>(
     db: &Database,
     faults: &Faults,
@@ -244,7 +245,7 @@ fn branches_and_tags_change_for_readers_when_the_change_is_durable() {
 
 #[test]
 fn scans_go_on_while_writes_are_undone() {
-    // Undo and a scan need the same two locks: taken in opposite order, both would wait for ever.
+    // Undo and scan need the same two locks. Taken in opposite order, they would deadlock.
     within(120, || {
         let (db, faults) = open(Durability::Memory);
         let names = ["a", "b", "c"];
@@ -279,7 +280,7 @@ fn step(command: impl Into<Command>) -> Transaction {
     Transaction::new().step(command)
 }
 
-/// Writes nine megabytes so many times; two of these fill a frame.
+/// Returns a transaction of `count` writes of nine megabytes each. Two of them fill a frame.
 fn large(count: i64) -> Transaction {
     let value = Value::Bytes(vec![7; 9 << 20]);
     (0..count).fold(Transaction::new(), |transaction, i| {
@@ -287,7 +288,7 @@ fn large(count: i64) -> Transaction {
     })
 }
 
-/// Submits so that all of it waits for the log together, as one group behind another.
+/// Submits transactions so that all of them wait for the log together, in one group.
 fn in_one_group(db: &Database, faults: &Faults, submit: impl FnOnce() -> Vec<Ticket>) -> Vec<Code> {
     let first = || assert!(db.cells().set("first", 1).is_ok());
     let tickets = seen_before_durable(db, faults, first, submit);
@@ -295,7 +296,7 @@ fn in_one_group(db: &Database, faults: &Faults, submit: impl FnOnce() -> Vec<Tic
     tickets.into_iter().map(code).collect()
 }
 
-/// The code that [`in_one_group`] gives for what was done.
+/// The code that [`in_one_group`] returns for a success.
 const DONE: Code = Code::Closed;
 
 #[test]
@@ -312,7 +313,7 @@ fn a_group_that_is_written_in_part_is_acknowledged_in_part() {
     assert_eq!(db.cells().history("large 0", 10, None).unwrap().len(), 3);
 }
 
-/// What was written of a group before the disk was full has to be synced before it is acknowledged.
+/// The part of a group that was written before the disk was full must be synced before it is acknowledged.
 #[test]
 fn a_sync_that_fails_behind_a_full_disk_acknowledges_nothing() {
     let (db, faults) = open(Durability::Sync);
@@ -327,7 +328,7 @@ fn a_sync_that_fails_behind_a_full_disk_acknowledges_nothing() {
     assert_eq!(db.cells().set("a", 1).unwrap_err().code(), Code::SyncFailed);
 }
 
-/// What a full disk takes back of branches and tags is as if it had never been tried.
+/// Catalog changes that are undone because of a full disk must leave no trace.
 #[test]
 fn a_full_disk_takes_back_changes_of_the_catalog() {
     let (db, faults) = open(Durability::Sync);
@@ -358,7 +359,7 @@ fn a_full_disk_takes_back_changes_of_the_catalog() {
     assert_eq!(look(&db), before);
     assert!(db.branch("side").is_ok() && db.branch("other").is_err());
     faults.room.store(-1, Ordering::SeqCst);
-    // The rename is written before the disk is full, what follows it is not.
+    // The rename is written before the disk is full, but the transactions after it are not.
     let codes = in_one_group(&db, &faults, || {
         faults.room.store(20 << 20, Ordering::SeqCst);
         let commands = commands();
@@ -385,7 +386,7 @@ fn a_full_disk_takes_back_changes_of_the_catalog() {
     assert!(told.iter().any(|(branch, _)| branch == "side"), "{told:?}");
 }
 
-/// An index whose drop was taken back has all its entries, whatever compaction did meanwhile.
+/// An index whose drop was undone must have all its entries, even if a compaction ran meanwhile.
 #[test]
 fn a_full_disk_takes_back_the_drop_of_an_index() {
     let (db, faults) = open(Durability::Memory);
@@ -407,7 +408,7 @@ fn a_full_disk_takes_back_the_drop_of_an_index() {
         for _ in 0..100 {
             faults.writes.hold();
             let dropped = db.submit(step(IndexCommand::Drop { id }));
-            // Long enough for a compaction to begin.
+            // Gives a compaction enough time to begin.
             std::thread::sleep(Duration::from_micros(1_500));
             faults.room.store(0, Ordering::SeqCst);
             faults.writes.let_go();
@@ -426,7 +427,7 @@ fn a_full_disk_takes_back_the_drop_of_an_index() {
     assert_eq!(db.stats().records.index_bytes, 0, "its entries go when nobody can take it back");
 }
 
-/// Far more transactions than may be under way, in batches of many threads at once.
+/// Submits far more transactions than may be in flight, in batches from many threads at once.
 #[test]
 fn batches_that_wait_for_room_do_not_wait_for_each_other() {
     let (db, faults) = open(Durability::Sync);
@@ -441,7 +442,7 @@ fn batches_that_wait_for_room_do_not_wait_for_each_other() {
                 done.send(receipts.iter().filter(|receipt| receipt.is_ok()).count()).unwrap();
             });
         }
-        // Long enough for all of them to come.
+        // Gives all batches enough time to arrive.
         std::thread::sleep(Duration::from_secs(1));
     });
     for _ in 0..140 {
@@ -451,7 +452,7 @@ fn batches_that_wait_for_room_do_not_wait_for_each_other() {
     assert_eq!(db.cells().get("n").unwrap(), Some((140_i64 << 10).into()));
 }
 
-/// Runs in a callback on the log's own thread, while another thread is at the log.
+/// Runs `work` in a callback on the log thread, while another thread holds the log.
 fn in_callback<T: Send + 'static>(work: impl FnOnce(&Database) -> T + Send + 'static) -> T {
     let (db, faults) = open(Durability::Sync);
     let (go, gone) = mpsc::channel();
@@ -468,7 +469,7 @@ fn in_callback<T: Send + 'static>(work: impl FnOnce(&Database) -> T + Send + 'st
     let first = || assert!(db.cells().set("first", 1).is_ok());
     seen_before_durable(&db, &faults, first, || {
         go.send(()).unwrap();
-        // Long enough for the callback to find the log taken.
+        // Gives the callback enough time to find the log taken.
         std::thread::sleep(Duration::from_millis(50));
     });
     answer.recv_timeout(Duration::from_secs(20)).expect("the callback returns")
@@ -483,7 +484,7 @@ fn a_callback_may_wait_for_the_log() {
     assert!(all.iter().all(Result::is_ok));
 }
 
-/// Answers of a group are all there before the first of its callbacks runs.
+/// All answers of a group are set before the first of its callbacks runs.
 #[test]
 fn a_callback_keeps_no_neighbour_waiting() {
     let (db, faults) = open(Durability::Sync);
@@ -493,7 +494,7 @@ fn a_callback_keeps_no_neighbour_waiting() {
     let ticket = seen_before_durable(&db, &faults, first, || {
         let neighbour = db.clone();
         std::thread::spawn(move || told.send(neighbour.cells().set("b", 1)));
-        // Long enough for the neighbour to sleep.
+        // Gives the neighbour enough time to go to sleep.
         std::thread::sleep(Duration::from_millis(50));
         db.submit_with(step(CellCommand::set(name("a"), 1)), move |_| {
             done.send(tell.recv_timeout(Duration::from_secs(20))).unwrap();

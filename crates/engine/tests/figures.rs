@@ -1,4 +1,4 @@
-//! What a database counts of itself, seen from outside.
+//! Statistics of a database, seen from outside.
 
 mod seam;
 

@@ -1,5 +1,5 @@
-//! Indexes over records: a scan by an index gives what a walk gives, on every branch and at every kept
-//! revision, whenever the index was declared.
+//! Secondary indexes over records: an index scan returns the same as a full scan, on every branch and at
+//! every retained revision, whenever the index was declared.
 
 use mainstay::*;
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 impl Act {
-    /// Does it; what is refused is refused.
+    /// Runs the action. Errors are ignored.
     fn run(&self, db: &Database, clock: &ManualClock) {
         clock.advance(Duration::from_millis(1));
         let records = |b: usize| db.branch(BRANCHES[b]).map(|branch| branch.records());
@@ -106,7 +106,7 @@ fn filters() -> impl Strategy<Value = Vec<Where>> {
     prop::collection::vec(one, 0..4)
 }
 
-/// What a scan has to give, out of all records.
+/// Returns the expected result of a scan, by filtering all records.
 fn expected(all: &RecordPage, filters: &[Where]) -> Vec<(String, Record)> {
     let passes = |(_, record): &&(String, Record)| filters.iter().all(|f| f.passes(&record.fields));
     all.records.iter().filter(passes).cloned().collect()
@@ -149,7 +149,7 @@ proptest! {
         }
     }
 
-    /// What an open transaction wrote is found as well, and so is what it has taken away.
+    /// Writes and deletions of an open transaction must be visible to its own searches.
     #[test]
     fn own_writes_are_found(
         before in prop::collection::vec(act(), 0..20),
@@ -203,7 +203,7 @@ fn an_index_over_records_of_before_is_filled_in_pieces_and_then_serves() {
     let explained = db.records().explain("tasks.", &running("50")).unwrap();
     assert!(explained.contains("branch `main`: by the index"), "{explained}");
     assert_eq!(db.records().count("tasks.", &running("50")).unwrap(), 5);
-    // What was read before it was there is walked.
+    // Revisions from before the index are scanned.
     let past = db.records().at(At::Revision(before)).unwrap();
     assert_eq!(past.count("tasks.", &running("50")).unwrap(), 5);
 }
@@ -234,8 +234,8 @@ fn declarations_survive_and_what_makes_no_sense_is_refused() {
     assert_eq!(db.records().count("tasks.", &filters).unwrap(), 2);
 }
 
-/// A layer that the index does not serve is walked by what stands there: what a fork wrote over it has an
-/// entry of its own, also where its indexed fields are as they were.
+/// A layer that the index does not cover is scanned by its own records. A record that a fork overwrote has
+/// its own index entry, even if its indexed fields did not change.
 #[test]
 fn a_fork_older_than_the_index_is_searched_right() {
     let db = open(&ManualClock::new(1_700_000_000_000_000));
@@ -252,7 +252,7 @@ fn a_fork_older_than_the_index_is_searched_right() {
     assert_eq!(side.count("", &[is("x", "1"), is("y", "1")]).unwrap(), 0);
 }
 
-/// Which indexes there are where picks are compared.
+/// The sets of indexes with which picks are compared.
 const INDEXES: [&[&[&str]]; 6] = [
     &[&["x", "y"]],
     &[&["x", "y", "z"]],
@@ -262,7 +262,7 @@ const INDEXES: [&[&[&str]]; 6] = [
     &[&["y"], &["y", "x"], &["x", "z", "y"]],
 ];
 
-/// What is done where picks are compared.
+/// An action in the comparison of picks.
 #[derive(Clone, Debug)]
 enum Deed {
     Put(u8, usize, Option<usize>, usize),
@@ -312,7 +312,7 @@ impl Deed {
     }
 }
 
-/// Which records were picked, by one transaction or by one that stays open meanwhile.
+/// Returns the picked records, of one transaction or of an open transaction.
 fn picked(db: &Database, branch: &str, deeds: &[Deed], stays_open: bool) -> Vec<Option<String>> {
     let commands = deeds.iter().map(Deed::command);
     let answers: Vec<Answer> = if stays_open {
@@ -332,7 +332,7 @@ fn picked(db: &Database, branch: &str, deeds: &[Deed], stays_open: bool) -> Vec<
 }
 
 proptest! {
-    /// Picking gives the same record by an index and without one, whatever the transaction itself wrote.
+    /// A pick takes the same record with an index and without one, whatever the transaction itself wrote.
     #[test]
     fn a_pick_takes_the_first(
         indexes in 0..INDEXES.len(),
@@ -370,7 +370,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Where far more entries are dead than make a grave, all that comes back is found by whoever looks.
+    /// With far more dead entries than a cached dead range needs, every record that comes back must be found.
     #[test]
     fn what_lives_among_the_dead_is_found(
         acts in prop::collection::vec((0..7_u8, 0..DEAD), 1..40),
@@ -404,10 +404,10 @@ proptest! {
     }
 }
 
-/// More than make a grave, several times.
+/// Several times the number of entries from which dead ranges are cached.
 const DEAD: usize = 300;
 
-/// What a branch inherited is not its own, whatever the order; by an index and without one.
+/// A pick of own records skips inherited ones, in any order, with an index and without one.
 #[test]
 fn a_pick_of_own_records_passes_over_what_is_inherited() {
     for is_indexed in [false, true] {
@@ -432,7 +432,8 @@ fn a_pick_of_own_records_passes_over_what_is_inherited() {
     }
 }
 
-/// A queue whose front dies all the time: picks and scans find what lives behind it, whatever is put back.
+/// A queue whose front entries die all the time: picks and scans must find the live entries after them, and
+/// entries that are put back.
 #[test]
 fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
     let db = open(&ManualClock::new(1_700_000_000_000_000));
@@ -452,7 +453,7 @@ fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
     for rank in 0..900 {
         assert_eq!(pick(), Some(format!("k{rank}")));
         if rank % 100 == 50 {
-            // Something comes back to where all were dead; readers look in between.
+            // An entry comes back within a dead range, and readers scan in between.
             assert_eq!(records.count("", &pending()).unwrap(), 999 - rank as u64);
             put(rank / 2);
             assert_eq!(records.count("", &pending()).unwrap(), 1_000 - rank as u64);
@@ -462,7 +463,7 @@ fn what_died_at_the_front_is_passed_over_and_what_comes_back_is_found() {
     assert_eq!(records.count("", &pending()).unwrap(), 100);
 }
 
-/// The records of a queue, and how one of them is taken.
+/// A queue of records, and a way to take one of them.
 struct Queue(Database);
 
 impl Queue {
@@ -500,7 +501,7 @@ fn from_rank(rank: &str) -> Vec<Where> {
     pending().into_iter().chain([from]).collect()
 }
 
-/// Who takes and who counts remember dead entries of different shape: what comes back into them is found.
+/// Takes and counts cache dead ranges of different shapes. Entries that come back within them must be found.
 #[test]
 fn a_record_that_comes_back_is_found_whoever_looked_where_before() {
     let queue = Queue::new(400);
@@ -542,7 +543,8 @@ fn a_record_that_comes_back_is_found_behind_a_compaction_half_way() {
     assert_eq!(view.count("t.", &pending()).unwrap(), 500);
 }
 
-/// Of those with the same rank the first key is picked, also where an index has them in another order.
+/// Of records with the same rank, the one with the first key is picked, even if an index has them in another
+/// order.
 #[test]
 fn ties_go_by_key_whatever_stands_behind_the_rank() {
     for index in [&["x", "y"][..], &["x", "y", "z"], &[]] {
@@ -561,7 +563,7 @@ fn ties_go_by_key_whatever_stands_behind_the_rank() {
     }
 }
 
-/// An open transaction that picked is told of what could come before, not of what stands behind.
+/// An open transaction with a pick conflicts with records that would come first, and not with later ones.
 #[test]
 fn an_open_pick_minds_what_could_come_first() {
     let committed = |by: Option<&str>, other: &str| {
@@ -609,7 +611,7 @@ fn entries_have_a_limit_of_their_own() {
         db.records().add_index(&"k".repeat(number / 8), &fields).unwrap();
         names.rotate_left(1);
     }
-    // Few bytes of each record, and a hundred times as many in indexes.
+    // Records are small, but their index entries take a hundred times as many bytes.
     let write = |number: usize| {
         let key = format!("{}{number}", "k".repeat(1000));
         let write = RecordWrite::to(&key).unwrap();

@@ -1,4 +1,4 @@
-//! Names that may be cells, records or both: what those see to whom a name is one thing.
+//! Names that may be cells, records or both, for Redis clients, which have one namespace.
 
 use mainstay::{
     Answer, At, CellCommand, Code, Command, Contract, Database, Demand, Field, Fields, HashCommand,
@@ -78,7 +78,7 @@ fn an_open_transaction_that_only_reads_texts_and_hashes_has_nothing_to_commit() 
     assert_eq!(open.run(hash("cell")).unwrap_err().code(), Code::WrongType);
     assert!(!open.has_steps());
     assert_eq!(open.step_count(), Some(0));
-    // What it found absent counts as read, of either kind.
+    // A name that was found absent counts as read, for both kinds.
     assert_eq!(open.run(get("none")).unwrap(), Answer::Cell(None));
     open.set("other", 1).unwrap();
     assert_eq!(open.step_count(), Some(1), "its answer comes first in the receipt");
@@ -142,7 +142,7 @@ fn names_of_several_kinds_come_in_order_each_once() {
     assert_eq!(moment.names(&both[1..], "c", None, 10).unwrap().names, ["c"]);
 }
 
-/// A walk that is told to begin before its prefix does not look at the names between the two.
+/// A scan that starts before its prefix must not read the names in between.
 #[test]
 fn dead_names_behind_a_prefix_hide_no_live_name_before_it() {
     let db = Database::memory().unwrap();

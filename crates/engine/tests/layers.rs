@@ -1,10 +1,10 @@
-//! The folders of the engine are layers: each uses those below it and none above.
+//! Layering test: each folder of the engine uses only the folders below it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// From the lowest to the highest. A folder of `src/` that is not among them fails the test.
+/// Layers from the lowest to the highest. A folder of `src/` that is missing here fails the test.
 const LAYERS: &[&str] = &[
     "base",
     "key",
@@ -23,11 +23,11 @@ const LAYERS: &[&str] = &[
     "remote",
 ];
 
-/// Not part of the product: the bodies of fuzz targets.
+/// Modules outside of the layers: fuzz targets and the crate root.
 const OTHERS: &[&str] = &["fuzz", "lib"];
 
-/// Upward uses that are left: they go when the handles and the network client are crates of their own. An entry that nothing
-/// needs any more fails the test.
+/// Remaining upward uses. They disappear when the handles and the network client are separate crates. An
+/// unused entry fails the test.
 const LEFT: &[(&str, &str)] = &[("commit", "remote"), ("handle", "remote")];
 
 fn height(layer: &str) -> Option<usize> {
@@ -45,7 +45,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The files, without their extension, of the modules that a file declares for its tests.
+/// Returns the paths, without extension, of the test modules that a file declares.
 fn test_modules(path: &Path) -> Vec<PathBuf> {
     let source = fs::read_to_string(path).unwrap();
     let is_mod = path.file_stem().is_some_and(|stem| stem == "mod");
@@ -55,7 +55,7 @@ fn test_modules(path: &Path) -> Vec<PathBuf> {
     names.filter(|name| !name.contains('{')).map(|name| directory.join(name)).collect()
 }
 
-/// The source without comments and test modules.
+/// Returns the source without comments and test modules.
 fn product(source: &str) -> String {
     let mut kept = String::new();
     let mut lines = source.lines().peekable();
@@ -63,7 +63,7 @@ fn product(source: &str) -> String {
         let is_test =
             line == "#[cfg(test)]" && lines.peek().is_some_and(|next| next.starts_with("mod "));
         if is_test {
-            // Either `mod tests;`, or everything up to the brace that closes the module.
+            // Skips `mod tests;`, or everything up to the closing brace of the module.
             if lines.next().is_some_and(|module| module.ends_with('{')) {
                 lines.by_ref().take_while(|line| *line != "}").for_each(drop);
             }
@@ -75,7 +75,7 @@ fn product(source: &str) -> String {
     kept
 }
 
-/// The first names of a path or of a group of paths: of `{a::{x, y}, b}` they are `a` and `b`.
+/// Returns the first names of a path or of a group of paths: `a` and `b` for `{a::{x, y}, b}`.
 fn first_names(path: &str) -> Vec<String> {
     let name = |text: &str| -> String {
         text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -100,7 +100,7 @@ fn first_names(path: &str) -> Vec<String> {
     names
 }
 
-/// The names in the crate's root that a module uses, by `crate::` or by as many `super::` as lead there.
+/// Returns the names in the crate root that a module uses, through `crate::` or enough `super::`.
 fn uses(source: &str, depth: usize) -> Vec<String> {
     let source = product(source);
     let to_root = "super::".repeat(depth);
@@ -110,7 +110,7 @@ fn uses(source: &str, depth: usize) -> Vec<String> {
     by_crate.chain(by_super).flat_map(first_names).collect()
 }
 
-/// How deep in the crate the module of a file is: `storage/mod.rs` is 1, `storage/lsm/disk.rs` is 3.
+/// Returns the depth of a file's module in the crate: 1 for `storage/mod.rs`, 3 for `storage/lsm/disk.rs`.
 fn depth(file: &str) -> usize {
     file.trim_end_matches("/mod.rs").split('/').count()
 }
@@ -136,7 +136,7 @@ fn no_layer_uses_one_above_it() {
         let source = fs::read_to_string(path).unwrap();
         for used in uses(&source, depth(&name)) {
             let Some(to) = height(&used) else {
-                // `crate::Database` would be an upward use that does not look like one.
+                // `crate::Database` would be a hidden upward use.
                 upward
                     .push(format!("{name}: `{used}` is no layer; use it by the path of its layer"));
                 continue;

@@ -1,5 +1,5 @@
-//! More at once than one round or one write of the log takes: rounds end at 16 MiB, and groups are
-//! written in pieces of 64 MiB.
+//! More data than one round or one log write takes: rounds end at 16 MiB, and groups are written in pieces of
+//! 64 MiB.
 
 mod seam;
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 const WATCHDOG_SECS: u64 = 300;
 const MIB: usize = 1 << 20;
-/// Room for one piece of the log, not for two.
+/// Room for one piece of the log, but not for two.
 const ONE_PIECE: i64 = 70 << 20;
 
-/// Buffers large enough that nobody waits for a flush.
+/// Options with buffers so large that no writer waits for a flush.
 fn options() -> Options {
     Options::new().sweep_interval(None).write_buffer_bytes(4 << 30)
 }
@@ -31,7 +31,7 @@ fn large(i: usize, bytes: usize) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(&name(i)).unwrap(), value))
 }
 
-/// Every acknowledged one is there as it was written, and no other.
+/// Asserts that exactly the acknowledged writes are there, with their values.
 fn check(db: &Database, answers: &[Result<Receipt>], bytes: usize) {
     for (i, answer) in answers.iter().enumerate() {
         let found = db.cells().get_versioned(&name(i)).unwrap();
@@ -43,7 +43,7 @@ fn check(db: &Database, answers: &[Result<Receipt>], bytes: usize) {
     }
 }
 
-/// A clock that can be held, and with it the executor, which asks for the time.
+/// A clock that can be held, and with it the executor, which reads the time.
 struct HeldClock(Arc<ManualClock>, Gate);
 
 impl Clock for HeldClock {
@@ -67,7 +67,7 @@ fn many_large_transactions_at_once_commit_in_order() {
         clock.1.hold();
         let before = clock.1.came();
         let own = db.clone();
-        // This one holds the executor while all others queue up.
+        // Holds the executor while all others queue up.
         let first = std::thread::spawn(move || own.cells().set("first", 1));
         clock.1.wait_for_more_than(before);
         let tickets: Vec<Ticket> = (0..count).map(|i| db.submit(large(i, bytes))).collect();
@@ -91,18 +91,20 @@ fn one_large_group(db: &Database, faults: &Faults, bytes: usize) -> Vec<Ticket> 
     faults.writes.hold();
     let before = faults.writes.came();
     let mut first = Transaction::new().step(CellCommand::set(Name::new("first").unwrap(), 1));
-    // It asks for no sync that those behind it could profit from.
+    // The first transaction needs no sync, because the ones behind it could otherwise share it.
     first.durability = Some(Durability::Memory);
     let first = db.submit(first);
     faults.writes.wait_for_more_than(before);
     let tickets = (0..30).map(|i| db.submit(large(i, bytes))).collect();
+    // SeqCst: a flag of the test's fault injection, speed does not matter.
     faults.room.store(ONE_PIECE, Ordering::SeqCst);
     faults.writes.let_go();
     first.wait().unwrap();
     tickets
 }
 
-/// How many of the first ones were acknowledged; the others met a full disk.
+/// Returns the number of leading transactions that were acknowledged. All others must have failed because of
+/// the full disk.
 fn acknowledged(answers: &[Result<Receipt>]) -> usize {
     let done = answers.iter().take_while(|answer| answer.is_ok()).count();
     for answer in &answers[done..] {

@@ -1,4 +1,4 @@
-//! Retention: what is trimmed, what is kept, and what changes of its settings do.
+//! Retention: trimmed versions, retained versions, and changes of the settings.
 
 use mainstay::{
     At, Code, Database, Durability, Field, Fields, Filter, ManualClock, Options, Test, Where,
@@ -50,7 +50,7 @@ fn classes_keep_their_own_history_and_may_change() {
     let hash = db.export_hash("main").unwrap();
     db.close().unwrap();
 
-    // The same data under other classes: nothing moves but its place.
+    // The same data under other classes: only its location changes.
     let other = options(&clock).retention(7 * DAY).retention_class("log/a", Some(7 * DAY));
     let db = other.open(directory.path()).unwrap();
     assert!(db.open_report().rebuilt.is_none());
@@ -110,7 +110,7 @@ fn pins_hold_history_and_show_what_they_cost() {
     assert_eq!(reader.get("a").unwrap_err().code(), Code::HistoryTrimmed, "but not for ever");
 }
 
-/// Catches a tag that keeps every index entry that has died since, which searches would walk.
+/// Regression: a tag kept every index entry that died since, and searches would scan them.
 #[test]
 fn a_tag_keeps_what_it_shows_but_no_dead_entries_of_an_index() {
     let db = Options::new().durability(Durability::Memory).memory().unwrap();
@@ -128,20 +128,21 @@ fn a_tag_keeps_what_it_shows_but_no_dead_entries_of_an_index() {
     db.trim().unwrap();
     let entries = || db.stats().records.index_entries;
     assert_eq!(entries(), 50, "one for each job");
-    // Who looks at the tag walks, and sees what was.
+    // A read at the tag scans the records, and sees the old state.
     let is = |field: &str, test| Where { field: Field::new(field).unwrap(), test };
     let first = [is("timeout_at", Test::Eq(b"1".into())), is("state", Test::Eq(b"running".into()))];
     let then = records.at(At::Revision(then)).unwrap();
     assert_eq!(then.count("job.", &first).unwrap(), 50);
     assert_eq!(records.count("job.", &first).unwrap(), 0);
-    // A branch reads its parent by the index all the time: that keeps what it needs.
+    // A branch reads its parent through the index all the time, so the entries that it needs are kept.
     db.fork("side", "main", At::Latest).unwrap();
     beat(20);
     db.trim().unwrap();
     assert!(entries() > 50, "those at the fork, and those now");
 }
 
-/// The number of versions of two cells that a tag holds, after so many writes of each before it and behind it.
+/// Returns the number of versions that a tag holds of two cells, with so many writes of each before and after
+/// the tag.
 fn versions_held(before: i64, behind: i64) -> usize {
     let clock = ManualClock::new(1_700_000_000_000_000);
     let directory = tempfile::tempdir().unwrap();
@@ -157,8 +158,8 @@ fn versions_held(before: i64, behind: i64) -> usize {
     ["a", "b"].map(|name| db.cells().history(name, 100_000, None).unwrap().len()).iter().sum()
 }
 
-/// Measures the cost of a tag. A floor is one revision, so a tag holds the version of each key that it shows and every later
-/// one, and none before it.
+/// Measures the cost of a tag. A retention floor is one revision, so a tag holds the version of each key that
+/// it shows and every later version, but no earlier one.
 #[test]
 fn a_tag_holds_what_it_shows_and_all_that_came_behind_it() {
     assert_eq!(versions_held(500, 0), 2);

@@ -1,4 +1,4 @@
-//! What sessions hold in memory, by the allocator's own count: what the system says grows in pages of 2 MiB.
+//! Memory use of sessions, as counted by the allocator, because the system's figure grows in pages of 2 MiB.
 
 use mainstay::{CellCommand, Database, Name, Options, Result, SessionOptions, Transaction};
 
@@ -9,14 +9,14 @@ const SESSIONS: usize = 1_000;
 const RESPONSES: u64 = 10;
 const LIMIT_BYTES: usize = 2 << 20;
 
-/// A request that writes nothing itself, so that its response is all there is.
+/// Returns a request that writes nothing itself, so that only its response is stored.
 fn request() -> Transaction {
     let name = Name::new("nothing").unwrap();
     Transaction::new().step(CellCommand::Delete { name, counter: None })
 }
 
-/// What is held when nothing waits to be written: what transactions leave in the write buffer, 160 bytes and more for each
-/// of any kind, is gone then.
+/// Returns the memory in use after a flush, so that it excludes the write buffer, where every transaction
+/// leaves 160 bytes or more.
 fn held(database: &Database) -> Result<usize> {
     database.trim()?;
     Ok(dhat::HeapStats::get().curr_bytes)
@@ -38,7 +38,7 @@ fn a_thousand_sessions_with_ten_small_responses_each_take_less_than_2_mib() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let directory = tempfile::tempdir().unwrap();
     let database = Options::new().open(directory.path().join("database")).unwrap();
-    // What comes with the first of its kind is there before: threads, buffers, tables.
+    // Allocates everything that the first use creates: threads, buffers, tables.
     let first = database.sessions().open(SessionOptions::new()).unwrap();
     (1..=1_000).for_each(|number| drop(first.execute(number, number, request()).unwrap()));
     let before = held(&database).unwrap();

@@ -1,9 +1,9 @@
-//! Nobody who waits for an answer is forgotten: not behind callbacks, not behind a sync that somebody
-//! else makes, not when the database is closed meanwhile.
+//! No waiter is forgotten: not behind callbacks, not behind a sync of another thread, and not when the
+//! database is closed meanwhile.
 //!
-//! The log thread looks for work four times in a sync interval of its own accord, which would turn a
-//! lost wake-up into a short delay. Here the interval is so long that it is a hang, and a watchdog
-//! turns that into a failure.
+//! The log thread looks for work four times in a sync interval, which would turn a lost wake-up into a short
+//! delay. Here the interval is so long that a lost wake-up is a hang, and a watchdog turns the hang into a
+//! failure.
 
 mod seam;
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Longer than any of the tests takes on a busy machine.
+/// Longer than any of these tests takes on a busy machine.
 const WATCHDOG_SECS: u64 = 120;
 
 fn options() -> Options {
@@ -31,7 +31,7 @@ fn set(name: &str) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), 1))
 }
 
-/// Lets a thread that cannot be seen come to where it waits; too short a pause only weakens the test.
+/// Gives an unobservable thread time to start waiting. Too short a pause only weakens the test.
 fn let_others_wait() {
     std::thread::sleep(Duration::from_millis(100));
 }
@@ -61,7 +61,7 @@ fn what_a_callback_executes_is_not_left_behind_a_sync_of_somebody_else() {
             sent.send(own.execute(set("from the callback"))).unwrap();
         });
         is_begun.recv().unwrap();
-        // The log thread is in the callback now: this caller takes the log and is held up there.
+        // The log thread is in the callback now, so this caller takes the log and is held up there.
         faults.syncs.hold();
         let before = faults.syncs.came();
         let own = db.clone();
@@ -84,7 +84,7 @@ fn who_sleeps_is_woken_before_callbacks_run() {
         let before = faults.syncs.came();
         let first = db.submit(set("first"));
         faults.syncs.wait_for_more_than(before);
-        // These two are one group, the callback first.
+        // These two form one group, with the callback first.
         let (awake, is_awake) = mpsc::channel();
         let (sent, came) = mpsc::channel();
         db.submit_with(set("callback"), move |_| {
@@ -104,8 +104,8 @@ fn who_sleeps_is_woken_before_callbacks_run() {
     });
 }
 
-/// Work that comes while the log syncs is gathered, fewer than are executed at once here: whoever ends
-/// the sync has to see what nobody has executed.
+/// Work that arrives during a sync is gathered, here less than one batch. The thread that ends the sync must
+/// notice the work that is not executed yet.
 #[test]
 fn what_is_gathered_during_a_sync_is_not_left_lying() {
     within(WATCHDOG_SECS, || {
@@ -115,7 +115,7 @@ fn what_is_gathered_during_a_sync_is_not_left_lying() {
             faults.syncs.hold();
             let before = faults.syncs.came();
             let own = db.clone();
-            // The sync is held up in a caller's own thread, or in the log thread.
+            // The sync is held up in a calling thread, or in the log thread.
             let first = std::thread::spawn(move || match by_caller {
                 true => own.execute(set("first")),
                 false => own.submit(set("first")).wait(),
@@ -147,6 +147,8 @@ fn no_callback_runs_inside_another() {
             let (own, deepest, sent) = (db.clone(), deepest.clone(), sent.clone());
             db.submit_with(set("a"), move |_| {
                 DEPTH.set(DEPTH.get() + 1);
+                // SeqCst for all flags and counters in this file: the simplest order, and tests need no
+                // speed.
                 deepest.fetch_max(DEPTH.get(), Ordering::SeqCst);
                 sent.send(own.execute(set(&format!("{i}")))).unwrap();
                 DEPTH.set(DEPTH.get() - 1);
@@ -159,7 +161,7 @@ fn no_callback_runs_inside_another() {
     });
 }
 
-/// Keeps a database in a thread's own storage, and writes to it when the thread ends.
+/// Keeps a database in a thread-local variable, and writes to it when the thread ends.
 struct Last(Database, mpsc::Sender<()>);
 
 impl Drop for Last {
@@ -180,7 +182,7 @@ fn a_thread_may_write_while_it_ends() {
         let own = db.clone();
         let thread = std::thread::spawn(move || {
             LAST.set(Some(Last(own.clone(), sent)));
-            // The thread's place to wait at is made after, so it is gone before.
+            // The thread's parking place is created later, so it is destroyed earlier.
             own.cells().set("first", 1).unwrap();
         });
         thread.join().unwrap();
@@ -189,12 +191,12 @@ fn a_thread_may_write_while_it_ends() {
     });
 }
 
-/// What a run of many threads counts.
+/// Counters of a run with many threads.
 #[derive(Default)]
 struct Tally {
     written: AtomicU64,
     refused: AtomicU64,
-    /// Callbacks that are still to come.
+    /// Callbacks that have not run yet.
     owed: AtomicU64,
     stop: AtomicBool,
 }
@@ -211,7 +213,7 @@ impl Tally {
     }
 }
 
-/// Writes in every way there is, to two databases that share the process's bells.
+/// Writes in every possible way, to two databases that share the process's wake-up events.
 fn write_in_every_way(me: u64, dbs: &[Database; 2], tally: &Arc<Tally>) {
     for i in 0_u64.. {
         if tally.stop.load(Ordering::Relaxed) {
@@ -232,7 +234,7 @@ fn write_in_every_way(me: u64, dbs: &[Database; 2], tally: &Arc<Tally>) {
     }
 }
 
-/// A callback that writes itself, here or on the other database.
+/// Submits with a callback that writes itself, on this or the other database.
 fn call_back(dbs: &[Database; 2], db: &Database, i: u64, tally: &Arc<Tally>) {
     let (other, own) = (dbs[(i % 2) as usize].clone(), tally.clone());
     tally.owed.fetch_add(1, Ordering::SeqCst);
@@ -300,7 +302,8 @@ fn everyone_is_answered_when_closed_under_load() {
     });
 }
 
-/// Whoever closes waits for the log thread, which closes in a callback. That used to be the end of both.
+/// Regression: a thread that closes waits for the log thread, which itself closes in a callback. That was a
+/// deadlock.
 #[test]
 fn a_callback_may_close_while_somebody_else_does() {
     within(WATCHDOG_SECS, || {
@@ -321,7 +324,7 @@ fn a_callback_may_close_while_somebody_else_does() {
     });
 }
 
-/// Catches a store that waits for the log inside `poll`: that would never come back.
+/// Catches a store that waits for the log inside `poll`, which would never return.
 #[test]
 fn a_task_that_writes_a_record_parks_no_thread() {
     within(WATCHDOG_SECS, || {
@@ -348,17 +351,17 @@ fn a_task_that_writes_a_record_parks_no_thread() {
     });
 }
 
-/// Tells each time that a task is woken.
+/// Sends a message each time a task is woken.
 struct Woken(Mutex<mpsc::Sender<()>>);
 
 impl Wake for Woken {
     fn wake(self: Arc<Woken>) {
-        // Whoever is woken after the end does not listen.
+        // The receiver may be gone at the end.
         let _ = self.0.lock().unwrap().send(());
     }
 }
 
-/// One thread waits for many: it hears of what is written, and of those who set its `stop`.
+/// One thread waits for many others: it is woken by writes and by a set `stop` flag.
 #[test]
 fn a_wait_ends_by_a_write_by_an_interruption_and_by_the_end() {
     let db = Database::memory().unwrap();
@@ -381,7 +384,7 @@ fn a_wait_ends_by_a_write_by_an_interruption_and_by_the_end() {
     });
 }
 
-/// Who asks for the time hears of a clock that was set back while nothing was written, as a write would.
+/// Reading the time notices a clock that was set back while nothing was written, as a write would.
 #[test]
 fn the_time_is_what_the_next_stamp_goes_by() {
     let clock = mainstay::ManualClock::new(1_700_000_000_000_000);
@@ -398,7 +401,7 @@ fn the_time_is_what_the_next_stamp_goes_by() {
     assert_eq!(db.stamp_of(db.revision()).unwrap(), now);
 }
 
-/// An event is durable a moment before it is visible: a tail that looks in between has to look again.
+/// An event is durable a moment before it is visible. A tail that reads in between must read again.
 #[test]
 fn a_tail_is_woken_by_every_append() {
     within(WATCHDOG_SECS, || {
@@ -406,7 +409,7 @@ fn a_tail_is_woken_by_every_append() {
         let (runs, (seen, told)) = (db.runs(), mpsc::channel());
         let mut tail = runs.tail("r", 0).unwrap();
         std::thread::spawn(move || {
-            // It ends when nobody wants to know any more, or with the database.
+            // Ends when the receiver is dropped, or with the database.
             while let Ok(events) = tail.next(10, NEVER) {
                 if seen.send(events.len()).is_err() {
                     break;

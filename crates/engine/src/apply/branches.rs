@@ -1,4 +1,4 @@
-//! Branches and tags: a fork writes one small record, whatever it forks.
+//! Branches and tags. A fork writes one small record, whatever the size of the branch.
 
 use crate::apply::candidates::Candidates;
 use crate::apply::merge;
@@ -14,26 +14,26 @@ use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, BranchCommand, Code, Error, Name, Result, Revision, Stamp};
 use std::collections::BTreeSet;
 
-/// What a command on branches sees.
+/// Inputs of a command on branches.
 pub(crate) struct BranchContext<'a> {
     pub index: &'a Index,
     pub catalog: &'a Catalog,
     pub now: Stamp,
-    /// The revision that the transaction gets.
+    /// The revision that this transaction commits at.
     pub revision: Revision,
     pub trail: &'a RecentWrites,
-    /// That of the transaction.
+    /// The transaction's work budget.
     pub budget: Budget<'a>,
-    /// The names that the source of a merge may have changed, or the error that stopped the search for them.
+    /// Names that the source of a merge may have changed, or the error that stopped the search for them.
     pub candidates: Option<&'a Result<Candidates>>,
-    /// Where requests to clients go that a merge brings to `main`.
+    /// Receives the client requests that a merge brings to `main`.
     pub desk: &'a SessionContext<'a>,
-    /// Those of them whose session is gone are counted.
+    /// Counts client requests that a merge drops because their session is closed.
     pub dropped: &'a Counter,
 }
 
 impl BranchContext<'_> {
-    /// Writes a record of the catalog.
+    /// Writes a catalog record.
     pub fn write(&self, overlay: &mut WriteSet, key: &Key, payload: &[u8]) -> Result<()> {
         self.write_flagged(overlay, key, 0, payload)
     }
@@ -110,7 +110,7 @@ fn create(
     Ok(Answer::Revision(parent.map_or(context.revision, |(_, fork)| fork)))
 }
 
-/// Shows an import, with its tags: before this transaction there was nothing to see of it.
+/// Publishes an import with its tags. Before this transaction, readers see nothing of it.
 fn finish(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,
@@ -131,7 +131,7 @@ fn finish(
     Ok(Answer::Revision(context.revision))
 }
 
-/// The tag's name, or where that is taken, the same behind the branch's name.
+/// Returns the tag's name, or `branch/tag` if that name is taken.
 fn free_tag(
     context: &BranchContext<'_>,
     given: &mut BTreeSet<Name>,
@@ -150,7 +150,7 @@ fn free_tag(
     Err(tag_exists(&longer))
 }
 
-/// The revision meant, if it is past and still kept.
+/// Resolves the revision. Fails if it is in the future or no longer retained.
 fn point(context: &BranchContext<'_>, at: Option<Revision>) -> Result<Revision> {
     let newest = context.revision - 1;
     let at = at.unwrap_or(newest);

@@ -1,4 +1,4 @@
-//! Candidates of a merge: the names that its source may have changed.
+//! Merge candidates: the names that the source of a merge may have changed.
 
 use super::three_way_diff::{DiffItem, DiffPoint};
 use crate::key::keyspace::{self, DATA};
@@ -6,17 +6,19 @@ use crate::mvcc::recent_writes::RecentWrites;
 use mainstay_model::Revision;
 use std::collections::BTreeSet;
 
-/// They hold for one source and one common ancestor.
+/// Candidates are valid for one source branch and one common ancestor.
 pub(crate) struct Candidates {
     pub source: u32,
     pub base: DiffPoint,
     pub names: BTreeSet<DiffItem>,
-    /// Everything that the source changed up to here is in it, or more names than a merge may have.
+    /// The set covers all changes of the source up to this revision, or holds more names than a merge may
+    /// have.
     pub upto: Revision,
 }
 
 impl Candidates {
-    /// All names, in order, if they are those of this source and base, and the trail knows the rest.
+    /// Returns all candidates in order. Returns `None` if they belong to another source or base, or if the
+    /// recent writes do not reach back to `upto`.
     pub fn all(&self, source: u32, base: DiffPoint, trail: &RecentWrites) -> Option<Vec<DiffItem>> {
         if (self.source, self.base) != (source, base) {
             return None;
@@ -26,7 +28,8 @@ impl Candidates {
         Some(later.into_iter().collect())
     }
 
-    /// Adds what was written to the source up to a revision; nothing if the trail does not reach back.
+    /// Adds the names written to the source up to a revision. Returns `None` if the recent writes do not
+    /// reach back.
     pub fn catch_up(&mut self, trail: &RecentWrites, upto: Revision) -> Option<()> {
         let mut later = written(trail, self.source, self.upto, upto)?;
         self.names.append(&mut later);
@@ -35,7 +38,8 @@ impl Candidates {
     }
 }
 
-/// The names written to a branch after one revision, up to another, if the trail reaches back.
+/// Returns the names written to a branch after `since`, up to `upto`, or `None` if the recent writes do not
+/// reach back.
 fn written(
     trail: &RecentWrites,
     branch: u32,

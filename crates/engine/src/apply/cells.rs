@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   absent --write--> live (counter + 1) --delete--> deleted (counter + 1) --write--> live ...
-//!                       |  its time comes
+//!                       |  its expiry time passes
 //!                       v
-//!                     lapsed: absent for everyone; the next write or sweep first counts the expiry
+//!                     lapsed: absent for all readers; the next write or sweep counts the expiry first
 //! ```
 
 use super::key_state::{
@@ -52,7 +52,7 @@ pub(crate) fn run(
     }
 }
 
-/// Writes a value; gives the new counter.
+/// Writes a value and returns the new counter.
 pub(super) fn put(
     overlay: &mut WriteSet,
     seen: KeyState,
@@ -69,7 +69,7 @@ pub(super) fn put(
 fn init(view: &View<'_>, overlay: &mut WriteSet, name: &Name, value: &Value) -> Result<Answer> {
     let seen = load(view, overlay, CELLS, name)?;
     if seen.live {
-        // The value is checked all the same: bad input is an error whatever is stored.
+        // Checks the value in any case: bad input is an error whether or not the cell exists.
         value.check()?;
         return Ok(Answer::Counter(seen.counter));
     }
@@ -124,7 +124,7 @@ fn incr(view: &View<'_>, overlay: &mut WriteSet, name: &Name, by: Number) -> Res
     Ok(Answer::Number { value, counter })
 }
 
-/// A text that is a plain integer counts as that integer, as it does for `INCR`.
+/// Converts a text that is a plain integer to that integer, as `INCR` does.
 fn number_of(value: Value) -> Value {
     match &value {
         Value::String(_) | Value::Bytes(_) => whole(&value.as_text()).map_or(value, Value::Int),
@@ -132,13 +132,14 @@ fn number_of(value: Value) -> Value {
     }
 }
 
-/// Integers stay integers; a float on either side makes a float.
+/// Adds two numbers. Integers stay integers. If either side is a float, the sum is a float.
 fn sum(value: Value, by: Number, name: &Name) -> Result<Value> {
     let overflow = || {
         let message = format!("adding to `{name}` leaves the range of its number");
         Error::new(Code::Overflow, message)
     };
-    // The integer has to be a float as well, or another number would be added.
+    // An integer is added to a float only if it converts exactly. Otherwise a different number would be
+    // added.
     let exact = |n: i64| {
         let float = n as f64;
         if float as i128 == i128::from(n) { Ok(float) } else { Err(rounded(n, name)) }
@@ -174,7 +175,7 @@ fn expire(view: &View<'_>, overlay: &mut WriteSet, name: &Name, ttl: Ttl) -> Res
     Ok(Answer::Did(true))
 }
 
-/// Writes a version as an export kept it.
+/// Writes a version from an export.
 fn restore(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -210,7 +211,7 @@ pub(crate) fn get(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<Op
     Ok(view.find(overlay, &key, hash, read)?.and_then(|(cell, _)| cell))
 }
 
-/// The versions of a cell, newest first.
+/// Returns the versions of a cell, newest first.
 pub(crate) fn history(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -238,7 +239,7 @@ pub(crate) fn list(
     list_until(view, overlay, prefix, after, limit).map(|(page, _)| page)
 }
 
-/// Lists names, and says when the first of them that others wrote expires.
+/// Lists names, and returns the earliest expiry among those names that other transactions wrote.
 pub(crate) fn list_until(
     view: &View<'_>,
     overlay: &WriteSet,

@@ -1,25 +1,25 @@
-//! Sums of numbers that are given as text.
+//! Decimal addition of numbers given as text.
 //!
-//! Whoever adds 0.2 to 0.1 wants 0.3. Numbers with up to 17 digits behind the point and 20 before it
-//! are added exactly, as whole multiples of 10^-17; all others as floats.
+//! Adding 0.2 to 0.1 must give 0.3. Numbers with up to 17 digits after the point and 20 before it are added
+//! exactly, as integer multiples of 10^-17. All other numbers are added as floats.
 
-/// How many digits a sum shows behind its point.
+/// Maximal number of digits after the point of a sum.
 const FRACTION_DIGITS: u32 = 17;
 
-/// One, counted in the smallest parts.
+/// The number 1 in units of 10^-17.
 const ONE: i128 = 10_i128.pow(FRACTION_DIGITS);
 
-/// Numbers below this are counted in the smallest parts: two of them add up without overflow.
+/// Numbers below this limit are exact in units of 10^-17. The sum of two of them does not overflow.
 const LIMIT: u128 = 10_u128.pow(FRACTION_DIGITS + 20);
 
-/// Why there is no sum.
+/// Reason why the sum cannot be computed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     NotANumber,
     NotFinite,
 }
 
-/// The sum as text: no exponent, no zeros behind the last digit, no point without a digit behind it.
+/// Returns the sum as text: no exponent, no trailing zeros, no trailing point.
 pub(super) fn sum(a: &str, b: &str) -> Result<String, Failure> {
     let float = float(a)? + float(b)?;
     if !float.is_finite() {
@@ -31,14 +31,14 @@ pub(super) fn sum(a: &str, b: &str) -> Result<String, Failure> {
     }
 }
 
-/// The float that a text stands for. One that is too large for a float is no number; infinity is.
+/// Parses a float. Decimal digits that overflow a float are refused, but a literal infinity is accepted.
 fn float(text: &str) -> Result<f64, Failure> {
     let n: f64 = text.parse().map_err(|_| Failure::NotANumber)?;
     let too_large = n.is_infinite() && text.contains(|c: char| c.is_ascii_digit());
     if n.is_nan() || too_large { Err(Failure::NotANumber) } else { Ok(n) }
 }
 
-/// The number counted in the smallest parts, if it is a whole number of them and not too large.
+/// Returns the number in units of 10^-17, if it is a multiple of that unit and below `LIMIT`.
 fn parts(text: &str) -> Option<i128> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
@@ -60,7 +60,7 @@ fn shown(parts: i128) -> String {
     trimmed(format!("{sign}{whole}.{fraction:017}"))
 }
 
-/// Without the zeros at the end, and without a sign before nothing.
+/// Removes trailing zeros, and the sign of a zero.
 fn trimmed(text: String) -> String {
     match text.trim_end_matches('0').trim_end_matches('.') {
         "-0" | "-" | "" => "0".to_owned(),

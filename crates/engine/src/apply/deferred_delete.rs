@@ -1,12 +1,12 @@
-//! Reaping: what is large is gone at once, and what it leaves goes in pieces.
+//! Deferred deletion: a large run or space disappears at once, and its data is deleted later in batches.
 //!
 //! ```text
-//!   mark: a marker waits     0e | branch u32 BE | run 00 | generation           a life of a run
+//!   mark: write a marker     0e | branch u32 BE | run 00 | generation           a generation of a run
 //!                            0e | branch u32 BE | 00 | space 00 | generation    a generation of a space
-//!   reap: marker --> what begins with that life, some at a time; the marker remembers how far --> the marker goes
+//!   reap: marker --> delete keys of that generation in batches; the marker stores the progress --> delete the marker
 //! ```
 //!
-//! No name begins with a NUL, so nobody takes a space for a run.
+//! No run's name begins with a NUL, so the 00 byte tells a space from a run.
 
 use crate::key::entry::{self, DELETED, QUIET};
 use crate::key::keyspace::{self, ALERTS, EVENT_KEYS, EVENTS, KEYED, Key, MAIN_ID, REAPS, STATES};
@@ -16,23 +16,23 @@ use crate::storage::index::{Index, NEWEST};
 use mainstay_model::{Answer, Result};
 use std::ops::Bound;
 
-/// What a run leaves, in the order in which it goes.
+/// Key spaces with data of a deleted run, in the order in which they are emptied.
 pub(crate) const LEFT_BY_RUNS: [u8; 4] = [EVENTS, EVENT_KEYS, STATES, ALERTS];
 
-/// What tells a space from a run.
+/// Byte that marks a space in the marker's key.
 const OF_A_SPACE: u8 = 0;
 
-/// Where the marker of a run's life that is over waits.
+/// Returns the key of the marker for a deleted generation of a run.
 pub(crate) fn run(branch: u32, run: &str, generation: u64) -> Key {
     marker(branch, &[&run_keys::life(run, generation)])
 }
 
-/// Where the marker of a space's generation that is over waits.
+/// Returns the key of the marker for a deleted generation of a space.
 pub(crate) fn space(branch: u32, space: &str, generation: u64) -> Key {
     marker(branch, &[&[OF_A_SPACE], &state_keys::life(space, generation)])
 }
 
-/// Whether a marker is of a space.
+/// Returns whether a marker belongs to a space.
 pub(crate) fn is_of_a_space(marker: &[u8]) -> bool {
     let (own, branch) = (keyspace::key(REAPS, MAIN_ID, b"").len(), size_of::<u32>());
     marker.get(own + branch) == Some(&OF_A_SPACE)
@@ -44,7 +44,7 @@ fn marker(branch: u32, parts: &[&[u8]]) -> Key {
     marker
 }
 
-/// Lets what is over go.
+/// Schedules the deletion by writing its marker.
 pub(crate) fn mark(index: &Index, overlay: &mut WriteSet, marker: &Key) -> Result<()> {
     let hash = index.current.hash(marker);
     let payload = Payload::Bytes(b"");
@@ -52,7 +52,7 @@ pub(crate) fn mark(index: &Index, overlay: &mut WriteSet, marker: &Key) -> Resul
     overlay.write(marker.clone(), hash, write)
 }
 
-/// Deletes what was left, at most so many keys; says how many.
+/// Deletes up to `limit` keys of marked generations. Returns their number, plus one if any marker was written.
 pub(crate) fn reap(index: &Index, overlay: &mut WriteSet, limit: usize) -> Result<Answer> {
     let from = keyspace::key(REAPS, MAIN_ID, b"");
     let end = [REAPS + 1];
@@ -75,7 +75,7 @@ pub(crate) fn reap(index: &Index, overlay: &mut WriteSet, limit: usize) -> Resul
             break;
         }
     }
-    // A marker that goes counts, too: whoever asks for more than nothing asks again.
+    // The marker counts too, so that a caller that repeats until 0 does not stop too early.
     Ok(Answer::Count((limit - left) as u64 + u64::from(!overlay.is_empty())))
 }
 
@@ -84,7 +84,7 @@ fn again(counter: u64, flags: u8, payload: &[u8]) -> Write<'_> {
     Write { flags, counter: counter + 1, writes: 1, expires: None, prior: None, payload }
 }
 
-/// Deletes some of what one life has left; gives the last key if more may follow.
+/// Deletes some keys of one generation. Returns the last deleted key if more keys may follow.
 fn reap_one(
     index: &Index,
     overlay: &mut WriteSet,
@@ -103,6 +103,7 @@ fn reap_one(
     for &space in left_in {
         let from = keyspace::key(space, branch, life);
         let Some(end) = keyspace::after_prefix(&from) else { continue };
+        // Continues after the last batch. In a key space that is finished already, this range is empty.
         let from =
             if reached > from { Bound::Excluded(&reached[..]) } else { Bound::Included(&from[..]) };
         let rows = index.scan(from, Bound::Excluded(&end), NEWEST);

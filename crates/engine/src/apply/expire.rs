@@ -1,5 +1,4 @@
-//! Expiry: markers wait in their own space, ordered by time; the sweep turns those due into
-//! deletions.
+//! Expiry: markers in their own key space, ordered by time. The sweep turns due keys into tombstones.
 
 use crate::apply::key_state;
 use crate::base::work::Budget;
@@ -13,11 +12,11 @@ use mainstay_model::{Result, Stamp};
 use smallvec::smallvec;
 use std::ops::Bound;
 
-/// The most keys one sweep turns into deletions in one transaction.
+/// Maximal number of keys that one sweep turns into tombstones in one transaction.
 pub(crate) const SWEEP_LIMIT: usize = 1000;
 
-/// Turns what is due into deletions, at most `limit`; answers how many keys it touched. Nothing is
-/// due before `from`.
+/// Turns up to `limit` due keys into tombstones and returns the number of keys that it handled. No key is due
+/// before `from`.
 pub(crate) fn sweep(
     index: &Index,
     catalog: &Catalog,
@@ -27,12 +26,12 @@ pub(crate) fn sweep(
     limit: usize,
 ) -> Result<usize> {
     let mut count = 0;
-    // A marker of a deleted branch goes with the branch's keys, when compaction comes by.
+    // Markers of a deleted branch are skipped. Compaction removes them with the branch's keys.
     let lives = |branch| catalog.by_id(branch).is_some_and(BranchRecord::lives);
     for marker in due(index, from, now, limit, lives)? {
         let key = &marker[keyspace::PREFIX_BYTES + 8..];
         let Some((_, branch, _)) = keyspace::split(key) else { continue };
-        // Only the branch's own layer has markers: what is inherited expires lazily.
+        // Only the branch's own layer has markers. Inherited keys expire lazily.
         let layers: Layers = smallvec![(branch, NEWEST)];
         let view = View { index, layers: &layers, now, fresh: false, budget: Budget::Unlimited };
         if !key_state::expire_key_lazily(&view, overlay, key)? {
@@ -43,7 +42,7 @@ pub(crate) fn sweep(
     Ok(count)
 }
 
-/// The markers between two moments on branches that live, earliest first.
+/// Returns the markers due between two times on live branches, earliest first.
 fn due(
     index: &Index,
     from: Stamp,
@@ -69,7 +68,7 @@ fn due(
     Ok(due)
 }
 
-/// When the next marker from a moment on is due.
+/// Returns the time of the next marker at or after `from`.
 pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
     let first = due(index, from, Stamp::MAX - 1, 1, |_| true)?;
     let stamp =
@@ -77,7 +76,8 @@ pub(crate) fn next_due(index: &Index, from: Stamp) -> Result<Option<Stamp>> {
     Ok(stamp.map(|stamp| u64::from_be_bytes(*stamp)))
 }
 
-/// Adds the markers that a transaction's writes need, and removes those they end.
+/// Writes the markers that a transaction's writes need, and removes those that became obsolete. Returns the
+/// earliest new expiry.
 pub(crate) fn follow(index: &Index, overlay: &mut WriteSet) -> Result<Option<Stamp>> {
     let moved = |effect: &&crate::mvcc::write_set::Effect| {
         let live = effect.flags & DELETED == 0;

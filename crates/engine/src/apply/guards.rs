@@ -1,4 +1,4 @@
-//! Guards: what must hold for a transaction's steps to run.
+//! Guards: preconditions for running a transaction's steps.
 
 use super::{keyed, outbox, runs};
 use crate::base::fault_points::{self, InjectedFault};
@@ -10,15 +10,15 @@ use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Code, Contract, Error, Fields, Guard, Name, Result, Revision, Stamp, codec};
 use std::collections::BTreeMap;
 
-/// Whether all guards hold for the writer's view. Those on ranges are checked together, in one walk along the trail, which is
-/// short where the caller has checked them before.
+/// Returns whether all guards hold in the writer's view. Range guards are checked together, in one scan of
+/// the recent writes. The scan is short if the caller has checked the ranges before.
 pub(crate) fn all_hold(
     view: &View<'_>,
     trail: &RecentWrites,
     checked: Option<&CheckedRanges>,
     guards: &[Guard],
 ) -> Result<bool> {
-    // The name may be that of another branch by now.
+    // By now, the branch name may belong to a different branch.
     let checked = checked.filter(|checked| checked.branch == view.branch());
     if checked.is_some_and(|checked| !checked.held) {
         return Ok(false);
@@ -39,7 +39,8 @@ pub(crate) fn all_hold(
     Ok(!written && !ranges.any_written(trail, Revision::MAX).ok_or_else(too_old)?)
 }
 
-/// Whether a guard holds, but for the ranges that must not have been written, which are gathered.
+/// Returns whether a guard holds. Ranges that must be unwritten are only added to `ranges`, for one common
+/// check.
 fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
     let nothing = WriteSet::default();
     match guard {
@@ -59,11 +60,11 @@ fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
         Guard::Unchanged { contract, name, since, expires } => {
             let (key, hash) = key(view, *contract, name)?;
             if view.index.check_reach(&key, *since).is_err() {
-                // A deletion since then may be gone without a trace.
+                // Compaction may have removed a tombstone written since then.
                 return Err(too_old());
             }
             let found = view.find(&nothing, &key, hash, |head, _| Ok(head))?;
-            // Inherited versions are fixed by the fork: only the own layer can change.
+            // Versions inherited from a parent are fixed at the fork. Only the branch's own layer can change.
             let unwritten = match found {
                 Some((newest, Origin::Own)) if newest.revision > *since => {
                     is_only_swept(view, &key, hash, &newest, *since)?
@@ -88,7 +89,7 @@ fn holds(view: &View<'_>, guard: &Guard, ranges: &mut Ranges) -> Result<bool> {
     }
 }
 
-/// Where that stands which changes whenever what has this name does.
+/// Returns the key, and its hash, whose entry changes with every write under this name.
 pub(crate) fn key(view: &View<'_>, contract: Contract, name: &Name) -> Result<(Key, u64)> {
     Ok(match contract {
         Contract::Outbox => view.key(OUTBOX, &outbox::standing(name)?),
@@ -96,8 +97,8 @@ pub(crate) fn key(view: &View<'_>, contract: Contract, name: &Name) -> Result<(K
     })
 }
 
-/// Whether nothing has been written since a revision but that a time was over. Who found the key gone, or does
-/// not mind its expiry, is not to be told of it by the sweep.
+/// Returns whether the only write since a revision is the sweep's tombstone for an expired key. A reader that
+/// found the key expired, or that ignores expiry, must not get a conflict because of the sweep.
 fn is_only_swept(
     view: &View<'_>,
     key: &Key,
@@ -110,13 +111,13 @@ fn is_only_swept(
     }
     let mut head = |entry: &[u8]| Ok(entry::parse(entry)?.0);
     let then: Option<Result<EntryHeader>> = view.index.entry(hash, key, since, false, &mut head)?;
-    // Nothing came between, and what there was had to go.
+    // No write came between, and the earlier version had really expired.
     Ok(then
         .transpose()?
         .is_some_and(|then| then.counter + 1 == newest.counter && then.is_lapsed(newest.stamp)))
 }
 
-/// Looks at what lives under a name.
+/// Reads the live entry of a name.
 fn live<T>(
     view: &View<'_>,
     space: u8,
@@ -134,17 +135,18 @@ fn still_lives(expires: Option<Stamp>, now: Stamp) -> bool {
     expires.is_none_or(|expires| expires > now)
 }
 
-/// The range guards of a transaction, checked up to a published revision before the writer is asked.
+/// Range guards of a transaction, checked up to a published revision before the transaction reaches the
+/// writer.
 pub(crate) struct CheckedRanges {
     branch: u32,
     upto: Revision,
-    /// Whether all of them held; those that fail once fail for ever.
+    /// Whether all ranges were unwritten. A range guard that fails once fails forever.
     held: bool,
     stretches: RangeCover,
 }
 
 impl CheckedRanges {
-    /// Checks all range guards; nothing where there is none.
+    /// Checks all range guards. Returns `None` if the transaction has none.
     pub fn new(
         guards: &[Guard],
         branch: u32,
@@ -161,7 +163,6 @@ impl CheckedRanges {
         Ok(Some(CheckedRanges { branch, upto, held: !written, stretches }))
     }
 
-    /// Whether all of them held.
     pub fn held(&self) -> bool {
         self.held
     }
@@ -171,11 +172,11 @@ impl CheckedRanges {
     }
 }
 
-/// Ranges of keys, none of which may have been written since a revision of its own.
+/// Key ranges, each with a revision since which none of its keys may have been written.
 #[derive(Default)]
 pub(crate) struct Ranges(Vec<GuardedRange>);
 
-/// Keys from the first one up to another, which is not in it.
+/// A half-open key range: `from` is included, `to` is not.
 struct GuardedRange {
     from: Vec<u8>,
     to: Option<Vec<u8>>,
@@ -194,7 +195,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Adds the keys that begin with a prefix, behind one of them and up to and including another.
+    /// Adds the keys that begin with `prefix`, after `after` and up to and including `upto`.
     pub fn add(
         &mut self,
         prefix: &[u8],
@@ -202,7 +203,7 @@ impl Ranges {
         upto: Option<&[u8]>,
         since: Revision,
     ) {
-        // The first key behind another one is that one and a zero.
+        // The smallest key after a given key is that key followed by a zero byte.
         let behind = |key: &[u8]| [key, &[0]].concat();
         let from = after.map(behind).unwrap_or_default().max(prefix.to_vec());
         let to = [keyspace::after_prefix(prefix), upto.map(behind)].into_iter().flatten().min();
@@ -211,8 +212,8 @@ impl Ranges {
         }
     }
 
-    /// Whether a key of one of them was written after that one's revision, up to another revision; nothing if the trail
-    /// does not reach back. However many they are, the trail is walked once.
+    /// Returns whether any key was written after its range's revision, up to `upto`. Returns `None` if the
+    /// recent writes do not reach back. Scans the recent writes once, for any number of ranges.
     pub fn any_written(&self, trail: &RecentWrites, upto: Revision) -> Option<bool> {
         let Some(oldest) = self.oldest() else { return Some(false) };
         trail.reaches(oldest).then(|| self.stretches())?.any_written(trail, oldest, upto)
@@ -247,8 +248,8 @@ impl Ranges {
     }
 }
 
-/// Ranges laid side by side: where a stretch begins that the same of them cover, and the earliest of their revisions, if any
-/// covers it.
+/// Disjoint segments of the key space, from a sweep over the ends of all ranges. Each item is the first key of
+/// a segment, and the earliest revision of the ranges that cover it. `None`: no range covers the segment.
 struct RangeCover(Vec<(Vec<u8>, Option<Revision>)>);
 
 impl RangeCover {
@@ -287,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// One walk for all ranges finds what a walk for each of them does.
+        /// One common scan must find the same writes as one scan per range.
         #[test]
         fn ranges_together_are_as_strict_as_each_alone(
             given in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! Redis's hashes on records: the same keys, the same entries, other answers.
+//! Redis hashes on records: same keys and entries, but Redis's answers.
 
 use super::decimal::{self, Failure};
 use super::key_state;
@@ -38,9 +38,9 @@ pub(crate) fn run(
     }
 }
 
-/// To Redis a name is one thing.
+/// Refuses a name that holds a cell, because in Redis a key has one type.
 fn refuse_cell(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
-    // Where there are no cells at all, nothing is looked up.
+    // Without any cells, the lookup is skipped.
     if !view.index.has_cells() && overlay.is_empty() {
         return Ok(());
     }

@@ -1,12 +1,17 @@
-//! Which index a scan uses, and which part of it.
+//! Index selection: chooses the index for a scan and its key ranges.
 //!
 //! ```text
 //!   filters  state IN (claimed, running), timeout_at < 17
 //!   index    (state, timeout_at)  -->  two ranges: claimed up to 17, running up to 17
 //! ```
 //!
-//! A rule, not an estimate: the most leading fields compared with `=` or `IN`, then for who wants the first
-//! by a field that field behind them, then a range behind them, then no field behind them, then the oldest.
+//! Selection is by rule, not by cost estimate. The criteria, in this order:
+//!
+//! 1. the most leading fields compared with `=` or `IN`,
+//! 2. for a query for the first record by a field, that field right after them,
+//! 3. a range comparison of the field after them,
+//! 4. no further field after them,
+//! 5. the oldest index.
 
 use super::live_entries::Span;
 use crate::key::keyspace;
@@ -16,23 +21,24 @@ use mainstay_model::{Field, Test, Where};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// The most ranges that one scan walks: every value of an `IN` makes further ones.
+/// Maximal number of ranges of one scan. The values of an `IN` multiply the ranges.
 const RANGES_LIMIT: usize = 256;
 
-/// Names from the first up to the second, which is not in it.
+/// A half-open range of index entry names.
 pub(crate) type IndexRange = (Vec<u8>, Option<Vec<u8>>);
 
-/// An index and the parts of it that hold all candidates.
+/// An index and the ranges of it that contain all candidates.
 pub(crate) struct IndexSelection {
     pub index: IndexDef,
     pub ranges: Vec<IndexRange>,
-    /// How many leading fields are compared with `=` or `IN`.
+    /// Number of leading fields that are compared with `=` or `IN`.
     equal: usize,
-    /// Whether a range follows them.
+    /// Whether a range comparison follows them.
     ranged: bool,
 }
 
-/// The index to use, for who wants all or the first by a field; nothing where none helps.
+/// Returns the best index for a scan of all matches, or of the first matches by a field. Returns `None` if no
+/// index helps.
 pub(crate) fn choose(
     all: &IndexDefs,
     prefix: &str,
@@ -41,7 +47,7 @@ pub(crate) fn choose(
 ) -> Option<IndexSelection> {
     let covering = all.iter().filter(|one| prefix.starts_with(&one.prefix));
     let choices = covering.filter_map(|one| IndexSelection::of(one, filters));
-    // Of equals the first is taken, which is the oldest.
+    // On equal ranks the first one wins, which is the oldest.
     choices.fold(None, |best, next| match best {
         Some(best) if best.rank(by) >= next.rank(by) => Some(best),
         _ => Some(next),
@@ -60,7 +66,7 @@ impl IndexSelection {
             starts = starts.iter().flat_map(|start| extended(start, &values)).collect();
             equal += 1;
         }
-        // Values that are written in the same way have one range.
+        // Different texts can have the same encoding, and then they share one range.
         starts.sort_unstable();
         starts.dedup();
         let bounds = index.fields.get(equal).and_then(|field| bounds(filters, field));
@@ -87,22 +93,24 @@ impl IndexSelection {
         (self.equal, ordered, self.ranged, self.is_in_order_of_keys())
     }
 
-    /// Whether each of its ranges is in the order of a field.
+    /// Returns whether each range is ordered by this field.
     pub fn is_ordered_by(&self, field: &Field) -> bool {
         self.index.fields.get(self.equal) == Some(field)
     }
 
-    /// Whether each of its ranges is in the order of keys, as all that stands before them is the same.
+    /// Returns whether each range is in key order, because all fields of the index are fixed.
     pub fn is_in_order_of_keys(&self) -> bool {
         self.equal == self.index.fields.len()
     }
 
-    /// Whether nothing but the key stands behind the field that its ranges are in the order of.
+    /// Returns whether the field that orders the ranges is the last field of the index, so that only the key
+    /// follows.
     fn is_rank_last(&self) -> bool {
         self.equal + 1 == self.index.fields.len()
     }
 
-    /// Whether nothing from this name on comes before a rank and a key, in a range in the order of ranks.
+    /// Returns whether all names from `name` on are at or after the given rank and key, in a range that is
+    /// ordered by rank.
     pub fn is_behind(&self, name: &[u8], (rank, key): &(Vec<u8>, Vec<u8>)) -> bool {
         let Some(own) = self.index.value_in(name, self.equal) else { return false };
         match own.cmp(rank) {
@@ -113,7 +121,7 @@ impl IndexSelection {
         }
     }
 
-    /// Its ranges, or the parts of them that have keys under a prefix and behind one, where keys are in order.
+    /// Returns the ranges. If they are in key order, narrows them to keys with a prefix and after `after`.
     pub fn spans(&self, prefix: &[u8], after: Option<&[u8]>) -> impl Iterator<Item = Span> {
         self.ranges.iter().map(move |(low, high)| {
             if !self.is_in_order_of_keys() {
@@ -128,7 +136,7 @@ impl IndexSelection {
         })
     }
 
-    /// What it is, for people.
+    /// Returns a description for people.
     pub fn describe(&self) -> String {
         let fields: Vec<String> = self.index.fields.iter().map(Field::to_string).collect();
         let ranges = match self.ranges.len() {
@@ -140,7 +148,7 @@ impl IndexSelection {
     }
 }
 
-/// The values that a field can have, where that is said.
+/// Returns the values that the filters allow for a field, if an `=` or `IN` limits them.
 fn equals<'f>(filters: &'f [Where], field: &Field) -> Option<Vec<&'f [u8]>> {
     filters.iter().filter(|filter| filter.field == *field).find_map(|filter| match &filter.test {
         Test::Eq(value) => Some(vec![value.as_slice()]),
@@ -163,7 +171,7 @@ fn extended(start: &[u8], values: &[&[u8]]) -> Vec<Vec<u8>> {
     values.iter().map(one).collect()
 }
 
-/// Between what a field's value lies, where that is said; both ends are in it.
+/// Returns the inclusive bounds that the filters set for a field.
 fn bounds(filters: &[Where], field: &Field) -> Option<(Vec<u8>, Vec<u8>)> {
     let written = |value: &[u8]| {
         let mut bytes = Vec::new();
@@ -184,7 +192,8 @@ fn bounds(filters: &[Where], field: &Field) -> Option<(Vec<u8>, Vec<u8>)> {
         };
         low = low.max(Some(least));
         high = match high {
-            // A bound that says only the kind of value says less than any value of it.
+            // As bytes, a bare kind byte is smaller than any value of that kind, but as an upper bound it is
+            // the weaker one.
             Some(high) if high.len() == 1 && most.starts_with(&high) => Some(most),
             Some(high) if most.len() == 1 && high.starts_with(&most) => Some(high),
             Some(high) => Some(high.min(most)),

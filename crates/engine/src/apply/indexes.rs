@@ -1,11 +1,12 @@
-//! Indexes over records: kept by the transaction that writes the record, filled beside writers.
+//! Secondary indexes over records: maintained by the transaction that writes the record, backfilled in
+//! batches.
 //!
 //! ```text
-//!   effects on records --follow--> the old entry goes, the new one comes, in the same transaction
-//!   records of before  --fill----> entries, some at a time; the last time says: ready
+//!   effects on records --follow--> delete the old entry and add the new one, in the same transaction
+//!   existing records   --fill----> entries, in batches; the last batch marks the index as ready
 //! ```
 //!
-//! Every layer of a branch has entries for its own records, so that it can be asked by itself.
+//! Each layer of a branch has entries for its own records, so that each layer can be scanned alone.
 
 use super::branches::BranchContext;
 use crate::apply::expire::SWEEP_LIMIT;
@@ -24,12 +25,13 @@ use mainstay_model::{
 };
 use std::ops::Bound;
 
-/// The longest key of an entry.
+/// Largest key of an index entry.
 const ENTRY_LIMIT_BYTES: usize = keyspace::PREFIX_BYTES
     + 4
     + INDEX_LIMIT_FIELDS * order_preserving::LIMIT_BYTES
     + NAME_LIMIT_BYTES;
-// What is swept at once must fit into a transaction: nobody is there to make it less.
+// The index entries of one sweep must fit into one transaction, because no caller is there to retry with
+// fewer keys.
 const _: () = assert!(SWEEP_LIMIT * INDEX_LIMIT * ENTRY_LIMIT_BYTES <= ENTRIES_LIMIT_BYTES);
 
 /// Runs a command on indexes.
@@ -67,7 +69,7 @@ fn add(
         prefix: prefix.to_owned(),
         fields: fields.to_vec(),
         created: context.revision,
-        // Where there are no records, there is nothing to fill in.
+        // Without records, no backfill is needed.
         ready: (!context.index.has_records()).then_some(context.revision),
         filled_to: Vec::new(),
         filled: 0,
@@ -106,7 +108,7 @@ fn drop_index(context: &BranchContext<'_>, overlay: &mut WriteSet, id: u32) -> R
     Ok(Answer::Did(true))
 }
 
-/// Looks at some records more; when there are none left, the index is ready.
+/// Backfills up to `limit` records. When no records are left, the index is ready.
 fn fill(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,
@@ -133,7 +135,7 @@ fn fill(
     Ok(Answer::Did(more))
 }
 
-/// Looks at records from a key on, up to one that the index does not cover; gives where to go on behind it.
+/// Backfills records from a key on, until one that the index does not cover. Returns the key to continue at.
 fn fill_from(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,
@@ -161,17 +163,17 @@ fn fill_from(
     Ok(None)
 }
 
-/// An entry that a record had on a branch, and the one that it has.
+/// The index entry that a record had on a branch, and its new one.
 struct Move {
     branch: u32,
     was: Option<Vec<u8>>,
     is: Option<Vec<u8>>,
 }
 
-/// The names of a record's entries, one for each index that covers it.
+/// Names of a record's index entries, one for each index that covers it.
 type EntryNames = SmallVec<[Option<Vec<u8>>; 8]>;
 
-/// Adds the entries that a transaction's records need, and removes those they end.
+/// Adds the index entries that a transaction's records need, and deletes those that became obsolete.
 pub(crate) fn follow(
     index: &Index,
     layers_of: impl Fn(u32) -> Layers,
@@ -182,7 +184,8 @@ pub(crate) fn follow(
     if all.is_empty() {
         return Ok(());
     }
-    // One record after the other: what they need together may be far more than what they are.
+    // Handles one record at a time, because the entry names of all records together may need far more memory
+    // than the records.
     for place in 0..overlay.effects().len() {
         let moves = moves(index, &all, &layers_of, overlay, &overlay.effects()[place])?;
         for Move { branch, was, is } in moves {
@@ -193,7 +196,7 @@ pub(crate) fn follow(
     Ok(())
 }
 
-/// Which entries a write moves.
+/// Returns the index entries that a write changes.
 fn moves(
     index: &Index,
     all: &[IndexDef],

@@ -1,7 +1,7 @@
-//! What every contract does with a key: look at it, write it, delete it, let it expire.
+//! Key state shared by all contracts: load a key, write it, delete it, expire it.
 //!
 //! ```text
-//!   key --see--> Seen { counter, live, lapsed, expiry } --write--> the next version, counter and all
+//!   key --load--> KeyState { counter, live, lapsed, expires } --write--> the next version with its counter
 //! ```
 
 use crate::base::fault_points::{self, InjectedFault};
@@ -14,21 +14,21 @@ use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, ExpireOnly, Name, Page, Result, Stamp, Ttl};
 use std::sync::atomic::Ordering;
 
-/// What is known of a key before a write.
+/// The state of a key before a write.
 pub(crate) struct KeyState {
     pub key: Key,
     pub hash: u64,
     pub counter: u64,
     pub live: bool,
     pub lapsed: bool,
-    /// Whether it is another branch that has it: its expiry is told there, and only there.
+    /// The version belongs to an ancestor branch. Its expiry is reported only on that branch.
     pub inherited: bool,
     pub expires: Option<Stamp>,
-    /// The expiry whose marker stands in this branch's own layer.
+    /// The expiry whose marker is in this branch's own layer.
     pub marked: Option<Stamp>,
 }
 
-/// What is known of a key.
+/// Loads the state of a key.
 pub(super) fn load(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -40,7 +40,7 @@ pub(super) fn load(
     Ok(seen(key, hash, found, view.now))
 }
 
-/// What is known of a key, and what it holds if it is live.
+/// Loads the state of a key, and decodes its payload if it is live.
 pub(super) fn load_with<T>(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -90,7 +90,7 @@ fn seen(key: Key, hash: u64, found: Option<(EntryHeader, Origin)>, now: Stamp) -
 }
 
 impl KeyState {
-    /// The write that follows, counting an expiry that came due before it.
+    /// Returns the next write. If the key expired before it, the write counts the expiry too.
     pub fn write<'a>(&self, flags: u8, expires: Option<Stamp>, payload: Payload<'a>) -> Write<'a> {
         let writes = 1 + u64::from(self.lapsed);
         let flags = flags | if self.lapsed && !self.inherited { LAPSED } else { 0 };
@@ -99,12 +99,12 @@ impl KeyState {
     }
 }
 
-/// Deletes what lives.
+/// Deletes a live key.
 pub(super) fn remove(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
     remove_as(overlay, seen, DELETED)
 }
 
-/// The same, and the feed tells nobody.
+/// Deletes a live key without a feed event.
 pub(super) fn remove_quietly(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
     remove_as(overlay, seen, DELETED | QUIET)
 }
@@ -114,7 +114,7 @@ fn remove_as(overlay: &mut WriteSet, seen: KeyState, flags: u8) -> Result<()> {
     overlay.write(seen.key, seen.hash, write)
 }
 
-/// Turns an expiry that came due into a deletion, on the branch that it is of.
+/// Turns a passed expiry into a tombstone, on the branch that owns the version.
 pub(super) fn expire_lazily(overlay: &mut WriteSet, seen: KeyState) -> Result<()> {
     if seen.inherited {
         return Ok(());
@@ -130,7 +130,8 @@ pub(super) fn expire_lazily(overlay: &mut WriteSet, seen: KeyState) -> Result<()
     overlay.write(seen.key, seen.hash, write)
 }
 
-/// Turns the expiry of one key into a deletion, if its own layer says that it is due.
+/// Turns a passed expiry of one key into a tombstone, if the branch's own layer has its marker. Returns
+/// whether it did.
 pub(crate) fn expire_key_lazily(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -147,7 +148,7 @@ pub(crate) fn expire_key_lazily(
     Ok(true)
 }
 
-/// Writes what lives as it is with another expiry; with the same one, nothing.
+/// Rewrites a live key with another expiry. Does nothing if the expiry is the same.
 pub(super) fn set_expiry(
     overlay: &mut WriteSet,
     seen: KeyState,
@@ -161,13 +162,14 @@ pub(super) fn set_expiry(
     overlay.write(seen.key, seen.hash, write)
 }
 
-/// The highest counter that an import may bring: writing on never overflows.
+/// Highest counter that an import may set, so that later writes never overflow it.
 const LAST_COUNTER: u64 = 1 << 62;
 
-/// The latest moment a stamp may name: far beyond any calendar, and safe to add to.
+/// Latest time of an expiry: far beyond any calendar, and safe to add to.
 const LAST_STAMP: u64 = 1 << 62;
 
-/// When a write makes its key expire. A moment that a caller names is one of the wall clock, which stamps may be apart from.
+/// Returns the time at which a write makes its key expire. Times given by callers are wall-clock times, and
+/// the engine's timestamps may be offset from the wall clock.
 pub(super) fn expiry(view: &View<'_>, ttl: Ttl, current: Option<Stamp>) -> Result<Option<Stamp>> {
     let invalid = |message: &str| Err(Error::new(Code::InvalidTtl, message));
     match ttl {
@@ -179,7 +181,8 @@ pub(super) fn expiry(view: &View<'_>, ttl: Ttl, current: Option<Stamp>) -> Resul
             _ => invalid("the time to live ends beyond the calendar"),
         },
         Ttl::Until(moment) => {
-            // The first is checked as well: what lies beyond the calendar does so whatever is added to it.
+            // The time is checked before the offset is added too, because a time beyond the calendar stays
+            // invalid with any offset.
             checked_expiry(moment)?;
             let offset_us = view.index.wall_offset_us.load(Ordering::Relaxed);
             checked_expiry(moment.saturating_add_signed(offset_us)).map(Some)
@@ -187,7 +190,7 @@ pub(super) fn expiry(view: &View<'_>, ttl: Ttl, current: Option<Stamp>) -> Resul
     }
 }
 
-/// A stamp that something expires at, as it was written before or is to be written.
+/// Validates the time of an expiry.
 pub(super) fn checked_expiry(stamp: Stamp) -> Result<Stamp> {
     match stamp {
         ..=LAST_STAMP => Ok(stamp),
@@ -195,7 +198,7 @@ pub(super) fn checked_expiry(stamp: Stamp) -> Result<Stamp> {
     }
 }
 
-/// Whether a condition on the expiry holds; no expiry is later than any.
+/// Returns whether a condition on the expiry holds. No expiry counts as later than any time.
 pub(super) fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool {
     let moment = |expires: Option<Stamp>| expires.unwrap_or(Stamp::MAX);
     match only {
@@ -208,7 +211,7 @@ pub(super) fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp
     }
 }
 
-/// Writes a version as an export kept it, its payload staged from `start` on; gives its counter.
+/// Writes a version from an export, with the payload staged from `start` on. Returns its counter.
 pub(super) fn restore(
     overlay: &mut WriteSet,
     seen: KeyState,
@@ -220,7 +223,7 @@ pub(super) fn restore(
     if counter > LAST_COUNTER {
         return Err(Error::new(Code::InvalidArgument, "a counter beyond all that can be counted"));
     }
-    // The version says what happened: an expiry before it has a version of its own.
+    // An expiry before this write has its own version in the export, so it is not counted here.
     let counter = counter.max(seen.counter + 1);
     let write = Write {
         flags: if deleted { DELETED } else { 0 },
@@ -234,8 +237,8 @@ pub(super) fn restore(
     Ok(counter)
 }
 
-/// The versions of a key, newest first: the transaction's own write, then those of the branch and of the branches it was
-/// forked from. Only versions with a counter below `before`.
+/// Returns the versions of a key with a counter below `before`, newest first: the transaction's own write,
+/// then those of the branch and of its ancestors.
 pub(super) fn history<T>(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -265,7 +268,8 @@ pub(super) fn history<T>(
     Ok(entries)
 }
 
-/// Lists the names of a space in byte order, but for those that begin with a hidden prefix, and says when the first of them that others wrote expires.
+/// Lists the names of a key space in byte order, without those that begin with a hidden prefix. Also returns
+/// the earliest expiry among the names that other transactions wrote.
 pub(crate) fn names(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -285,15 +289,15 @@ pub(crate) fn text(name: Vec<u8>) -> String {
         .unwrap_or_else(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
 }
 
-/// Names that a walk found.
+/// Names found by a scan.
 #[derive(Default)]
 pub(crate) struct FoundNames {
     pub names: Vec<Vec<u8>>,
-    /// Where it ended, if there may be more behind.
+    /// Where the scan ended, if more names may follow.
     pub next: Option<Vec<u8>>,
-    /// When the first of them that others wrote expires.
+    /// Earliest expiry among the names that other transactions wrote.
     pub expires: Option<Stamp>,
-    /// How many were looked at, dead ones included.
+    /// Number of names scanned, including dead ones.
     pub looked: usize,
 }
 
@@ -304,9 +308,9 @@ impl FoundNames {
     }
 }
 
-/// Lists names that begin with a prefix and come behind another one, as many as are wanted, and looks at no more than so
-/// many. Where that ends it, `next` is the last one that was looked at, be it dead. Known ranges of dead names are passed
-/// by in one step, as are the names that begin with one of the space's hidden prefixes; the transaction's own writes must not
+/// Lists names with a prefix, after another name. Stops after `limit` live names or after `looks` scanned
+/// names. In the second case `next` is the last scanned name, even if it is dead. Skips known ranges of dead
+/// names in one step, and also names with a hidden prefix of the space. The transaction's own writes must not
 /// lie in ranges of dead names.
 pub(crate) fn names_within(
     view: &View<'_>,
@@ -324,7 +328,7 @@ pub(crate) fn names_within(
             hidden.iter().find(|hidden| step.name().starts_with(hidden.as_bytes()))
         {
             dead.iter_mut().for_each(DeadWalk::ends);
-            // No name has this byte, so all that begin so come before it.
+            // 0xff occurs in no name, so all names with this prefix sort before it.
             let behind = [hidden.as_bytes(), &[u8::MAX]].concat();
             walk = view.walk(overlay, space, prefix, Some(&behind));
             continue;

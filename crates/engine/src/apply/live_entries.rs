@@ -1,5 +1,4 @@
-//! The live entries of an index in one layer, in order: what is dead is passed over, and remembered where
-//! it is much.
+//! Scan of the live index entries of one layer, in order. Skips dead entries, and caches long ranges of them.
 
 use crate::key::entry;
 use crate::key::keyspace::{self, ENTRIES};
@@ -8,11 +7,11 @@ use crate::storage::dead_ranges::{DeadRange, DeadRangeCache, GRAVE_ENTRIES};
 use mainstay_model::{Result, Revision};
 use std::ops::Bound;
 
-/// Names from a first one up to another, which is not in it.
+/// A range of names with an exclusive end.
 pub(super) type Span = (Bound<Vec<u8>>, Option<Vec<u8>>);
 
-/// Visits the names of the live entries of a layer in a span, until told to stop. Where all are dead it
-/// walks once, and the next search begins behind.
+/// Visits the names of the live entries of a layer in a span, until `visit` returns `false`. A dead range is
+/// scanned once and cached, and later scans skip it.
 pub(super) fn each(
     view: &View<'_>,
     (branch, at): (u32, Revision),
@@ -51,16 +50,16 @@ pub(super) fn each(
     Ok(())
 }
 
-/// A walk over entries, which remembers where they are dead.
+/// A scan that records ranges of dead entries.
 struct EntryWalk<'g> {
     graves: &'g DeadRangeCache,
     at: Revision,
-    /// Where all was dead lately, and how many of those were looked at.
+    /// The current range of dead entries, and the number of them scanned so far.
     dead: Option<(DeadRange, usize)>,
 }
 
 impl EntryWalk<'_> {
-    /// Notes a dead entry; gives the grave that it stands in, if that is known.
+    /// Records a dead entry. Returns the cached dead range that contains it, if any.
     fn dead(&mut self, key: &[u8]) -> Option<DeadRange> {
         match &mut self.dead {
             Some((grave, count)) => {
@@ -76,7 +75,7 @@ impl EntryWalk<'_> {
         }
     }
 
-    /// Notes that something lives here, or that all was looked at.
+    /// Ends the current dead range at a live entry or at the end of the scan, and caches it if it is long.
     fn alive(&mut self) {
         if let Some((grave, count)) = self.dead.take()
             && count >= GRAVE_ENTRIES

@@ -1,4 +1,4 @@
-//! Merging one branch into another, in one transaction.
+//! Three-way merge of one branch into another, in one transaction.
 
 use crate::apply::branches::BranchContext;
 use crate::apply::keyed::merge::KeyedMerge;
@@ -14,7 +14,7 @@ use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{Answer, Code, Error, Field, Fields, MergeStrategy, Name, Result, Stamp};
 use std::collections::BTreeSet;
 
-/// Brings the changes of `from` into `into`.
+/// Merges the changes of `from` into `into`.
 pub(crate) fn merge(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,
@@ -123,7 +123,8 @@ fn try_merge(
     Ok(Answer::Revision(context.revision))
 }
 
-/// The names that the source may have changed, from its candidates if they are still the right ones.
+/// Returns the names that the source may have changed: the prepared candidates if they are still valid, else
+/// the result of a scan.
 fn names(
     context: &BranchContext<'_>,
     source: u32,
@@ -137,7 +138,7 @@ fn names(
     found.map_or_else(|| first_names(comparison.walk_a()), Ok)
 }
 
-/// The names of a walk, up to one more than a merge may have.
+/// Returns the names of a scan, up to one more than a merge may have.
 fn first_names(walk: impl Iterator<Item = Result<Option<DiffItem>>>) -> Result<Vec<DiffItem>> {
     let mut names = BTreeSet::new();
     for name in walk {
@@ -149,18 +150,19 @@ fn first_names(walk: impl Iterator<Item = Result<Option<DiffItem>>>) -> Result<V
     Ok(names.into_iter().collect())
 }
 
-/// What becomes of a name that the source changed.
+/// Outcome for a name that the source changed.
 enum Outcome {
-    /// The target's side stays.
+    /// The target keeps its value.
     Keep,
-    /// The target gets this; nothing for a deletion.
+    /// The target gets this payload. `None` deletes the name.
     Become { payload: Option<Vec<u8>>, expires: Option<Stamp> },
-    /// Both changed it, and nobody may decide.
+    /// Both sides changed it, and the strategy does not say which side wins.
     Conflict,
 }
 
-/// What becomes of a name that the source changed: where both sides have a record, field by field, else as
-/// a whole. A record that one side deleted is not put together again from what the other one changed.
+/// Decides the outcome for a name that the source changed. A record that exists on both sides is merged field
+/// by field, all else as a whole. A record that one side deleted is not rebuilt from the fields that the
+/// other side changed.
 fn outcome(triple: &ThreeWayEntry, strategy: MergeStrategy) -> Result<Outcome> {
     if let (RECORDS, Some(a), Some(b)) = (triple.space, &triple.a.payload, &triple.b.payload) {
         return record_outcome(triple, a, b, strategy);
@@ -192,7 +194,7 @@ fn record_outcome(
     Ok(Outcome::Become { payload: Some(payload).filter(|_| !fields.is_empty()), expires })
 }
 
-/// The fields of base, source and target put together; nothing if they conflict.
+/// Merges the fields of base, source and target. Returns `None` on a conflict.
 fn fields(sides: &[Fields; 3], strategy: MergeStrategy) -> Option<Fields> {
     let names: BTreeSet<&Field> =
         sides.iter().flat_map(|side| side.iter().map(|(name, _)| name)).collect();
@@ -206,7 +208,7 @@ fn fields(sides: &[Fields; 3], strategy: MergeStrategy) -> Option<Fields> {
     Some(merged)
 }
 
-/// One thing as base, source and target have it: what it becomes, or nothing if that is a conflict.
+/// Merges one value of base, source and target. Returns `None` on a conflict.
 fn settle<T: PartialEq>([base, a, b]: [T; 3], strategy: MergeStrategy) -> Option<T> {
     match (a == base || a == b, b == base, strategy) {
         (true, _, _) => Some(b),
@@ -216,7 +218,7 @@ fn settle<T: PartialEq>([base, a, b]: [T; 3], strategy: MergeStrategy) -> Option
     }
 }
 
-/// Writes what a name becomes to the target; the counter never falls.
+/// Writes the merged value to the target. The counter never decreases.
 fn take(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,
@@ -227,16 +229,16 @@ fn take(
 ) -> Result<()> {
     let key = keyspace::key(triple.space, target, &triple.name);
     let hash = context.index.current.hash(&key);
-    // An expiry that came due before is a write of its own.
+    // An expiry before this write counts as a write.
     let lapsed = triple.b.lapsed;
     let counter = (triple.b.counter + 1 + u64::from(lapsed)).max(triple.a.counter);
     let deleted = if payload.is_some() { 0 } else { DELETED };
     let write = Write {
-        // An inherited one is told where it is of.
+        // The expiry of an inherited version is reported on the branch that owns the version.
         flags: deleted | if lapsed && triple.b.marked.is_some() { LAPSED } else { 0 },
         counter,
         writes: counter - triple.b.counter,
-        // What is gone does not expire.
+        // A deleted name has no expiry.
         expires: expires.filter(|_| payload.is_some()),
         prior: triple.b.marked,
         payload: Payload::Bytes(payload.unwrap_or_default()),
@@ -244,7 +246,7 @@ fn take(
     overlay.write(key, hash, write)
 }
 
-/// Remembers the merge, so that the next one starts from here.
+/// Records the merge, so that the next merge starts from here.
 fn record(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,

@@ -1,14 +1,15 @@
-//! Applying commands: a command, the state it sees and its stamp in; effects and an answer out.
+//! Command execution as pure functions: a command, a view of the state and a timestamp in; effects and an
+//! answer out.
 //!
 //! ```text
-//!   command + view (state, now) -> overlay (effects) + answer
+//!   command + view (state, now) -> write set (effects) + answer
 //! ```
 //!
-//! No clock, no chance, no unordered walk in here: the same command on the same state at the same
-//! stamp has the same effects. The writer runs it to commit; an interactive transaction runs the
-//! same code over its snapshot to answer before it commits.
+//! This code uses no clock, no randomness and no unordered iteration. The same command on the same state at
+//! the same timestamp has the same effects. The writer thread runs it to commit. An interactive transaction
+//! runs the same code over its snapshot, to answer before it commits.
 //!
-//! A command on data that fails has written nothing: its transaction can go on without it.
+//! A command on data that fails has written nothing, so its transaction can continue without it.
 
 pub(crate) mod branches;
 pub(crate) mod candidates;

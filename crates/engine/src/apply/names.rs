@@ -1,4 +1,4 @@
-//! Names, be they those of cells or of records: to clients of Redis a name is one thing.
+//! Names across cells and records: for Redis clients, a key has one type.
 
 use super::{cells, key_state, records};
 use crate::key::keyspace;
@@ -11,16 +11,16 @@ use mainstay_model::{
 };
 use std::collections::BTreeSet;
 
-/// The kinds of state whose names are keys to clients of Redis.
+/// Kinds of state whose names are keys for Redis clients.
 pub(crate) const KINDS: [Contract; 2] = [Contract::Cells, Contract::Records];
 
-/// The most prefixes that a list of names hides.
+/// Maximal number of hidden prefixes of one list.
 const HIDDEN_LIMIT: usize = 16;
 
-/// The earliest expiry among the names of a kind that others wrote.
+/// For each kind, the earliest expiry among the names that other transactions wrote.
 pub(crate) type Expiries = SmallVec<[(Contract, Option<Stamp>); 2]>;
 
-/// Runs a command on names, in the transaction that the overlay belongs to.
+/// Runs a command on names within a transaction.
 pub(crate) fn run(view: &View<'_>, overlay: &mut WriteSet, command: &KeyCommand) -> Result<Answer> {
     match command {
         KeyCommand::Clear { limit, hidden } => {
@@ -30,12 +30,12 @@ pub(crate) fn run(view: &View<'_>, overlay: &mut WriteSet, command: &KeyCommand)
     }
 }
 
-/// Answers a command that only reads.
+/// Answers a read-only command.
 pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &KeyCommand) -> Result<Answer> {
     read_until(view, overlay, command).map(|(answer, _)| answer)
 }
 
-/// Answers a command that only reads, and says when the first of the names expires, for each kind.
+/// Answers a read-only command, and returns the earliest expiry of the names for each kind.
 pub(crate) fn read_until(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -55,12 +55,12 @@ pub(crate) fn read_until(
     }
 }
 
-/// Of these kinds, the prefixes of names that are left out: records alone are hidden.
+/// Returns the hidden prefixes that apply to a kind. Only records can be hidden.
 pub(crate) fn hidden_of(kind: Contract, hidden: &[String]) -> &[String] {
     if kind == Contract::Records { hidden } else { &[] }
 }
 
-/// Names of these kinds in byte order, each once, but for hidden records.
+/// Lists names of these kinds in byte order, each once, without hidden records.
 pub(crate) fn names(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -80,14 +80,14 @@ pub(crate) fn names(
         all.extend(page.names);
         expiries.push((*kind, expires));
     }
-    // The first so many of all are among the first so many of each.
+    // The first `limit` names of all kinds are among the first `limit` names of each kind.
     let more = more || all.len() > limit;
     let names: Vec<String> = all.into_iter().take(limit).collect();
     let next = names.last().filter(|_| more).cloned();
     Ok((Page { names, next }, expiries))
 }
 
-/// All names of these kinds, unless there are more than the limit.
+/// Lists all names of these kinds. Fails if more than `limit` exist.
 fn all(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -101,10 +101,10 @@ fn all(
     Ok((page, expiries))
 }
 
-/// Deletes all cells and records but for hidden ones; gives how many names there were.
+/// Deletes all cells, and all records that are not hidden. Returns the number of names.
 fn clear(view: &View<'_>, overlay: &mut WriteSet, hidden: &[String], limit: usize) -> Result<u64> {
     let (page, _) = all(view, overlay, (&KINDS, hidden), limit)?;
-    // A command that fails has written nothing: the room is looked at before the first deletion.
+    // A command that fails must have written nothing, so the room is checked before the first deletion.
     let key_bytes = |name: &String| KINDS.len() * (keyspace::PREFIX_BYTES + name.len());
     overlay.check_room(page.names.iter().map(key_bytes).sum())?;
     for name in &page.names {
@@ -120,7 +120,7 @@ fn clear(view: &View<'_>, overlay: &mut WriteSet, hidden: &[String], limit: usiz
     Ok(page.names.len() as u64)
 }
 
-/// Each name is compared with all of them.
+/// Limits the number of hidden prefixes, because each name is compared with all of them.
 fn check_hidden(hidden: &[String]) -> Result<()> {
     if hidden.len() <= HIDDEN_LIMIT && hidden.iter().all(|prefix| !prefix.is_empty()) {
         return Ok(());
@@ -132,7 +132,7 @@ fn check_hidden(hidden: &[String]) -> Result<()> {
     Err(Error::new(Code::InvalidArgument, message))
 }
 
-/// Only cells and records have names that are keys.
+/// Refuses other kinds than cells and records, because only their names are keys.
 fn check_kind(kind: Contract) -> Result<()> {
     if KINDS.contains(&kind) {
         return Ok(());

@@ -1,21 +1,21 @@
-//! The outbox: messages that were written with a transaction and are to be sent.
+//! Transactional outbox: messages that commit with a transaction and are delivered later.
 //!
 //! ```text
 //!   09 | branch | h                    -> last id, pending, dead
 //!                 m | id u64 BE        -> subject, run, written at, payload      written once
 //!                 s | id u64 BE        -> tries, due, the run's next message, failure, token, key of its event
-//!                 q | due u64 BE | id  -> nothing                                who may be claimed when
+//!                 q | due u64 BE | id  -> nothing                                queue of claimable messages
 //!                 r | run              -> the run's last message
-//!                 d | id u64 BE        -> nothing                                the dead ones
+//!                 d | id u64 BE        -> nothing                                dead letters
 //!                 c, n, e, o, i, k     transfer between branches: see `transfer`
 //! ```
 //!
-//! Of a run only the first message stands in the queue; when it goes, the next one enters. So a claim takes from the
-//! front of the queue whatever is due, and nobody is looked at in vain. A lease is a later due: what is not
-//! acknowledged by then is claimed again.
+//! Only the first message of a run is in the queue. When it leaves, the next one enters. So a claim takes due
+//! messages from the front of the queue and never skips a blocked one. A lease is a later due time: a message
+//! that is not acknowledged by then is claimed again.
 //!
-//! Only the branch's own layer is looked at: what a fork inherits is not pending there. Messages of a branch wait there until
-//! it is merged into `main`: from there alone they are delivered, unless branches are served.
+//! Commands see only the branch's own layer, so inherited messages are not pending in a fork. Messages of a
+//! branch wait until it is merged into `main`. Only `main` delivers, unless branches are served too.
 
 pub(crate) mod transfer;
 
@@ -36,13 +36,15 @@ use smallvec::{SmallVec, smallvec};
 
 pub(crate) type Place = SmallVec<[u8; 32]>;
 
-/// What the message of an event takes at most beside its own bytes: the state of the run's message before it is written again.
+/// Maximal overhead of an event's message beside its own bytes. It includes the rewritten state of the run's
+/// previous message.
 pub(crate) const MESSAGE_BESIDE_BYTES: usize = FAILURE_LIMIT_BYTES + (4 << 10);
 
-/// A claim ends when it has taken so much.
+/// A claim ends once its messages exceed this many bytes.
 const CLAIM_LIMIT_BYTES: usize = 32 << 20;
 
-/// Up to which due each branch's queue holds nothing, so that no walk goes over what was there. It only saves time.
+/// For each branch, a due time before which its queue is empty. Scans start there to skip tombstones.
+/// This is only an optimization.
 pub(crate) type Fronts = HashMap<u32, Stamp>;
 
 /// Runs a command on a branch's outbox.
@@ -100,7 +102,7 @@ pub(crate) fn run(
     })
 }
 
-/// Writes the message of an event that is appended to a run under this idempotency key.
+/// Writes the message of an event that is appended to a run with this idempotency key.
 pub(crate) fn put_with_event(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -114,7 +116,7 @@ pub(crate) fn put_with_event(
     Outbox { view, overlay }.put(&message.subject, &message.payload, of)
 }
 
-/// Refuses to deliver from another branch than `main`, unless branches are served.
+/// Refuses delivery from a branch other than `main`, unless branches are served.
 pub(crate) fn check_served(
     view: &View<'_>,
     command: &OutboxCommand,
@@ -132,7 +134,7 @@ pub(crate) struct Outbox<'o> {
     pub(crate) overlay: &'o mut WriteSet,
 }
 
-/// How many messages there are.
+/// Counters of an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) last_id: u64,
@@ -156,26 +158,28 @@ impl Counts {
     }
 }
 
-/// How a message stands.
+/// Delivery state of a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct MessageState {
     pub(crate) tries: u32,
     pub(crate) due: Stamp,
-    /// The run's next message; 0: none yet.
+    /// The run's next message. 0: none yet.
     pub(crate) next: u64,
     pub(crate) is_dead: bool,
-    /// Whether it is of a run whose later messages wait for it.
+    /// Whether the message is part of a run's sequence, so that later messages of the run wait for it.
     pub(crate) is_first: bool,
     pub(crate) failure: Option<String>,
-    /// The stamp of the transaction that claimed it last; 0: none has, or its lease was given up.
+    /// Fencing token: the timestamp of the transaction that claimed the message last. 0: never claimed, or
+    /// the lease was given up.
     pub(crate) token: Stamp,
-    /// The idempotency key of the event that it was appended with.
+    /// The idempotency key of the event that the message was appended with.
     pub(crate) event: Option<String>,
 }
 
 impl MessageState {
-    /// Whether somebody has claimed it, so that it can have been delivered or not. One that waits behind another
-    /// of its run was not: were it let go, those behind it would overtake that one.
+    /// Returns whether the message was claimed, so that it may have been delivered. A message that waits
+    /// behind another one of its run was not claimed. Removing it would let the messages after it overtake
+    /// that other one.
     fn was_taken(&self) -> bool {
         self.is_dead || self.tries > 0
     }
@@ -195,14 +199,13 @@ impl MessageState {
     }
 }
 
-/// The run that a message is of, and the key of the event there that it was appended with.
+/// The run of a message, and the key of the event that the message was appended with.
 #[derive(Clone, Copy, Default)]
 struct MessageOrigin<'o> {
     run: Option<&'o str>,
     event: Option<&'o str>,
 }
 
-/// What a message says.
 pub(crate) struct MessageContent {
     pub(crate) subject: String,
     pub(crate) run: Option<String>,
@@ -234,7 +237,7 @@ impl Outbox<'_> {
         Ok(id)
     }
 
-    /// Writes what a message says, if there is room for it and for all that is around it.
+    /// Writes the content of a message, if the transaction has room for it and for its bookkeeping.
     fn write_letter(
         &mut self,
         id: u64,
@@ -256,7 +259,7 @@ impl Outbox<'_> {
         self.set(&place(b'm', id), 0, &letter)
     }
 
-    /// Lets a message of a run wait for the one before it.
+    /// Queues a message of a run behind the one before it.
     fn join(&mut self, before: u64, id: u64) -> Result<()> {
         match self.state(before)? {
             Some(mut state) => {
@@ -269,10 +272,11 @@ impl Outbox<'_> {
 
     fn claim(&mut self, fronts: &mut Fronts, limit: usize, lease_ms: u64) -> Result<Vec<Message>> {
         let (mut taken, mut given_up, mut bytes) = (Vec::new(), 0, 0);
-        // Behind many messages that are gone there may be one that is due: a claim finds it however far that is. More than one claim
-        // counts what it passes, since each goes through all that the transaction wrote.
+        // A due message may come after many deleted ones, and a claim must find it however far away it is. So
+        // the first claim of a transaction does not count skipped keys against the budget. Later claims do,
+        // because each scans everything that the transaction wrote.
         let view = self.view.uncounted_once(Exempt::Claim);
-        // One that is given up on the way takes nobody's place.
+        // A message that becomes a dead letter on the way does not count against the limit.
         while taken.len() < limit && given_up < CLAIM_LIMIT {
             let due = self.due(&view, fronts, limit - taken.len())?;
             if due.is_empty() {
@@ -291,7 +295,7 @@ impl Outbox<'_> {
         Ok(taken)
     }
 
-    /// Takes a message that is due, unless it was taken too often.
+    /// Claims a due message, or turns it into a dead letter if it was claimed too often.
     fn take(&mut self, due: Stamp, id: u64, lease_ms: u64) -> Result<Option<Message>> {
         let Some(mut state) = self.state(id)? else {
             self.dequeue(due, id)?;
@@ -311,7 +315,7 @@ impl Outbox<'_> {
         self.message(id, state)
     }
 
-    /// The first messages that are due.
+    /// Returns the first due messages.
     fn due(&self, view: &View<'_>, fronts: &mut Fronts, limit: usize) -> Result<Vec<(Stamp, u64)>> {
         let front = fronts.entry(self.view.branch()).or_default();
         let from = queued(*front, 0);
@@ -323,7 +327,7 @@ impl Outbox<'_> {
                 break;
             }
             let gone = step.head.is_deleted();
-            // What this transaction took out comes back if it fails.
+            // Deletions of this transaction do not move the front, because they are undone if it fails.
             passed &= gone && !step.own;
             if passed {
                 *front = due;
@@ -335,11 +339,11 @@ impl Outbox<'_> {
         Ok(found)
     }
 
-    /// Refuses whoever does not hold the lease of messages that are there.
+    /// Fails with `Fenced` if the token does not hold the lease of each of these messages that exists.
     fn check_held(&self, ids: &[u64], token: Stamp) -> Result<()> {
         for &id in ids {
             let state = self.state(id)?.filter(MessageState::was_taken);
-            // What nobody holds has no token, and 0 is none.
+            // A message without a lease has token 0, and 0 never matches.
             if state.is_some_and(|state| state.token != token || token == 0) {
                 return Err(fenced(id, token));
             }
@@ -386,7 +390,7 @@ impl Outbox<'_> {
         Ok(Failed::Waits(state.due))
     }
 
-    /// Gives a message up; its run goes on without it.
+    /// Turns a message into a dead letter. Its run continues without it.
     fn bury(&mut self, id: u64, mut state: MessageState) -> Result<()> {
         self.leave(id, &state)?;
         (state.is_dead, state.is_first, state.next) = (true, false, 0);
@@ -398,7 +402,7 @@ impl Outbox<'_> {
         self.set_counts(counts)
     }
 
-    /// Takes a message out of where it waits, and lets the run's next one in.
+    /// Removes a message from its queue, and enqueues the run's next message.
     fn leave(&mut self, id: u64, state: &MessageState) -> Result<()> {
         if state.is_dead {
             return self.remove(&place(b'd', id));
@@ -457,7 +461,7 @@ impl Outbox<'_> {
             let Some((due, _)) = due_of(step.name()) else { continue };
             match step.head.is_deleted() {
                 false => oldest_due = Some(due),
-                // Whoever looks next begins here; what comes later is due later than now.
+                // The next scan starts here. Messages that are enqueued later are due later than now.
                 true if !step.own && due <= self.view.now => *front = due,
                 true => {}
             }
@@ -474,7 +478,7 @@ impl Outbox<'_> {
     }
 }
 
-/// Reading and writing what stands where.
+/// Entries of the outbox, by place.
 impl Outbox<'_> {
     pub(crate) fn read<T>(
         &self,
@@ -538,7 +542,7 @@ impl Outbox<'_> {
     }
 }
 
-/// As much of a text as is kept.
+/// Truncates a text to the stored length, on a character boundary.
 fn cut(text: &str) -> &str {
     let mut ends = (0..=text.len().min(FAILURE_LIMIT_BYTES)).rev();
     let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or_default();
@@ -552,7 +556,7 @@ pub(crate) fn take_state(rest: &mut &[u8]) -> Option<MessageState> {
     *rest = tail;
     let failure = Some(take_text(rest)?).filter(|text| !text.is_empty());
     let (is_dead, is_first) = (flags & 1 != 0, flags & 2 != 0);
-    // Those that were written before there were tokens have none.
+    // Entries from before the introduction of tokens have none.
     let token = if rest.is_empty() { 0 } else { get_varint(rest)? };
     let event = if rest.is_empty() { None } else { Some(take_text(rest)?) };
     Some(MessageState { tries, due, next, is_dead, is_first, failure, token, event })
@@ -564,12 +568,13 @@ pub(crate) fn place(kind: u8, id: u64) -> Place {
     place
 }
 
-/// What a message is called where things are called by names.
+/// Returns the id of a message as a name, for interfaces that take names.
 pub(crate) fn name(id: u64) -> Result<Name> {
     Name::new(&id.to_string())
 }
 
-/// Where it stands how a message is: that changes whenever somebody claims, acknowledges, fails or replays it.
+/// Returns the place of a message's delivery state, which changes with every claim, acknowledgment, failure
+/// and replay.
 pub(crate) fn standing(name: &Name) -> Result<Place> {
     let id = name.as_str().parse().map_err(|_| {
         let message = format!("messages are known by their numbers, `{name}` is none");
@@ -596,12 +601,12 @@ pub(crate) fn due_of(name: &[u8]) -> Option<(Stamp, u64)> {
     Some((u64::from_be_bytes(*due), u64::from_be_bytes(id.try_into().ok()?)))
 }
 
-/// Whether a key of the outbox is that of a dead message.
+/// Returns whether a key of the outbox is that of a dead letter.
 pub(crate) fn is_grave(key: &[u8]) -> bool {
     key.get(PREFIX_BYTES) == Some(&b'd')
 }
 
-/// The message that was written under a key of the outbox, for the feed.
+/// Decodes the message written under a key of the outbox, for the feed.
 pub(crate) fn told(name: &[u8], payload: &[u8]) -> Option<(u64, String, Option<String>, Vec<u8>)> {
     let id = name.strip_prefix(b"m")?.try_into().ok().map(u64::from_be_bytes)?;
     let mut rest = payload;

@@ -1,11 +1,11 @@
 //! Records: fields with bytes under a key, a counter, an expiry.
 //!
 //! ```text
-//!   key --see--> fields as they are --conditions hold?--> fields as they become --> one version
-//!                                    \--no--> the answer says so, nothing is written
+//!   key --load--> current fields --conditions hold?--> new fields --> one version
+//!                                 \--no--> a negative answer, nothing is written
 //! ```
 //!
-//! A record without fields is gone: taking the last one out is its deletion.
+//! A record without fields does not exist: removing its last field deletes it.
 
 use super::key_state::{
     self, KeyState, checked_expiry, expire_lazily, expiry, load, load_with, may_expire, remove,
@@ -25,7 +25,7 @@ use mainstay_model::{
 };
 use std::borrow::Cow;
 
-/// Runs a command on a record, in the transaction that gets this revision.
+/// Runs a command on a record, in the transaction that commits at this revision.
 pub(crate) fn run(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -57,7 +57,7 @@ pub(crate) fn run(
     }
 }
 
-/// The versions of a record, newest first.
+/// Returns the versions of a record, newest first.
 pub(crate) fn history(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -74,7 +74,7 @@ pub(crate) fn history(
     })
 }
 
-/// Refuses a name that a record has.
+/// Fails with `WrongType` if a record has this name.
 pub(crate) fn refuse(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<()> {
     match is_there(view, overlay, name)? {
         false => Ok(()),
@@ -87,16 +87,16 @@ pub(super) fn wrong_type(name: &Name) -> Error {
     Error::new(Code::WrongType, format!("`{name}` is a record: this is for cells"))
 }
 
-/// Whether there is a record of this name.
+/// Returns whether a record has this name.
 pub(super) fn is_there(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<bool> {
-    // Most databases that cells are asked of have no records, and then nothing is looked up.
+    // Most databases with cells have no records. Then the lookup is skipped.
     if !view.index.has_records() && overlay.is_empty() {
         return Ok(false);
     }
     load(view, overlay, RECORDS, name).map(|seen| seen.live)
 }
 
-/// When the record of a name expires, if there is one.
+/// Returns the expiry of the record with this name, if the record exists.
 pub(super) fn expires(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Result<Option<Stamp>> {
     match is_there(view, overlay, name)? {
         false => Ok(None),
@@ -104,7 +104,7 @@ pub(super) fn expires(view: &View<'_>, overlay: &WriteSet, name: &Name) -> Resul
     }
 }
 
-/// Removes the record of a name that becomes something else.
+/// Removes the record of a name that becomes a cell.
 pub(super) fn make_way(view: &View<'_>, overlay: &mut WriteSet, name: &Name) -> Result<()> {
     if !is_there(view, overlay, name)? {
         return Ok(());
@@ -113,7 +113,7 @@ pub(super) fn make_way(view: &View<'_>, overlay: &mut WriteSet, name: &Name) -> 
     remove(overlay, seen)
 }
 
-/// What is known of a record, and its fields as they are stored if it lives.
+/// Loads the state of a record, and its encoded fields if it is live.
 pub(super) fn see_fields(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -138,7 +138,7 @@ fn write(
     let moment = WriterContext { now: view.now, revision };
     let values = values(&write.key, old, &write.set, moment)?;
     if old.is_none() && values.iter().all(Option::is_none) {
-        // Nothing was taken out of nothing.
+        // Removing fields from a missing record writes nothing.
         return Ok(Answer::MaybeCounter(None));
     }
     let changes = changes(&write.set, &values, &write.clear);
@@ -147,17 +147,17 @@ fn write(
     Ok(Answer::MaybeCounter(Some(counter)))
 }
 
-/// What only the writer knows.
+/// Values that only the writer knows.
 #[derive(Clone, Copy)]
 struct WriterContext {
     now: Stamp,
     revision: Revision,
 }
 
-/// What a field becomes; nothing: it goes.
+/// The new value of a field. `None` removes the field.
 type Becomes<'v> = Option<Cow<'v, [u8]>>;
 
-/// What fields become, each at the place of its field.
+/// Returns the new values of fields, in the order of `set`.
 fn values<'v>(
     key: &Name,
     old: Option<&[u8]>,
@@ -173,7 +173,7 @@ fn values<'v>(
     set.iter().map(become_value).collect()
 }
 
-/// The field that a value is made of.
+/// Returns the field that a value is computed from.
 fn looked_at((field, value): &(Field, FieldValue)) -> Option<&Field> {
     match value {
         FieldValue::Sum { .. } => Some(field),
@@ -182,7 +182,7 @@ fn looked_at((field, value): &(Field, FieldValue)) -> Option<&Field> {
     }
 }
 
-/// What becomes of a record's fields, in order.
+/// Changes of a record's fields, sorted by name.
 pub(super) type FieldChanges<'c> = SmallVec<[Change<'c>; 16]>;
 
 fn changes<'c>(
@@ -198,7 +198,7 @@ fn changes<'c>(
     changes
 }
 
-/// Sorts changes by their names; of those of one name the last one counts.
+/// Sorts changes by name. Of several changes of one name, the last one wins.
 pub(super) fn in_order(changes: &mut FieldChanges<'_>) {
     if changes.is_sorted_by(|a, b| a.0 < b.0) {
         return;
@@ -208,7 +208,7 @@ pub(super) fn in_order(changes: &mut FieldChanges<'_>) {
     changes.dedup_by(|later, first| later.0 == first.0);
 }
 
-/// The first record that passes.
+/// Returns the key of the first record that passes.
 fn first(view: &View<'_>, overlay: &WriteSet, pick: &RecordPick) -> Result<Option<Name>> {
     pick.check()?;
     let own = Layers::from_slice(&view.layers[..1]);
@@ -218,7 +218,7 @@ fn first(view: &View<'_>, overlay: &WriteSet, pick: &RecordPick) -> Result<Optio
     search.first(pick.by.as_ref())?.map(|key| Name::new(&key)).transpose()
 }
 
-/// The first record that passes, and when it expires, if others wrote it.
+/// Returns the key of the first record that passes, and the record's expiry if another transaction wrote it.
 pub(crate) fn next(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -238,7 +238,7 @@ fn pick(
     pick: &RecordPick,
     revision: Revision,
 ) -> Result<Answer> {
-    // A time to live that there is not is refused whatever is found.
+    // An invalid time to live is refused, whether or not a record is found.
     expiry(view, pick.ttl, None)?;
     let Some(key) = first(view, overlay, pick)? else { return Ok(Answer::Picked(None)) };
     let (seen, old) = see_fields(view, overlay, &key)?;
@@ -255,7 +255,7 @@ fn pick(
     Ok(Answer::Picked(Some(Box::new((key.as_str().to_owned(), record)))))
 }
 
-/// Writes a record as changes make it; gives the new counter, and what they did.
+/// Applies changes to a record and writes it. Returns the new counter and a summary of the changes.
 pub(super) fn put(
     overlay: &mut WriteSet,
     seen: KeyState,
@@ -267,7 +267,8 @@ pub(super) fn put(
     Ok((put_staged(overlay, seen, start, changed, expires)?, changed))
 }
 
-/// Writes a record that was staged from here on; gives the new counter. Without fields it goes.
+/// Writes a record that is staged from `start` on, and returns the new counter. A record without fields is
+/// deleted.
 pub(super) fn put_staged(
     overlay: &mut WriteSet,
     seen: KeyState,
@@ -287,7 +288,7 @@ pub(super) fn put_staged(
     Ok(counter)
 }
 
-/// What a field that holds this becomes.
+/// Returns the new value of a field that holds `held`.
 fn value_of<'v>(
     value: &'v FieldValue,
     field: &Field,
@@ -309,12 +310,12 @@ fn value_of<'v>(
     Ok(Some(Cow::Owned(text.into_bytes())))
 }
 
-/// What a field of a record holds, if there is such a record.
+/// Returns the value of a record's field, if the record exists.
 pub(super) fn find<'o>(old: Option<&'o [u8]>, field: &Field) -> Result<Option<&'o [u8]>> {
     old.map_or(Ok(None), |old| Fields::find(old, field))
 }
 
-/// What fields of a record hold, each at its place.
+/// Returns the values of a record's fields, in the order of `fields`.
 pub(super) fn find_all<'o, 'f>(
     old: Option<&'o [u8]>,
     fields: impl Iterator<Item = &'f Field>,
@@ -330,7 +331,7 @@ fn millis(now: Stamp) -> i64 {
     i64::try_from(now / 1000).unwrap_or(i64::MAX)
 }
 
-/// What a field says as a whole number, and more.
+/// Adds to a field that holds an integer as text. A missing field counts as 0.
 pub(super) fn sum(old: Option<&[u8]>, by: i64, field: &Field, key: &Name) -> Result<i64> {
     let old = match old {
         None => 0,
@@ -348,13 +349,13 @@ pub(super) fn sum(old: Option<&[u8]>, by: i64, field: &Field, key: &Name) -> Res
     })
 }
 
-/// Whether all conditions hold; a fence that does not is an error.
+/// Returns whether all conditions hold. A failed fence is an error.
 fn hold(when: &[Condition], key: &Name, seen: &KeyState, fields: Option<&[u8]>) -> Result<bool> {
     let mut held = find_all(fields, when.iter().filter_map(Condition::field))?;
     let mut held = held.drain(..);
     let mut all = true;
-    // All are looked at, since a fence is told first: whoever lost its lease need not hear that something
-    // else does not hold.
+    // All conditions are checked, because a failed fence takes precedence: a worker that lost its lease gets
+    // `Fenced`, even if another condition fails too.
     for condition in when {
         let held = condition.field().and_then(|_| held.next()).flatten();
         all &= match condition {
@@ -426,7 +427,7 @@ fn restore(
     expires: Option<Stamp>,
 ) -> Result<Answer> {
     let seen = load(view, overlay, RECORDS, key)?;
-    // A record without fields is gone.
+    // A record without fields does not exist, so it is restored as a deletion.
     let fields = fields.filter(|fields| !fields.is_empty());
     let expires = match (fields, expires) {
         (Some(_), Some(stamp)) => Some(checked_expiry(stamp)?),
@@ -453,13 +454,13 @@ pub(crate) fn get(
     })
 }
 
-/// How many fields a record has; none where there is no record.
+/// Returns the number of a record's fields, or 0 if the record does not exist.
 pub(crate) fn count_fields(view: &View<'_>, overlay: &WriteSet, key: &Name) -> Result<usize> {
     let count = read(view, overlay, key, |_, payload| Fields::count(payload))?;
     Ok(count.unwrap_or_default())
 }
 
-/// What is taken from a record that lives.
+/// Reads from a live record.
 fn read<T>(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -473,7 +474,8 @@ fn read<T>(
     Ok(view.find(overlay, &key, hash, read)?.and_then(|(taken, _)| taken))
 }
 
-/// Records in byte order of their keys, and when the first of them that others wrote expires.
+/// Returns records in byte order of their keys, and the earliest expiry among those that other transactions
+/// wrote.
 pub(crate) fn scan(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -498,7 +500,8 @@ pub(crate) fn scan(
     Ok((page, expires))
 }
 
-/// How many records there are, and when the first of them that others wrote expires.
+/// Returns the number of records that pass, and the earliest expiry among those that other transactions
+/// wrote.
 pub(crate) fn count(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -508,7 +511,7 @@ pub(crate) fn count(
     Search { view, overlay, prefix, filters }.count()
 }
 
-/// How a scan goes about it, for people.
+/// Describes for people how a scan is executed.
 pub(crate) fn explain(
     view: &View<'_>,
     prefix: &str,

@@ -1,4 +1,4 @@
-//! Where the responses of one session are stored: in slots, which are used again.
+//! Slot allocator for the stored responses of one session: slots of evicted responses are reused.
 //!
 //! ```text
 //!   slot     0           1        2        3
@@ -6,26 +6,28 @@
 //!            open        spare    kept     vacant
 //! ```
 //!
-//! The next response goes where all are evicted: a client that waits for each answer has one slot, written over and over.
-//! So a request costs one effect more than its transaction, and leaves nothing to be deleted, flushed and compacted. Where
-//! none is to be had, it goes beside what was answered last, as long as that is little: a hundred bytes of key and head for
-//! each small response would be most of what it takes. Spare slots are few and small; those beyond are deleted.
+//! The next response reuses a slot whose responses are all evicted. A client that waits for each answer needs
+//! one slot, which is overwritten each time. So a request costs one effect more than its transaction, and
+//! leaves no garbage to delete, flush and compact. If no slot is free, the response is added to the slot that
+//! was written last, as long as that slot is small. In a slot of its own, a small response would be mostly
+//! overhead: about a hundred bytes of key and header. Spare slots are few and small, and surplus ones are
+//! deleted.
 
 use mainstay_model::{KeptLimits, Ledger, SmallVec, Weighed};
 
-/// So many slots with evicted responses are kept to be used again.
+/// Maximal number of slots with evicted responses that are kept for reuse.
 const SPARE_LIMIT: usize = 32;
 
-/// Slots with larger responses are deleted when these are evicted.
+/// Slots with larger responses are deleted once these are evicted.
 const SPARE_LIMIT_BYTES: usize = 1024;
 
-/// A slot takes no further response that would make it larger: it is written anew with each.
+/// A slot is not shared beyond this size, because each added response rewrites the whole slot.
 const SHARED_LIMIT_BYTES: usize = 256;
 
-/// About what a response takes beside its bytes: its number, and when it was.
+/// Approximate overhead of a response in its slot: its number, revision and time.
 const COVER_BYTES: u32 = 8;
 
-/// Where a response is, and how many bytes it has.
+/// The slot of a response, and the response's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotRef {
     pub slot: u16,
@@ -39,13 +41,13 @@ impl Weighed for SlotRef {
 }
 
 impl SlotRef {
-    /// What it takes in its slot.
+    /// Returns the number of bytes that the response takes in its slot.
     fn weight(&self) -> u32 {
         self.bytes + COVER_BYTES
     }
 }
 
-/// The requests of one session, and where their responses are.
+/// The request ledger of one session, and the slots of its responses.
 #[derive(Debug)]
 pub(crate) struct ResponseSlots {
     pub ledger: Ledger<SlotRef>,
@@ -56,25 +58,25 @@ pub(crate) struct ResponseSlots {
     open: u16,
 }
 
-/// What is in one slot.
+/// The bookkeeping of one slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct ResponseSlot {
     stored: bool,
-    /// How many responses are kept there.
+    /// Number of responses that are kept in the slot.
     kept: u16,
-    /// What they take.
+    /// Number of bytes that they take.
     weight: u32,
 }
 
-/// What keeping a response will do.
+/// Plan for storing a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SlotPlan {
     pub mark: u64,
-    /// Where the response goes.
+    /// The slot for the response.
     pub slot: u16,
-    /// Whether others stay there.
+    /// Whether other responses stay in that slot.
     pub shared: bool,
-    /// What is deleted.
+    /// Slots to delete.
     pub drop: SmallVec<[u16; 4]>,
 }
 
@@ -84,7 +86,7 @@ impl ResponseSlots {
         ResponseSlots { ledger: Ledger::from(mark), slots, spare, open: 0 }
     }
 
-    /// How a response of so many bytes will be kept.
+    /// Plans the storage of a response of `bytes` bytes.
     pub fn plan(&self, request_id: u64, lowest_pending: u64, bytes: usize) -> SlotPlan {
         let mark = self.ledger.mark_after(request_id, lowest_pending, bytes, KeptLimits::default());
         let emptied = self.emptied(mark);
@@ -97,12 +99,12 @@ impl ResponseSlots {
         SlotPlan { mark, slot, shared, drop }
     }
 
-    /// The slots that are deleted when the mark is raised.
+    /// Returns the slots to delete when the mark is raised.
     pub fn dropped(&self, mark: u64) -> SmallVec<[u16; 4]> {
         self.surplus(self.emptied(mark).iter())
     }
 
-    /// The slots whose last responses a mark evicts, with what those take.
+    /// Returns the slots that a mark empties, each with the total size of its responses.
     fn emptied(&self, mark: u64) -> SmallVec<[SlotRef; 4]> {
         let below = self.ledger.iter().take_while(|(id, _)| *id < mark);
         let mut evicted: SmallVec<[SlotRef; 4]> = below.map(|(_, place)| *place).collect();
@@ -117,7 +119,7 @@ impl ResponseSlots {
         all.filter(none_stays).map(sum).collect()
     }
 
-    /// Of emptied slots those that are not worth to be spare.
+    /// Returns the emptied slots that are beyond the limits for spare slots.
     fn surplus<'p>(&self, emptied: impl Iterator<Item = &'p SlotRef>) -> SmallVec<[u16; 4]> {
         let mut spare = self.spare.len();
         let goes = |place: &&SlotRef| {
@@ -128,7 +130,7 @@ impl ResponseSlots {
         emptied.filter(goes).map(|place| place.slot).collect()
     }
 
-    /// Whether a response goes beside those that were answered last.
+    /// Returns whether a response fits into the slot that was written last.
     fn has_room(&self, mark: u64, bytes: usize) -> bool {
         let slot = self.slot(self.open);
         let evicted = self.ledger.iter().take_while(|(id, _)| *id < mark);
@@ -142,13 +144,13 @@ impl ResponseSlots {
         self.slots.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
-    /// The first slot that is not stored.
+    /// Returns the first slot that is not stored.
     fn vacant(&self) -> u16 {
         let vacant = self.slots.iter().position(|slot| !slot.stored);
         u16::try_from(vacant.unwrap_or(self.slots.len())).unwrap_or(u16::MAX)
     }
 
-    /// Raises the mark: slots where nothing stays are spare.
+    /// Raises the mark. Slots in which no response stays become spare.
     pub fn raise(&mut self, mark: u64) {
         for (_, place) in self.ledger.raise_taking(mark) {
             let Some(slot) = self.slots.get_mut(usize::from(place.slot)) else { continue };
@@ -160,7 +162,8 @@ impl ResponseSlots {
         }
     }
 
-    /// A slot holds these responses now, numbers and bytes; the mark was raised before.
+    /// Records that a slot now holds these responses, as (number, bytes). The mark must have been raised
+    /// before.
     pub fn put(&mut self, slot: u16, responses: impl Iterator<Item = (u64, u32)>) {
         self.forget(slot);
         let mark = self.ledger.mark();
@@ -182,7 +185,7 @@ impl ResponseSlots {
         self.open = slot;
     }
 
-    /// A slot was deleted, after the mark was raised.
+    /// Records that a slot was deleted, after the mark was raised.
     pub fn remove(&mut self, slot: u16) {
         self.forget(slot);
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
@@ -194,7 +197,7 @@ impl ResponseSlots {
         self.spare.retain(|spare| *spare != slot);
     }
 
-    /// All that are stored.
+    /// Returns all stored slots.
     pub fn all(&self) -> impl Iterator<Item = u16> + '_ {
         (0..).zip(&self.slots).filter(|(_, slot)| slot.stored).map(|(number, _)| number)
     }
@@ -206,7 +209,7 @@ mod tests {
     use mainstay_model::{KEPT_LIMIT, Verdict};
     use std::collections::BTreeMap;
 
-    /// What is stored: the responses in each slot.
+    /// The stored responses of each slot.
     type Disk = BTreeMap<u16, Vec<(u64, u32)>>;
 
     /// Answers a request as the executor does.
@@ -254,7 +257,7 @@ mod tests {
         );
     }
 
-    /// The same, read from what is stored.
+    /// Rebuilds the slots from the stored responses.
     fn loaded(slots: &ResponseSlots, disk: &Disk) -> ResponseSlots {
         let mut loaded = ResponseSlots::from(1);
         for (slot, held) in disk {
@@ -284,7 +287,7 @@ mod tests {
         answer(&mut slots, &mut disk, 11, 1, 300);
         answer(&mut slots, &mut disk, 12, 1, 10);
         assert_eq!(disk.len(), 3);
-        // Behind the mark there is room again.
+        // Evicted responses make room in the shared slot.
         answer(&mut slots, &mut disk, 13, 11, 10);
         assert_eq!((disk.len(), slots.plan(14, 11, 10).shared), (3, true));
     }

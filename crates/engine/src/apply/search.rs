@@ -1,17 +1,17 @@
-//! Searches: the records that pass filters, by an index where one helps.
+//! Search for records that pass filters, by a secondary index where one helps.
 //!
 //! ```text
 //!   own writes -> keys
-//!   layer that the index serves -> keys by its entries                > does the record pass?
-//!   layer that it does not serve, walked -> keys that pass there
+//!   layer that the index covers -> keys of its entries                > does the record pass?
+//!   any other layer -> scanned for keys that pass there
 //! ```
 //!
-//! An index gives candidates, the record decides: a key too many costs a read, a key too few would be a
-//! wrong answer. So a layer that is read before the index was whole is walked.
+//! An index gives candidates and the record decides. A superfluous key costs a read, but a missing key would
+//! give a wrong answer. So a layer is scanned if it is read as of a revision before the index was complete.
 //!
-//! Each of these sources is in an order: by key where all fields of the index are compared with `=`, so that
-//! a page begins where the last one ended and looks no further than it needs; by a field for who wants the
-//! first by it. Who only counts needs no order.
+//! Each source has an order. It is by key if all fields of the index are compared with `=`: then a page
+//! begins where the last one ended and scans no more than it needs. It is by a field for a query for the
+//! first record by that field. Counting needs no order.
 
 use super::index_selection::{self, IndexSelection};
 use super::live_entries;
@@ -31,14 +31,14 @@ use std::ops::Bound;
 #[cfg(test)]
 mod tests;
 
-/// How many keys are held at a time; further ones are looked for again.
+/// Maximal number of keys held at a time. Further keys take another search.
 const HELD_KEYS: usize = 100_000;
-/// How many keys are looked for at first, at least: some of those that an index names may not pass.
+/// Minimal number of keys of the first batch, because records of some index entries may not pass.
 const FIRST_KEYS: usize = 16;
-/// How many times as many keys are looked for when those before were not enough.
+/// Growth factor of the batch, if the previous one was not enough.
 const MORE_KEYS: usize = 4;
 
-/// What is looked for.
+/// A search for records.
 pub(super) struct Search<'a> {
     pub view: &'a View<'a>,
     pub overlay: &'a WriteSet,
@@ -46,22 +46,23 @@ pub(super) struct Search<'a> {
     pub filters: &'a [Where],
 }
 
-/// A key that may be one of those looked for.
+/// A key whose record may match.
 struct Candidate<'c> {
     key: &'c [u8],
-    /// Under which an index has it, where one gave it.
+    /// The name of the index entry, if an index gave the key.
     name: Option<&'c [u8]>,
-    /// Where it was found.
+    /// The layer that gave the key.
     origin: Origin,
 }
 
-/// Is shown candidates until it has enough of a source.
+/// Callback for candidates. Returns `false` to leave the source.
 type Visit<'v> = dyn FnMut(Candidate<'_>) -> Result<bool> + 'v;
 
 impl Search<'_> {
-    /// Visits the records that pass, in byte order of their keys, until told to stop; gives when the first of
-    /// those that were taken expires, if others wrote it. What did not pass is not seen, so that it may expire.
-    /// Whoever says how many are wanted is not told so many only, but those are found with the least work.
+    /// Visits the records that pass, in byte order of their keys, until `visit` returns `false`. Returns the
+    /// earliest expiry among the visited records that other transactions wrote. Records that do not pass are
+    /// not part of it, so they may expire. `wanted` is no limit: it only minimizes the work for that many
+    /// records.
     pub fn each(
         &self,
         after: Option<&str>,
@@ -74,7 +75,8 @@ impl Search<'_> {
         }
     }
 
-    /// How many records pass, and when the first of them that others wrote expires.
+    /// Returns the number of records that pass, and the earliest expiry among those that other transactions
+    /// wrote.
     pub fn count(&self) -> Result<(u64, Option<Stamp>)> {
         let Some(choice) = self.begin(None)? else {
             let mut count = 0;
@@ -88,7 +90,7 @@ impl Search<'_> {
             let (mut count, mut expires) = (0, None);
             let whole = self.each_source(&choice, None, &mut |candidate| {
                 let found = self.look(candidate.key, |head, _| Ok(head.expires))?;
-                // A key stands once in each layer that has it: the one that decides counts.
+                // A key occurs once in each layer that has it. Only its deciding layer counts.
                 if let Some((ends, origin)) =
                     found.filter(|(_, origin)| *origin == candidate.origin)
                 {
@@ -103,7 +105,7 @@ impl Search<'_> {
         }
     }
 
-    /// The key of the record that comes first by a field, then by its key.
+    /// Returns the key of the record that comes first by a field, then by its key.
     pub fn first(&self, by: Option<&Field>) -> Result<Option<String>> {
         let Some(by) = by else {
             let mut first = None;
@@ -148,7 +150,8 @@ impl Search<'_> {
         index_selection::choose(&self.view.index.declared(), self.prefix, self.filters, by)
     }
 
-    /// Of the candidates that pass the first; a source that is in order is left where it cannot come any more.
+    /// Returns the first of the candidates that pass. Leaves an ordered source once it cannot give an earlier
+    /// one.
     fn first_candidate(&self, choice: &IndexSelection, by: &Field) -> Result<First> {
         let ordered = choice.is_ordered_by(by);
         loop {
@@ -171,7 +174,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at all records under the prefix.
+    /// Scans all records with the prefix.
     fn each_record(
         &self,
         after: Option<&str>,
@@ -195,7 +198,7 @@ impl Search<'_> {
         Ok(expires)
     }
 
-    /// Looks at the records that an index names, in order of their keys.
+    /// Visits the records of an index's candidates, in key order.
     fn each_candidate(
         &self,
         choice: &IndexSelection,
@@ -207,7 +210,7 @@ impl Search<'_> {
         let mut expires = None;
         let mut held = match choice.is_in_order_of_keys() {
             true => wanted.clamp(FIRST_KEYS, HELD_KEYS),
-            // All are walked for the first of them: then as many as can be are held.
+            // All candidates must be scanned before the first is known, so as many as possible are held.
             false => HELD_KEYS,
         };
         loop {
@@ -230,7 +233,7 @@ impl Search<'_> {
         }
     }
 
-    /// Reads a record that lives and passes, and says where it lies.
+    /// Reads a record that is live and passes, and returns the layer that it is in.
     fn look<T>(
         &self,
         key: &[u8],
@@ -245,7 +248,7 @@ impl Search<'_> {
         Ok(found.and_then(|(found, origin)| found.map(|found| (found, origin))))
     }
 
-    /// The first keys behind one, as many as are to be held.
+    /// Returns the first keys after `after`, up to `held` of them.
     fn keys(&self, choice: &IndexSelection, after: Option<&[u8]>, held: usize) -> Result<Keys> {
         loop {
             let mut keys = Keys { all: BTreeSet::new(), held, cut: false };
@@ -259,8 +262,8 @@ impl Search<'_> {
         }
     }
 
-    /// Shows the candidates of each source; says whether it was all of them. Retention may have passed the
-    /// entries by, or the index may have gone, while they were read: then it is to be done again.
+    /// Visits the candidates of each source. Returns `false` if they may be incomplete, because retention
+    /// removed entries or the index was dropped meanwhile. Then the search must be repeated.
     fn each_source(
         &self,
         choice: &IndexSelection,
@@ -282,7 +285,7 @@ impl Search<'_> {
         Ok(served.into_iter().all(|at| self.serves(choice, at)))
     }
 
-    /// Whether an index has all entries of a layer that is read at a revision.
+    /// Returns whether an index has all entries of a layer that is read as of a revision.
     fn serves(&self, choice: &IndexSelection, at: Revision) -> bool {
         let declared = self.view.index.declared();
         let now = declared.iter().find(|one| one.id == choice.index.id);
@@ -290,7 +293,7 @@ impl Search<'_> {
         whole && self.view.index.check_space_reach(ENTRIES, at).is_ok()
     }
 
-    /// Candidates of a layer by the entries of an index, one range after the other.
+    /// Visits the candidates of a layer by the entries of an index, range by range.
     fn each_entry(
         &self,
         choice: &IndexSelection,
@@ -311,7 +314,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Candidates of a layer that an index does not serve, in order of their keys.
+    /// Visits the candidates of a layer that the index does not cover, in key order.
     fn each_walked(
         &self,
         (branch, at): (u32, Revision),
@@ -337,7 +340,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// What the transaction itself wrote has no entries yet, and is in no order.
+    /// Visits the transaction's own writes, which have no index entries yet and no order.
     fn each_own(&self, after: Option<&[u8]>, visit: &mut Visit<'_>) -> Result<()> {
         let branch = self.view.branch();
         self.view.budget.count_own(self.overlay.effects().len())?;
@@ -356,7 +359,7 @@ impl Search<'_> {
         key.starts_with(self.prefix.as_bytes()) && after.is_none_or(|after| key > after)
     }
 
-    /// Whether a stored record passes, without taking all of it apart.
+    /// Returns whether a stored record passes, without decoding all of it.
     fn pass(&self, payload: &[u8]) -> Result<bool> {
         for Where { field, test } in self.filters {
             if !Fields::find(payload, field)?.is_some_and(|value| test.passes(value)) {
@@ -366,7 +369,7 @@ impl Search<'_> {
         Ok(true)
     }
 
-    /// How it goes about it, for people.
+    /// Describes for people how the search is executed.
     pub fn explain(&self, names: impl Fn(u32) -> String) -> String {
         let Some(choice) = self.choice(None) else {
             return format!("walks all records under `{}`: no index helps", self.prefix);
@@ -388,16 +391,16 @@ impl Search<'_> {
     }
 }
 
-/// Keys in order, as many as are held at a time.
+/// A bounded ordered set of keys.
 struct Keys {
     all: BTreeSet<Vec<u8>>,
     held: usize,
-    /// There are more behind the last one.
+    /// Whether more keys follow the last one.
     cut: bool,
 }
 
 impl Keys {
-    /// Takes a key in, and says whether one behind it would be, too, as far as is known.
+    /// Adds a key. Returns `false` if no larger key would be added any more.
     fn add(&mut self, key: &[u8]) -> bool {
         if self.all.len() >= self.held && !self.all.contains(key) {
             self.cut = true;
@@ -412,7 +415,7 @@ impl Keys {
     }
 }
 
-/// The rank and the key of the first one of those that were offered.
+/// Rank and key of the first record among those offered.
 #[derive(Default)]
 struct First(Option<(Vec<u8>, Vec<u8>)>);
 
@@ -425,13 +428,13 @@ impl First {
     }
 }
 
-/// The sooner of two expiries; that of an own write does not count.
+/// Returns the earlier of two expiries. The expiry of an own write does not count.
 fn sooner(first: Option<Stamp>, next: Option<Stamp>, origin: Origin) -> Option<Stamp> {
     let theirs = next.filter(|_| origin != Origin::Overlay);
     [first, theirs].into_iter().flatten().min()
 }
 
-/// What a record is compared by, as an index has it.
+/// Returns the rank of a record: the encoded value of the field, as in an index.
 fn rank_of(value: Option<&[u8]>) -> Vec<u8> {
     let mut rank = Vec::new();
     order_preserving::put(value, &mut rank);

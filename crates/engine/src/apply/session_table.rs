@@ -1,11 +1,11 @@
-//! The table of sessions: a picture in memory of what is stored of them, with what is not.
+//! In-memory table of sessions: mirrors the stored sessions and adds their leases, which are not stored.
 //!
 //! ```text
-//!   effects --absorb--> slots, mailboxes           when they are committed, and of all there are when it is loaded
-//!   words of clients --renew--> leases             not stored: they begin anew when a database is opened
+//!   effects --absorb--> slots, mailboxes           on commit, and for all stored sessions on load
+//!   client requests --renew--> leases              not stored: they restart when a database is opened
 //! ```
 //!
-//! It runs ahead of what readers see, as the writer does; only the writer's answers are made of it.
+//! The table is ahead of the published revision, as the writer is. Only the writer's answers depend on it.
 
 use crate::apply::response_slots::ResponseSlots;
 use crate::apply::sessions::bytes::{Part, Profile, StoredSession, damaged, split_part};
@@ -19,22 +19,23 @@ use mainstay_model::{Former, Letter, Mailbox, Name, Result, Retries, Revision, S
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-/// How many leases that were renewed are looked at in one go: the writer waits for it.
+/// Maximal number of renewed leases checked in one go, because the writer waits for it.
 const RENEWED_LIMIT: usize = 10_000;
 
-/// All sessions that live.
+/// All open sessions.
 #[derive(Default)]
 pub(crate) struct SessionTable {
-    /// Boxed: such a table is half empty after it has grown.
+    /// Boxed, because a hash table is half empty after it has grown.
     all: HashMap<Name, Box<LiveSession>>,
-    /// Their names in order.
+    /// The names of all sessions, in order.
     names: BTreeSet<Name>,
-    /// When to look at which lease. A lease that begins anew is not moved: it is looked at once in vain.
+    /// Times at which leases are checked. Renewing a lease does not move its timer, which then fires once in
+    /// vain.
     timers: BTreeSet<(Stamp, Name)>,
     retries: Retries,
 }
 
-/// What became of a session.
+/// The change of a session by an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionChange {
     None,
@@ -54,29 +55,29 @@ impl SessionChange {
     }
 }
 
-/// A session that lives.
+/// An open session.
 pub(crate) struct LiveSession {
     lease_us: u64,
-    /// It expires then, if nothing is heard of its client; 0: it has expired.
+    /// The session expires at this time, unless its client renews the lease. 0: it has expired.
     pub expires: Stamp,
-    /// When its client has taken it.
+    /// Time at which the current client took the session.
     epoch: Stamp,
-    /// When its lease is looked at.
+    /// Time of the next check of the lease.
     timer: Stamp,
     pub slots: ResponseSlots,
     pub mailbox: Mailbox<()>,
 }
 
 impl LiveSession {
-    /// The client has said something: the lease begins anew.
+    /// Renews the lease, after a request of the client.
     pub fn renew(&mut self, now: Stamp) {
         if self.expires != 0 {
             self.expires = self.expires.max(now + self.lease_us);
         }
     }
 
-    /// Whether its lease is over. If it is, it stays so: who read the clock before that must not bring it back while it is
-    /// being removed.
+    /// Returns whether the lease is over, and marks it as expired if so. A thread that read the clock earlier
+    /// must not renew the session while it is being removed.
     fn end(&mut self, now: Stamp) -> bool {
         let is_over = self.expires <= now;
         if is_over {
@@ -85,19 +86,19 @@ impl LiveSession {
         is_over
     }
 
-    /// Whether something that was sent in an epoch is meant for it; 0: in whichever.
+    /// Returns whether a request of an epoch is meant for this session. 0 matches any epoch.
     pub fn is_in(&self, epoch: Stamp) -> bool {
         epoch == 0 || epoch == self.epoch
     }
 
-    /// What is remembered of it when it goes.
+    /// Returns the numbers that are remembered when the session is closed.
     pub fn former(&self) -> Former {
         Former { next_request: self.slots.ledger.beyond(), last_letter: self.mailbox.last() }
     }
 }
 
 impl SessionTable {
-    /// Reads the table from its spaces, as of a revision; leases begin now.
+    /// Loads the table from its key spaces as of a revision. Leases begin now.
     pub fn load(index: &Index, at: Revision, now: Stamp) -> Result<SessionTable> {
         let mut table = SessionTable::default();
         for space in [SESSIONS, SESSION_DATA] {
@@ -112,13 +113,13 @@ impl SessionTable {
         Ok(table)
     }
 
-    /// Whether a space is pictured here.
+    /// Returns whether the table mirrors a key space.
     #[inline]
     pub fn concerns(space: u8) -> bool {
         matches!(space, SESSIONS | SESSION_DATA)
     }
 
-    /// Takes an effect in; says what became of a session by it.
+    /// Applies an effect. Returns the change of the session.
     pub fn absorb(
         &mut self,
         key: &[u8],
@@ -132,7 +133,7 @@ impl SessionTable {
             return self.absorb_session(Name::new(name)?, head, payload, now);
         }
         let (session, part) = split_part(name).ok_or_else(damaged)?;
-        // What goes with its session goes with its row.
+        // Parts of a closed session were removed with its row.
         let Some(row) = self.all.get_mut(session) else { return Ok(SessionChange::None) };
         match part {
             Part::Slot(slot) if head.is_deleted() => row.slots.remove(slot),
@@ -144,7 +145,7 @@ impl SessionTable {
                 row.slots.raise(mark);
                 row.slots.put(number, responses);
             }
-            // The entry of its session says up to where letters are acknowledged.
+            // Acknowledgments are applied by the session's own entry.
             Part::Letter(_) if head.is_deleted() => {}
             Part::Letter(number) if number > row.mailbox.last() => {
                 row.mailbox.put(head.stamp, ());
@@ -163,7 +164,7 @@ impl SessionTable {
         now: Stamp,
     ) -> Result<SessionChange> {
         if head.is_deleted() {
-            // Nobody remembers its numbers any more.
+            // The numbers of the closed session are no longer remembered.
             self.remove(&name);
             return Ok(SessionChange::None);
         }
@@ -186,7 +187,7 @@ impl SessionTable {
         for (number, Letter { sent, .. }) in row.mailbox.acknowledge(profile.acked) {
             self.retries.take(sent, &name, number);
         }
-        // A letter that is sent and acknowledged in one transaction was never seen here.
+        // A message that is sent and acknowledged in one transaction was never added here.
         row.mailbox.advance(profile.acked);
         SessionChange::None
     }
@@ -210,42 +211,41 @@ impl SessionTable {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// A session whose lease is not over.
+    /// Returns a session whose lease is not over.
     pub fn live(&self, session: &str, now: Stamp) -> Option<&LiveSession> {
         self.row(session).filter(|row| row.expires > now)
     }
 
-    /// The same, to be changed.
+    /// Returns a session whose lease is not over, for a change.
     pub fn live_mut(&mut self, session: &str, now: Stamp) -> Option<&mut LiveSession> {
         self.all.get_mut(session).map(|row| &mut **row).filter(|row| row.expires > now)
     }
 
-    /// A session that is there, whatever its lease.
+    /// Returns a session, even if its lease is over.
     pub fn row(&self, session: &str) -> Option<&LiveSession> {
         self.all.get(session).map(|row| &**row)
     }
 
-    /// The client has said something: its lease begins anew.
+    /// Renews the lease of a session, after a request of its client.
     pub fn renew(&mut self, session: &str, now: Stamp) {
         if let Some(row) = self.all.get_mut(session) {
             row.renew(now);
         }
     }
 
-    /// Sessions behind one of them, in the order of their names.
+    /// Returns the sessions after one of them, ordered by name.
     pub fn after(&self, session: Option<&str>) -> impl Iterator<Item = (&Name, &LiveSession)> {
         let from = session.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.names.range::<str, _>((from, Bound::Unbounded));
         names.filter_map(|name| self.all.get_key_value(name).map(|(name, row)| (name, &**row)))
     }
 
-    /// So many sessions whose leases are over, the first of them first; nobody renews them any more. Timers of those that
-    /// were renewed are set anew.
+    /// Returns up to `limit` sessions whose leases are over, earliest first, and marks them as expired, so
+    /// that they cannot be renewed. Resets the timers of renewed sessions.
     pub fn due(&mut self, now: Stamp, limit: usize) -> Vec<Name> {
         let (mut due, mut renewed) = (Vec::new(), Vec::new());
         for (at, name) in self.timers.iter().take_while(|(at, _)| *at <= now) {
@@ -267,32 +267,33 @@ impl SessionTable {
         due
     }
 
-    /// Ends a session whose lease is over, if it is: nobody renews it any more.
+    /// Marks a session as expired if its lease is over, so that it cannot be renewed. Returns whether it is
+    /// over.
     pub fn end(&mut self, session: &str, now: Stamp) -> bool {
         self.all.get_mut(session).is_some_and(|row| row.end(now))
     }
 
-    /// How many letters wait for all clients together.
+    /// Returns the number of pending messages of all clients.
     pub fn letters(&self) -> usize {
         self.retries.len()
     }
 
-    /// When the next lease is to be looked at.
+    /// Returns the time of the next check of a lease.
     pub fn next_due(&self) -> Option<Stamp> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    /// Whether a letter that was sent before this is pending.
+    /// Returns whether a message that was sent before this time is pending.
     pub fn any_before(&self, sent_before: Stamp) -> bool {
         self.retries.any_before(sent_before)
     }
 
-    /// The letters that were sent before this and are pending, the oldest first.
+    /// Returns the pending messages that were sent before this time, oldest first.
     pub fn before(&self, sent_before: Stamp) -> impl Iterator<Item = (Stamp, &Name, u64)> {
         self.retries.before(sent_before)
     }
 
-    /// A letter is sent again.
+    /// Records that a message is sent again.
     pub fn sent(&mut self, session: &Name, number: u64, now: Stamp) {
         let letter = self.all.get_mut(session).and_then(|row| row.mailbox.letter_mut(number));
         let Some(letter) = letter else { return };
@@ -301,7 +302,7 @@ impl SessionTable {
         self.retries.put(now, session, number);
     }
 
-    /// What all of them have together: responses, their bytes, letters.
+    /// Returns the totals of all sessions: stored responses, their bytes, pending messages.
     pub fn totals(&self) -> (u64, u64, u64) {
         let add = |(kept, bytes, letters), row: &LiveSession| {
             let (count, size) =
@@ -316,7 +317,7 @@ impl SessionTable {
 mod tests {
     use super::*;
 
-    /// Sessions with leases of 1, 2, 3 ... milliseconds.
+    /// Returns sessions with leases of 1, 2, 3 ... milliseconds.
     fn table(sessions: u64) -> SessionTable {
         let mut table = SessionTable::default();
         for n in 1..=sessions {
@@ -347,7 +348,7 @@ mod tests {
     fn nobody_brings_back_what_has_expired() {
         let mut table = table(2);
         assert!(!table.end("s1", 999) && table.end("s1", 1_000));
-        // Somebody has read the clock before, and comes to the lock after.
+        // A thread that read the clock before gets the lock only now.
         assert!(table.live_mut("s1", 999).is_none());
         table.renew("s1", 999);
         assert!(table.live("s1", 999).is_none());

@@ -1,10 +1,10 @@
-//! Redis's strings on cells: the same keys, the same entries, other rules.
+//! Redis strings on cells: same keys and entries, but Redis's rules.
 //!
 //! ```text
 //!   cell --text--> a string or bytes as they are, everything else as JSON
 //!                    |  condition, append, add
 //!                    v
-//!   cell <-------- text; but a number that the cell held as a number stays one
+//!   cell <-------- text; but a number that the cell held as a number stays a number
 //! ```
 //!
 //! Input is checked before anything is written, whatever the cell holds.
@@ -48,8 +48,8 @@ pub(crate) fn run(
     }
 }
 
-/// What is known of a cell, and what it holds if it is live; where there is none, a record of its name is
-/// refused. A name that is both is a cell.
+/// Loads a cell, and its value if it is live. If it is not, refuses a name that a record has. A name that is
+/// both counts as a cell.
 fn see_with<T>(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -93,7 +93,7 @@ fn set(
 ) -> Result<Answer> {
     let (seen, old) = key_state::load_with(view, overlay, CELLS, name.as_bytes(), codec::decode)?;
     let there = records::is_there(view, overlay, name)?;
-    // A name that is both is a cell.
+    // A name that is both counts as a cell.
     let record = there && old.is_none();
     let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
     let expires = expiry(view, ttl, kept)?;
@@ -110,13 +110,13 @@ fn set(
                 records::make_way(view, overlay, name)?;
             }
         }
-        // Bad input is an error whatever is stored.
+        // Bad input is an error, whether or not the condition holds.
         false => value.check()?,
     }
     Ok(Answer::Replaced { did, old })
 }
 
-/// The expiry that a name keeps when it is written over, be it that of a cell or of a record.
+/// Returns the expiry that a name keeps when it is overwritten, of the cell or of the record.
 fn kept(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -126,7 +126,7 @@ fn kept(
     if seen.live { Ok(seen.expires) } else { records::expires(view, overlay, name) }
 }
 
-/// Writes the cell, and the record of its name goes.
+/// Writes the cell, and removes the record of the same name.
 fn overwrite(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -137,7 +137,7 @@ fn overwrite(
     let seen = key_state::load(view, overlay, CELLS, name)?;
     let kept = if ttl == Ttl::Keep { kept(view, overlay, name, &seen)? } else { None };
     let expires = expiry(view, ttl, kept)?;
-    // Asked before the write: most often there are no records, and nothing is looked up.
+    // Checked before the write: with an empty write set and no records, the lookup is skipped.
     let record = records::is_there(view, overlay, name)?;
     let counter = put(overlay, seen, value, expires)?;
     if record {
@@ -146,7 +146,7 @@ fn overwrite(
     Ok(Answer::Counter(counter))
 }
 
-/// Whether a condition holds for what is there.
+/// Returns whether a condition holds for the current value.
 fn holds(only: &Only, old: Option<&Value>) -> bool {
     match only {
         Only::Always => true,
@@ -157,7 +157,7 @@ fn holds(only: &Only, old: Option<&Value>) -> bool {
     }
 }
 
-/// Everything that can fail is done before the first write, so that it is all of them or none.
+/// Sets all cells or none: everything that can fail is done before the first write.
 fn set_all(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -175,7 +175,8 @@ fn set_all(
     let mut start = 0;
     for ((mut seen, end), (name, _)) in seen.into_iter().zip(ends).zip(pairs) {
         if overlay.find(seen.hash, &seen.key).is_some() {
-            // The name may stand twice among the pairs: its second write counts on.
+            // The name may occur twice among the pairs. Then the second write continues the counter of the
+            // first.
             seen = key_state::load(view, overlay, CELLS, name)?;
         }
         let write = seen.write(0, None, Payload::Bytes(&bytes[start..end]));
@@ -188,7 +189,7 @@ fn set_all(
     Ok(Answer::Did(true))
 }
 
-/// Those names that records have.
+/// Returns those names that belong to records.
 fn of_records<'n>(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -203,7 +204,7 @@ fn of_records<'n>(
     Ok(names)
 }
 
-/// The values one behind the other, and where each ends.
+/// Encodes the values back to back, and returns the end of each.
 fn encoded(pairs: &[(Name, Value)]) -> Result<(Vec<u8>, Vec<usize>)> {
     if pairs.len() > TRANSACTION_LIMIT_COMMANDS {
         let message = format!("{} cells at once: a transaction sets at most 100,000", pairs.len());
@@ -264,7 +265,7 @@ fn add(view: &View<'_>, overlay: &mut WriteSet, name: &Name, by: i64) -> Result<
     Ok(Answer::Number { value: Value::Int(sum), counter })
 }
 
-/// The whole number that a text is, written as numbers are written: no plus, no zeros before it.
+/// Parses an integer in canonical form: no plus sign, no leading zeros.
 pub(super) fn whole(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -283,13 +284,13 @@ fn add_float(view: &View<'_>, overlay: &mut WriteSet, name: &Name, by: &str) -> 
     Ok(Answer::Number { value, counter })
 }
 
-/// The sum as it is stored: a number where there was one, else a text.
+/// Returns the sum as it is stored: a number if the cell held a number, else text.
 fn float_sum(old: Option<&Value>, by: &str) -> std::result::Result<Value, Failure> {
     let float =
         |text: String| text.parse().map_or(Err(Failure::NotANumber), |n| Ok(Value::Float(n)));
     match old {
         None => decimal::sum("0", by).map(Value::String),
-        // No sum with it is finite, as with infinity; what is added is checked all the same.
+        // A sum with NaN is not finite, like one with infinity. The addend is checked in any case.
         Some(Value::Float(n)) if n.is_nan() => decimal::sum("inf", by).map(Value::String),
         Some(Value::Float(n)) => decimal::sum(&n.to_string(), by).and_then(float),
         Some(Value::Int(n)) => {

@@ -3,7 +3,7 @@
 //! ```text
 //!            base
 //!           /    \        candidates: names written in a layer since the base,
-//!          a      b       judged by meaning: equal values are equal whatever their stamps
+//!          a      b       compared by value: timestamps do not matter
 //! ```
 
 use crate::apply::keyed::space::Declaration;
@@ -23,30 +23,30 @@ use std::ops::Bound;
 /// A branch as of a revision.
 pub(crate) type DiffPoint = (u32, Revision);
 
-/// A name and the space it is in.
+/// A key space, and a name in it.
 pub(crate) type DiffItem = (u8, Vec<u8>);
 
-/// What one side holds under a name.
+/// The state of a name on one side.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DiffSide {
-    /// The encoded value, if there is one.
+    /// The encoded value, if the name is live.
     pub payload: Option<Vec<u8>>,
     pub counter: u64,
     pub expires: Option<Stamp>,
-    /// Whether its time was over and nothing has been written about it.
+    /// Whether the expiry has passed but no tombstone was written yet.
     pub lapsed: bool,
-    /// The expiry whose marker stands in the side's own layer.
+    /// The expiry whose marker is in the side's own layer.
     pub marked: Option<Stamp>,
 }
 
-/// One name as base and both sides have it.
+/// One name in the base and on both sides.
 pub(crate) struct ThreeWayEntry {
     pub space: u8,
     pub name: Vec<u8>,
     pub base: DiffSide,
     pub a: DiffSide,
     pub b: DiffSide,
-    /// Of an entry of a space: the kinds of versions that base and both sides have.
+    /// For an entry of keyed state: the kinds of versions in base, `a` and `b`.
     pub kinds: [Option<VersionKind>; 3],
 }
 
@@ -59,8 +59,8 @@ impl ThreeWayEntry {
         !self.equal(&self.b, &self.base)
     }
 
-    /// Whether two sides mean the same: cells go by their value, records by their expiry as well, runs by their
-    /// events.
+    /// Returns whether two sides are equal: cells by their value, records also by their expiry, runs by their
+    /// events, spaces by their declaration.
     fn equal(&self, one: &DiffSide, other: &DiffSide) -> bool {
         if self.space == RUNS {
             return runs::merge::are_equal(one, other);
@@ -73,7 +73,6 @@ impl ThreeWayEntry {
         one.payload == other.payload && expires
     }
 
-    /// The kind of state it is.
     pub fn contract(&self) -> Contract {
         match self.space {
             RECORDS => Contract::Records,
@@ -83,13 +82,13 @@ impl ThreeWayEntry {
         }
     }
 
-    /// Whether both sides mean the same.
+    /// Returns whether both sides are equal.
     pub fn agrees(&self) -> bool {
         self.equal(&self.a, &self.b)
     }
 }
 
-/// A space of keyed state as base and both sides show it; nothing where one shows none.
+/// The declarations of a space in the base and on both sides. `None` where the space does not exist.
 #[derive(Clone, Copy)]
 pub(crate) struct ThreeWayState {
     pub base: Option<Declaration>,
@@ -102,20 +101,20 @@ impl ThreeWayState {
         [self.base, self.a, self.b]
     }
 
-    /// Whether all show one generation.
+    /// Returns whether all three show the same generation.
     pub fn are_one(&self) -> bool {
         let generation = |side: Option<Declaration>| side.map(|shown| shown.generation);
         generation(self.base) == generation(self.a) && generation(self.a) == generation(self.b)
     }
 }
 
-/// The space that a side has, if it is there for all to see.
+/// Returns the declaration of a side's space, if the space exists.
 fn declared(side: &DiffSide) -> Option<Declaration> {
     let declared = side.payload.as_deref().and_then(|bytes| Declaration::decode(bytes).ok());
     declared.filter(|declared| declared.is_there)
 }
 
-/// Reads the three sides of names.
+/// Compares two branches with their common ancestor.
 pub(crate) struct Comparison<'a> {
     index: &'a Index,
     /// The common ancestor.
@@ -151,17 +150,17 @@ impl<'a> Comparison<'a> {
         (&self.a, &self.b)
     }
 
-    /// The names that side `a` may have changed since the base.
+    /// Returns the names that side `a` may have changed since the base.
     pub fn changed_in_a(&self) -> Result<BTreeSet<DiffItem>> {
         names(self.walk_a())
     }
 
-    /// Every row that has to be looked at for that, with its name if it may be changed.
+    /// Scans every row that must be checked for that. Yields its name if it may have changed.
     pub fn walk_a(&self) -> impl Iterator<Item = Result<Option<DiffItem>>> {
         walk(self.index, &self.base_layers, &self.a, self.budget)
     }
 
-    /// The names that side `b` may have changed since the base.
+    /// Returns the names that side `b` may have changed since the base.
     pub fn changed_in_b(&self) -> Result<BTreeSet<DiffItem>> {
         names(walk(self.index, &self.base_layers, &self.b, self.budget))
     }
@@ -172,7 +171,7 @@ impl<'a> Comparison<'a> {
         Ok(ThreeWayEntry { space, name, base, a, b, kinds: [None; 3] })
     }
 
-    /// A space of keyed state as base and both sides show it.
+    /// Returns the declarations of a space in the base and on both sides.
     pub fn sides(&self, space: &str) -> Result<ThreeWayState> {
         let there = |layers| self.side(layers, SPACES, space.as_bytes()).map(|s| declared(&s));
         Ok(ThreeWayState {
@@ -182,7 +181,7 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// An entry of a space, each side's out of the generation that it shows.
+    /// Returns an entry of a space in the base and on both sides, each from the generation that it shows.
     pub fn entry(&self, space: &str, sides: &ThreeWayState, place: &[u8]) -> Result<ThreeWayEntry> {
         let at = |shown: Declaration| {
             let mut name = state_keys::life(space, shown.generation).to_vec();
@@ -199,7 +198,7 @@ impl<'a> Comparison<'a> {
         Ok(ThreeWayEntry { space: KEYED, name, base, a, b: side(&self.b, sides.b)?, kinds })
     }
 
-    /// The places of all entries that a space has on any side.
+    /// Returns the places of all entries that a space has in the base or on a side.
     pub fn places(&self, space: &str, sides: &ThreeWayState) -> Result<BTreeSet<Vec<u8>>> {
         let mut found = BTreeSet::new();
         for (layers, shown) in [&self.base_layers, &self.a, &self.b].into_iter().zip(sides.all()) {
@@ -269,10 +268,10 @@ fn names(walk: impl Iterator<Item = Result<Option<DiffItem>>>) -> Result<BTreeSe
     walk.filter_map(Result::transpose).collect()
 }
 
-/// Walks the rows of each layer that two views see differently, and names those written between.
+/// Scans each layer that two views see differently, and yields the names written in between.
 ///
-/// A layer that both see up to the same revision is skipped, so comparing a fork with its base
-/// costs what was written on the fork.
+/// A layer that both see up to the same revision is skipped, so comparing a fork with its base costs only the
+/// writes on the fork.
 fn walk<'a>(
     index: &'a Index,
     base: &Layers,
@@ -294,7 +293,7 @@ fn walk<'a>(
     })
 }
 
-/// Walks a branch's layer as of one revision, and names what was written after another.
+/// Scans a branch's layer as of one revision, and yields the names written after another.
 fn written<'b>(
     index: &Index,
     space: u8,

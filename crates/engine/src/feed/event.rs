@@ -1,4 +1,4 @@
-//! Events: what the feed tells of a committed change.
+//! Change-feed events: decodes one logged effect into zero, one or two events.
 
 use crate::apply::runs::shown_seq;
 use crate::apply::sessions::bytes::{Part, StoredSession, split_part};
@@ -11,14 +11,14 @@ use mainstay_model::{
     CanonicalEvent, ChangeKind, Contract, Event, Fields, Result, Value, codec, to_value,
 };
 
-/// What a change leaves.
+/// The state of the key after the change.
 enum RemainingState {
     Nothing,
     Value(Value),
     Fields(Fields),
 }
 
-/// Turns an effect of the log into events; what the database keeps for itself gives none.
+/// Appends the events for one effect of the log. Effects on internal keys append none.
 pub(crate) fn events(
     catalog: &Catalog,
     key: &[u8],
@@ -28,7 +28,7 @@ pub(crate) fn events(
     let Some((space, branch, name)) = keyspace::split(key) else { return Ok(()) };
     let (head, payload) = entry::parse(entry)?;
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-    // What a branch is called later does not change what happened.
+    // The event carries the branch's name at this revision, because a later rename does not change history.
     let branch_name = |id: u32| {
         let name = catalog.name_at(id, head.revision).map(str::to_owned);
         name.unwrap_or_else(|| format!("#{id}"))
@@ -81,7 +81,7 @@ pub(crate) fn events(
             let (contract, left) = (Contract::Runs, RemainingState::Value(value));
             out.push(event(contract, branch_name(branch), run.to_owned(), kind, left, seq));
         }
-        // A name that is taken while its run is restored was no run's.
+        // A staged restore reserves the run's name with a quiet tombstone. No visible run was deleted.
         keyspace::RUNS if head.is_deleted() && head.flags & QUIET != 0 => {}
         keyspace::RUNS if head.is_deleted() => {
             let (contract, kind) = (Contract::Runs, ChangeKind::Deleted);
@@ -100,7 +100,8 @@ pub(crate) fn events(
             let (branch, run) = (branch_name(branch), text(name));
             out.push(event(contract, branch, run, kind, RemainingState::Nothing, last_seq));
         }
-        // What a restore fills is told when it is shown, and what goes out of sight is not told at all.
+        // Entries of a restore are QUIET: the entry of the space reports them all when the restore becomes
+        // visible. Entries that leave with a dropped generation are not reported.
         keyspace::KEYED if head.flags & QUIET == 0 => {
             let told = match head.is_deleted() {
                 true => keyed::feed_names::gone(name),
@@ -169,7 +170,7 @@ pub(crate) fn events(
             let record = crate::mvcc::catalog::BranchRecord::decode(payload)?;
             let kind = match record {
                 _ if record.deleted == Some(head.revision) => ChangeKind::BranchDeleted,
-                // An import is told when it begins, before its cells, not when it is shown.
+                // An import is reported when it begins, before its cells, not when it becomes visible.
                 _ if record.created == UNFINISHED => ChangeKind::Forked,
                 _ if record.created == head.revision => match record.created_stamp == head.stamp {
                     true => ChangeKind::Forked,

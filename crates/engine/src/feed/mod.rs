@@ -1,11 +1,11 @@
-//! The feed: every committed change once, in order, read from the log.
+//! The change feed: delivers every committed change once, in commit order, read from the write-ahead log.
 //!
 //! ```text
 //!   log (durable frames) --Reader--> effects -> events -> filter -> next()
 //! ```
 //!
-//! A consumer reads at its own pace and holds nobody up. One that falls behind what the log keeps is
-//! told so, with the revision to resume after; nothing is ever left out silently.
+//! A consumer reads at its own pace and never blocks a writer. A consumer that falls behind the retained log
+//! gets an error with the revision to resume after. No change is skipped silently.
 
 pub(crate) mod event;
 pub(crate) mod written_records;
@@ -20,17 +20,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a frame counts for at least when the log is looked through.
+/// Smallest cost charged for one frame against the byte budget of a log scan.
 const FRAME_BYTES: usize = 4 << 10;
 
-/// A position in the log of a database in this process.
+/// A cursor on the log of a database in this process.
 pub(crate) struct LogFollower {
     core: Arc<Engine>,
     filter: Filter,
     reader: LogReader,
     after: Revision,
     ready: VecDeque<Event>,
-    /// Others see here how far it is.
+    /// Shared position, so that other threads can see how far this cursor has read.
     position: FeedPosition,
 }
 
@@ -85,18 +85,19 @@ impl LogFollower {
 
     pub fn position(&self) -> Revision {
         match self.ready.front() {
-            // The rest of a transaction that was given in part is not seen yet.
+            // The transaction of the next event was delivered in part only, so it does not count as seen.
             Some(event) => event.revision - 1,
             None => self.after,
         }
     }
 
-    /// What is told is on stable storage, and whoever is told can read it: what is synced is durable before it is visible.
+    /// Returns min(durable, published), so a consumer can always read the revisions that it was sent. Both
+    /// limits matter because a synced revision is durable before it is visible.
     fn reached(&self) -> Revision {
         self.core.sequencer.durable().min(self.core.sequencer.published())
     }
 
-    /// Takes the next durable frame in and gives its bytes; nothing when there is none.
+    /// Reads the next durable frame and returns its size in bytes, or `None` at the end of the durable log.
     fn read_frame(&mut self) -> Result<Option<usize>> {
         let Some(frame) = self.reader.next(self.reached())? else {
             return Ok(None);

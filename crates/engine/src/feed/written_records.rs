@@ -1,7 +1,7 @@
-//! Which records were written lately, for those who wait for some of many.
+//! Lists the records written between two revisions, for callers that wait for any of many records.
 //!
 //! ```text
-//!   trail --after one revision, up to another--> branch and key of each record that was written
+//!   recent writes --after one revision, up to another--> branch and key of each record that was written
 //! ```
 
 use crate::key::keyspace;
@@ -10,7 +10,9 @@ use mainstay_model::Revision;
 use std::collections::BTreeMap;
 
 impl Engine {
-    /// Tells the branch and the key of every record that was written after one revision, up to another; says no where it cannot tell.
+    /// Calls `tell` with the branch and the key of every record written after `after`, up to `upto`. Returns
+    /// `false` if the answer may be incomplete: the recent writes do not reach back to `after`, or a branch
+    /// changed in between.
     pub fn written_records(
         &self,
         after: Revision,

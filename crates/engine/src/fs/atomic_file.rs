@@ -1,7 +1,7 @@
-//! Files that get their name when they are whole.
+//! Atomic file replacement: write to `<name>.part`, fsync, rename, fsync the directory.
 //!
 //! ```text
-//!   <name>.part   bytes, locked while they are written   --sync, rename, sync of the directory-->   <name>
+//!   <name>.part   bytes, locked while they are written   --fsync, rename, fsync of the directory-->   <name>
 //! ```
 
 use crate::base::fault_points::{self, InjectedFault};
@@ -14,9 +14,9 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A file being written, under another name until it is complete. Dropped before that, it is
-/// removed; what a crash leaves, the next one to write this file takes over. Only its owner may read
-/// it: it holds what a database holds.
+/// A file that is written as `<name>.part` and gets its name when it is complete. Dropping it earlier removes
+/// the part file. After a crash, the next writer of the same name takes over the part file. Only the owner
+/// may read the file (mode 0600), because it holds the contents of a database.
 ///
 /// ```
 /// use std::io::Write;
@@ -39,12 +39,13 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Begins a file that must not exist yet, alone.
+    /// Creates the part file and locks it exclusively. Fails if `path` already exists or if another writer
+    /// holds the lock.
     pub fn create(path: &Path) -> Result<AtomicFile> {
         AtomicFile::create_sparing(path, DiskReserve::default())
     }
 
-    /// The same, on a disk of which so much stays free.
+    /// Like `create`, but writes fail once they would cut into the disk reserve.
     pub(crate) fn create_sparing(path: &Path, spare: DiskReserve) -> Result<AtomicFile> {
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
@@ -53,16 +54,18 @@ impl AtomicFile {
         Ok(AtomicFile { path: path.to_owned(), part, file, spare, complete: false })
     }
 
-    /// Where it lies until it is complete.
+    /// The path of the part file, where the bytes are until `finish`.
     pub fn part(&self) -> &Path {
         &self.part
     }
 
-    /// Gives the file its name, so that it survives a power cut.
+    /// Fsyncs the file, renames it to its final name, and fsyncs the directory, so that the file survives a
+    /// power failure.
     pub fn finish(mut self) -> Result<()> {
         let steps = || -> std::io::Result<()> {
             fault_points::unless(InjectedFault::NoSyncOfPart, || self.file.sync_all())?;
             std::fs::rename(&self.part, &self.path)?;
+            // A bare file name has an empty parent, which cannot be opened.
             let path = self.path.canonicalize()?;
             let sync = |parent: &Path| File::open(parent)?.sync_all();
             fault_points::unless(InjectedFault::NoSyncOfPartName, || {
@@ -89,13 +92,13 @@ impl Write for AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if !self.complete {
-            // Half a file is of no use; where it cannot be removed, the next one takes its place.
+            // A partial file is useless. If it cannot be removed, the next writer takes it over.
             let _ = std::fs::remove_file(&self.part);
         }
     }
 }
 
-/// Takes hold of the file to write, alone, and empties what an earlier one left.
+/// Opens and locks the part file, then truncates the bytes that an earlier writer left.
 fn own_part(part: &Path, path: &Path) -> Result<File> {
     let refused = |why: &str| {
         let message = format!("{} {why}: choose another name", path.display());
@@ -106,12 +109,14 @@ fn own_part(part: &Path, path: &Path) -> Result<File> {
         return Err(refused("exists already"));
     }
     let mut open = File::options();
+    // Not truncated before the lock is held, because another writer may be writing the file.
     open.write(true).create(true).truncate(false).mode(0o600);
     let file = open.open(part).map_err(failed)?;
-    // Whoever has the lock may have finished or given up just before it let go: then this is not the
-    // file under that name any more.
+    // The previous lock holder may have renamed or removed the part file just before it released the lock.
+    // Then the locked inode is no longer the file of that name.
     let is_ours = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
         && is_same(&file, part).map_err(failed)?;
+    // Checked again under the lock, because the previous holder may have finished the file meanwhile.
     if path.exists() {
         return Err(refused("exists already"));
     }
@@ -122,7 +127,7 @@ fn own_part(part: &Path, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Whether a path leads to an open file.
+/// Returns whether a path leads to this open file, by device and inode.
 fn is_same(file: &File, path: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::MetadataExt;
     let own = file.metadata()?;

@@ -1,7 +1,7 @@
-//! Files that are written once and checked as a whole: exports and backups.
+//! Write-once files with a trailing BLAKE3 checksum: exports and backups.
 //!
 //! ```text
-//!   | bytes ... | blake3 of all before, 32 bytes |
+//!   | bytes ... | blake3 of all bytes before, 32 bytes |
 //! ```
 
 use crate::fs::atomic_file::AtomicFile;
@@ -14,7 +14,7 @@ use std::path::Path;
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A file being written, under another name until it is complete.
+/// Writes a checksummed file through an [`AtomicFile`].
 pub(crate) struct ChecksummedWriter {
     out: BufWriter<AtomicFile>,
     hasher: blake3::Hasher,
@@ -22,7 +22,7 @@ pub(crate) struct ChecksummedWriter {
 }
 
 impl ChecksummedWriter {
-    /// Begins a file that must not exist yet.
+    /// Creates the part file. Fails if `path` already exists.
     pub fn create(path: &Path, spare: DiskReserve) -> Result<ChecksummedWriter> {
         let part = AtomicFile::create_sparing(path, spare)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, part);
@@ -36,7 +36,8 @@ impl ChecksummedWriter {
         written.map_err(|error| io_error("write", self.out.get_ref().part(), &error))
     }
 
-    /// Adds the hash and gives the file its name, so that it survives a power cut; gives its size.
+    /// Appends the hash and finishes the atomic file, so that it survives a power failure. Returns the file's
+    /// size.
     pub fn finish(mut self) -> Result<u64> {
         let hash = *self.hasher.finalize().as_bytes();
         self.put(&hash)?;
@@ -48,7 +49,7 @@ impl ChecksummedWriter {
     }
 }
 
-/// Makes the hash at the end of such a file right.
+/// Recomputes the hash at the end of a checksummed file.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn mend_hash(bytes: &mut [u8]) {
     if let Some((before, hash)) = bytes.split_last_chunk_mut::<32>() {
@@ -56,7 +57,7 @@ pub(crate) fn mend_hash(bytes: &mut [u8]) {
     }
 }
 
-/// Reads such a file, hashing what it reads.
+/// Reads a checksummed file and hashes the bytes as it reads them.
 pub(crate) struct ChecksummedReader<'a> {
     path: &'a Path,
     input: BufReader<File>,
@@ -73,22 +74,20 @@ impl<'a> ChecksummedReader<'a> {
         Ok(ChecksummedReader { path, input, hasher: blake3::Hasher::new(), read: 0, total })
     }
 
-    /// The file that is read.
     pub fn path(&self) -> &'a Path {
         self.path
     }
 
-    /// How many bytes were read.
+    /// Number of bytes read so far.
     pub fn position(&self) -> u64 {
         self.read
     }
 
-    /// The file's size.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The error for what was read last.
+    /// Returns the error for damage at the current position.
     pub fn damaged(&self, what: &str) -> Error {
         self.damaged_at(self.read, what)
     }
@@ -109,7 +108,7 @@ impl<'a> ChecksummedReader<'a> {
         Ok(())
     }
 
-    /// Checks the hash behind the last bytes, and that nothing follows.
+    /// Checks the trailing hash, and that no bytes follow it.
     pub fn check_end(&mut self) -> Result<()> {
         let expected = *self.hasher.finalize().as_bytes();
         let mut hash = [0; 32];

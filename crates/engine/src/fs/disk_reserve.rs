@@ -1,27 +1,28 @@
-//! Disks that are not to be filled: exports and backups that leave some room for others.
+//! Keeps a reserve of free disk space while exports and backups are written.
 //!
 //! ```text
-//!   a piece of a file --free now, less the piece, is enough?--> written
-//!                     --or not--> DiskFull, and the file is removed
+//!   a piece of a file --free bytes minus the piece >= reserve--> written
+//!                     --otherwise--> DiskFull, and the file is removed
 //! ```
 
 use rustix::fs::fstatvfs;
 use std::fs::File;
 use std::io;
 
-/// How much of a disk stays free; nothing is kept free by default.
+/// Number of bytes of a disk that must stay free. The default is 0: no reserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskReserve {
     reserve_bytes: u64,
 }
 
 impl DiskReserve {
-    /// Leaves so much free.
+    /// Keeps at least `reserve_bytes` free.
     pub fn leaving(reserve_bytes: u64) -> DiskReserve {
         DiskReserve { reserve_bytes }
     }
 
-    /// Refuses what would leave less than that of the disk on which a file or a directory lies.
+    /// Fails with `StorageFull` if `more_bytes` more would leave less than the reserve free on the disk of
+    /// `place`.
     pub fn check(self, place: &File, more_bytes: u64) -> io::Result<()> {
         if self.reserve_bytes == 0 {
             return Ok(());
@@ -53,7 +54,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let place = File::open(root.path()).unwrap();
         let disk = fstatvfs(&place).unwrap();
-        // Others use this disk as well: what is asked for is far from what there is.
+        // Other programs use this disk too, so the test asks for amounts far from the limit.
         let some_bytes = disk.f_bavail * disk.f_frsize / 2;
         DiskReserve::leaving(some_bytes).check(&place, 0).unwrap();
         DiskReserve::default().check(&place, u64::MAX).unwrap();

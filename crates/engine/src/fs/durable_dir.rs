@@ -1,4 +1,4 @@
-//! Directories whose names stay.
+//! Durable directory creation: fsyncs every ancestor so that the entries survive a power failure.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs::{DirBuilder, File};
@@ -6,9 +6,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Makes a directory, and those on the way to it, so that their names survive a power cut. One that is there stays as it is.
+/// Creates a directory and its missing parents so that their entries survive a power failure. An existing
+/// directory is left unchanged.
 ///
-/// Whoever made it may have been killed before its name was safe, so all names on the way to it are synced in any case.
+/// Fsyncs all ancestors in any case, because the process that created one of them may have been killed before
+/// its fsync.
 ///
 /// ```
 /// let root = tempfile::tempdir().unwrap();
@@ -21,17 +23,18 @@ pub fn create_dir_all_durable(directory: &Path) -> io::Result<()> {
     fsync_ancestors(directory)
 }
 
-/// Syncs the names of the directories on the way to this one, as far as this file system goes.
+/// Fsyncs the ancestors of a directory, up to the root of its file system.
 pub(crate) fn fsync_ancestors(directory: &Path) -> io::Result<()> {
     let directory = directory.canonicalize()?;
     let device = directory.metadata()?.dev();
     for (steps, above) in directory.ancestors().skip(1).enumerate() {
-        // What something is mounted on has its name from whoever mounted it.
+        // The entry of a mount point is on another file system, so it is not this function's to sync.
         if above.metadata()?.dev() != device {
             break;
         }
         match File::open(above) {
-            // Further up, and where nothing can be made, it was somebody else who made what is there.
+            // Another process created an ancestor that is unreadable and further up, or not writable here. It
+            // is responsible for the durability of that directory.
             Err(error)
                 if error.kind() == ErrorKind::PermissionDenied
                     && (steps > 0 || !may_write(above)) => {}

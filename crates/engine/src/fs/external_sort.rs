@@ -1,4 +1,4 @@
-//! Sorting more than fits into memory: sorted runs in temporary files, merged while reading.
+//! External merge sort: spills sorted runs to temporary files and merges them while reading.
 
 use crate::fs::disk_reserve::DiskReserve;
 use crate::fs::error::io_error;
@@ -9,12 +9,12 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// How much is sorted in memory at a time.
+/// Number of bytes that are sorted in memory before they are spilled.
 const RUN_BYTES: usize = 32 << 20;
 
 type Item = (Revision, Vec<u8>, Vec<u8>);
 
-/// Takes (revision, name, entry) in any order and gives them by revision, then name.
+/// Takes (revision, name, entry) triples in any order and returns them sorted by revision, then name.
 pub(crate) struct ExternalSorter {
     path: PathBuf,
     spare: DiskReserve,
@@ -24,7 +24,8 @@ pub(crate) struct ExternalSorter {
 }
 
 impl ExternalSorter {
-    /// Keeps its files beside another one; they have no name, so nothing is left behind.
+    /// Spills to files beside `path`. The files are unlinked right after creation, so they disappear with
+    /// the process.
     pub fn beside(path: &Path, spare: DiskReserve) -> Result<ExternalSorter> {
         let mut path = path.as_os_str().to_owned();
         path.push(".sort");
@@ -33,6 +34,7 @@ impl ExternalSorter {
     }
 
     pub fn push(&mut self, revision: Revision, name: &[u8], entry: &[u8]) -> Result<()> {
+        // 64: approximate memory overhead of an item.
         self.bytes += name.len() + entry.len() + 64;
         self.items.push((revision, name.to_vec(), entry.to_vec()));
         if self.bytes >= RUN_BYTES { self.spill() } else { Ok(()) }
@@ -60,7 +62,7 @@ impl ExternalSorter {
         Ok(())
     }
 
-    /// Everything, in order.
+    /// Returns all items in order.
     pub fn sorted(mut self) -> Result<MergedRuns> {
         self.items.sort_unstable();
         let items = std::mem::take(&mut self.items).into_iter();
@@ -82,7 +84,7 @@ enum SortedRun {
     Memory(std::vec::IntoIter<Item>),
 }
 
-/// The items of all runs, merged.
+/// K-way merge of all runs, with a binary heap.
 pub(crate) struct MergedRuns {
     runs: Vec<SortedRun>,
     heap: BinaryHeap<Reverse<(Item, usize)>>,

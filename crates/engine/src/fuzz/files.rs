@@ -1,4 +1,5 @@
-//! The small files around log and index: what makes a directory a database, the mark, heads of segments, lists of tables.
+//! Fuzz target for the small files around log and index: `DATABASE`, `MARK`, segment headers, lists of
+//! tables.
 
 use crate::lifecycle::database_file;
 use crate::log::{mend_header, read_header, segment_name};
@@ -6,8 +7,8 @@ use crate::storage::flush_mark::FlushMark;
 use crate::storage::lsm::{current_of, tables_of};
 use std::path::Path;
 
-/// `DATABASE`, `MARK`, the header of a segment, `current` and the list of tables, as they are and with their checksums made
-/// right: what is read is written the same.
+/// Decodes `DATABASE`, `MARK`, a segment header, `current` and the list of tables, unchanged and with
+/// recomputed checksums. Checks that each survives a round trip.
 pub fn files(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), mended(bytes, mend_identity), mended(bytes, mend_mark)] {
         if let Ok(id) = database_file::decode(&bytes, Path::new("DATABASE")) {

@@ -1,9 +1,10 @@
-//! What a server of RESP answers, as our client reads it.
+//! Fuzz target for the client's RESP reply parser.
 
 use crate::remote::{Reply, decode};
 use std::io::BufReader;
 
-/// Replies one after the other: however the bytes arrive they are the same, and what is read is written and read again the same.
+/// Parses a stream of replies, whole and byte by byte, and checks that both agree. Each reply must survive a
+/// round trip.
 pub fn replies(bytes: &[u8]) {
     let mut rest = bytes;
     let mut slowly = BufReader::with_capacity(1, bytes);
@@ -19,12 +20,12 @@ pub fn replies(bytes: &[u8]) {
     assert!(decode(&mut slowly).is_err(), "byte by byte there is no more either");
 }
 
-/// Numbers that are none are not equal to themselves.
+/// Compares replies. NaN is not equal to itself, so the debug texts are compared too.
 fn same(one: &Reply, other: &Reply) -> bool {
     one == other || format!("{one:?}") == format!("{other:?}")
 }
 
-/// A reply as a server of RESP3 writes it.
+/// Encodes a reply as a RESP3 server writes it.
 fn write(reply: &Reply, out: &mut Vec<u8>) {
     let head = |out: &mut Vec<u8>, kind: char, what: &dyn std::fmt::Display| {
         out.extend_from_slice(format!("{kind}{what}\r\n").as_bytes());

@@ -1,4 +1,5 @@
-//! Seeds out of a database with something of everything, and out of texts: run with `--ignored` when a format changes.
+//! Generates fuzz seeds from a database with data of every kind, and from texts. Run with `--ignored` when a
+//! format changes.
 
 use super::feeding::seeds;
 use crate::commit::request_dedup;
@@ -20,7 +21,7 @@ fn write(target: &str, name: &str, bytes: impl AsRef<[u8]>) {
     fs::write(seeds(target).join(name), bytes).unwrap();
 }
 
-/// Something in every space of the index.
+/// Returns a database with an entry in every key space of the index.
 fn everything() -> Database {
     let db = Database::memory().unwrap();
     let set = |name: &str| CellCommand::set(Name::new(name).unwrap(), 1);
@@ -50,7 +51,7 @@ fn everything() -> Database {
     db
 }
 
-/// One effect of each space, out of frames of a log.
+/// Returns one effect of each key space, taken from frames of a log.
 fn effects(mut frames: &[u8], id: &DatabaseId) -> BTreeMap<u8, (Vec<u8>, Vec<u8>)> {
     let (mut found, mut follower) = (BTreeMap::new(), FrameVerifier::new(id, 0, 1));
     while let Some(head) = frames.first_chunk() {
@@ -103,7 +104,7 @@ fn write_seeds_of_everything() {
     answers(&db);
 }
 
-/// What questions are answered with.
+/// Writes replies to admin requests as seeds.
 fn answers(db: &Database) {
     let frame = |name: &str, frame: crate::Result<Vec<u8>>| write("wire", name, frame.unwrap());
     frame("branches", encode(&db.try_branches()));

@@ -1,4 +1,4 @@
-//! What is stored of sessions, and snapshots of session machines.
+//! Fuzz target for stored sessions and for snapshots of session state machines.
 
 use crate::apply::sessions::bytes::StoredSession;
 use crate::apply::sessions::{response, slot};
@@ -11,7 +11,8 @@ use mainstay_model::machine::{
 
 const PRELUDE_BYTES: usize = 16;
 
-/// Standings, slots of responses, and snapshots of a machine: what is taken for whole is written again and is the same.
+/// Decodes stored sessions, response slots and state machine snapshots, and checks that each survives a round
+/// trip.
 pub fn sessions(bytes: &[u8]) {
     stored(bytes);
     let mut mended = bytes.to_vec();
@@ -29,7 +30,7 @@ fn restored(bytes: &[u8]) -> Result<SessionMachine<Sum>> {
     SessionMachine::restore(Sum, bytes)
 }
 
-/// The checksum before the blocks, and those of the blocks.
+/// Recomputes the checksum of the prelude and the checksums of the blocks.
 fn mend(bytes: &mut [u8]) {
     if bytes.len() < PRELUDE_BYTES {
         return;
@@ -56,7 +57,7 @@ fn stored(bytes: &[u8]) {
     }
 }
 
-/// A machine that adds.
+/// A state machine that adds numbers.
 struct Sum;
 
 const SUMS: Table<u8, u64> = Table::new("sums");
@@ -99,7 +100,8 @@ mod tests {
         fs::read(seeds().join(name)).unwrap()
     }
 
-    /// A session with responses and letters, one that is gone, and a state.
+    /// Returns a machine with an open session that has responses and server messages, a closed session, and
+    /// user state.
     fn machine() -> SessionMachine<Sum> {
         let name = |name| Name::new(name).unwrap();
         let mut machine = SessionMachine::new(Sum);
@@ -138,7 +140,7 @@ mod tests {
         let mut mended = whole.clone();
         mend(&mut mended);
         assert!(mended == whole, "what is whole stays as it is");
-        // A letter says something else.
+        // Changes the payload of a server message.
         let at = mended.iter().rposition(|byte| *byte == 9).unwrap();
         mended[at] = 8;
         assert!(restored(&mended).is_err());
@@ -155,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Writes the seeds: run with `--ignored` when their format changes.
+    /// Writes the seeds. Run with `--ignored` when their format changes.
     #[test]
     #[ignore = "writes into the repository"]
     fn write_seeds() {

@@ -1,4 +1,4 @@
-//! What the index holds: keys and entries of every space, as the log brings them and as they are read.
+//! Fuzz target for the index: keys and entries of every key space, as logged and as stored.
 
 use crate::apply::keyed::space::Declaration;
 use crate::apply::outbox;
@@ -14,10 +14,9 @@ use crate::storage::timestamp_index;
 use mainstay_model::codec;
 use std::fmt::Debug;
 
-/// The fingerprint of the request whose receipt is among the seeds.
 const FINGERPRINT: u64 = 7;
 
-/// Entries, and what they hold in each space: what is read is written and read again the same.
+/// Decodes entries and the payload of each key space, and checks that each survives a round trip.
 pub fn stored(bytes: &[u8]) {
     entry(bytes);
     catalog(bytes);
@@ -73,11 +72,12 @@ fn receipt(bytes: &[u8]) {
     let mut written = Vec::new();
     request_dedup::encode(FINGERPRINT, &kept, &mut written).expect("what was read can be written");
     let again = request_dedup::decode(&written, FINGERPRINT).expect("what was written can be read");
-    // Numbers that are none are not equal to themselves.
+    // NaN is not equal to itself, so the debug texts are compared.
     assert_eq!(format!("{again:?}"), format!("{kept:?}"));
 }
 
-/// A block of times: what is behind its last point is not passed over.
+/// Decodes a block of the timestamp index. A block has one form, except that encoding cannot go past a last
+/// point at the maximum.
 fn block(bytes: &[u8]) {
     let Ok((end, points)) = timestamp_index::decode(bytes) else { return };
     if points.last().is_none_or(|last| last.0 < u64::MAX && last.1 < u64::MAX) {
@@ -100,7 +100,7 @@ fn names(bytes: &[u8]) {
     let _ = (split_part(bytes), MergeRecord::pair(bytes));
 }
 
-/// A key, with its length before it, and an entry: what the feed tells of it, and what the catalog makes of it.
+/// Splits the bytes into a length-prefixed key and an entry. Passes both to the feed and to the catalog.
 fn effect(bytes: &[u8]) {
     let Some((length, rest)) = bytes.split_first() else { return };
     let Some((key, value)) = rest.split_at_checked(usize::from(*length)) else { return };

@@ -1,11 +1,12 @@
-//! Values and fields as bytes, and what users write as text: JSON, versions, moments, names of fields.
+//! Fuzz target for values and fields as bytes, and for user text: JSON, versions, instants, names of fields.
 
 use mainstay_model::{
     CanonicalEvent, Field, Fields, Instant, Name, NewEvent, RunStatus, Value, Version, VersionKind,
     codec, from_value, to_value,
 };
 
-/// Whatever is read is written and read again the same; bytes of values and records have one form.
+/// Decodes values and texts and checks that each survives a round trip. The bytes of values and records must
+/// be canonical.
 pub fn values(bytes: &[u8]) {
     value(bytes);
     fields(bytes);
@@ -52,7 +53,7 @@ fn fields(bytes: &[u8]) {
 
 fn json(text: &str) {
     let Ok(value) = Value::from_json(text) else { return };
-    // What is too deep or too large is refused where it would be stored.
+    // Values that are too deep or too large are refused when they are stored.
     let Some(bytes) = encoded(&value) else { return };
     let again = Value::from_json(&value.to_json()).expect("what was written can be read");
     assert_eq!(encoded(&again), Some(bytes), "JSON loses nothing");

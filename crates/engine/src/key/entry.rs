@@ -1,4 +1,4 @@
-//! An entry: what one version of a key holds.
+//! Entry format: the header and payload stored for one version of a key.
 //!
 //! ```text
 //!  0      1          9        17
@@ -6,39 +6,39 @@
 //!    u8      u64 LE     u64 LE  varint    varint   u64 LE
 //! ```
 //!
-//! The revision stands at a fixed place because compaction reads it there. Deletions are entries
-//! too: they keep the counter, so that a stale compare-and-swap cannot win.
+//! The revision has a fixed offset because compaction reads it there. Deletions are entries too. They keep
+//! the counter, so that a stale compare-and-swap cannot succeed.
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::fault_points::{self, InjectedFault};
 use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
 
-/// The key is absent from this version on.
+/// The entry is a tombstone: the key is absent from this version on.
 pub(crate) const DELETED: u8 = 1;
-/// The entry has an expiry.
+/// The entry has an expiry time.
 pub(crate) const EXPIRES: u8 = 2;
-/// The deletion is an expiry that came due.
+/// The tombstone was written because the expiry time was reached.
 pub(crate) const EXPIRED: u8 = 4;
-/// An expiry came due just before this write, in the same transaction.
+/// The previous value expired just before this write, in the same transaction.
 pub(crate) const LAPSED: u8 = 8;
 
-/// The feed does not tell of it: it belongs to something that is told of otherwise.
+/// The feed skips this entry, because another event covers it.
 pub(crate) const QUIET: u8 = 16;
 
-/// The error for a record of the engine itself, such as a branch's, that cannot be decoded.
+/// Returns the error for an internal record, such as a branch's, that cannot be decoded.
 #[cold]
 pub(crate) fn damaged_record(kind: &str) -> Error {
     Error::new(Code::CorruptData, format!("the record of a {kind} cannot be read"))
 }
 
-/// Everything about a version except its payload.
+/// The header of an entry: everything about a version except its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EntryHeader {
     pub flags: u8,
     pub revision: Revision,
     pub stamp: Stamp,
     pub counter: u64,
-    /// How many writes this version stands for.
+    /// Number of writes that were merged into this version.
     pub writes: u64,
     pub expires: Option<Stamp>,
 }
@@ -48,7 +48,7 @@ impl EntryHeader {
         self.flags & DELETED != 0
     }
 
-    /// Whether the entry is there for somebody who looks at `now`.
+    /// Returns whether the key exists for a reader at time `now`.
     pub fn is_live(&self, now: Stamp) -> bool {
         let now = match fault_points::is(InjectedFault::ExpiryByWallClock) {
             true => SystemClock::new().wall_us(),
@@ -57,18 +57,18 @@ impl EntryHeader {
         !self.is_deleted() && self.expires.is_none_or(|expires| expires > now)
     }
 
-    /// Whether the entry's time has come, but nothing has been written about it.
+    /// Returns whether the expiry time has passed but no tombstone was written yet.
     pub fn is_lapsed(&self, now: Stamp) -> bool {
         !self.is_deleted() && self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether all that happened is that a time was over. A deletion that stands for further writes says no
-    /// more of the time than that it was over in the end.
+    /// Returns whether this entry is only an expiry. A tombstone that merges several writes is not one,
+    /// because it tells only that the last of them was an expiry.
     pub fn is_sweep(&self) -> bool {
         self.flags & EXPIRED != 0 && self.writes == 1
     }
 
-    /// Appends the entry; its `EXPIRES` flag follows from `expires`.
+    /// Appends the encoded entry. The `EXPIRES` flag is derived from `expires`.
     #[inline]
     pub fn write(&self, payload: &[u8], out: &mut Vec<u8>) {
         let flags = self.flags & !EXPIRES | if self.expires.is_some() { EXPIRES } else { 0 };
@@ -84,7 +84,7 @@ impl EntryHeader {
     }
 }
 
-/// Takes an entry apart.
+/// Splits an entry into its header and payload.
 #[inline]
 pub(crate) fn parse(entry: &[u8]) -> Result<(EntryHeader, &[u8])> {
     try_parse(entry).ok_or_else(damaged)
@@ -114,7 +114,7 @@ fn damaged() -> Error {
     Error::new(Code::CorruptData, "a stored entry cannot be read: run `mainstay doctor`")
 }
 
-/// The revision of an entry, without taking it apart.
+/// Reads the revision of an entry without parsing the rest.
 #[inline]
 pub(crate) fn revision_of(entry: &[u8]) -> Revision {
     match entry.get(1..9).and_then(|bytes| bytes.try_into().ok()) {

@@ -1,4 +1,4 @@
-//! All key spaces, in one table.
+//! Key layout: the table of all key spaces.
 //!
 //! ```text
 //!  | space u8 | branch u32 BE | name ... |
@@ -12,77 +12,77 @@
 //! | 0x04 | events of runs | run, 0x00, generation u64 BE, sequence u64 BE |
 //! | 0x05 | idempotency keys of events | run, 0x00, generation u64 BE, key |
 //! | 0x06 | entries of indexes over records | index u32 BE, values of its fields, the record's key |
-//! | 0x07 | what reducers made of runs | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
-//! | 0x08 | events that could not follow | run, 0x00, generation u64 BE, sequence u64 BE |
-//! | 0x09 | the outbox | a letter for the kind, then an id, a time or a run |
+//! | 0x07 | run snapshots, reducer states | run, 0x00, generation u64 BE, 0x00 and sequence u64 BE, or 0x01 and reducer |
+//! | 0x08 | alerts: events that are invalid after those before them | run, 0x00, generation u64 BE, sequence u64 BE |
+//! | 0x09 | the outbox | a byte for the kind, then an id, a time or a run |
 //! | 0x0a | spaces of keyed state | the space |
-//! | 0x0b | what is in them | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
+//! | 0x0b | entries of keyed state | space, 0x00, generation u64 BE, a byte for the kind, then a key, a version, an id or a source |
 //! | 0x0c | sessions | the session |
-//! | 0x0d | their responses and what is sent to them | session, 0x00, `R` and a slot or `S` and a number, u64 BE |
-//! | 0x0e | what was deleted and left something | branch u32 BE, run, 0x00, generation u64 BE; of a space the same behind a 0x00 |
+//! | 0x0d | responses of sessions, and messages to their clients | session, 0x00, `R` and a slot or `S` and a number, u64 BE |
+//! | 0x0e | deferred deletes | branch u32 BE, run, 0x00, generation u64 BE; for a space the same after a 0x00 |
 //! | 0x0f | declarations of indexes | id u32 BE |
 //! | 0x10 | branches | id u32 BE |
 //! | 0x11 | tags | the tag's name |
 //! | 0x12 | receipts of named requests | the request id |
-//! | 0x13 | expiries to come | stamp u64 BE, then the key that expires |
+//! | 0x13 | pending expiries | stamp u64 BE, then the key that expires |
 //! | 0x14 | merges | into u32 BE, from u32 BE, into revision u64 BE |
 //! | 0x15 | stamps of revisions | first revision u64 BE |
 //!
-//! Spaces from 0x0c on belong to the database, not to a branch: their branch is 0 and only their newest version
-//! matters.
+//! Key spaces from 0x0c on belong to the whole database, not to a branch. Their branch is 0, and only their
+//! newest version is used.
 
 use mainstay_model::{Code, Contract, Error, Result};
 use smallvec::SmallVec;
 
-/// Named values.
+/// Cells.
 pub(crate) const CELLS: u8 = 0x01;
 /// Records.
 pub(crate) const RECORDS: u8 = 0x02;
 /// Entries of indexes over records.
 pub(crate) const ENTRIES: u8 = 0x06;
-/// Heads of runs.
+/// Heads of runs: the newest state of each run.
 pub(crate) const RUNS: u8 = 0x03;
 /// Events of runs.
 pub(crate) const EVENTS: u8 = 0x04;
 /// Idempotency keys of events.
 pub(crate) const EVENT_KEYS: u8 = 0x05;
-/// What reducers made of runs.
+/// Snapshots of runs, and states of users' reducers.
 pub(crate) const STATES: u8 = 0x07;
-/// Events that could not follow those before them.
+/// Alerts: events that are invalid after those before them.
 pub(crate) const ALERTS: u8 = 0x08;
-/// Messages to be sent.
+/// Outbox messages and their bookkeeping.
 pub(crate) const OUTBOX: u8 = 0x09;
 /// Spaces of keyed state.
 pub(crate) const SPACES: u8 = 0x0a;
-/// What is in spaces of keyed state.
+/// Entries of keyed state.
 pub(crate) const KEYED: u8 = 0x0b;
-/// What users keep on branches; of a run its head, which changes whenever the run does.
+/// Key spaces of user data on branches. Of a run only the head is listed, because it changes with every write
+/// to the run.
 pub(crate) const DATA: [u8; 5] = [CELLS, RECORDS, RUNS, SPACES, KEYED];
-/// Sessions; the first space of the database's own.
+/// Sessions. The first key space that belongs to the whole database.
 pub(crate) const SESSIONS: u8 = 0x0c;
-/// Responses of sessions, and what is sent to their clients.
+/// Responses of sessions, and messages to their clients.
 pub(crate) const SESSION_DATA: u8 = 0x0d;
-/// What was deleted and left something.
+/// Deferred deletes: dropped runs and spaces whose data remains.
 pub(crate) const REAPS: u8 = 0x0e;
 /// Declarations of indexes over records.
 pub(crate) const INDEXES: u8 = 0x0f;
 /// The branches of the database.
 pub(crate) const BRANCHES: u8 = 0x10;
-/// Pinned revisions.
+/// Tags: pinned revisions.
 pub(crate) const TAGS: u8 = 0x11;
-/// Receipts of requests that had an id.
+/// Receipts of requests that have an id.
 pub(crate) const RECEIPTS: u8 = 0x12;
-/// What expires when.
+/// Pending expiries, by time.
 pub(crate) const EXPIRIES: u8 = 0x13;
 /// The merges between branches.
 pub(crate) const MERGES: u8 = 0x14;
-/// Which revision was stamped when.
+/// Timestamps of revisions.
 pub(crate) const TIMES: u8 = 0x15;
 
-/// The number of the branch `main`.
 pub(crate) const MAIN_ID: u32 = 0;
 
-/// The bytes before the name.
+/// Length of the prefix before the name: key space and branch.
 pub(crate) const PREFIX_BYTES: usize = 5;
 
 /// The prefix of cells on `main`.
@@ -97,10 +97,10 @@ pub(crate) const RUNS_ON_MAIN: [u8; PREFIX_BYTES] = [RUNS, 0, 0, 0, 0];
 /// The prefix of spaces of keyed state on `main`.
 pub(crate) const SPACES_ON_MAIN: [u8; PREFIX_BYTES] = [SPACES, 0, 0, 0, 0];
 
-/// A key as the index knows it.
+/// A full key, as the index stores it.
 pub(crate) type Key = SmallVec<[u8; 48]>;
 
-/// The space of a contract that has one.
+/// Returns the key space of a contract, or an error if the contract has no keys.
 pub(crate) fn of(contract: Contract) -> Result<u8> {
     match contract {
         Contract::Cells => Ok(CELLS),
@@ -114,7 +114,7 @@ pub(crate) fn of(contract: Contract) -> Result<u8> {
     }
 }
 
-/// Puts a key together.
+/// Builds a key from its parts.
 #[inline]
 pub(crate) fn key(space: u8, branch: u32, name: &[u8]) -> Key {
     let mut key = Key::new();
@@ -124,14 +124,14 @@ pub(crate) fn key(space: u8, branch: u32, name: &[u8]) -> Key {
     key
 }
 
-/// The key under which an expiry waits.
+/// Returns the key of a pending expiry.
 pub(crate) fn expiry_key(expires: u64, key: &[u8]) -> Key {
     let mut marker = self::key(EXPIRIES, MAIN_ID, &expires.to_be_bytes());
     marker.extend_from_slice(key);
     marker
 }
 
-/// Space, branch and name of a key; nothing for bytes that are no key.
+/// Splits a key into key space, branch and name. Returns `None` if it is too short.
 #[inline]
 pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
     let (prefix, name) = key.split_first_chunk::<PREFIX_BYTES>()?;
@@ -139,31 +139,32 @@ pub(crate) fn split(key: &[u8]) -> Option<(u8, u32, &[u8])> {
     Some((prefix[0], branch, name))
 }
 
-/// Whether the space belongs to the database as a whole.
+/// Returns whether the key space belongs to the whole database.
 #[inline]
 pub(crate) fn is_system(space: u8) -> bool {
     space >= SESSIONS
 }
 
-/// Whether writes to the space are remembered for a while: those of users, and which branches there are.
+/// Returns whether writes to the key space are recorded for conflict detection: user data and branches.
 #[inline]
 pub(crate) fn is_on_trail(space: u8) -> bool {
     DATA.contains(&space) || space == BRANCHES
 }
 
-/// Whether the space holds something of runs, or of the outbox beside them.
+/// Returns whether the key space belongs to runs or to the outbox.
 #[inline]
 pub(crate) fn is_of_runs(space: u8) -> bool {
     matches!(space, RUNS | EVENTS | EVENT_KEYS | STATES | ALERTS | OUTBOX)
 }
 
-/// Whether keys of the space are never looked up one by one: the table of current values has none of them.
+/// Returns whether keys of this space are only scanned, never looked up. The version cache holds none of
+/// them.
 #[inline]
 pub(crate) fn is_only_walked(space: u8) -> bool {
     space == ENTRIES
 }
 
-/// The smallest key behind all keys that begin with `prefix`; nothing if there is none.
+/// Returns the smallest key after all keys that begin with `prefix`, or `None` if no such key exists.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

@@ -1,14 +1,15 @@
-//! Values of fields as bytes whose order is that of the values: the keys of indexes.
+//! Order-preserving encoding of field values, for the keys of secondary indexes.
 //!
 //! ```text
 //!   missing   01
-//!   number    02 | 01 | length of the whole part u16 BE | digits | 00      not below zero; without digits where
-//!                                                                          the length is more than can be said
-//!             02 | 00 | the same, every bit turned                         below zero
+//!   number    02 | 01 | length of the whole part u16 BE | digits | 00      zero or positive; no digits if
+//!                                                                          the length does not fit into a u16
+//!             02 | 00 | the same, with every bit inverted                  negative
 //!   text      03 | bytes, 00 as 00 ff | 00 01
 //! ```
 //!
-//! Long values are cut, so two that differ may stand as one: whoever finds an entry looks at the record.
+//! Long values are truncated, so two different values may have the same encoding. A reader that finds an
+//! index entry must check the record itself.
 
 use mainstay_model::Decimal;
 
@@ -16,14 +17,14 @@ const MISSING: u8 = 1;
 const NUMBER: u8 = 2;
 const TEXT: u8 = 3;
 
-/// How much of a text stands in a key.
+/// Number of bytes of a text that are encoded.
 const TEXT_BYTES: usize = 48;
-/// How many digits of a number stand in a key.
+/// Number of digits of a number that are encoded.
 const DIGITS: usize = 32;
-/// The most bytes that a value takes: a text that is all zeros.
+/// Largest encoding of one value: a text of zero bytes.
 pub(crate) const LIMIT_BYTES: usize = 3 + 2 * TEXT_BYTES;
 
-/// Appends the value of a field, or that it is missing.
+/// Appends the encoding of a field's value, or of a missing field.
 pub(crate) fn put(value: Option<&[u8]>, out: &mut Vec<u8>) {
     match value {
         None => out.push(MISSING),
@@ -34,7 +35,7 @@ pub(crate) fn put(value: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// The byte that values of the same kind as this one begin with.
+/// Returns the first byte of the encodings of all values of this kind.
 pub(crate) fn kind(value: &[u8]) -> u8 {
     if Decimal::of(value).is_some() { NUMBER } else { TEXT }
 }
@@ -45,7 +46,7 @@ fn put_number(number: &Decimal<'_>, out: &mut Vec<u8>) {
     out.push(1);
     let length = u16::try_from(number.whole.len()).unwrap_or(u16::MAX);
     out.extend_from_slice(&length.to_be_bytes());
-    // Those of a length that cannot be told apart are not told apart by their digits either.
+    // Lengths of `u16::MAX` and more encode alike, so comparing their digits would give a wrong order.
     let digits = if length < u16::MAX { DIGITS } else { 0 };
     out.extend(number.whole.iter().chain(number.fraction).take(digits));
     out.push(0);
@@ -66,7 +67,7 @@ fn put_text(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&[0, 1]);
 }
 
-/// What stands behind a value; nothing for bytes that are none.
+/// Returns the bytes that follow an encoded value, or `None` if the bytes are not valid.
 pub(crate) fn behind(bytes: &[u8]) -> Option<&[u8]> {
     let (&kind, rest) = bytes.split_first()?;
     match kind {
@@ -74,7 +75,7 @@ pub(crate) fn behind(bytes: &[u8]) -> Option<&[u8]> {
         NUMBER => {
             let (&sign, rest) = rest.split_first()?;
             let end = if sign == 0 { 0xff } else { 0 };
-            // The length may hold the byte that ends the digits.
+            // The two length bytes are skipped, because one of them may equal the terminator.
             let digits = rest.get(2..)?;
             let place = digits.iter().position(|&byte| byte == end)?;
             digits.get(place + 1..)

@@ -8,18 +8,19 @@ use crate::key::entry;
 use mainstay_model::Revision;
 use std::sync::Arc;
 
-/// What a version costs beside its bytes: the slot, the list place, the counts, the allocator.
+/// Memory cost of a version beside its bytes: the table slot, the list entry, the reference counts, the
+/// allocator.
 const OVERHEAD_BYTES: usize = 136;
 
-/// Key and head of most entries end about here.
+/// The key and the header of most entries end within this many bytes.
 const HEAD_BYTES: usize = 64;
 
-/// A key and the entry it had at one revision.
+/// A key and its entry at one revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Version(Arc<[u8]>);
 
 impl Version {
-    /// A version of a key whose entry is known.
+    /// Creates a version of a key from a complete entry.
     pub fn new(key: &[u8], entry: &[u8]) -> Version {
         let mut bytes = Vec::with_capacity(2 + key.len() + entry.len());
         Version::begin(key, &mut bytes);
@@ -27,7 +28,7 @@ impl Version {
         Version::from_bytes(&bytes)
     }
 
-    /// Starts a version in a buffer: its entry is appended behind the key.
+    /// Starts a version in a buffer. The caller appends the entry after the key.
     #[inline]
     pub fn begin(key: &[u8], out: &mut Vec<u8>) {
         debug_assert!(key.len() <= usize::from(u16::MAX));
@@ -35,7 +36,7 @@ impl Version {
         out.extend_from_slice(key);
     }
 
-    /// Keeps what `begin` started.
+    /// Creates a version from the bytes that `begin` started.
     #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Version {
         Version(Arc::from(bytes))
@@ -51,7 +52,7 @@ impl Version {
         &self.0[2..2 + self.key_len()]
     }
 
-    /// Whether it is the same one, not merely an equal one.
+    /// Returns whether both are the same allocation, not merely equal.
     #[inline]
     pub fn is(&self, other: &Version) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -67,14 +68,15 @@ impl Version {
         entry::revision_of(self.entry())
     }
 
-    /// Reads of it what a write looks at: the key's length and the entry's head.
+    /// Reads one byte each of the key length and of the entry's header, to load the cache lines that a write
+    /// will read.
     #[inline]
     pub fn touch(&self) -> u8 {
         let head = self.0.len().min(HEAD_BYTES) - 1;
         self.0[0] ^ self.0[head]
     }
 
-    /// The memory it holds, everything counted.
+    /// Memory cost in bytes, including the overhead.
     #[inline]
     pub fn cost_bytes(&self) -> usize {
         self.0.len() + OVERHEAD_BYTES

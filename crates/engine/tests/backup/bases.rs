@@ -1,4 +1,4 @@
-//! A backup as the base of an index: where it serves, and where it is refused.
+//! A backup as the base of an index: cases where it is accepted, and where it is refused.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn a_base_of_the_last_revision_suffices() {
     assert_same(&db, &case.expected);
 }
 
-/// Where an error says that a file is damaged.
+/// Returns the byte at which an error reports a damaged file.
 fn named_byte(error: &mainstay::Error) -> usize {
     let (_, rest) = error.message().split_once("at byte ").expect("it names the place");
     rest.split(':').next().unwrap().parse().unwrap()
@@ -90,7 +90,7 @@ fn every_flipped_byte_is_refused() {
     let refused = |bytes: &[u8], at: usize| {
         fs::write(&damaged, bytes).unwrap();
         let error = verify_backup(&damaged).err().unwrap_or_else(|| panic!("byte {at} was missed"));
-        // The format may have become a newer one.
+        // A flipped byte of the format number may turn it into a newer format.
         let newer = (8..12).contains(&at) && error.code() == Code::NewerFormat;
         assert!(newer || error.code() == Code::CorruptData, "byte {at}: {error}");
         assert!(error.message().contains("damaged base"), "byte {at}: {error}");
@@ -166,7 +166,7 @@ fn a_base_that_the_log_does_not_go_on_from_is_refused() {
     let missing = format!("revisions {} to {} are missing", case.report.revision + 1, first - 1);
     case.assert_refused(&case.base(), Code::CorruptIndex, &[&missing]);
 
-    // The log loses its end: a base that is ahead of it does not make up for that.
+    // The log loses its end. A base ahead of the log does not make up for that.
     fs::remove_dir_all(case.db().join("log")).unwrap();
     fs::create_dir(case.db().join("log")).unwrap();
     for (path, bytes) in &early {
@@ -176,7 +176,7 @@ fn a_base_that_the_log_does_not_go_on_from_is_refused() {
     case.assert_refused(&late, Code::CorruptIndex, &[&missing]);
 }
 
-/// Frames hold many transactions: the feed resumes within one, and an index may end within one.
+/// A frame holds many transactions, so the feed must resume within a frame, and an index may end within one.
 #[test]
 fn places_within_a_frame_are_found_again() {
     let (root, clock) = (tempfile::tempdir().unwrap(), clock());
@@ -211,7 +211,7 @@ fn places_within_a_frame_are_found_again() {
     }
 }
 
-/// A copy has the id of the database it was restored from, but goes a way of its own.
+/// A restored copy has the same database id, but its later history differs.
 #[test]
 fn a_base_of_a_copy_that_went_another_way_is_refused() {
     let case = Case::new();

@@ -1,9 +1,9 @@
-//! Increments: what a chain of them makes of a full backup, and what is refused.
+//! Incremental backups: the result of a full backup with a chain of increments, and chains that are refused.
 
 use super::*;
 use mainstay::{BackupKind, BackupReport, backup_head, restore_backup, verify_chain};
 
-/// A log that is kept, in segments of which one holds little.
+/// Options that retain the log, in segments that hold little each.
 fn kept(clock: &Arc<ManualClock>) -> Options {
     options(clock).feed_retention(DAY, 1 << 30)
 }
@@ -16,13 +16,13 @@ fn restore(directory: &Path, files: &[PathBuf]) -> mainstay::Result<Vec<BackupRe
     restore_backup(directory, files, &mut |_| {})
 }
 
-/// Everything the feed tells, as text.
+/// Returns all events of the feed as text.
 fn told(db: &Database, after: Revision) -> Vec<String> {
     let mut feed = db.watch(Filter::default(), after).unwrap();
     std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap().map(|e| format!("{e:?}"))).collect()
 }
 
-/// A database, a full backup and three increments, and what it answered at the end of each.
+/// A database, a full backup and three increments, with the database's answers at the end of each.
 struct Chained {
     root: TempDir,
     clock: Arc<ManualClock>,
@@ -60,7 +60,7 @@ impl Chained {
         kept(&self.clock).open(self.path(name)).unwrap()
     }
 
-    /// Restoring these files is refused, and makes nothing.
+    /// Asserts that a restore of these files is refused and creates nothing.
     #[track_caller]
     fn assert_refused(&self, files: &[PathBuf], code: Code, words: &[&str]) {
         let copy = self.path("refused");
@@ -132,7 +132,7 @@ fn an_overlap_is_fine() {
     assert_same(&case.open("copy"), &case.answers[3]);
 }
 
-/// Many transactions are in one frame: an increment may begin in the middle of it.
+/// A frame holds many transactions, so an increment may begin within a frame.
 #[test]
 fn an_increment_may_begin_within_a_frame() {
     let (root, clock) = (tempfile::tempdir().unwrap(), clock());
@@ -169,7 +169,7 @@ fn an_increment_of_nothing_joins_as_well() {
     files.extend([nothing.clone(), again]);
     restore(&case.path("copy"), &files).unwrap();
     assert_same(&case.open("copy"), &case.answers[3]);
-    // A log in which nothing is yet gives increments, too.
+    // An empty log gives increments, too.
     restore(&case.path("other"), &case.files[..1]).unwrap();
     let other = case.open("other");
     assert_eq!(take(&other, other.revision(), &case.path("of other")).versions, 0);
@@ -209,7 +209,7 @@ fn another_database_and_another_copy_are_refused() {
     let files = [case.files[0].clone(), foreign];
     case.assert_refused(&files, Code::InvalidArgument, &[&report.database.to_string()]);
 
-    // A copy has the same id and the same numbers, but went another way behind them.
+    // The copy has the same id and the same revisions, but its later history differs.
     restore(&case.path("copy"), &case.files[..1]).unwrap();
     let (copy, base) = (case.open("copy"), case.path("of the copy"));
     fill(&copy, &case.clock, 1);
@@ -253,7 +253,7 @@ fn every_flipped_byte_of_an_increment_is_refused() {
         if (68..whole.len() - 32).contains(&at) {
             let (_, rest) = error.message().split_once("at byte ").expect("it names the place");
             let named: usize = rest.split(':').next().unwrap().parse().unwrap();
-            // Frames of a few hundred bytes: the place is that of the frame.
+            // Frames have a few hundred bytes, and the error names the start of the frame.
             assert!(named <= at && at < named + 1000, "byte {at}: {error}");
         }
         if at % 997 == 0 {
@@ -274,7 +274,7 @@ fn a_restore_of_a_chain_that_was_cut_short_is_no_database() {
     let copy = case.path("copy");
     let restore = || restore(&copy, &case.files);
     restore().unwrap();
-    // The header file is the last to be written; what is there before it is left alone.
+    // The restore writes the header file last. A directory with files but without it is left alone.
     fs::remove_file(copy.join("DATABASE")).unwrap();
     let before = contents(&copy);
     let error = kept(&case.clock).open(&copy).err().expect("half a restore is no database");
@@ -282,7 +282,7 @@ fn a_restore_of_a_chain_that_was_cut_short_is_no_database() {
     assert_eq!(restore().err().unwrap().code(), Code::ForeignDirectory);
     assert!(contents(&copy) == before);
 
-    // Before the log has its name, it is begun again.
+    // Until the log has its final name, a restore may start over.
     fs::rename(copy.join("log"), copy.join("log.next")).unwrap();
     let error = kept(&case.clock).open(&copy).err().expect("half a restore is no database");
     assert_eq!(error.code(), Code::ForeignDirectory);

@@ -1,4 +1,4 @@
-//! Backups: what is in them, what an index filled from one answers, and what is refused.
+//! Backups: their contents, the answers of an index that is filled from one, and refused cases.
 
 mod bases;
 mod increments;
@@ -25,7 +25,7 @@ fn clock() -> Arc<ManualClock> {
     ManualClock::new(1_700_000_000_000_000)
 }
 
-/// Small buffers and segments, and three classes that keep their history for different times.
+/// Options with small buffers and segments, and three retention classes.
 fn options(clock: &Arc<ManualClock>) -> Options {
     Options::new()
         .durability(Durability::Memory)
@@ -54,7 +54,7 @@ fn named() -> Transaction {
     Transaction::new().step(step).request(RequestId::new("request 1").unwrap())
 }
 
-/// Something of everything: history, deletions, expiries, branches, tags, merges, receipts.
+/// Writes data of every kind: history, deletions, expiries, branches, tags, merges, receipts.
 fn furnish(db: &Database, clock: &ManualClock) -> Receipt {
     fill(db, clock, 60);
     let cells = db.cells();
@@ -79,7 +79,7 @@ fn furnish(db: &Database, clock: &ManualClock) -> Receipt {
     receipt
 }
 
-/// What a database answers to every question that is asked here.
+/// The answers of a database to all queries of these tests.
 #[derive(Debug, PartialEq)]
 struct Answers {
     revision: Revision,
@@ -144,7 +144,7 @@ fn backup(db: &Database, path: &Path) -> mainstay::BackupReport {
     db.backup(path, &mut |_| {}).unwrap()
 }
 
-/// Every file and directory below a directory, with its bytes.
+/// Returns every file and directory below a directory, with its bytes.
 fn contents(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -161,8 +161,8 @@ fn contents(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     all
 }
 
-/// A directory with a database `db` whose log is trimmed, a backup `base` of it, and what it
-/// answered when it was closed, some revisions later.
+/// A directory with a database `db` whose log is trimmed, a backup `base` of it, and the database's answers
+/// when it was closed, some revisions later.
 struct Case {
     root: TempDir,
     clock: Arc<ManualClock>,
@@ -205,7 +205,7 @@ impl Case {
         fs::remove_dir_all(self.db().join("index")).unwrap();
     }
 
-    /// Opening with a base is refused, and leaves everything as it was.
+    /// Asserts that opening with this base is refused and changes nothing.
     #[track_caller]
     fn assert_refused(&self, base: &Path, code: Code, words: &[&str]) {
         let before = contents(&self.db());

@@ -1,8 +1,8 @@
-//! A backup in an empty directory.
+//! Restore of a backup into an empty directory.
 
 use super::*;
 
-/// Without its base, what a restore left is refused and left as it is.
+/// Asserts that an incomplete restore is refused without its base, and is not changed.
 fn assert_cut_short(case: &Case, copy: &Path) {
     let before = contents(copy);
     let error = case.options().open(copy).err().expect("half a restore is no database");
@@ -43,7 +43,7 @@ fn a_restored_database_answers_like_the_one_backed_up() {
     assert_eq!(repeated, Receipt { repeated: true, ..receipt });
     assert_eq!(restored.revision(), report.revision, "nothing was done twice");
 
-    // Both go on alike: revisions, counters, expiries, merges.
+    // Both databases continue alike: revisions, counters, expiries, merges.
     for db in [&db, &restored] {
         db.branch("side").unwrap().cells().set("plain", "later").unwrap();
         db.merge("side", "main", MergeStrategy::Theirs).unwrap();
@@ -101,7 +101,7 @@ fn a_restore_that_was_cut_short_is_begun_again() {
     let copy = case.root.path().join("copy");
     let restore = || case.options().base(case.base()).open(&copy);
     let expected = answers(&restore().unwrap());
-    // The header file is what makes it a database, and the last to be written.
+    // The header file makes the directory a database, and it is written last.
     fs::remove_file(copy.join("DATABASE")).unwrap();
     assert_cut_short(&case, &copy);
     assert_same(&restore().unwrap(), &expected);
@@ -110,7 +110,7 @@ fn a_restore_that_was_cut_short_is_begun_again() {
     fs::remove_dir_all(copy.join("log")).unwrap();
     assert_same(&restore().unwrap(), &expected);
 
-    // A log that holds something is not what a restore leaves.
+    // A restore leaves an empty log, so a log with data is refused.
     let db = restore().unwrap();
     db.cells().set("plain", "written since").unwrap();
     drop(db);
@@ -131,7 +131,7 @@ fn a_restore_leaves_what_is_not_ours_alone() {
     assert_eq!(contents(&foreign).len(), 1);
 }
 
-/// A restore for other classes writes the index anew, and may be cut short in the middle of that.
+/// A restore with other retention classes rewrites the index, and may be interrupted in the middle.
 #[test]
 fn a_restore_that_was_cut_short_between_classes_is_begun_again() {
     let case = Case::new();

@@ -1,8 +1,8 @@
-//! Taking a backup while others write, trim and fail.
+//! Backups that run beside writes, trims and failures.
 
 use super::*;
 
-/// Whatever happens while a backup is written, it shows the revision that it began with.
+/// A backup shows the revision at which it began, whatever happens while it is written.
 #[test]
 fn writes_and_trims_meanwhile_are_not_in_it() {
     let (root, clock) = (tempfile::tempdir().unwrap(), clock());
@@ -21,7 +21,8 @@ fn writes_and_trims_meanwhile_are_not_in_it() {
             if calls > 1 {
                 return;
             }
-            // All that the backup still has to read changes, and retention wants the old of it.
+            // Changes everything that the backup still has to read. Retention would now trim the old
+            // versions.
             fill(&db, &clock, 20);
             for i in 0..2000 {
                 db.cells().set(&format!("many/{i:04}"), "later").unwrap();
@@ -39,7 +40,7 @@ fn writes_and_trims_meanwhile_are_not_in_it() {
         .unwrap();
     assert!(calls > 1);
     assert_eq!(report.revision, expected.revision);
-    // The receipt of the named request has expired since, so time goes back for the copy.
+    // The receipt of the named request has expired since, so the copy gets an earlier clock.
     let restored = options(&self::clock()).retention(MINUTE).base(&base);
     let restored = restored.open(root.path().join("copy")).unwrap();
     assert_same(&restored, &expected);
@@ -47,8 +48,8 @@ fn writes_and_trims_meanwhile_are_not_in_it() {
     assert!(!db.pins().iter().any(|pin| pin.holder == "backup"), "it is let go of");
 }
 
-/// What is trimmed because a backup outlived its pin is trimmed in it as well; when that is more
-/// than its own past, there is no backup.
+/// Versions that are trimmed because a backup outlived its pin are missing from the backup, too. If its own
+/// revision is trimmed, the backup fails.
 #[test]
 fn a_backup_that_outlives_its_pin_is_true_or_none() {
     let (root, clock) = (tempfile::tempdir().unwrap(), clock());
@@ -58,7 +59,7 @@ fn a_backup_that_outlives_its_pin_is_true_or_none() {
         db.cells().set(&format!("many/{i:04}"), i).unwrap();
     }
     fill(&db, &clock, 20);
-    // Longer than a reader may hold history back, and than `tmp/` is kept.
+    // Longer than a reader may hold back trimming, and longer than the retention of `tmp/`.
     let late = 120 * MINUTE;
     let outlive = |name: &str, before: Duration, after: Duration| {
         let mut left = 1;
@@ -108,7 +109,7 @@ fn a_backup_under_way_shows_one_revision() {
                 while !stop.load(Ordering::Relaxed) {
                     n += 1;
                     let name = |i: i64| Name::new(&format!("cell/{:04}", i % 3000)).unwrap();
-                    // Two cells of one transaction: half of it would be seen.
+                    // Two cells in one transaction, so that a partial transaction would be visible.
                     let both = Transaction::new()
                         .step(CellCommand::set(name(n * 7 + thread), n))
                         .step(CellCommand::set(name(n * 11 + 1500), n));
@@ -149,7 +150,7 @@ fn a_backup_that_fails_leaves_nothing() {
     assert!(contents(root.path()).is_empty());
 }
 
-/// Blocks of stamps that the log alone still needed may go while a backup is written.
+/// Timestamp blocks that only the log still needs may be trimmed while a backup is written.
 #[test]
 fn stamps_that_go_meanwhile_are_left_out() {
     let (root, clock) = (tempfile::tempdir().unwrap(), clock());

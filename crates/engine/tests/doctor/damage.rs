@@ -4,13 +4,13 @@ use super::*;
 use mainstay::Code;
 use mainstay::doctor::{IndexState, LogReport, StoreReport};
 
-/// Where a frame of the segment at `at` lies: in its middle.
+/// Returns the file of the segment at `at`, and an offset in the middle of its frames.
 fn middle_of(log: &LogReport, at: usize) -> (String, u64) {
     let segment = &log.segments[at];
     (segment.file.clone(), 64 + (segment.bytes - 64) / 2)
 }
 
-/// Opening is refused with the code, a sentence that holds `what`, and no change.
+/// Asserts that opening is refused with this code and these words, and changes nothing.
 #[track_caller]
 fn assert_refused(directory: &Path, code: Code, what: &[&str]) {
     let before = contents(directory);
@@ -29,7 +29,7 @@ fn a_healthy_database_is_left_alone() {
     assert_eq!(report.log.last_revision(), Some(300));
     assert!(report.log.segments.len() > 2, "{report}");
     assert_eq!(report.index.state, IndexState::Sound(200));
-    // Nobody has written records or runs: there are cells, and what the database keeps about itself.
+    // Only cells and internal data exist. No records and no runs were written.
     let filled = |store: &&StoreReport| store.tables > 0;
     assert_eq!(report.index.stores.iter().filter(filled).count(), 2);
     assert!(report.index.stores.iter().all(|store| store.problem.is_none()));
@@ -105,7 +105,7 @@ fn damage_behind_the_index_costs_only_what_lies_behind_it() {
     drop(assert_opens_with(directory.path(), end));
 }
 
-/// The index holds what the damaged segment held, and the segments behind it are whole.
+/// The index holds the data of the damaged segment, and the later segments are intact.
 #[test]
 fn damage_to_what_the_index_holds_loses_nothing() {
     let directory = database(250, 300);
@@ -125,7 +125,7 @@ fn damage_to_what_the_index_holds_loses_nothing() {
     assert_verdict(directory.path(), Verdict::Healthy);
 }
 
-/// Cutting the log would lose what the index still has.
+/// Truncating the log would lose data that the index still has.
 #[test]
 fn a_log_that_is_worse_than_the_index_is_started_anew() {
     let directory = database(300, 300);
@@ -167,7 +167,7 @@ fn nothing_is_salvaged_where_nothing_would_be_left() {
     assert!(contents(directory.path()) == before);
 }
 
-/// Whatever is in the files, looking neither fails badly nor changes anything.
+/// Inspecting arbitrary bytes must neither panic nor change anything.
 #[test]
 fn garbage_is_looked_at_calmly() {
     let directory = database(100, 200);

@@ -5,7 +5,7 @@ use mainstay::doctor::IndexState;
 use mainstay::{Code, Durability, NewEvent};
 use std::time::Duration;
 
-/// The files that a flipped bit is tried in.
+/// Returns the files in which a flipped bit is tried.
 fn index_files(directory: &Path) -> Vec<PathBuf> {
     let files = contents(&directory.join("index")).into_iter().filter(|(_, bytes)| bytes.is_some());
     let wanted = |path: &PathBuf| {
@@ -15,7 +15,7 @@ fn index_files(directory: &Path) -> Vec<PathBuf> {
     files.map(|(path, _)| path).filter(wanted).collect()
 }
 
-/// A database whose log no longer reaches back to its beginning.
+/// Returns a database whose log no longer reaches back to its beginning.
 fn trimmed() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let db = options().feed_retention(Duration::ZERO, 0).open(directory.path()).unwrap();
@@ -77,7 +77,8 @@ fn a_damaged_table_is_found_and_set_aside() {
     assert!(db.open_report().rebuilt.is_some());
 }
 
-/// Flushes do not wait for compactions that fail, for as long as the index takes more; then writers are told so, and nothing is lost.
+/// Flushes continue although compaction fails, as long as the index has room. Then writers get the error, and
+/// no acknowledged write is lost.
 #[test]
 fn writers_go_on_over_a_table_that_cannot_be_compacted() {
     let directory = tempfile::tempdir().unwrap();
@@ -89,7 +90,7 @@ fn writers_go_on_over_a_table_that_cannot_be_compacted() {
     }
     db.trim().unwrap();
     drop(db);
-    // Opening looks into the first block.
+    // Opening reads only the first block of each table.
     let tables = contents(&directory.path().join("index/cells/tables"));
     tables.iter().for_each(|(table, bytes)| flip(table, bytes.as_ref().unwrap().len() as u64 / 2));
     let (done, is_done) = std::sync::mpsc::channel();
@@ -99,7 +100,7 @@ fn writers_go_on_over_a_table_that_cannot_be_compacted() {
         let mut names = (0..).map(|n| format!("{} {n}", ["before", "zero"][n % 2]));
         let mut written = Vec::new();
         let refused = loop {
-            // Around those that are there: compaction has to read them.
+            // Chooses names around the existing ones, so that compaction has to read the damaged tables.
             let name = names.next().unwrap();
             match db.cells().set(&name, vec![7; 1024]) {
                 Ok(_) => written.push(name),
@@ -110,14 +111,14 @@ fn writers_go_on_over_a_table_that_cannot_be_compacted() {
         drop(db);
         done.send((failure, refused, written)).unwrap();
     });
-    // Who waits for room waits for ever; nobody else needs so long.
+    // A writer that waits for room would wait forever. All other work is much faster than this limit.
     let told = is_done.recv_timeout(Duration::from_secs(300));
     let (failure, refused, written) = told.expect("writers go on, or are told why not");
     assert!(written.len() > 1500, "{} writes, {failure:?}", written.len());
     assert_eq!(refused.code(), Code::QueueFull, "{refused}");
     let why = failure.message();
     assert!(why.contains("layers of tables") && why.contains("compacting"), "{failure}");
-    // The list of tables can still be read; all is there, and no more is taken.
+    // The list of tables is intact, so all data is readable, but the index accepts no more.
     let db = small().open(directory.path()).unwrap();
     assert_eq!(db.open_report().rebuilt, None);
     for name in &written {
@@ -135,7 +136,7 @@ fn writers_go_on_over_a_table_that_cannot_be_compacted() {
     }
 }
 
-/// Replay compacts what it flushes: however long the log, the index can be opened again.
+/// Replay compacts the tables that it flushes, so the index opens again, whatever the length of the log.
 #[test]
 fn an_index_that_was_rebuilt_from_a_long_log_opens_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -146,7 +147,7 @@ fn an_index_that_was_rebuilt_from_a_long_log_opens_again() {
     }
     db.close().unwrap();
     fs::remove_dir_all(directory.path().join("index")).unwrap();
-    // Nothing compacts behind its back.
+    // No compaction runs in the background.
     let open = || small().background(false).open(directory.path()).unwrap();
     assert!(open().open_report().rebuilt.is_some());
     let db = open();
@@ -155,7 +156,7 @@ fn an_index_that_was_rebuilt_from_a_long_log_opens_again() {
     assert_eq!(db.cells().get("3 2999").unwrap(), Some(vec![7; 1024].into()));
 }
 
-/// A sound mark over a damaged store still says what was synced.
+/// An intact mark over a damaged store still tells which revisions were synced.
 #[test]
 fn a_damaged_index_does_not_make_a_torn_end_of_what_was_synced() {
     let directory = database(300, 300);
@@ -186,7 +187,7 @@ fn a_damaged_index_does_not_make_a_torn_end_of_what_was_synced() {
     }
 }
 
-/// The same where opening would not notice the damage to the index, and where the log does not reach back.
+/// The same for damage to the index that opening would not notice, and for a log that does not reach back.
 #[test]
 fn an_end_that_is_gone_is_told_with_every_damage_to_the_index() {
     let remove_newest = |directory: &Path| {
@@ -220,7 +221,7 @@ fn an_end_that_is_gone_is_told_with_every_damage_to_the_index() {
     }
 }
 
-/// The store of runs and of the outbox is looked at as that of cells is, and set aside with it.
+/// The store of runs and the outbox is checked like the store of cells, and set aside with it.
 #[test]
 fn a_damaged_table_of_runs_is_found_and_set_aside() {
     let directory = tempfile::tempdir().unwrap();
@@ -315,8 +316,8 @@ fn restore(directory: &Path, whole: &[(PathBuf, Option<Vec<u8>>)]) {
 /// Files with their bytes, and directories.
 type Contents = Vec<(PathBuf, Option<Vec<u8>>)>;
 
-/// A process that was killed when a flush had come into the stores, and the mark did not say so yet; then the log lost its end.
-/// Gives what the log was before that, too.
+/// Simulates a process that was killed after a flush reached the stores but before the mark was written, and
+/// then a log that lost its end. Also returns the log from before that loss.
 fn flushed_ahead() -> (TempDir, Contents) {
     let directory = tempfile::tempdir().unwrap();
     let quiet = || options().background(false).feed_retention(Duration::ZERO, 0);
@@ -339,7 +340,7 @@ fn flushed_ahead() -> (TempDir, Contents) {
     (directory, log)
 }
 
-/// The newest segment of a log, and its last byte that is not zero.
+/// Returns the newest segment of a log, and the offset of its last non-zero byte.
 fn last_byte(log: &Contents) -> (&Path, u64) {
     let is_segment = |path: &Path| path.extension().is_some_and(|of| of == "seg");
     let (path, bytes) = log.iter().rfind(|(path, _)| is_segment(path)).unwrap();
@@ -360,7 +361,7 @@ fn what_the_log_has_lost_does_not_come_back_from_the_index() {
     assert!(salvaged.aside.iter().any(|kept| kept.join("MARK").exists()), "{salvaged:?}");
     let db = assert_opens_with(directory.path(), 300);
     let before = histories(&db);
-    // Whoever writes gives the lost revisions again: nothing waits for them.
+    // New writes reuse the lost revisions. No old entry of the index must appear under them.
     for n in 0..20 {
         db.cells().set("elsewhere", n).unwrap();
     }
@@ -416,13 +417,13 @@ fn an_index_that_was_set_back_is_kept_wherever_that_was_cut_short() {
     let [index, old, aside] =
         ["index", "index.old", "index.damaged-1"].map(|name| directory.path().join(name));
     let before = contents(&index.join("cells"));
-    // Killed between the two names: it is as it was.
+    // Killed between the two renames: the index is back under its name.
     fs::rename(&index, &old).unwrap();
     assert_verdict(directory.path(), Verdict::Salvage);
     doctor::salvage(directory.path()).unwrap();
     let kept = |from: &Path| contents(&from.join("cells")).len() == before.len();
     assert!(kept(&aside) && !old.exists());
-    // Killed before it had its last name.
+    // Killed before the last rename.
     fs::rename(&aside, &old).unwrap();
     drop(assert_opens_with(directory.path(), 300));
     assert!(kept(&aside) && !old.exists());

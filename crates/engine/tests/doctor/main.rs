@@ -1,4 +1,5 @@
-//! Damage of every kind on real files: refused by name, looked at without a trace, salvaged.
+//! Doctor tests on real files with damage of every kind: refuse with a clear error, inspect without changes,
+//! salvage.
 
 mod damage;
 mod index;
@@ -13,19 +14,20 @@ use tempfile::TempDir;
 
 const CELLS: u64 = 10;
 
-/// Small segments, so that a few hundred writes fill several.
+/// Options with small segments, so that a few hundred writes fill several.
 fn options() -> Options {
     Options::new().segment_bytes(8192)
 }
 
-/// Revision `r` sets one of ten cells to `r`.
+/// Writes revisions: revision `r` sets one of ten cells to `r`.
 fn write(cells: &Cells, revisions: std::ops::RangeInclusive<u64>) {
     for revision in revisions {
         cells.set(&format!("cell {}", revision % CELLS), revision as i64).unwrap();
     }
 }
 
-/// A closed database whose log holds this many revisions and whose index the first `flushed`.
+/// Returns a closed database whose log holds `revisions` revisions, and whose index holds the first `flushed`
+/// ones.
 fn database(flushed: u64, revisions: u64) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let db = options().open(directory.path()).unwrap();
@@ -40,7 +42,7 @@ fn database(flushed: u64, revisions: u64) -> TempDir {
     directory
 }
 
-/// What the cells hold when everything up to a revision is there.
+/// Asserts that the cells have the values of a revision.
 fn assert_holds(db: &Database, revisions: u64) {
     assert_eq!(db.revision(), revisions);
     for cell in 0..CELLS {
@@ -50,7 +52,7 @@ fn assert_holds(db: &Database, revisions: u64) {
     }
 }
 
-/// Opens, checks the values, and writes on.
+/// Opens the database, checks the values, and writes one more revision.
 fn assert_opens_with(directory: &Path, revisions: u64) -> Database {
     let db = options().open(directory).unwrap();
     assert_holds(&db, revisions);
@@ -70,7 +72,7 @@ fn flip(path: &Path, byte: u64) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Every file and directory below a directory, with its bytes.
+/// Returns every file and directory below a directory, with its bytes.
 fn contents(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -86,7 +88,7 @@ fn contents(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     all
 }
 
-/// Looks, and makes sure that looking leaves no trace.
+/// Inspects a database, and asserts that this changes nothing.
 fn inspect(directory: &Path) -> doctor::Report {
     let before = contents(directory);
     let report = doctor::inspect(directory).unwrap();

@@ -1,10 +1,10 @@
-//! What is not a database, or not ours to open: a clear sentence, and nothing touched.
+//! Directories that are no database or must not be opened: a clear error, and no changes.
 
 use super::*;
 use mainstay::{Code, Result};
 use std::os::unix::fs::PermissionsExt;
 
-/// Opening, looking and salvaging are refused alike, and leave everything as it was.
+/// Asserts that opening, inspecting and salvaging are refused alike, and change nothing.
 #[track_caller]
 fn assert_refused(root: &Path, directory: &Path, code: Code, what: &str) {
     let before = contents(root);
@@ -80,7 +80,8 @@ fn a_second_open_is_refused_while_the_first_lives() {
     drop(assert_opens_with(directory.path(), 3));
 }
 
-/// The superuser may write everywhere, so as such this asks of a place where nobody may.
+/// The superuser may write everywhere, so as superuser this test uses a place that is not writable for
+/// anyone.
 #[test]
 fn a_directory_that_cannot_be_written_is_refused() {
     let directory = database(0, 3);

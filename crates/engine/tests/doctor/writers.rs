@@ -1,9 +1,9 @@
-//! One database, one writer: whatever is done to the lock and the directory while a program has it open.
+//! Single writer per database, whatever happens to the lock and the directory while a process has it open.
 
 use super::*;
 use mainstay::{Code, ErrorKind};
 
-/// Writes until it is refused; gives how many were acknowledged, and the refusal.
+/// Writes until a write is refused. Returns the number of acknowledged writes, and the error.
 fn write_on(db: &Database, from: u64) -> (u64, mainstay::Error) {
     for revision in from..from + 5_000 {
         let name = format!("cell {}", revision % CELLS);
@@ -30,7 +30,7 @@ fn without_its_lock_file_a_database_is_not_opened_twice() {
     assert!(report.findings.iter().any(|finding| finding.contains("LOCK")), "{report}");
 }
 
-/// Earlier programs lock nothing but `LOCK`.
+/// Earlier versions of the program lock only `LOCK`.
 #[test]
 fn an_earlier_program_and_this_one_keep_each_other_out() {
     let directory = database(0, 3);
@@ -70,7 +70,7 @@ fn a_directory_that_was_replaced_gets_nothing_of_the_old_one() {
     write(&db.cells(), 1..=20);
     fs::rename(&directory, &moved).unwrap();
     assert_eq!(options().open(&moved).err().unwrap().code(), Code::Locked, "it is the same one");
-    // Another database takes its place, and is open as well.
+    // Another database takes the directory's name, and is open too.
     let other = options().open(&directory).unwrap();
     write(&other.cells(), 1..=7);
     let (last, refused) = write_on(&db, 21);

@@ -1,4 +1,4 @@
-//! The process ends between two steps: what was acknowledged is there, what was half done is nobody's.
+//! Crashes between two steps: acknowledged data is there, and partial data belongs to no visible generation.
 
 use mainstay::{
     Database, Durability, KeyedState, Options, SpaceOptions, StateWrite, Transaction, VersionKind,
@@ -9,7 +9,7 @@ fn open(directory: &std::path::Path) -> Database {
     Options::new().sweep_interval(None).open(directory).unwrap()
 }
 
-/// A reader that ends in the middle, as a connection does.
+/// A reader that fails in the middle, like a lost connection.
 struct Broken<'b>(&'b [u8]);
 
 impl Read for Broken<'_> {
@@ -21,7 +21,7 @@ impl Read for Broken<'_> {
     }
 }
 
-/// A stream that breaks off leaves the space, and nothing that stays.
+/// A restore whose stream breaks off leaves the space unchanged, and leaves no garbage behind.
 #[test]
 fn a_stream_that_breaks_off_leaves_everything() {
     let directory = tempfile::tempdir().unwrap();
@@ -46,7 +46,8 @@ fn a_stream_that_breaks_off_leaves_everything() {
     assert!(report.is_healthy(), "{report}");
 }
 
-/// States and positions of unsynced batches are of one moment, and a synced transaction keeps all before it.
+/// States and positions of unsynced batches are from the same revision, and a synced transaction makes
+/// everything before it durable.
 #[test]
 fn a_reopen_shows_one_moment() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Keyed state through the public interface, where several are at work or the process ends in between. What one caller
-//! sees of it is in the conformance suite.
+//! Keyed state through the public interface, with several threads or with crashes. Single-threaded behaviour
+//! is tested in the conformance suite.
 
 mod crashes;
 mod races;

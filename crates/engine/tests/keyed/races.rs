@@ -1,4 +1,4 @@
-//! Several at once: each version is applied once, and a space is one thing or the other.
+//! Concurrency of keyed state: each version is applied once, and a restore is atomic.
 
 use mainstay::{Code, Database, Keyed, KeyedState, StateWrite, Wrote};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,8 @@ fn filled(db: &Database, space: &str, value: &str) -> Keyed {
     keyed
 }
 
-/// All tell the same: each key has the newest version, and every version was applied at most once.
+/// All threads put the same versions. Each key ends with the newest one, and each version is applied at most
+/// once.
 #[test]
 fn the_same_told_by_many_is_applied_once() {
     let db = Database::memory().unwrap();
@@ -32,7 +33,7 @@ fn the_same_told_by_many_is_applied_once() {
     assert_eq!(db.keyed("s").unwrap().get("k").unwrap().unwrap().version, 200.into());
 }
 
-/// Whoever reads while a space is replaced sees one of both, whole.
+/// A reader during the replacement of a space sees either the old or the new contents, complete.
 #[test]
 fn readers_never_see_half_a_restore() {
     let db = Database::memory().unwrap();
@@ -59,14 +60,14 @@ fn readers_never_see_half_a_restore() {
     });
 }
 
-/// Of several that restore at once some are fenced; what is there is what one of them brought.
+/// Of several concurrent restores some are fenced. The final contents are those of one restore.
 #[test]
 fn several_restores_leave_one_of_them() {
     let db = Database::memory().unwrap();
     let snapshots: Vec<Vec<u8>> = (0..THREADS)
         .map(|n| {
             let keyed = db.keyed(&format!("from {n}")).unwrap();
-            // More than one piece.
+            // More data than one batch holds.
             for key in 0..4 {
                 keyed.put([key], vec![n as u8; 1 << 20], 1).unwrap();
             }

@@ -1,4 +1,5 @@
-//! Everybody who submits is answered, once, whichever way they wait and whatever happens meanwhile.
+//! Every submitted transaction is answered exactly once, for every way to wait and whatever happens
+//! meanwhile.
 
 use crate::checker::{holds, repeats};
 use crate::world::{World, join, set};
@@ -38,13 +39,13 @@ fn two_who_execute_are_answered() {
     holds("pair", pair);
 }
 
-/// Else a schedule that fails could not be looked at.
+/// Without this, a failing schedule could not be reproduced.
 #[test]
 fn a_schedule_can_be_repeated() {
     repeats(mixed);
 }
 
-/// All ways to wait, beside each other.
+/// All ways to wait, at the same time.
 pub fn mixed() {
     let world = World::new();
     let called = Arc::new(AtomicUsize::new(0));
@@ -62,18 +63,19 @@ pub fn mixed() {
             let own = world.clone();
             world.db.submit_with(set("cell-d1"), move |answer| {
                 own.answered("cell-d1", answer);
+                // SeqCst, because the scheduler explores sequentially consistent orders only.
                 count.fetch_add(1, Ordering::SeqCst);
             });
         }),
     ]);
-    // What was submitted before is done when this is.
+    // When this sync returns, everything submitted before is done.
     world.db.sync().unwrap();
     world.close();
     assert_eq!(called.load(Ordering::SeqCst), 1);
     assert_eq!((world.told(), world.db.revision()), (8, 8));
 }
 
-/// Somebody takes the executor for a moment, again and again, while others want it.
+/// A thread takes the executor repeatedly for a moment, while others wait for it.
 pub fn held() {
     let world = World::new();
     join([
@@ -89,7 +91,7 @@ pub fn held() {
     world.settle();
 }
 
-/// Writers who are alone with the log thread: rounds, groups and gathering.
+/// Writers beside only the log thread: rounds, groups and gathering.
 pub fn crowd() {
     let world = World::new();
     let names = [["cell-a1", "cell-a2"], ["cell-b1", "cell-b2"], ["cell-c1", "cell-c2"]];
@@ -102,7 +104,7 @@ pub fn crowd() {
     world.settle();
 }
 
-/// Nobody comes who would see to what was left lying.
+/// Two writers only, so no later writer would finish work that was forgotten.
 pub fn pair() {
     let world = World::new();
     join(["cell-a1", "cell-b1"].map(|name| world.spawn(move |world| world.execute(name))));
@@ -110,7 +112,7 @@ pub fn pair() {
     world.settle();
 }
 
-/// Some come too late and are told so; what was acknowledged is there.
+/// Some writes come after the close and are refused. Acknowledged writes are there.
 pub fn closing() {
     let world = World::new();
     join([
@@ -129,7 +131,7 @@ pub fn closing() {
     assert_eq!(world.db.durable_revision(), world.disk.count());
 }
 
-/// Callbacks run on the log thread, too, which has nobody to wait for.
+/// Callbacks also run on the log thread, which must not wait for itself.
 pub fn callbacks() {
     let world = World::new();
     let called = Arc::new(AtomicUsize::new(0));
@@ -151,7 +153,7 @@ pub fn callbacks() {
         world.spawn(|world| world.execute("cell-b1")),
         world.spawn(|world| world.execute_all(&["cell-c1", "cell-c2"])),
     ]);
-    // Who closes while a callback does may return before that is over.
+    // A close during a callback may return before the callback ends.
     while called.load(Ordering::SeqCst) == 0 {
         thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! Branches come and go beside readers; transactions that conflict take turns.
+//! Branches that come and go beside readers, and transactions that conflict.
 
 use crate::checker::holds;
 use crate::world::{World, join};
@@ -20,7 +20,7 @@ fn what_a_branch_needed_stays_until_its_removal_is_synced() {
     holds("floors", floors);
 }
 
-/// One deletes a branch without waiting for a sync, the other one trims what nothing needs any more.
+/// One thread deletes a branch without waiting for a sync, and another one trims.
 pub fn floors() {
     let world = World::with(1 << 20, |options| options.retention(Duration::ZERO));
     world.execute("cell-a1");
@@ -45,7 +45,7 @@ pub fn floors() {
     }
 }
 
-/// One forks, deletes and forks again, others write to the parent and read.
+/// One thread forks, deletes and forks again, while others write to the parent and read.
 pub fn branches() {
     let world = World::new();
     world.execute("cell-a1");
@@ -61,7 +61,7 @@ pub fn branches() {
     assert_eq!(gone.code(), Code::BranchNotFound);
 }
 
-/// Whoever sees the branch sees its parent as of the fork.
+/// A reader that sees the branch must see its parent as of the fork.
 fn read_side(db: &Database) {
     let read = |name| db.branch("side").and_then(|side| side.cells().get(name));
     for (name, is_there) in [("cell-a1", true), ("cell-a2", false)] {
@@ -73,7 +73,7 @@ fn read_side(db: &Database) {
     assert!(db.cells().get("cell-a1").unwrap().is_some(), "the parent is always there");
 }
 
-/// Two add to one cell, each by what it has read.
+/// Two threads add to one cell by read, modify, write.
 pub fn conflicts() {
     let world = World::new();
     join(["first", "other"].map(|_| {

@@ -1,4 +1,4 @@
-//! Runs a model under many schedules, and says whether one of them fails.
+//! Model checker: runs a model under many schedules and reports the first failure.
 
 use mainstay::fault_points::{InjectedFault, plant};
 use shuttle::scheduler::{
@@ -9,21 +9,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A program of a few threads that says of itself whether it went well.
+/// A program of a few threads that panics on a violation.
 pub type Model = fn();
 
-/// Half of these are random, half have few switches at random places.
+/// Number of schedules. Half of them are random, and half have few switches at random places.
 const SCHEDULES: usize = 2000;
 
-/// So many switches are enough for nearly every bug.
+/// Number of context switches of a schedule, enough to find nearly every bug.
 const DEPTH: usize = 3;
 
-/// Nobody goes on for ever.
+/// Maximal number of steps, so that a livelock ends.
 const STEPS: usize = 100_000;
 
 const STACK_BYTES: usize = 1 << 20;
 
-/// A planted bug is in all databases of the process: whoever plants is alone.
+/// An injected fault applies to all databases of the process, so a test that injects one must run alone.
 static PLANTING: RwLock<()> = RwLock::new(());
 
 /// Fails if the model fails under any schedule.
@@ -40,7 +40,8 @@ pub fn holds(name: &str, model: Model) {
     run_few_switches(seed, model);
 }
 
-/// Fails if the model holds with a bug in the engine, under as many schedules as without it, or fails with other words.
+/// Fails if the model passes with an injected fault, under as many schedules as without it, or fails with
+/// another message.
 pub fn finds(bug: InjectedFault, model: Model, words: &str) {
     let _alone = PLANTING.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     plant(Some(bug));
@@ -54,7 +55,7 @@ pub fn finds(bug: InjectedFault, model: Model, words: &str) {
     assert!(found.iter().any(|failure| failure.words.contains(words)), "{bug:?}: {found:?}");
 }
 
-/// Fails if a model does not do the same when a schedule is repeated.
+/// Fails if a model behaves differently when a schedule is repeated.
 pub fn repeats(model: Model) {
     let _nobody_plants = PLANTING.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     let scheduler = RandomScheduler::new_from_seed(seed(), schedules() / 10);
@@ -62,7 +63,7 @@ pub fn repeats(model: Model) {
     Runner::new(twice, config()).run(model);
 }
 
-/// Which schedule a model failed under, counted from one, and how.
+/// The schedule under which a model failed, counted from one, and the message.
 #[derive(Debug)]
 #[allow(dead_code, reason = "shown")]
 struct Failure {
@@ -75,6 +76,7 @@ where
     R: FnOnce(Box<dyn Fn() + Send + Sync>),
 {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    // SeqCst: a plain counter of this test, speed does not matter.
     BEGUN.store(0, Ordering::SeqCst);
     let counted = Box::new(move || {
         BEGUN.fetch_add(1, Ordering::SeqCst);
@@ -100,7 +102,7 @@ fn config() -> Config {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = MaxSteps::FailAfter(STEPS);
-    // That memory which is seen late is not modelled is said in `main.rs`.
+    // `main.rs` documents that weak memory orders are not modelled.
     config.silence_warnings = true;
     config
 }

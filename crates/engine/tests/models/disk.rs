@@ -1,4 +1,4 @@
-//! A disk that knows which names are on it for good, and fails when told so.
+//! Fake disk that tracks durable names and fails on demand.
 
 use crate::world::names_in;
 use mainstay::{File, Files, MemoryFiles};
@@ -9,24 +9,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What the files of one database share. Its locks are real, and held with nothing done meanwhile.
+/// State shared by the files of one database. Its locks are real ones, and no scheduling point occurs while
+/// one is held.
 #[derive(Default)]
 pub struct Disk {
-    /// Names in what was written and not synced.
+    /// Names that were written but not synced.
     written: Mutex<BTreeSet<String>>,
     synced: Mutex<BTreeSet<String>>,
-    /// How many more writes of frames do well before one finds no space, and syncs before all fail; zero: none fails.
+    /// Countdown to the frame write that finds no space, and to the first sync that fails. Zero: no failure.
     full_in: AtomicUsize,
     broken_in: AtomicUsize,
 }
 
 impl Disk {
-    /// Lets a write to come find no space, counted from one, and those behind it find some again.
+    /// Lets the given write, counted from one, fail for lack of space. Later writes succeed.
     pub fn run_full_in(&self, writes: usize) {
+        // SeqCst for both countdowns: the simplest order, and tests need no speed.
         self.full_in.store(writes, Ordering::SeqCst);
     }
 
-    /// Lets a sync to come fail, counted from one.
+    /// Lets all syncs fail from the given one on, counted from one.
     pub fn break_in(&self, syncs: usize) {
         self.broken_in.store(syncs, Ordering::SeqCst);
     }
@@ -35,7 +37,7 @@ impl Disk {
         self.synced.lock().unwrap().contains(name)
     }
 
-    /// How many names are on it for good.
+    /// Returns the number of durable names.
     pub fn count(&self) -> u64 {
         self.synced.lock().unwrap().len() as u64
     }
@@ -52,7 +54,7 @@ impl Disk {
         Ok(())
     }
 
-    /// While it takes its time, everybody else may do anything.
+    /// While a sync is under way, all other threads may run.
     fn sync(&self) -> io::Result<()> {
         let written = self.written.lock().unwrap().clone();
         switch();
@@ -65,19 +67,19 @@ impl Disk {
     }
 }
 
-/// Lets the scheduler choose who goes on.
+/// Scheduling point: another thread may run.
 fn switch() {
     thread::sleep(Duration::ZERO);
 }
 
-/// Counts down; says when it came from one to zero.
+/// Counts down. Returns whether the count went from one to zero.
 fn comes_to_one(left: &AtomicUsize) -> bool {
     let before = left.load(Ordering::SeqCst);
     left.store(before.saturating_sub(1), Ordering::SeqCst);
     before == 1
 }
 
-/// The files of a database on such a disk.
+/// The files of a database on the fake disk.
 pub struct NotedFiles {
     inner: MemoryFiles,
     disk: Arc<Disk>,

@@ -1,4 +1,5 @@
-//! A failed sync latches; a full disk undoes and goes on. Everybody is answered either way.
+//! A failed sync makes the database read-only. A full disk undoes writes and recovers. Every write is
+//! answered in both cases.
 
 use crate::checker::holds;
 use crate::world::{World, join, set};
@@ -29,7 +30,7 @@ pub fn broken() {
         world.spawn(|world| (0..3).for_each(|_| world.look())),
     ]);
     let late = world.db.execute(set("cell-d1"));
-    // It may be that all came into one sync; then this one is the second.
+    // If all writes shared one sync, this write causes the second one.
     let code = late.unwrap_err().code();
     assert!(matches!(code, Code::SyncFailed | Code::UnknownOutcome), "{code:?}");
     assert_eq!(world.db.execute(set("cell-d2")).unwrap_err().code(), Code::SyncFailed);
@@ -37,7 +38,7 @@ pub fn broken() {
     assert_eq!(world.told() as u64, world.db.revision());
 }
 
-/// The second write finds no space, those behind it do.
+/// The second write finds no space, but later ones do.
 pub fn full() {
     let world = World::new();
     world.disk.run_full_in(2);
@@ -47,7 +48,7 @@ pub fn full() {
         world.spawn(|world| world.execute("cell-c1")),
         world.spawn(|world| (0..3).for_each(|_| world.look())),
     ]);
-    // All may have come into one write.
+    // All writes may have shared one log write.
     let _ = world.db.execute(set("cell-d1"));
     let went_on = world.db.execute(set("cell-d2"));
     assert!(world.answered("cell-d2", went_on), "nothing is written any more");
@@ -55,7 +56,7 @@ pub fn full() {
     taken_back_is_gone(&world);
 }
 
-/// What was not acknowledged is not there: on a full disk that is known.
+/// A write that is refused because of a full disk is known to be undone.
 fn taken_back_is_gone(world: &World) {
     let mut feed = world.db.watch(Filter::default(), 0).unwrap();
     let mut logged = 0;

@@ -1,13 +1,14 @@
-//! Models: a few threads at one database, under a scheduler that tries many orders of what they do.
+//! Models: a few threads on one database, under a scheduler that explores many thread interleavings.
 //!
 //! ```text
-//!   writers, readers, watchers  --Database-->  sequencer, tickets, bells  --Files-->  a disk that notes what is synced
-//!        every lock, atomic and sleep on the way is shuttle's: a place where it lets another thread go on
+//!   writers, readers, watchers  --Database-->  sequencer, tickets, wake-ups  --Files-->  a disk that tracks syncs
+//!        every lock, atomic and sleep in between is shuttle's: a point where it may switch to another thread
 //! ```
 //!
-//! A wake-up that is lost is a deadlock, which shuttle reports with the schedule that leads to it. Schedules come from
-//! a seed, which is printed: `MAINSTAY_SEED` takes another one, `MAINSTAY_SCHEDULES` more of them, and `MAINSTAY_REPLAY`
-//! repeats the one that a failure has printed. shuttle orders what threads do; it does not model memory that is seen late.
+//! A lost wake-up is a deadlock, which shuttle reports with the schedule that leads to it. Schedules come
+//! from a seed, which is printed. `MAINSTAY_SEED` sets another seed, `MAINSTAY_SCHEDULES` the number of
+//! schedules, and `MAINSTAY_REPLAY` repeats the schedule that a failure has printed. shuttle explores
+//! interleavings only, not weak memory orders.
 
 mod answers;
 mod branches;

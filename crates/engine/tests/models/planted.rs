@@ -1,4 +1,4 @@
-//! Bugs that the models have to find, each within as many schedules as are run without it.
+//! Injected faults that the models must find, each within the usual number of schedules.
 
 use crate::checker::finds;
 use crate::{answers, branches, failures, room, visibility, watching};

@@ -1,4 +1,4 @@
-//! So many may be under way at once: a further one waits, and gets in.
+//! Limit of transactions in flight: further ones wait, and proceed later.
 
 use crate::checker::holds;
 use crate::world::{FOR_EVER, World, join, set, set_large};
@@ -38,7 +38,7 @@ fn fill(world: &World, names: [&str; 2]) {
     }
 }
 
-/// More than there is room for, some of whom fail, some in callbacks.
+/// More transactions than may be in flight. Some fail, and some are submitted in callbacks.
 pub fn room() {
     let world = World::new();
     join([
@@ -66,7 +66,7 @@ pub fn room() {
             });
         }),
     ]);
-    // The first callback has submitted the second when the first sync is over.
+    // When the first sync is over, the first callback has submitted the second transaction.
     world.db.sync().unwrap();
     world.db.wait_for(8, FOR_EVER).unwrap();
     world.close();

@@ -1,4 +1,4 @@
-//! Nobody sees what is not synced, if it asked to be; and what is acknowledged is durable.
+//! Visibility: a write with `Durability::Sync` is visible only after its sync, and durable once acknowledged.
 
 use crate::checker::holds;
 use crate::world::{World, join, set_in_memory};
@@ -14,7 +14,7 @@ fn what_need_not_be_synced_is_seen_in_order_and_synced_when_asked() {
     holds("in memory", in_memory);
 }
 
-/// Readers ask for the newest revision and for cells while writers write.
+/// Readers get the newest revision and cells while writers write.
 pub fn readers() {
     let world = World::new();
     join([
@@ -37,7 +37,7 @@ pub fn readers() {
     world.settle();
 }
 
-/// As many cells are there at a revision as it says, and stay there.
+/// The number of visible cells at a revision equals the revision, and stays so.
 fn read_as_of(world: &World, revision: u64) {
     let then = world.db.cells().at(At::Revision(revision)).unwrap();
     let names = ["cell-a1", "cell-a2", "cell-b1", "cell-b2"];
@@ -45,7 +45,7 @@ fn read_as_of(world: &World, revision: u64) {
     assert_eq!(there as u64, revision);
 }
 
-/// Writes that need no sync, beside one that does and somebody who asks for one.
+/// Writes that need no sync, beside one that does and a thread that requests a sync.
 pub fn in_memory() {
     let world = World::new();
     join([

@@ -1,4 +1,4 @@
-//! Whoever waits for a revision is woken, and told of nothing that is not durable.
+//! Waiting for revisions: each waiter is woken, and learns only of durable revisions.
 
 use crate::checker::holds;
 use crate::world::{FOR_EVER, World, join, set, set_in_memory};
@@ -26,7 +26,7 @@ fn whoever_waits_is_woken_when_it_is_closed() {
     holds("waiting for the end", until_closed);
 }
 
-/// One waits for the last revision, one for any movement, one can be interrupted.
+/// One thread waits for the last revision, one for any change, and one can be interrupted.
 pub fn waiting() {
     let world = World::new();
     join([
@@ -47,7 +47,7 @@ pub fn waiting() {
     world.settle();
 }
 
-/// Somebody who waits on behalf of others is told to look up.
+/// A thread that waits on behalf of others is interrupted.
 pub fn interrupted() {
     let world = World::new();
     let stop = Arc::new(AtomicBool::new(false));
@@ -55,6 +55,7 @@ pub fn interrupted() {
     join([
         world.spawn(move |world| {
             world.db.wait_for_unless(2, FOR_EVER, &stop).unwrap();
+            // SeqCst, because the scheduler explores sequentially consistent orders only.
             assert!(stop.load(Ordering::SeqCst), "there is no second revision");
         }),
         world.spawn(|world| world.execute("cell-a1")),
@@ -65,7 +66,7 @@ pub fn interrupted() {
     ]);
 }
 
-/// A feed follows writes of which some are synced later.
+/// A feed follows writes, some of which are synced later.
 pub fn feeds() {
     let world = World::new();
     join([
@@ -87,7 +88,7 @@ pub fn feeds() {
     assert_eq!(world.disk.count(), 2);
 }
 
-/// What they wait for never comes.
+/// The revisions that these threads wait for never come.
 pub fn until_closed() {
     let world = World::new();
     join([

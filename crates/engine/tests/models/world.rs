@@ -1,7 +1,8 @@
-//! What models are written in: a database on a noted disk, writes with names, and what must be true of answers.
+//! Test fixture of the models: a database on a fake disk, named writes, and invariants of their answers.
 //!
-//! Every write sets a cell of its own, so a name stands for its transaction: on the disk, in a feed, to a reader. Each
-//! takes one revision, so there are as many names as revisions.
+//! Every write sets a cell of its own, so the cell's name identifies its transaction on the disk, in a feed
+//! and for a reader. Each takes one revision, so the numbers of names and revisions
+//! are equal.
 
 use crate::disk::{Disk, NotedFiles};
 use mainstay::{
@@ -13,26 +14,25 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Longer than any model: who is not woken before is never woken.
+/// Longer than any model: a thread that is not woken before is never woken.
 pub const FOR_EVER: Duration = Duration::from_secs(24 * 3600);
 
-/// What names begin with; two more bytes follow.
+/// Prefix of all names. Two more bytes follow.
 const MARK: &[u8] = b"cell-";
 
-/// All names in bytes of the log.
+/// Returns all names in bytes of the log.
 pub fn names_in(bytes: &[u8]) -> Vec<String> {
     let named = bytes.windows(MARK.len() + 2).filter(|window| window.starts_with(MARK));
     named.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
-/// A database and what is known of it.
 #[derive(Clone)]
 pub struct World {
     pub db: Database,
     pub disk: Arc<Disk>,
-    /// Which revision each name was told to have.
+    /// The revision that was acknowledged for each name.
     told: Arc<Mutex<BTreeMap<String, Revision>>>,
-    /// What was wrong, wherever it was found: a callback's panic ends with the callback.
+    /// All violations. They are collected, because a panic in a callback ends only that callback.
     complaints: Arc<Mutex<Vec<String>>>,
 }
 
@@ -41,23 +41,23 @@ impl World {
         World::with_buffers(1 << 20)
     }
 
-    /// One whose write buffers are full when this has come.
+    /// Returns a world whose write buffers are full after `bytes` bytes.
     pub fn with_buffers(bytes: u64) -> World {
         World::with(bytes, |options| options)
     }
 
-    /// One with other options.
+    /// Returns a world with changed options.
     pub fn with(bytes: u64, change: impl FnOnce(Options) -> Options) -> World {
         let disk: Arc<Disk> = Arc::default();
         let options = Options::new().files(Arc::new(NotedFiles::new(&disk))).segment_bytes(4096);
         let options = options.clock(ManualClock::new(1_700_000_000_000_000)).sweep_interval(None);
-        // No sync comes by itself, and the log thread's pause has no end.
+        // No sync happens by itself, because the log thread's interval never ends.
         let options = options.sync_interval(FOR_EVER).cache_bytes(64 << 10);
         let db = change(options.write_buffer_bytes(bytes)).memory().unwrap();
         World { db, disk, told: Arc::default(), complaints: Arc::default() }
     }
 
-    /// Lets a thread do something with this world.
+    /// Runs a thread on this world.
     pub fn spawn(&self, run: impl FnOnce(&World) + Send + 'static) -> JoinHandle<()> {
         let own = self.clone();
         thread::spawn(move || run(&own))
@@ -75,7 +75,8 @@ impl World {
         }
     }
 
-    /// Whoever is told that a write is done can rely on it. Others are told why not; says whether it was done.
+    /// Checks an answer: an acknowledged write must be durable and visible. Returns whether the write was
+    /// acknowledged.
     pub fn answered(&self, name: &str, answer: Result<Receipt>) -> bool {
         match answer {
             Ok(receipt) => {
@@ -100,7 +101,7 @@ impl World {
         let mut told = self.told.lock().unwrap();
         let before = told.insert(name.to_owned(), revision);
         self.demand(before.is_none(), || format!("{name} was answered twice"));
-        // Those of one letter come from one thread, in their order.
+        // Names that share a letter are written by one thread, in order.
         let letter = &name[..name.len() - 1];
         let own = told.iter().filter(|(name, _)| name.starts_with(letter));
         let is_sorted = own.is_sorted_by_key(|(_, revision)| revision);
@@ -114,25 +115,27 @@ impl World {
         }
     }
 
-    /// At the end of a model with callbacks: all of them are called when this returns, and found nothing wrong.
+    /// Closes a world with callbacks. When this returns, all callbacks have run, and none may have found a
+    /// violation.
     pub fn close(&self) {
         self.db.close().unwrap();
         let complaints = self.complaints.lock().unwrap().clone();
         assert!(complaints.is_empty(), "{complaints:?}");
     }
 
-    /// How many writes were acknowledged.
+    /// Returns the number of acknowledged writes.
     pub fn told(&self) -> usize {
         self.told.lock().unwrap().len()
     }
 
-    /// What anybody can see is on the disk.
+    /// Checks that every visible revision is durable.
     pub fn look(&self) {
         let seen = self.db.revision();
         assert!(seen <= self.disk.count(), "revision {seen} was seen before it was synced");
     }
 
-    /// At the end: revisions have no gaps, each was given once, and the log has what was told and in that order.
+    /// Final check: revisions have no gaps, each was assigned once, and the log has the acknowledged writes
+    /// in that order.
     pub fn settle(&self) {
         let mut feed = self.db.watch(Filter::default(), 0).unwrap();
         let mut logged = BTreeMap::new();
@@ -148,22 +151,22 @@ impl World {
     }
 }
 
-/// A transaction that sets the cell of this name.
+/// Returns a transaction that sets the cell of this name.
 pub fn set(name: &str) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), 1))
 }
 
-/// The same with a value of so many bytes.
+/// Like `set`, with a value of this size.
 pub fn set_large(name: &str, bytes: usize) -> Transaction {
     Transaction::new().step(CellCommand::set(Name::new(name).unwrap(), "x".repeat(bytes).as_str()))
 }
 
-/// The same as the first, acknowledged before it is synced.
+/// Like `set`, but acknowledged before it is synced.
 pub fn set_in_memory(name: &str) -> Transaction {
     set(name).durability(Durability::Memory)
 }
 
-/// Waits for threads of a model.
+/// Waits for the threads of a model.
 pub fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }

@@ -28,7 +28,7 @@ fn an_import_merges_after_a_trim() {
 
 #[test]
 fn an_import_keeps_counters_of_what_has_expired() {
-    // versions whose expiry lies in the past, replayed: counters and events must stay as they were
+    // Replays versions whose expiry lies in the past. Counters and events must be preserved.
     let dir = tempfile::tempdir().unwrap();
     let clock = ManualClock::new(1_000_000_000);
     let db = Options::new()
@@ -119,7 +119,7 @@ fn half_an_import_is_none() {
             return;
         }
         crashed = Some(copy_of(&path));
-        // Nobody meets it, and nobody can take its name.
+        // The import is not visible, and its name cannot be taken.
         let names: Vec<_> = db.branches().into_iter().map(|branch| branch.name).collect();
         assert_eq!((names, db.tags().len()), (vec!["main".to_owned()], 1));
         assert_eq!(db.branch("copy").err().unwrap().code(), Code::BranchNotFound);

@@ -1,4 +1,4 @@
-//! One test for each fault that a review found, so that it stays mended.
+//! Regression tests: one test for each bug that a review found.
 
 #![allow(clippy::disallowed_methods, reason = "loops are bounded by time; nothing is measured")]
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Runs on a thread; panics if not done in time.
+/// Runs a test on a thread. Panics if it does not end in time.
 fn within(secs: u64, what: &str, f: impl FnOnce() + Send + 'static) {
     let (tx, rx) = mpsc::channel();
     let t = std::thread::spawn(move || {
@@ -89,7 +89,7 @@ fn a_merge_base_remembers_earlier_merges() {
     db.merge("a", "main", MergeStrategy::Strict).unwrap();
     db.cells().set("k", 2).unwrap();
     db.fork("c", "main", At::Latest).unwrap();
-    // the same pair again, with something else
+    // merges the same pair again, with another change
     let with_second = std::env::var("NO_SECOND").is_err();
     a.set("other", 1).unwrap();
     if with_second {

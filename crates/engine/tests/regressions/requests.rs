@@ -20,7 +20,7 @@ fn the_largest_answers_are_kept() {
     let all = || (0..7).fold(named_request("all"), |t, _| t.step(get("large"))).step(get("deep"));
     let (first, whole) = (db.execute(one()).unwrap(), db.execute(all()).unwrap());
     assert_eq!(db.execute(one()).unwrap(), Receipt { repeated: true, ..first.clone() });
-    // From the log, and then from the stores.
+    // Reads the receipts from the log, and then from the stores.
     drop(db);
     let db = open();
     assert_eq!(db.execute(all()).unwrap(), Receipt { repeated: true, ..whole.clone() });
@@ -45,7 +45,8 @@ fn the_largest_named_transactions_are_done() {
     let receipt = db.execute(many()).unwrap();
     assert_eq!(receipt.answers.len(), 100_000);
     assert_eq!(db.execute(many()).unwrap(), Receipt { repeated: true, ..receipt });
-    // What the receipt adds does not count: with an id as much can be written as without.
+    // The receipt does not count against the limit: a transaction with an id may write as much as one
+    // without.
     let room = limits::TRANSACTION_LIMIT_BYTES / 4 - 32;
     let set = |n| CellCommand::set(cell(&format!("big{n}")), Value::Bytes(vec![1; room]));
     let full = |t: Transaction| (0..4).fold(t, |t, n| t.step(set(n)));

@@ -145,6 +145,7 @@ fn closing_while_busy_answers_everyone_and_writes_nothing_after() {
                         (db.clone(), stuck.clone(), late.clone(), closed.clone());
                     std::thread::spawn(move || {
                         loop {
+                            // SeqCst: a test flag, speed does not matter.
                             let was = closed.load(Ordering::SeqCst);
                             let t = Transaction::new()
                                 .step(CellCommand::set(Name::new("a").unwrap(), "0".repeat(2000)));
@@ -198,7 +199,7 @@ fn closing_while_busy_answers_everyone_and_writes_nothing_after() {
 
 #[test]
 fn a_failing_neighbour_leaves_no_group_lying() {
-    // With a long interval the delay shows as a hang.
+    // With a long interval, the delay shows as a hang.
     let db = Options::new()
         .sync_interval(Duration::from_secs(3600))
         .sweep_interval(None)
@@ -264,7 +265,7 @@ fn the_mark_never_goes_back() {
     let start = std::time::Instant::now();
     let (mut last, mut back, mut gap) = (0, 0, 0);
     while start.elapsed() < Duration::from_secs(10) {
-        // the log's first revision before the mark: a crash between would see at least this
+        // reads the log's first revision before the mark, because a crash in between would see at least this
         let first = std::fs::read_dir(dir.path().join("log"))
             .unwrap()
             .filter_map(|e| {

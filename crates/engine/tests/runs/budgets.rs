@@ -1,4 +1,4 @@
-//! Work is bounded: what appends, claims and merges may look at while they hold the writer.
+//! Bounded work: limits of how much appends, claims and merges may scan while they hold the writer.
 
 use crate::note;
 use mainstay::{
@@ -21,7 +21,8 @@ fn append(run: &str, number: u64) -> RunCommand {
     RunCommand::Append { event: Box::new(note(run, number)), expected: None }
 }
 
-/// One message whose lease is over, before many that are gone: a claim that looks for more passes them twice.
+/// One message with an expired lease precedes many deleted ones. A claim that looks for more messages scans
+/// these twice.
 #[test]
 fn a_claim_of_several_passes_what_is_gone() {
     let (dir, clock) = (tempfile::tempdir().unwrap(), ManualClock::new(1_700_000_000_000_000));
@@ -51,7 +52,7 @@ fn one_append_to_a_long_run_always_succeeds_and_many_count() {
     for run in ["a", "b", "c"] {
         (1..=200).for_each(|number| drop(db.runs().append(note(run, number)).unwrap()));
     }
-    // A fork has no snapshot in memory: it folds the events anew.
+    // A fork has no cached snapshot, so it folds the events again.
     for fork in ["one", "two"] {
         db.fork(fork, "main", At::Latest).unwrap();
     }
@@ -85,7 +86,7 @@ fn one_claim_finds_what_is_due_and_many_count() {
     assert_too_large(&db.execute(greedy).unwrap_err());
 }
 
-/// A branch that differs from `main` by many events of one run, or by many messages.
+/// Creates a branch that differs from `main` by many events of one run, or by many messages.
 fn grown(db: &Database, by_messages: bool) {
     db.runs().append(note("r", 1)).unwrap();
     db.fork("dev", "main", At::Latest).unwrap();

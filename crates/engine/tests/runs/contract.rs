@@ -1,4 +1,5 @@
-//! Events of other versions of the contract, as their files have them: what may enter a log, and how it comes out.
+//! Events of other versions of the contract, from fixture files: which may enter a log, and how they are read
+//! back.
 
 use super::memory;
 use mainstay::{CanonicalEvent, Code, Value, from_value};

@@ -1,4 +1,4 @@
-//! What is counted of runs and outboxes.
+//! Statistics of runs and outboxes.
 
 use crate::{event, memory, note};
 use mainstay::{NewEvent, RunFigures, Transaction};
@@ -58,7 +58,7 @@ fn those_who_wait_for_an_event_are_counted_while_they_do() {
             std::thread::yield_now();
         }
         db.runs().append(note("r", 1)).unwrap();
-        // What is in memory only is told when it is synced.
+        // Unsynced events are delivered after the sync.
         db.sync().unwrap();
         assert_eq!(waiting.join().unwrap().len(), 1);
     });

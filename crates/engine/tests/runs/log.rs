@@ -1,4 +1,4 @@
-//! Appending, fetching, following, snapshots.
+//! Append, fetch, tail and snapshots of runs.
 
 use crate::{event, memory, note};
 use mainstay::{
@@ -40,7 +40,7 @@ fn a_batch_is_all_or_nothing_and_expecting_is_a_condition() {
     assert_eq!(runs.append_expecting(note("r", 2), 1).unwrap().run_seq, 2);
     let moved = runs.append_expecting(note("r", 3), 1).unwrap_err();
     assert_eq!(moved.code(), Code::SequenceMoved);
-    // Told again it is found, wherever the run has got to.
+    // A repeated event is found, whatever the current end of the run.
     assert_eq!(runs.append_expecting(note("r", 2), 1).unwrap().run_seq, 2);
     assert_eq!(runs.append_expecting(note("new", 1), 0).unwrap().run_seq, 1);
 }
@@ -141,7 +141,7 @@ fn a_tail_wakes_when_something_is_appended() {
     assert!(tail.next(1, Duration::ZERO).unwrap().is_empty());
 }
 
-/// What is synced is visible a moment later: who looks between must not wait for the next one.
+/// A synced event becomes visible a moment later. A reader in between must not wait for the next event.
 #[test]
 fn no_event_is_missed_when_each_is_waited_for() {
     let directory = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ fn what_was_read_of_a_run_is_a_guard() {
     t.set("seen", 1).unwrap();
     db.runs().append(note("r", 2)).unwrap();
     assert_eq!(t.commit().unwrap_err().code(), Code::Conflict);
-    // An append conflicts with nobody but who tells the same event.
+    // An append conflicts only with an append of the same event.
     let mut t = db.begin().unwrap();
     t.append(note("r", 3)).unwrap();
     db.runs().append(note("r", 4)).unwrap();
@@ -285,7 +285,7 @@ fn what_was_read_of_a_run_is_a_guard() {
     db.runs().append(note("r", 5)).unwrap();
     assert_eq!(t.commit().unwrap_err().code(), Code::Conflict);
     assert_eq!(db.runs().fetch("r", 0, 9).unwrap().len(), 5);
-    // A list, too, sees runs come.
+    // A list must conflict with new runs, too.
     let mut t = db.begin().unwrap();
     let list = RunCommand::List { filter: RunFilter::default(), after: None, limit: 9 };
     t.run(list).unwrap();
@@ -382,7 +382,7 @@ fn a_run_of_several_pages_is_rewound_into_the_middle_of_a_batch() {
     assert_eq!(db.runs().get("r").unwrap().unwrap().last_event_seq, 2_500);
 }
 
-/// What fits into an answer does not fit into a transaction.
+/// Events that fit into an answer need not fit into a transaction.
 #[test]
 fn a_run_of_large_events_is_rewound() {
     let (db, _) = memory();

@@ -1,4 +1,4 @@
-//! Runs: the log, what it adds up to, branches, deletion, the outbox. All through the public interface.
+//! Runs through the public interface: log, snapshots, branches, deletion, outbox.
 
 mod budgets;
 mod contract;
@@ -14,7 +14,7 @@ mod reviewed;
 use mainstay::{Database, Durability, ManualClock, NewEvent, Options};
 use std::sync::Arc;
 
-/// A database in memory with a clock that stands still.
+/// Returns a database in memory with a manual clock.
 fn memory() -> (Database, Arc<ManualClock>) {
     let clock = ManualClock::new(1_700_000_000_000_000);
     let options = Options::new().durability(Durability::Memory).sweep_interval(None);
@@ -26,7 +26,7 @@ fn event(run: &str, kind: &str, step: Option<&str>) -> NewEvent {
     step.into_iter().fold(event, |event, step| event.step(step))
 }
 
-/// An event that is like no other.
+/// Returns an event with its own key and value.
 fn note(run: &str, number: u64) -> NewEvent {
     NewEvent::new(run, "Noted").with_key(&format!("note-{number}")).value(number as i64)
 }

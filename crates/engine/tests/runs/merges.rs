@@ -1,4 +1,5 @@
-//! Merges of runs: whatever legal histories meet, in whatever strategy, no consistent run becomes inconsistent.
+//! Merges of runs: whatever legal histories are merged, with any strategy, no consistent run becomes
+//! inconsistent.
 
 use crate::memory;
 use mainstay::{At, Code, Database, Judgement, MergeStrategy, NewEvent, RunSnapshot, reduce};
@@ -25,7 +26,7 @@ const KINDS: [&str; 12] = [
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Appends an event where it can follow.
+    /// Appends an event if it is legal there.
     Append {
         branch: usize,
         kind: usize,
@@ -37,7 +38,7 @@ enum Act {
         into: usize,
         strategy: usize,
     },
-    /// Begins the run again from one of its events.
+    /// Rewinds the run to one of its events.
     Rewind {
         branch: usize,
         seq: u64,
@@ -59,7 +60,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Folds the events of a branch's run by the reducer alone; each of them has to be legal.
+/// Folds the events of a branch's run by the reducer alone. Each event must be legal.
 fn folded(db: &Database, branch: &str) -> RunSnapshot {
     let mut snapshot = RunSnapshot::new("r");
     for event in db.branch(branch).unwrap().runs().fetch("r", 0, 1_000).unwrap() {
@@ -76,7 +77,7 @@ fn append(db: &Database, branch: &str, event: NewEvent) {
     let stored =
         event.clone().stored(seq, "e".into(), event.key().unwrap(), mainstay::Instant::of_us(1));
     if !matches!(reduce(&mut after, &stored), Judgement::Illegal(_)) {
-        // One that was deleted takes none.
+        // A deleted run refuses the event.
         let _ = run.append(event);
     }
 }

@@ -1,4 +1,4 @@
-//! The outbox: leases, order within a run, back-off, dead letters.
+//! Outbox: leases, order within a run, back-off, dead letters.
 
 use crate::memory;
 use mainstay::{At, Code, Database, Durability, Failed, ManualClock, Message, Options};
@@ -11,7 +11,7 @@ fn subjects(messages: &[Message]) -> Vec<&str> {
     messages.iter().map(|message| message.subject.as_str()).collect()
 }
 
-/// Lets a lease be over: stamps rise a little even while the clock stands still.
+/// Lets a lease end. Timestamps rise a little even while the clock does not advance.
 fn outlast(clock: &ManualClock) {
     clock.advance(LEASE + Duration::from_secs(1));
 }
@@ -46,7 +46,7 @@ fn messages_of_a_run_keep_their_order_and_others_do_not_wait() {
     outbox.put("free", "", None).unwrap();
     let first = claim(&db);
     assert_eq!(subjects(&first), ["r1", "s1", "free"]);
-    // The first of `r` fails: those behind it wait, those of `s` do not.
+    // The first message of `r` fails. The later ones of `r` wait, those of `s` do not.
     assert!(matches!(outbox.fail(first[0].id, "no", BACK_OFF, 10).unwrap(), Failed::Waits(_)));
     outbox.ack(&[first[1].id, first[2].id]).unwrap();
     assert_eq!(subjects(&claim(&db)), ["s2"]);
@@ -153,7 +153,7 @@ fn bad_input_is_refused() {
     assert_eq!(t.run(claim).unwrap_err().code(), Code::InvalidArgument);
 }
 
-/// Whoever lost its lease cannot end that of the next one.
+/// A worker that lost its lease cannot end the lease of the next worker.
 #[test]
 fn a_token_that_is_over_acknowledges_and_fails_nothing() {
     let (db, clock) = memory();
@@ -164,7 +164,7 @@ fn a_token_that_is_over_acknowledges_and_fails_nothing() {
     let next = outbox.hold(1, lease).unwrap();
     assert_eq!((late.messages.len(), next.messages[0].id), (2, ids[0]));
     let code = |error: mainstay::Error| error.code();
-    // Not even the one that nobody else has goes: all or none.
+    // Not even the message that no other worker holds is acknowledged: all or none.
     assert_eq!(outbox.ack_held(late.token, &[ids[1], ids[0]]).map_err(code), Err(Code::Fenced));
     let failed = outbox.fail_held(late.token, ids[0], "no wire", lease, 9);
     assert_eq!(failed.map_err(code), Err(Code::Fenced));

@@ -1,4 +1,4 @@
-//! Branches, merges, the past, exports, what deleted runs leave, reopening.
+//! Runs with branches, merges, historical reads, exports, deferred deletion and reopening.
 
 use crate::{event, memory, note};
 use mainstay::{
@@ -58,12 +58,12 @@ fn what_one_side_appended_travels() {
     let hash = |runs: &mainstay::Runs| runs.snapshot("r").unwrap().unwrap().hash();
     assert_eq!(hash(&db.runs()), hash(&side));
     assert_eq!(db.runs().get("new").unwrap().unwrap().metadata, Some("made there".into()));
-    // They agree now, and go on from here.
+    // Both branches agree now, and continue from here.
     assert!(db.diff("side", "main").unwrap().iter().all(|one| one.key == "other"));
     side.append(note("r", 601)).unwrap();
     db.merge("side", "main", MergeStrategy::Strict).unwrap();
     assert_eq!(db.runs().get("r").unwrap().unwrap().last_event_seq, 601);
-    // A deletion travels as well.
+    // Deletions are merged as well.
     side.delete("r").unwrap();
     db.merge("side", "main", MergeStrategy::Strict).unwrap();
     assert!(db.runs().get("r").unwrap().is_none());
@@ -82,7 +82,7 @@ fn two_histories_do_not_become_one() {
         let before = db.runs().fetch("r", 0, 9).unwrap();
         let merged = db.merge("side", "main", strategy);
         let after = db.runs().fetch("r", 0, 9).unwrap();
-        // Nothing that was there is rewritten.
+        // Existing events are not rewritten.
         assert_eq!(after[..before.len()], before[..]);
         let keys: Vec<_> = after.iter().map(|event| event.idempotency_key.as_str()).collect();
         match strategy {
@@ -124,7 +124,7 @@ fn the_past_is_there_as_long_as_the_run_is() {
     let past = db.runs().at(At::Revision(with_gone)).unwrap();
     assert_eq!(past.fetch("gone", 0, 9).unwrap().len(), 1);
     drop(past);
-    // Two days later the heads of then are gone.
+    // Two days later, the old versions of the heads are trimmed.
     clock.advance(Duration::from_secs(48 * 3600));
     db.reap().unwrap();
     db.cells().set("later", 1).unwrap();
@@ -181,7 +181,7 @@ fn what_a_deleted_run_left_goes_and_a_restored_one_is_whole() {
     assert_eq!(restored, 2500);
     assert_eq!(db.runs().fetch("r", 0, 10_000).unwrap(), events);
     assert_eq!(db.runs().get("r").unwrap().unwrap().created, 5);
-    // Again it is there already.
+    // A second restore finds all events.
     assert_eq!(db.runs().restore("r", None, None, events[..9].to_vec()).unwrap(), 0);
     let gap = vec![mainstay::CanonicalEvent { run_seq: 2502, ..events[0].clone() }];
     assert_eq!(db.runs().restore("r", None, None, gap).unwrap_err().code(), Code::InvalidArgument);
@@ -209,7 +209,7 @@ fn runs_are_there_after_reopening() {
     }
 }
 
-/// Nothing of it is in memory but what says that a key is new: that may never be said of one that is not.
+/// Only the Bloom filter of idempotency keys is in memory. It must never report a known key as new.
 #[test]
 fn every_repeated_event_is_known_wherever_its_key_is() {
     let directory = tempfile::tempdir().unwrap();

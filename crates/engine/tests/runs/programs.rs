@@ -1,4 +1,4 @@
-//! Random producers, against a model of a few lines.
+//! Random producers, compared with a small model.
 
 use crate::event;
 use mainstay::{Database, Durability, ManualClock, NewEvent, Options, RunSnapshot, reduce};
@@ -20,7 +20,7 @@ const KINDS: [&str; 8] = [
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// Append to a run: a type, a step, a key, a payload; a retry is the same once more.
+    /// Appends to a run: a type, a step, a key, a payload. A retry is the same action again.
     Append {
         run: u8,
         kind: u8,
@@ -29,11 +29,11 @@ enum Act {
         payload: u8,
         with_message: bool,
     },
-    /// Several at once.
+    /// Appends several events in one batch.
     Batch(Vec<(u8, u8, u16)>),
     Delete(u8),
     Claim(u8),
-    /// Acknowledge what is claimed, or fail it.
+    /// Acknowledges the claimed messages, or fails them.
     Settle(bool),
     Pass(u16),
     Reopen,
@@ -64,10 +64,10 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What a run should hold.
+/// Expected contents of a run.
 #[derive(Default)]
 struct Model {
-    /// By key: place and payload of the first event.
+    /// Sequence number and payload of the first event, by key.
     keys: BTreeMap<String, (u64, i64, String)>,
     events: Vec<(String, String)>,
     deleted: bool,
@@ -78,7 +78,7 @@ struct World<'w> {
     directory: &'w Path,
     clock: std::sync::Arc<ManualClock>,
     runs: BTreeMap<String, Model>,
-    /// Messages that wait, by run, oldest first.
+    /// Waiting messages by run, oldest first.
     waiting: BTreeMap<String, Vec<u64>>,
     claimed: Vec<u64>,
 }
@@ -141,7 +141,7 @@ impl World<'_> {
     fn claim(&mut self, limit: u8) {
         let db = self.open().clone();
         for message in db.outbox().claim(limit.into(), Duration::from_secs(20)).unwrap() {
-            // It is the first of its run that is still to be sent.
+            // The message must be the first of its run that is not acknowledged yet.
             let run = message.run.clone().unwrap();
             assert_eq!(self.waiting[&run].first(), Some(&message.id));
             self.claimed.push(message.id);
@@ -229,8 +229,8 @@ impl World<'_> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever producers, relays and crashes do: one event per key, no gaps, projection equals snapshot, messages in
-    /// the order of their run.
+    /// Whatever producers, relays and crashes do: one event per key, no gaps, the projection equals the
+    /// snapshot, and messages are in the order of their run.
     #[test]
     fn runs_do_as_the_model_says(acts in prop::collection::vec(act(), 1..120)) {
         let directory = tempfile::tempdir().unwrap();

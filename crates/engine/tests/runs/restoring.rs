@@ -1,4 +1,4 @@
-//! Runs that come back in pieces: nobody sees them before they are whole.
+//! Staged restore of runs in batches: not visible before it is complete.
 
 use crate::{event, memory, note};
 use mainstay::{
@@ -7,7 +7,7 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// A run's events, and the run deleted.
+/// Returns the events of a run, and deletes the run.
 fn archived(db: &Database, count: u64) -> Vec<CanonicalEvent> {
     let all = (1..=count).map(|number| note("r", number)).collect();
     db.runs().append_batch(all).unwrap();
@@ -81,7 +81,7 @@ fn a_crash_in_between_leaves_nothing_and_beginning_again_finishes() {
     drop(db);
     let db = Database::open(directory.path()).unwrap();
     assert_eq!(db.runs().fetch("r", 0, 1_000).unwrap(), events);
-    // What was left goes with what the run of before has left, and the run stays.
+    // The remains are deleted with the data of the old run, and the restored run stays.
     db.sweep().unwrap();
     assert_eq!(db.runs().fetch("r", 0, 1_000).unwrap(), events);
 }
@@ -138,7 +138,7 @@ fn the_feed_tells_of_a_restored_run_once_and_a_fork_there_has_all_of_it() {
     assert_eq!(db.branch("b").unwrap().runs().fetch("r", 0, 9).unwrap(), events);
 }
 
-/// The feed of a branch behind a revision: what happened to which event.
+/// Returns the run events of a branch's feed after a revision, as kind and sequence number.
 fn told(db: &Database, branch: &str, after: u64) -> Vec<(ChangeKind, u64)> {
     db.sync().unwrap();
     let filter = Filter { branch: Some(branch.to_owned()), ..Filter::default() };
@@ -149,7 +149,7 @@ fn told(db: &Database, branch: &str, after: u64) -> Vec<(ChangeKind, u64)> {
         .collect()
 }
 
-/// Events of a run, the last of which could not follow the one before it: an alert.
+/// Returns events of a run, the last of which is invalid after the one before it, so it raises an alert.
 fn alerting() -> Vec<CanonicalEvent> {
     let (db, _) = memory();
     for (number, kind) in ["RunCompleted", "RunStarted"].into_iter().enumerate() {
@@ -169,7 +169,7 @@ fn the_feed_says_nothing_of_a_restoring_that_is_given_up() {
             db.runs().delete("r").unwrap();
         }
         let mut feed = db.watch(Filter::default(), db.revision()).unwrap();
-        // One is dropped, another one takes its place, and is deleted.
+        // The first restore is dropped, the second one replaces it and is deleted.
         for _ in 0..2 {
             let mut restoring = db.runs().restoring("r", Some("made".into()), None).unwrap();
             assert_eq!(restoring.add(events.clone()).unwrap(), 2);
@@ -202,18 +202,18 @@ fn an_export_as_of_a_tag_between_two_pieces_has_nothing_of_the_run() {
     let between = db.tag("between", "main", At::Latest).unwrap();
     restoring.add(events[2..3].to_vec()).unwrap();
 
-    // While it is under way: as of the tag, and now.
+    // While the restore is under way: as of the tag, and now.
     db.fork("then", "main", At::Revision(between)).unwrap();
     for branch in ["then", "main"] {
         let (report, other) = moved(&db, branch);
-        // That the run was deleted before is there, and a late producer is told so.
+        // The export contains the earlier deletion of the run, so a late producer gets an error.
         assert_eq!((report.cells, report.runs, report.versions), (1, 0, 2));
         let runs = other.branch("moved").unwrap().runs();
         is_not_there(&runs);
         assert_eq!(runs.append(note("r", 1)).unwrap_err().code(), Code::RunNotFound);
     }
 
-    // And when it is whole: the tag still stands before all of it.
+    // When the run is complete, the tag still comes before all of its events.
     restoring.finish(events[3..].to_vec()).unwrap();
     let (report, other) = moved(&db, "main");
     assert_eq!((report.runs, report.tags), (1, 1));

@@ -1,4 +1,4 @@
-//! What reviews found, each with the scenario that showed it.
+//! Regression tests for review findings, each with the scenario that showed it.
 
 use crate::{event, memory, note};
 use mainstay::{
@@ -10,7 +10,7 @@ fn keys(runs: &Runs) -> Vec<String> {
     runs.fetch("r", 0, 99).unwrap().into_iter().map(|event| event.idempotency_key).collect()
 }
 
-/// After a merge that gave new sequences, a place in one log says nothing of the other.
+/// After a merge that gave new sequence numbers, a position in one log has no meaning in the other one.
 #[test]
 fn a_merge_back_brings_all() {
     let (db, _) = memory();

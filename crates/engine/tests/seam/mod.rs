@@ -1,4 +1,4 @@
-//! A disk behind the log's seam: it runs full, fails to sync, or holds a sync up when told so.
+//! Fault injection at the seam of the log's files: the disk is full, fails to sync, or holds up a sync.
 
 #![allow(dead_code, reason = "every test uses its own part of it")]
 
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-/// A place that threads pass, or are held up at.
+/// A gate that threads pass, or at which they are held up.
 #[derive(Default)]
 pub struct Gate {
     held: Mutex<bool>,
     let_go: Condvar,
-    /// How many came to it.
+    /// Number of threads that came to the gate.
     came: AtomicU64,
 }
 
 impl Gate {
-    /// Holds up whoever comes from now on.
+    /// Holds up all threads that come from now on.
     pub fn hold(&self) {
         *self.held.lock().unwrap() = true;
     }
@@ -29,10 +29,11 @@ impl Gate {
     }
 
     pub fn came(&self) -> u64 {
+        // SeqCst for all flags and counters in this file: the simplest order, and tests need no speed.
         self.came.load(Ordering::SeqCst)
     }
 
-    /// Waits until more have come than these.
+    /// Waits until more than `before` threads have come.
     pub fn wait_for_more_than(&self, before: u64) {
         while self.came() <= before {
             std::thread::yield_now();
@@ -46,22 +47,22 @@ impl Gate {
     }
 }
 
-/// What the disk is told to do.
+/// The faults to inject.
 #[derive(Default)]
 pub struct Faults {
-    /// Bytes that may still be written; negative: no limit.
+    /// Number of bytes that may still be written. Negative: no limit.
     pub room: AtomicI64,
     pub sync_fails: AtomicBool,
-    /// No further file can be opened.
+    /// No more files can be opened.
     pub no_files: AtomicBool,
-    /// Once it ran full, syncs fail, too.
+    /// After the disk was full, syncs fail, too.
     pub full_is_broken: AtomicBool,
     pub writes: Gate,
     pub syncs: Gate,
 }
 
 impl Faults {
-    /// Takes the bytes off the room that is left.
+    /// Takes bytes off the remaining room.
     fn take_room(&self, bytes: usize) -> io::Result<()> {
         let bytes = i64::try_from(bytes).map_err(io::Error::other)?;
         let take = |room: i64| match room {
@@ -158,7 +159,7 @@ pub fn within(secs: u64, test: impl FnOnce() + Send + 'static) {
     let (done, over) = mpsc::channel();
     let thread = std::thread::spawn(move || {
         test();
-        // Whoever waited may have given up.
+        // The receiver may have timed out.
         let _ = done.send(());
     });
     match over.recv_timeout(Duration::from_secs(secs)) {

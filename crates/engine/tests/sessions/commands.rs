@@ -1,5 +1,5 @@
-//! What stands alone in its transaction, or brings something back, is a request like any other: merges, imports,
-//! restores.
+//! Commands that are alone in their transaction, or that restore something, as session requests: merges,
+//! imports, restores.
 
 use super::machine::Machine;
 use super::*;
@@ -16,7 +16,7 @@ fn begin() -> (Machine, Database, Session) {
     (machine, db, session)
 }
 
-/// Executes a request; each time it is sent again it is answered the same, also after a restart, and writes nothing.
+/// Runs a request. Each repeat must get the same answer and write nothing, also after a restart.
 struct Once {
     id: u64,
     command: Command,
@@ -52,7 +52,7 @@ fn merge(from: &str, into: &str, strategy: MergeStrategy) -> BranchCommand {
     BranchCommand::Merge { from: name(from), into: name(into), strategy }
 }
 
-/// Looks now, and after two openings: from the log, and from the stores.
+/// Runs checks now, and after two reopens: from the log, and from the stores.
 fn at_all_times(machine: &Machine, mut db: Database, look: impl Fn(&Database)) {
     look(&db);
     for trims in [false, true] {
@@ -78,7 +78,7 @@ fn a_merge_is_made_once() {
     assert_eq!(db.cells().get("a").unwrap(), Some(3.into()));
     let theirs = Once::new(&session, 2, merge("side", "main", MergeStrategy::Theirs));
     assert_eq!(theirs.answer(), &Answer::Revision(theirs.first.as_ref().unwrap().revision));
-    // There is something to merge again, and no conflict any more.
+    // The next merge has a change to apply, and no conflict.
     side.set("a", 4).unwrap();
     drop((side, session));
     at_all_times(&machine, db, |db| {
@@ -131,7 +131,7 @@ fn branches_and_tags_come_and_go_once() {
         (1..).zip(commands).map(|(id, command)| Once::new(&session, id, command)).collect();
     assert_eq!((all[4].answer(), all[5].answer()), (&Answer::Did(true), &Answer::Did(false)));
     drop(session);
-    // In any order: none of them does anything.
+    // In any order, because none of them has an effect.
     at_all_times(&machine, db, |db| {
         all.iter().rev().for_each(|once| once.check(db));
         assert_eq!((db.branches().len(), db.tags().len()), (1, 0));
@@ -151,7 +151,8 @@ fn an_import_begins_and_ends_once() {
     db.branch("in").unwrap().cells().set("a", 1).unwrap();
     let twice = Once::new(&session, 3, finish("in", vec![]));
     assert_eq!(twice.error().kind(), ErrorKind::NotFound, "{}", twice.error());
-    // One that nobody ends is gone when the database is opened: its beginning has its answer all the same.
+    // An unfinished import is removed when the database is opened. The request that began it keeps its
+    // answer.
     let lost = Once::new(&session, 4, import("lost"));
     drop((session, db));
     let db = machine.open();
@@ -165,7 +166,7 @@ fn an_import_begins_and_ends_once() {
     });
 }
 
-/// A run and a space as an archive has them.
+/// Returns a run and a space in archived form.
 fn archived() -> (Vec<mainstay::CanonicalEvent>, SpaceInfo, EntryBlock) {
     let (db, _) = memory();
     for kind in ["RunStarted", "RunPaused", "RunCompleted"] {
@@ -217,7 +218,7 @@ fn what_is_restored_is_restored_once() {
         (1..).zip(commands).map(|(id, command)| Once::new(&session, id, command)).collect();
     let counts = all[2..].iter().map(|once| once.answer().clone());
     assert!(counts.eq([3, 3, 3].map(Answer::Count)), "{:?}", all[2].first);
-    // They would bring back what is gone since.
+    // A repeated execution would bring back data that is deleted here.
     db.cells().delete("c").unwrap();
     db.records().delete("r").unwrap();
     db.runs().delete("run").unwrap();
@@ -248,7 +249,8 @@ fn pieces_of_a_restore_are_requests_one_behind_the_other() {
     let first = Once::new(&session, 1, piece(&events[..2], None, false));
     first.check(&db);
     assert_eq!(db.runs().get("run").unwrap(), None);
-    // Its revision is that of the first attempt, also for whoever heard of it by the second.
+    // The answer has the revision of the first attempt, even for a client that received it only from the
+    // second one.
     let begun = first.first.as_ref().unwrap().revision;
     drop((session, db));
     let db = machine.open();

@@ -1,17 +1,17 @@
-//! As many sessions as there may be, and one more.
+//! The maximal number of sessions, and one more.
 
 use super::machine::Machine;
 use super::*;
 use mainstay::{Code, ErrorKind, MemoryFiles, SESSION_LIMIT, SessionCommand};
 
-/// So many are opened in one go.
+/// Number of sessions that are opened in one batch.
 const BATCH: usize = 10_000;
 
 fn label(index: usize) -> String {
     format!("s{index}")
 }
 
-/// Opens all that there may be.
+/// Opens the maximal number of sessions.
 fn fill(db: &Database) {
     let opening = |index| {
         let options = SessionOptions::new().name(&label(index));
@@ -23,7 +23,7 @@ fn fill(db: &Database) {
     }
 }
 
-/// No further one is opened, but those that are there do as ever.
+/// Asserts that no more session can be opened, and that the existing ones still work.
 fn check_full(db: &Database) {
     assert_eq!(db.stats().sessions.live, SESSION_LIMIT as u64);
     let revision = db.revision();
@@ -47,7 +47,7 @@ fn there_is_a_most_and_who_goes_makes_room() {
     assert!(open(&db, "new").is_new());
     let error = db.sessions().open(SessionOptions::new().name(&label(1))).err().unwrap();
     assert_eq!(error.code(), Code::TooManySessions, "not even who was there a moment ago");
-    // Whose lease is over goes when somebody meets it, and then there is room.
+    // A session whose lease is over is removed when it is used next, which makes room.
     machine.clock.advance(secs(61));
     let send = SessionCommand::Send { session: name(&label(2)), payload: vec![] };
     db.execute(Transaction::new().step(send)).unwrap();

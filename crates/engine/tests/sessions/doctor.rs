@@ -1,4 +1,4 @@
-//! What the doctor finds in a database that did all kinds of things with sessions, and then was no more.
+//! Doctor checks of a database with random session operations, after a crash.
 
 use super::machine::{make_sizes, sized};
 use super::random::Random;
@@ -8,7 +8,7 @@ use mainstay::{Guard, SessionCommand, SessionRequest};
 const NAMES: [&str; 5] = ["a", "ab", "b", "é", "a/b"];
 const SIZES: [usize; 4] = [10, 240, 300, 1_100];
 
-/// Does something with a session; whether it is there does not matter.
+/// Runs a random operation on a session, which may not exist.
 fn act(db: &Database, clock: &ManualClock, random: &mut Random, ids: &mut u64) {
     let session = name(NAMES[random.below(5) as usize]);
     let command = match random.below(100) {
@@ -36,7 +36,7 @@ fn act(db: &Database, clock: &ManualClock, random: &mut Random, ids: &mut u64) {
 
 fn request(db: &Database, session: Name, random: &mut Random, ids: &mut u64) {
     *ids += 1;
-    // A name that was there before goes on behind what its client may have had under way.
+    // A reopened name continues after the numbers that its earlier client may have used.
     let ahead = 1_000 * random.below(5);
     let id = (*ids + ahead).saturating_sub(random.below(5)).max(1);
     let transaction = match random.below(5) {

@@ -1,11 +1,11 @@
-//! Epochs: a client can have a session alone, and what was sent in an earlier epoch is refused.
+//! Epochs: a client can hold a session exclusively, and requests of earlier epochs are refused.
 
 use super::*;
 use mainstay::{
     Answer, ErrorKind, Hold, SessionAnswer, SessionCommand, SessionInfo, SessionRequest,
 };
 
-/// Asks for a session with a number, in place of an epoch.
+/// Opens a session with a nonce, taking it over from an epoch.
 fn take(db: &Database, nonce: u64, over: u64) -> (SessionInfo, bool) {
     let hold = Some(Hold { nonce, over });
     let capabilities = Vec::new();
@@ -42,7 +42,7 @@ fn who_takes_a_session_has_it_alone() {
     let (second, held) = take(&db, 8, first.epoch);
     assert!(held && second.epoch > first.epoch && second.opened == first.opened);
     assert_eq!(second.next_request, 3);
-    // Neither new ones nor repeats: the answers are the next one's to ask for.
+    // Neither new requests nor repeats: only the next client may ask for the answers.
     assert_taken(ask(&db, 3, first.epoch));
     assert_taken(ask(&db, 1, first.epoch));
     assert!(ask(&db, 1, second.epoch).unwrap().repeated);

@@ -1,4 +1,4 @@
-//! Crashes and full disks: what was acknowledged is kept, what was not may be sent again.
+//! Crashes and full disks: acknowledged requests are kept, and others may be sent again.
 
 use super::machine::Machine;
 use super::*;
@@ -12,12 +12,13 @@ fn a_full_disk_keeps_no_response_and_the_request_is_sent_again() {
     let db = Options::new().sweep_interval(None).files(files).memory().unwrap();
     let session = open(&db, "s");
     session.execute(1, 1, add("n")).unwrap();
+    // SeqCst for all flags in this file: the simplest order, and tests need no speed.
     faults.room.store(0, Ordering::SeqCst);
     for _ in 0..3 {
         let error = session.execute(2, 2, add("n")).unwrap_err();
         assert_eq!(error.code(), Code::DiskFull);
     }
-    // A failed request is an answer only if it could be kept.
+    // A failed request has an answer only if the answer could be stored.
     let failing = Transaction::new().guard(mainstay::Guard::Counter { name: name("n"), is: None });
     assert_eq!(session.execute(3, 1, failing.clone()).unwrap_err().code(), Code::DiskFull);
     assert_eq!(sum(session.execute(1, 1, add("n"))), 1, "what is kept is answered");
@@ -39,7 +40,7 @@ fn after_a_failed_sync_nobody_is_told_that_it_was_executed() {
     let error = session.execute(2, 1, add("n")).unwrap_err();
     assert_eq!((error.code(), error.kind()), (Code::UnknownOutcome, ErrorKind::UnknownOutcome));
     faults.sync_fails.store(false, Ordering::SeqCst);
-    // It is executed but not durable: a repeat must not be told that it was, nor is anything else done.
+    // The request is executed but not durable. A repeat must not be answered, and no other request may run.
     for (id, lowest) in [(2, 1), (2, 2), (3, 3), (3, 1)] {
         let error = session.execute(id, lowest, add("n")).unwrap_err();
         assert_eq!((error.code(), error.kind()), (Code::SyncFailed, ErrorKind::ReadOnly), "{id}");
@@ -56,7 +57,7 @@ fn after_a_failed_sync_nobody_is_told_that_it_was_executed() {
     assert_eq!(sum(session.execute(1, 1, add("n"))), 1, "what is durable is answered");
     assert_eq!((value(&db, "n"), db.stats().read_only), (1, true));
     drop((session, db));
-    // Whether it was executed shows now, and it is so once.
+    // The restart decides whether it was executed. It counts once in either case.
     let db = machine.open();
     let session = open(&db, "s");
     assert!(!session.is_new());
@@ -80,7 +81,7 @@ fn after_a_failed_sync_sessions_can_be_looked_at() {
         .step(SessionCommand::Send { session: name("other"), payload: b"y".into() })
         .in_session(mainstay::SessionRequest::new(name("s"), 1, 1));
     assert_eq!(db.execute(all).unwrap_err().code(), Code::UnknownOutcome);
-    // Nobody can speak any more, so that no lease is over.
+    // No client can send any request, so no lease ends.
     machine.clock.advance(secs(100_000));
     for _ in 0..2 {
         assert_eq!(session.pending(0, 10).unwrap(), [(1, b"x".to_vec())]);
@@ -180,7 +181,7 @@ fn what_is_told_of_sessions_after_a_failed_sync_has_the_limits_of_every_transact
         let (session, after, limit, epoch) = (name(session), 0, 10, 0);
         SessionCommand::Pending { session, after, limit, epoch }
     };
-    // Who is not there stops nobody beside.
+    // A missing session does not stop the other commands.
     let both = Transaction::new().attempt(pending("nobody")).attempt(pending("s"));
     let both = db.execute(both).unwrap();
     assert!(

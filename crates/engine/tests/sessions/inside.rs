@@ -1,5 +1,5 @@
-//! Letters are sent and acknowledged inside other things: open transactions, and requests of their own session or of
-//! another one.
+//! Server messages that are sent and acknowledged inside open transactions, and inside requests of the same
+//! or another session.
 
 use super::machine::Machine;
 use super::*;
@@ -16,7 +16,7 @@ fn acknowledge(session: &str, upto: u64) -> SessionCommand {
     SessionCommand::Acknowledge { session: name(session), upto, epoch: 0 }
 }
 
-/// What waits for a client, as text.
+/// Returns the pending messages of a client, as text.
 fn letters(session: &Session) -> Vec<(u64, String)> {
     let text = |(number, payload)| (number, String::from_utf8(payload).unwrap());
     session.pending(0, 100).unwrap().into_iter().map(text).collect()
@@ -66,7 +66,7 @@ fn one_that_is_given_up_has_sent_and_acknowledged_nothing() {
     own.run(acknowledge("s", u64::MAX)).unwrap();
     own.rollback();
     assert_eq!(letters(&session), [letter(1, "old")]);
-    // One that conflicts neither.
+    // A transaction that conflicts must not send anything either.
     let mut own = db.begin().unwrap();
     own.get("n").unwrap();
     own.run(send("s", "a")).unwrap();
@@ -82,7 +82,7 @@ fn numbers_come_with_the_commit_and_senders_do_not_conflict() {
     let (db, _) = memory();
     let session = open(&db, "s");
     let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
-    // Both are told the same for the time being.
+    // Both get the same provisional number.
     assert_eq!(sent(&a.run(send("s", "a")).unwrap()), Some(1));
     assert_eq!(sent(&b.run(send("s", "b")).unwrap()), Some(1));
     assert_eq!(db.sessions().send("s", "first").unwrap(), Some(1));
@@ -146,13 +146,13 @@ fn other_commands_on_sessions_stand_in_no_open_transaction() {
         let error = own.run(command.clone()).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{command:?}");
     }
-    // It is open all the same.
+    // The transaction is still open.
     own.run(send("s", "a")).unwrap();
     own.commit().unwrap();
     assert_eq!(db.stats().sessions.pending, 1);
 }
 
-/// Each request sends to both and acknowledges for one.
+/// Each request sends to both sessions and acknowledges for one.
 fn exchange(db: &Database, of: &str, id: u64, acknowledges: &str, upto: u64) -> Receipt {
     let text = format!("{of}{id}");
     let steps = add("n").step(acknowledge(acknowledges, upto));
@@ -222,7 +222,7 @@ fn an_open_transaction_becomes_a_request() {
     let again = session.execute(1, 1, first).unwrap();
     assert_eq!(again, Receipt { repeated: true, ..receipt });
     db.cells().set("seen", 1).unwrap();
-    // What it read has changed since: that is its answer, for good.
+    // A value that it read has changed since. The conflict is its final answer.
     let error = session.execute(2, 1, second.clone()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     db.cells().delete("seen").unwrap();
@@ -230,7 +230,7 @@ fn an_open_transaction_becomes_a_request() {
     assert_eq!((value(&db, "n"), letters(&other)), (1, vec![letter(1, "a")]));
 }
 
-/// Who is told that a session is gone must not find it alive after a restart, whatever the words were in.
+/// A session that was reported as gone must not be alive after a restart, whichever command reported it.
 fn told_of_an_end(tell: impl Fn(&Database) -> mainstay::Error) {
     let machine = Machine::with(Arc::new(MemoryFiles::new()));
     let db = machine.open();

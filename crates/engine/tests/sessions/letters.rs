@@ -1,4 +1,4 @@
-//! Requests of the server: sent by any transaction, in order, until they are acknowledged.
+//! Server messages: sent by any transaction, in order, until they are acknowledged.
 
 use super::*;
 use mainstay::{
@@ -122,7 +122,7 @@ fn a_mailbox_has_its_limits() {
     db.execute(many).unwrap();
     let error = db.sessions().send("s", "x").unwrap_err();
     assert_eq!((error.code(), error.kind()), (Code::MailboxFull, ErrorKind::TooLarge));
-    // Who does not want to fail for it says so.
+    // A transaction can choose not to fail because of a full mailbox.
     let attempt = Step { command: send("s", "x").into(), demand: Demand::Nothing };
     let mut transaction = add("n");
     transaction.steps.push(attempt);

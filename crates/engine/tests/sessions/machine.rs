@@ -1,4 +1,4 @@
-//! A machine that outlives the databases on it: the log in files of the test's own, the index in a directory.
+//! A machine that outlives the databases on it: the log in the test's own files, the index in a directory.
 
 use super::*;
 use mainstay::{Files, MemoryFiles};
@@ -20,7 +20,7 @@ impl Machine {
         options(&self.clock).files(self.files.clone()).open(self.directory.path()).unwrap()
     }
 
-    /// From now on the log is what it was when this was copied.
+    /// Replaces the log by a copy, as after a crash.
     pub fn lose_all_but(&mut self, files: MemoryFiles) -> Arc<MemoryFiles> {
         let files = Arc::new(files);
         self.files = files.clone();
@@ -28,7 +28,7 @@ impl Machine {
     }
 }
 
-/// A cell of so many bytes, and the request that answers with it: responses have the size that a test wants.
+/// Returns a request whose answer is a cell of `bytes` bytes, for a response of a chosen size.
 pub fn sized(bytes: usize) -> Transaction {
     add("n").step(CellCommand::Get { name: name(&format!("size/{bytes}")) })
 }

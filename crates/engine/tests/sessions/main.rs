@@ -1,4 +1,5 @@
-//! Sessions of the engine: requests are executed once, whatever is lost, evicted, expired, crashed or full.
+//! Sessions of the engine: each request is executed once, despite loss, eviction, expiry, crashes and full
+//! disks.
 
 #[path = "../seam/mod.rs"]
 mod seam;
@@ -34,7 +35,7 @@ fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// A transaction that cannot be taken for executed twice.
+/// Returns a transaction for which a second execution would be visible.
 fn add(cell: &str) -> Transaction {
     Transaction::new().step(CellCommand::Incr { name: name(cell), by: 1.into() })
 }
@@ -62,7 +63,7 @@ fn value(db: &Database, cell: &str) -> i64 {
     db.cells().get(cell).unwrap().and_then(|value| value.as_i64()).unwrap_or(0)
 }
 
-/// The sum that an addition answered.
+/// Returns the sum in the answer of an addition.
 fn sum(receipt: Result<Receipt>) -> i64 {
     match &receipt.unwrap().answers[0] {
         mainstay::Answer::Number { value: Value::Int(n), .. } => *n,

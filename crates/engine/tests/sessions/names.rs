@@ -1,11 +1,11 @@
-//! Names of 1,024 bytes, the longest there are.
+//! Names of 1,024 bytes, the maximal length.
 
 use super::machine::{Machine, make_sizes, sized};
 use super::*;
 use mainstay::{Code, ErrorKind, Filter, MemoryFiles};
 use std::collections::BTreeSet;
 
-/// Letters of two bytes, so that a cut in the wrong place is no name.
+/// Returns a name of two-byte characters, so that a cut at the wrong place is not valid text.
 fn long(end: &str) -> String {
     let rest = 1024 - end.len();
     format!("{}{}{end}", "é".repeat(rest / 2), "x".repeat(rest % 2))
@@ -35,7 +35,7 @@ fn the_longest_names_are_names_like_others() {
     assert_eq!((anew.is_new(), anew.info().last_sent), (true, 3));
 }
 
-/// Responses and letters, some of which go.
+/// Creates responses and messages, some of which are removed.
 fn furnish(db: &Database, name: &str) -> Vec<Receipt> {
     let session = open(db, name);
     assert_eq!(session.name().as_str(), name);
@@ -50,7 +50,7 @@ fn furnish(db: &Database, name: &str) -> Vec<Receipt> {
     receipts
 }
 
-/// All names, in pages of one.
+/// Returns all names, in pages of one.
 fn listed(db: &Database) -> Vec<String> {
     let (mut names, mut after) = (Vec::new(), None);
     loop {
@@ -86,7 +86,7 @@ fn check(db: &Database, machine: &Machine, names: &[String], first: &[Vec<Receip
     assert_eq!(value(db, "twice"), 0);
 }
 
-/// One is closed, the others expire; each is told by its whole name.
+/// Closes one session and lets the others expire. Each is reported with its whole name.
 fn end(db: &Database, machine: &Machine, names: &[String]) {
     let mut feed = db.watch(Filter::default(), db.revision()).unwrap();
     assert!(open(db, &names[1]).close().unwrap());
@@ -105,7 +105,7 @@ fn longer_ones_are_refused() {
     assert_eq!(error.code(), Code::InvalidName);
     assert_eq!(db.sessions().send(&longer, "x").unwrap_err().code(), Code::InvalidName);
     assert_eq!(db.sessions().close(&longer).unwrap_err().code(), Code::InvalidName);
-    // Behind a name that none can have there may still be some.
+    // A list may start after a string that is too long for a name.
     open(&db, "é");
     assert_eq!(db.sessions().list(Some(&"a".repeat(2_000)), 10).unwrap().sessions.len(), 1);
     assert_eq!(db.revision(), 1);

@@ -1,4 +1,4 @@
-//! Random programs on a database and on a model of plain maps: every answer and, at the end, everything that is kept.
+//! Random programs on a database and on a model of plain maps: compares every answer and the final state.
 
 use super::*;
 use mainstay::{Code, ErrorKind, Guard, KEPT_LIMIT, REQUESTS_AHEAD_LIMIT};
@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 const NAMES: [&str; 3] = ["a", "ab", "b"];
 const DAY_SECS: u64 = 24 * 3600;
 
-/// What a session is, said as simply as can be.
+/// Expected state of a session.
 #[derive(Clone, Debug)]
 struct Model {
     expires: u64,
     mark: u64,
-    /// What each request was answered: the sum, or that it failed.
+    /// The answer of each request: the sum, or `None` if it failed.
     kept: BTreeMap<u64, Option<i64>>,
     last: u64,
     pending: Vec<u64>,
@@ -23,10 +23,10 @@ struct World {
     now: u64,
     sum: i64,
     sessions: BTreeMap<&'static str, Model>,
-    /// The next request and the last letter of those that are gone, and until when they are remembered.
+    /// Next request and last message of closed sessions, and the time until which these are remembered.
     gone: BTreeMap<&'static str, (u64, u64, u64)>,
     executed: BTreeMap<(&'static str, u64), u64>,
-    /// Requests that were told to be refused: they are never executed.
+    /// Requests that were refused for good: they must never be executed.
     refused: BTreeSet<(&'static str, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl World {
         Some(model)
     }
 
-    /// One whose lease is over ends when somebody meets it.
+    /// Removes a session whose lease is over when it is used next.
     fn meet(&mut self, name: &'static str) {
         if self.sessions.get(name).is_some_and(|model| model.expires <= self.now) {
             self.end(name);
@@ -66,7 +66,7 @@ impl World {
             self.end(name);
             let known = self.gone.remove(name).filter(|(.., until)| *until > self.now);
             if known.is_none() {
-                // After a day nobody remembers, and its numbers begin anew.
+                // After a day the old numbers are no longer remembered, and numbering restarts.
                 self.refused.retain(|(of, _)| *of != name);
                 self.executed.retain(|(of, _), _| *of != name);
             }
@@ -79,12 +79,12 @@ impl World {
         model.kept.keys().last().map_or(0, |id| id + 1).max(model.mark)
     }
 
-    /// What a request is answered: a sum, that it failed, or the kind of its refusal.
+    /// Returns the expected answer of a request: a sum, a failure, or the kind of its refusal.
     fn request(&mut self, name: &'static str, id: u64, lowest: u64, fails: bool) -> Told {
         let sum = self.sum;
         if self.live(name).is_none() {
             self.end(name);
-            // Who knew a session of this name is told of its end, and what it had under way stays undone.
+            // A client of an earlier session gets the error, and its pending requests are never executed.
             if self.gone.get(name).is_some_and(|(next, ..)| id < *next) {
                 self.refused.insert((name, id));
             }
@@ -115,7 +115,7 @@ impl World {
 
 type Told = std::result::Result<Option<i64>, ErrorKind>;
 
-/// Adds one, or fails whatever there is.
+/// Returns a transaction that adds one, or one that always fails.
 fn transaction(fails: bool) -> Transaction {
     match fails {
         true => add("n").guard(Guard::Counter { name: name("never"), is: Some(1) }),
@@ -206,7 +206,8 @@ fn program(seed: u64, steps: u64) {
                 assert_eq!(db.sessions().close(name).unwrap(), lived, "{place}");
             }
             93..96 => {
-                // Weeks of seconds: no sum of them is a lease or a day, whose last microsecond the model does not know.
+                // Multiples of seven seconds: no sum of them is exactly a lease or a day, whose last
+                // microsecond the model does not know.
                 let by = 7 * if random.below(12) == 0 { 12_343 } else { 1 + random.below(5) };
                 clock.advance(secs(by));
                 world.now += by;
@@ -226,7 +227,7 @@ fn program(seed: u64, steps: u64) {
             _ => {
                 drop(db);
                 db = begin();
-                // Leases begin anew, also of those that were over and not swept.
+                // Leases restart, also those that were over but not swept.
                 let now = world.now;
                 world.sessions.values_mut().for_each(|model| model.expires = now + 60);
             }
@@ -235,7 +236,7 @@ fn program(seed: u64, steps: u64) {
     finish(&db, &mut world, seed);
 }
 
-/// Nothing was executed twice, and all that is kept is answered.
+/// Asserts that no request was executed twice, and that every kept answer is repeated.
 fn finish(db: &Database, world: &mut World, seed: u64) {
     assert!(world.executed.values().all(|times| *times == 1));
     assert_eq!(value(db, "n"), world.sum, "seed {seed}");

@@ -1,4 +1,4 @@
-//! Refusals: who was told that a session is gone, or a response, finds it so for good.
+//! Refusals are final: a session or a response that was reported as gone stays gone.
 
 use super::*;
 use mainstay::{ChangeKind, Code, Contract, ErrorKind, Filter, SessionCommand, SessionRequest};
@@ -27,7 +27,7 @@ fn what_was_told_to_be_expired_does_not_come_back_with_a_restart() {
         let db = on_disk(path.path(), &clock);
         let late = db.execute(request(1, add("late")));
         assert_eq!(late.unwrap_err().kind(), ErrorKind::SessionExpired);
-        // What is sent with a new number is not taken for the old one.
+        // A request with a new number is not taken for the old one.
         let anew = open(&db, "s");
         assert!(anew.is_new());
         let next = anew.info().next_request;
@@ -45,10 +45,12 @@ fn a_full_disk_is_told_and_not_an_expiry_that_cannot_be_written() {
     let db = options(&clock).files(files).memory().unwrap();
     let session = open(&db, "s");
     clock.advance(secs(61));
+    // SeqCst: a flag of the test's fault injection, speed does not matter.
     faults.room.store(0, Ordering::SeqCst);
     assert_eq!(session.execute(1, 1, add("n")).unwrap_err().code(), Code::DiskFull);
     faults.room.store(-1, Ordering::SeqCst);
-    // Nobody was told that it is over: its lease began anew, or it ends now. Either is the truth from here on.
+    // No client has seen that the session is over, so its lease may restart, or it ends now. Either is final
+    // from here on.
     let first = session.execute(1, 1, add("n")).is_ok();
     assert_eq!(session.execute(1, 1, add("n")).is_ok(), first);
     assert_eq!(value(&db, "n"), i64::from(first));
@@ -64,7 +66,7 @@ fn a_refusal_waits_for_what_it_rests_on() {
     let close = SessionCommand::Close { session: name("s"), epoch: 0 };
     let close = db.submit(Transaction::new().step(close));
     faults.syncs.wait_for_more_than(synced);
-    // With a command that is not gathered while the log syncs.
+    // Uses a command that is not gathered while the log syncs.
     let send = SessionCommand::Send { session: name("nobody"), payload: vec![] };
     let late = db.submit(request(1, add("n").step(send)));
     std::thread::sleep(Duration::from_millis(50));
@@ -89,7 +91,7 @@ fn that_another_session_is_gone_is_not_told_as_if_it_were_this_one() {
     assert_eq!(sum(session.execute(2, 1, add("n"))), 1);
 }
 
-/// One that may fail fails alone, in a request of a session and outside of one.
+/// A command that may fail fails alone, in a session request and outside of one.
 #[test]
 fn that_another_session_is_gone_stops_no_command_beside() {
     let (db, _) = memory();
@@ -114,7 +116,7 @@ fn that_another_session_is_gone_stops_no_command_beside() {
     assert_eq!(failures(session.execute(1, 1, with_others())), other, "its own session lives");
     assert_eq!(failures(session.execute(1, 1, with_others())), other, "as it was answered");
     assert_eq!((value(&db, "n"), session.pending(0, 9).unwrap().len()), (2, 2));
-    // Those that have to succeed stop all of it.
+    // A command that must succeed stops the whole transaction.
     let must = || add("n").step(SessionCommand::Acknowledge { session: gone(), upto: 1, epoch: 0 });
     assert_eq!(db.execute(must()).unwrap_err().code(), Code::SessionExpired);
     assert_eq!(value(&db, "n"), 2);

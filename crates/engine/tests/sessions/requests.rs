@@ -1,4 +1,4 @@
-//! Requests: in the order of the contract.
+//! Session requests, in the order of the contract.
 
 use super::*;
 use mainstay::{
@@ -19,7 +19,7 @@ fn a_repeat_is_answered_the_same_and_changes_nothing() {
         assert!(again.repeated);
         assert_eq!(sum(Ok(again)), 1);
     }
-    // It is the number that counts, not what is asked for.
+    // A repeat is recognized by its number, whatever its commands.
     assert_eq!(sum(session.execute(1, 1, add("other"))), 1);
     assert_eq!((value(&db, "n"), value(&db, "other"), db.revision()), (2, 0, revision));
 }
@@ -83,7 +83,7 @@ fn errors_and_conflicts_are_answers_for_good() {
     let guarded = || add("n").guard(Guard::Counter { name: name("n"), is: Some(9) });
     let error = session.execute(1, 1, guarded()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    // It would hold now; but that request has its answer.
+    // The guard would hold now, but the request already has its answer.
     for _ in 0..9 {
         db.execute(add("n")).unwrap();
     }
@@ -185,7 +185,7 @@ fn a_response_that_is_itself_the_oldest_does_not_stay_but_its_mark_does() {
     assert_eq!(value(&db, "n"), limit as i64 + 1);
 }
 
-/// A transaction whose answer has so many bytes of a cell, and that writes something.
+/// Returns a transaction that writes, and whose answer has the size of a cell.
 fn reads(cell: &str) -> Transaction {
     add("n").step(CellCommand::Get { name: name(cell) })
 }
@@ -217,7 +217,7 @@ fn a_response_over_the_limit_aborts_its_request_for_good() {
     assert_eq!(db.sessions().info("s").unwrap().unwrap().kept, 1);
 }
 
-/// What is remembered to save time knows nothing of what was taken back.
+/// Caches must not contain effects of an aborted request.
 #[test]
 fn what_an_aborted_request_had_claimed_and_appended_is_as_it_was() {
     let (db, _) = memory();
@@ -241,7 +241,7 @@ fn what_an_aborted_request_had_claimed_and_appended_is_as_it_was() {
 #[test]
 fn sessions_do_not_know_each_other() {
     let (db, _) = memory();
-    // One name begins as the other does.
+    // One name is a prefix of the other one.
     let (a, b) = (open(&db, "a"), open(&db, "ab"));
     assert_eq!(sum(a.execute(1, 1, add("n"))), 1);
     assert_eq!(sum(b.execute(1, 1, add("n"))), 2);

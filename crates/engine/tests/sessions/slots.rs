@@ -1,5 +1,5 @@
-//! Slots: responses are stored where others were, beside others, and deleted in heaps. None is lost or taken for
-//! another by that, whatever was flushed, opened again or cut off in between.
+//! Response slots are reused, shared and deleted in batches. No response is lost or confused with another one
+//! by that, even across flushes, reopens and crashes.
 
 use super::machine::{Machine, make_sizes, sized};
 use super::random::Random;
@@ -7,17 +7,17 @@ use super::*;
 use mainstay::{Code, Error, ErrorKind, Guard, KEPT_LIMIT_BYTES, MemoryFiles};
 use std::collections::BTreeMap;
 
-/// Together in a slot, too large for that, too large for the slot to stay, and large.
+/// Response sizes: small enough to share a slot, too large to share, too large for a spare slot, and large.
 const SIZES: [usize; 7] = [0, 10, 100, 240, 300, 1_100, 5_000];
-/// So many responses are kept at most, so that no limit evicts any: it is the client that says what goes.
+/// Maximal number of kept responses, below the engine's limits, so that only the client evicts.
 const WINDOW: u64 = 100;
 
 type Told = std::result::Result<Receipt, Error>;
 
-/// What a client knows of its session.
+/// A client's record of its session.
 #[derive(Clone, Default)]
 struct Book {
-    /// What each request was answered first.
+    /// The first answer of each request.
     first: BTreeMap<u64, Told>,
     mark: u64,
     executed: i64,
@@ -43,7 +43,7 @@ impl Book {
         self.raise(lowest);
     }
 
-    /// Everything that was answered and is not evicted is answered the same, everything else below the mark is refused.
+    /// Checks that every kept answer is repeated unchanged, and that every evicted request is refused.
     fn check(&self, db: &Database, place: &str) {
         let session = open(db, "s");
         let info = session.info();
@@ -62,14 +62,14 @@ fn assert_evicted(session: &Session, id: u64, place: &str) {
     assert_eq!(error.kind(), ErrorKind::ResponseEvicted, "{place}: {id}");
 }
 
-/// The whole receipt, revision and stamp too, but for its saying that it is a repeat.
+/// Compares the whole receipt, with revision and timestamp. Only `repeated` differs.
 fn assert_same(session: &Session, id: u64, first: &Told, place: &str) {
     let again = session.execute(id, 0, add("twice"));
     let first = first.clone().map(|first| Receipt { repeated: true, ..first });
     assert_eq!(again, first, "{place}: {id}");
 }
 
-/// A request whose answer has one of the sizes, or is an error.
+/// Returns a request whose answer has one of the sizes, or is an error.
 fn asked(random: &mut Random) -> Transaction {
     let size = SIZES[random.below(SIZES.len() as u64) as usize];
     match random.below(8) {
@@ -79,7 +79,7 @@ fn asked(random: &mut Random) -> Transaction {
     }
 }
 
-/// A new request somewhere behind the mark, mostly in order; now and then it says that others have come.
+/// Sends a new request after the mark, mostly in order. Now and then it acknowledges earlier answers.
 fn ask(db: &Database, book: &mut Book, random: &mut Random) {
     let ahead = book.newest() + 1 + random.below(3);
     let late = book.mark + random.below(ahead - book.mark);
@@ -88,7 +88,7 @@ fn ask(db: &Database, book: &mut Book, random: &mut Random) {
         return assert_same(&open(db, "s"), id, &book.first[&id], "asked for again");
     }
     let lowest = match random.below(12) {
-        // A client that waits for nothing else, and one that has got some of its answers.
+        // One client has no other pending request, and one has received some of its answers.
         0 => id,
         1 | 2 => id.saturating_sub(random.below(20)),
         _ if id >= book.mark + WINDOW => id - WINDOW / 2,
@@ -103,7 +103,7 @@ fn ask(db: &Database, book: &mut Book, random: &mut Random) {
     book.note(id, lowest, told);
 }
 
-/// A new session on an empty machine.
+/// Opens a new session on an empty machine.
 fn begin() -> (Machine, Arc<MemoryFiles>, Database, Book) {
     let files = Arc::new(MemoryFiles::new());
     let machine = Machine::with(files.clone());
@@ -136,7 +136,7 @@ fn program(seed: u64, steps: u64) {
                 book.check(&db, &place);
             }
             _ => {
-                // The power goes: what was answered since is as if it had never been asked.
+                // Power failure: requests after the copy are as if they had never been sent.
                 let (image, known) = (files.copy(), book.clone());
                 (0..random.below(30)).for_each(|_| ask(&db, &mut book, &mut random));
                 drop(db);
@@ -156,7 +156,7 @@ fn every_response_is_where_it_was_put_after_every_opening() {
     }
 }
 
-/// Answers requests in this order, all of a size.
+/// Sends requests in this order, with answers of one size.
 fn answer(db: &Database, book: &mut Book, bytes: usize, lowest: u64, ids: &[u64]) {
     let session = open(db, "s");
     for &id in ids {
@@ -164,7 +164,7 @@ fn answer(db: &Database, book: &mut Book, bytes: usize, lowest: u64, ids: &[u64]
     }
 }
 
-/// Opens the database anew, twice: from the log alone, and from the stores.
+/// Reopens the database twice: from the log alone, and from the stores.
 fn check_reopened(machine: &Machine, db: Database, book: &Book, place: &str) -> Database {
     drop(db);
     let db = machine.open();
@@ -180,10 +180,10 @@ fn check_reopened(machine: &Machine, db: Database, book: &Book, place: &str) -> 
 fn a_mark_in_the_middle_of_a_slot_stays_there() {
     let (machine, _, db, mut book) = begin();
     answer(&db, &mut book, 0, 0, &[3, 1, 2, 6, 5]);
-    // Of the slot that all share it evicts some, and 4 before it was ever asked.
+    // Evicts some responses of the shared slot, and request 4 before it was ever sent.
     answer(&db, &mut book, 0, 5, &[7]);
     let db = check_reopened(&machine, db, &book, "five behind the mark");
-    // Then all of them, by a word of the client alone.
+    // Then a keep-alive of the client alone evicts all of them.
     open(&db, "s").keep_alive(9).unwrap();
     book.raise(9);
     let db = check_reopened(&machine, db, &book, "none behind the mark");
@@ -199,7 +199,8 @@ fn slots_that_go_in_heaps_leave_their_mark_and_what_is_behind_it() {
             let first = 1 + 151 * round;
             let ids: Vec<u64> = (first..first + 150).rev().collect();
             answer(&db, &mut book, bytes, 0, &ids);
-            // All but three go at once: few of their slots stay to be used again, the others are deleted.
+            // All but three responses are evicted at once. Few of their slots stay as spares, and the others
+            // are deleted.
             answer(&db, &mut book, 10, first + 147, &[first + 150]);
             db = check_reopened(&machine, db, &book, &format!("{bytes} bytes, round {round}"));
         }
@@ -218,7 +219,7 @@ fn what_had_to_make_room_does_not_come_back() {
         "four quarters, and what is around them, are too much"
     );
     book.raise(2);
-    // It would be the oldest of four itself: its client gets its answer once.
+    // The response would be the oldest of four itself, so its client gets the answer only once.
     answer(&db, &mut book, quarter, 0, &[2]);
     assert_eq!(open(&db, "s").info().mark, 3);
     book.raise(3);

@@ -1,4 +1,4 @@
-//! Opening, leases, closing, expiring; what a restart keeps.
+//! Opening, leases, closing and expiry of sessions, and their state after a restart.
 
 use super::*;
 use mainstay::{
@@ -38,7 +38,7 @@ fn every_word_of_the_client_renews_the_lease_and_silence_ends_it() {
         match word {
             0 => session.keep_alive(0).unwrap(),
             1 => drop(session.execute(1, 1, add("n")).unwrap()),
-            // A repeat counts, too.
+            // A repeat renews the lease, too.
             2 => drop(session.execute(1, 1, add("n")).unwrap()),
             _ => assert_eq!(session.acknowledge(0).unwrap(), 0),
         }
@@ -80,7 +80,7 @@ fn the_sweep_finds_expired_sessions_by_itself() {
     let db = Options::new().sweep_interval(Some(Duration::from_millis(1))).memory().unwrap();
     let options = SessionOptions::new().name("s").lease(Duration::from_millis(20));
     db.sessions().open(options).unwrap();
-    // It needs a few of these waits; where all of them go by, it never comes.
+    // Needs a few of these waits. If all of them pass, the sweep never comes.
     let comes = |_| {
         std::thread::sleep(Duration::from_millis(1));
         db.stats().sessions.expired > 0
@@ -98,7 +98,7 @@ fn the_numbers_of_a_session_that_is_gone_go_on_in_one_of_its_name() {
         let next = session.info().next_request;
         assert_eq!(next, 1 + (2 + REQUESTS_AHEAD_LIMIT) * round);
         for id in 1..next {
-            // A late copy of what the one before has executed.
+            // A late copy of a request that the previous session has executed.
             let error = session.execute(id, 1, add("n")).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ResponseEvicted);
         }
@@ -115,7 +115,7 @@ fn the_numbers_of_a_session_that_is_gone_go_on_in_one_of_its_name() {
         }
     }
     assert_eq!(value(&db, "n"), 6);
-    // After a day nobody remembers.
+    // After a day the numbers are no longer remembered.
     clock.advance(secs(24 * 3600 + 100));
     db.sweep().unwrap();
     clock.advance(secs(24 * 3600 + 100));
@@ -133,7 +133,7 @@ fn a_late_copy_of_what_was_never_executed_is_not_executed_in_the_next_session() 
             0 => clock.advance(secs(61)),
             _ => assert!(session.close().unwrap()),
         }
-        // Its client was told that nothing was executed; a copy of it is still on its way.
+        // The client got the answer that nothing was executed, but a copy of the request is still on its way.
         let late = next + REQUESTS_AHEAD_LIMIT - 1;
         for number in [next, late] {
             let error = session.execute(number, next, add("n")).unwrap_err();
@@ -175,7 +175,7 @@ fn a_restart_keeps_responses_marks_letters_and_numbers_and_renews_leases() {
             db.trim().unwrap();
         }
         drop((session, db));
-        // Longer than the lease, but nobody was there to wait.
+        // Longer than the lease, but no database was running to measure it.
         clock.advance(secs(100));
     }
 }

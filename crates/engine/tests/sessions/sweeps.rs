@@ -1,4 +1,4 @@
-//! Many sessions end at once: in several transactions, all of them, and nothing else does.
+//! Expiry of many sessions at once: in several transactions, all of them, and no others.
 
 use super::machine::Machine;
 use super::*;
@@ -8,12 +8,12 @@ use mainstay::{
 };
 use std::collections::BTreeMap;
 
-/// A sweep touches so many keys in one transaction.
+/// Maximal number of keys that a sweep touches in one transaction.
 const BATCH: u64 = 1_000;
 const SESSIONS: usize = 500;
-/// Each has its own entry, a slot of responses and two letters.
+/// Keys of each session: its own entry, a slot of responses and two messages.
 const KEYS_EACH: u64 = 4;
-/// One has more letters than a transaction of the sweep has keys.
+/// One session has more messages than a transaction of the sweep has keys.
 const LETTERS: u64 = 1_500;
 const CELLS: usize = 1_300;
 
@@ -26,7 +26,7 @@ fn send(to: &str) -> SessionCommand {
     SessionCommand::Send { session: name(to), payload: b"x".to_vec() }
 }
 
-/// Opens a session, which gets an answer and two letters.
+/// Opens a session with one response and two messages.
 fn furnish(name: &str) -> [Transaction; 2] {
     let options = SessionOptions::new().name(name);
     let request = SessionRequest::new(super::name(name), 1, 1);
@@ -42,7 +42,7 @@ fn label(index: usize) -> String {
     format!("s/{index:04}")
 }
 
-/// One that stays: what is known of it, but for its lease, what waits for it, and what it was answered.
+/// A session that stays: its description without the lease, its pending messages, and its response.
 type Stay = (SessionInfo, Vec<(u64, Vec<u8>)>, Receipt);
 
 fn staying(db: &Database) -> Vec<Stay> {
@@ -56,7 +56,7 @@ fn staying(db: &Database) -> Vec<Stay> {
     (0..SESSIONS).filter(|index| stays(*index)).map(one).collect()
 }
 
-/// What the feed tells of sessions from here on, of whom and what.
+/// Returns the session events of the feed from here on, by session.
 fn told(db: &Database, feed: &mut Feed) -> BTreeMap<String, Vec<ChangeKind>> {
     db.execute(add("end")).unwrap();
     let mut told: BTreeMap<String, Vec<ChangeKind>> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn told(db: &Database, feed: &mut Feed) -> BTreeMap<String, Vec<ChangeKind>> {
     }
 }
 
-/// The database before the sweep: cells are due, too, and come first.
+/// Returns the database before the sweep. Cells are due too, and come first.
 fn begin(machine: &Machine) -> Database {
     let db = machine.open();
     all(&db, (0..SESSIONS).flat_map(|index| furnish(&label(index))));
@@ -121,7 +121,7 @@ fn more_sessions_than_one_transaction_takes_expire_and_nothing_else_does() {
     check_gone(&db, &gone);
 }
 
-/// They are not there, nor anything of them, and their numbers are not given again.
+/// Checks that the sessions and all their parts are gone, and that their numbers are not reused.
 fn check_gone(db: &Database, gone: &[String]) {
     for name in gone {
         let late = add("twice").in_session(SessionRequest::new(super::name(name), 1, 1));

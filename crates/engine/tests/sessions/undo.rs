@@ -1,4 +1,4 @@
-//! What cannot be written has not happened: nobody sees it, no number is used up by it, and it can be done again.
+//! A write that fails on a full disk is undone: it is not visible, uses up no number, and can be repeated.
 
 use super::machine::{Machine, make_sizes, sized};
 use super::*;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 type Told = std::result::Result<Receipt, Error>;
 
-/// All that can be seen of sessions, but for leases: these begin anew whenever sessions are read from what is stored.
+/// Everything visible of sessions except the leases, which restart whenever sessions are loaded from storage.
 #[derive(Debug, PartialEq)]
 struct Picture {
     revision: u64,
@@ -21,7 +21,7 @@ struct Picture {
     pending: bool,
 }
 
-/// What can be seen of one: what is known of it, what it was answered, what waits for it.
+/// Everything visible of one session: its description, its answers, its pending messages.
 type Seen = (SessionInfo, Vec<Told>, Letters);
 type Letters = Vec<(u64, Vec<u8>)>;
 
@@ -58,7 +58,8 @@ fn letters(db: &Database, session: &Name) -> Letters {
     }
 }
 
-/// A database on a disk that can be full: one session with responses of all sizes and letters, one with little.
+/// Returns a database on a disk that can be full: one session with responses of all sizes and with messages,
+/// one with few.
 fn begin() -> (Machine, Arc<Faults>, Database) {
     let (files, faults) = FaultyFiles::new();
     let machine = Machine::with(files);
@@ -75,7 +76,7 @@ fn begin() -> (Machine, Arc<Faults>, Database) {
     (machine, faults, db)
 }
 
-/// A request whose answer is an error.
+/// Returns a request whose answer is an error.
 fn failing() -> Transaction {
     add("n").guard(Guard::Counter { name: name("never"), is: Some(1) })
 }
@@ -104,7 +105,7 @@ fn close(db: &Database) -> Told {
     run(db, SessionCommand::Close { session: name("a"), epoch: 0 })
 }
 
-/// It evicts small and large responses, whose slots stay and go.
+/// Evicts small and large responses. Some of their slots stay as spares, others are deleted.
 fn keep_alive(db: &Database) -> Told {
     run(db, SessionCommand::KeepAlive { session: name("a"), lowest_pending: 7, epoch: 0 })
 }
@@ -138,7 +139,7 @@ fn acknowledge_all(db: &Database) -> Told {
     run(db, acknowledge(u64::MAX))
 }
 
-/// Another client takes the session for itself.
+/// Another client takes the session over.
 fn take(db: &Database) -> Told {
     let over = db.sessions().info("a").unwrap().unwrap().epoch;
     let (session, hold) = (name("a"), Some(Hold { nonce: 7, over }));
@@ -161,9 +162,10 @@ const ACTS: [(&str, Act); 11] = [
     ("acknowledge all", acknowledge_all),
 ];
 
-/// Tries in vain; nothing of it can be seen, neither while the disk is full nor afterwards.
+/// Runs an action that fails. It must leave no visible effect, neither while the disk is full nor afterwards.
 fn fail(db: &Database, faults: &Faults, what: &str, act: Act) {
     let before = picture(db);
+    // SeqCst for all flags in this file: the simplest order, and tests need no speed.
     faults.room.store(0, Ordering::SeqCst);
     for _ in 0..3 {
         assert_eq!(act(db).unwrap_err().code(), Code::DiskFull, "{what}");
@@ -173,7 +175,7 @@ fn fail(db: &Database, faults: &Faults, what: &str, act: Act) {
     assert_eq!(picture(db), before, "{what}: afterwards");
 }
 
-/// What it answers, and what there is then, where nothing goes wrong.
+/// Returns the answer and the resulting state without any failure.
 fn undisturbed(act: Act) -> (Told, Picture) {
     let (_machine, _, db) = begin();
     let told = act(&db);
@@ -186,7 +188,7 @@ fn what_a_full_disk_refused_has_not_happened_and_can_be_done_again() {
         let expected = undisturbed(act);
         let (machine, faults, db) = begin();
         fail(&db, &faults, what, act);
-        // Revisions, stamps and numbers are those that it would have had.
+        // Revisions, timestamps and numbers are the same as without the failure.
         assert_eq!((act(&db), picture(&db)), expected, "{what}");
         drop(db);
         assert_eq!(picture(&machine.open()), expected.1, "{what}: opened again");
@@ -269,7 +271,7 @@ fn leases_still_count_after_something_was_taken_back() {
         words("a").unwrap();
         words("b").unwrap();
     }
-    // One of them falls silent while the disk is full.
+    // One client sends nothing while the disk is full.
     fail(&db, &faults, "send", send_to_both);
     machine.clock.advance(secs(59));
     run(&db, SessionCommand::KeepAlive { session: name("b"), lowest_pending: 0, epoch: 0 })

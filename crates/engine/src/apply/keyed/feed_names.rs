@@ -1,11 +1,11 @@
-//! What feeds and comparisons tell of keyed state, in words.
+//! Names of keyed-state entries in feeds and diffs.
 //!
 //! ```text
-//!   space                 how a space is declared
-//!   space/key             a state, or that it was deleted
+//!   space                 the declaration of a space
+//!   space/key             a state, or its deletion
 //!   space/key#id          an item of a log
 //!   space@source          a position
-//!   space/key?version     a write that waits: seen by comparisons alone
+//!   space/key?version     a waiting write: only in diffs
 //! ```
 
 use super::space::Declaration;
@@ -18,14 +18,14 @@ use mainstay_model::{
 };
 use std::fmt::Write;
 
-/// What is told of an entry.
+/// The feed's description of an entry.
 pub(crate) struct FeedName {
     pub key: String,
     pub kind: ChangeKind,
     pub value: Option<Value>,
 }
 
-/// What is told of an entry that was written; nothing of one that nobody sees yet.
+/// Describes a written entry. Returns `None` for entries that are not visible.
 pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<FeedName>> {
     let Some((space, _, place)) = state_keys::split(name) else { return Ok(None) };
     let (kind, value) = match place.first() {
@@ -40,7 +40,7 @@ pub(crate) fn entry(name: &[u8], payload: &[u8]) -> Result<Option<FeedName>> {
     Ok(key(space, place, payload, None).map(|key| FeedName { key, kind, value }))
 }
 
-/// What is told of an entry that is gone without a trace: a state that was deleted below the frontier.
+/// Describes an entry that was removed without a tombstone: a state that was deleted below the frontier.
 pub(crate) fn gone(name: &[u8]) -> Option<FeedName> {
     let (space, _, place) = state_keys::split(name)?;
     let (kind, key) = place.split_first()?;
@@ -50,7 +50,7 @@ pub(crate) fn gone(name: &[u8]) -> Option<FeedName> {
     (*kind == EntryKind::State as u8).then_some(told)
 }
 
-/// What is told of a space's declaration; nothing of one that is only on its way.
+/// Describes a space's declaration. Returns `None` if the space does not exist yet.
 pub(crate) fn space(
     payload: &[u8],
     revision: Revision,
@@ -64,7 +64,7 @@ pub(crate) fn space(
     Ok(Some((kind, Some(declared.info.to_value()))))
 }
 
-/// What an entry holds, as a value; nothing for what is none.
+/// Returns the payload of an entry as a value, or `None` if it is invalid.
 pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
     let (_, _, place) = state_keys::split(name)?;
     match place.first()? {
@@ -75,7 +75,7 @@ pub(crate) fn held(name: &[u8], payload: &[u8]) -> Option<Value> {
     }
 }
 
-/// What a name is called among differences; nothing for what only helps to find others.
+/// Returns the name of an entry in a diff. Returns `None` for entries that only help to find others.
 pub(crate) fn difference(triple: &ThreeWayEntry) -> Option<String> {
     if triple.space != KEYED {
         return Some(String::from_utf8_lossy(&triple.name).into_owned());
@@ -88,8 +88,8 @@ pub(crate) fn difference(triple: &ThreeWayEntry) -> Option<String> {
     key(space, place, payload, kind)
 }
 
-/// What waits has its version in its place, and only the kind of versions tells where that ends; what else there is says
-/// its kind itself.
+/// A waiting write has its version in its place, and only the kind of versions tells how long that version
+/// is. All other entries are self-describing.
 fn key(space: &str, place: &[u8], payload: &[u8], kind: Option<VersionKind>) -> Option<String> {
     let kinds = [kind, Some(VersionKind::U64), Some(VersionKind::Time)];
     let read = |kind| EntryRef::from_parts(place, Some(payload), kind).ok();
@@ -112,7 +112,7 @@ fn key(space: &str, place: &[u8], payload: &[u8], kind: Option<VersionKind>) -> 
         EntryRef::Waiting { key, version, .. } => {
             shown.push('/');
             put(key, &mut shown);
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(shown, "?{version}");
         }
         EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => return None,
@@ -120,7 +120,7 @@ fn key(space: &str, place: &[u8], payload: &[u8], kind: Option<VersionKind>) -> 
     Some(shown)
 }
 
-/// Text as it is; other bytes escaped.
+/// Appends text unchanged and escapes other bytes.
 fn put(bytes: &[u8], out: &mut String) {
     match std::str::from_utf8(bytes) {
         Ok(text) => out.push_str(text),
@@ -143,7 +143,7 @@ fn value_of(bytes: &[u8]) -> Value {
     }
 }
 
-/// A position; one beyond all integers as its text.
+/// Returns a position as an integer, or as text if it exceeds an `i64`.
 fn number(position: u64) -> Value {
     i64::try_from(position).map_or_else(|_| Value::from(position.to_string()), Value::Int)
 }

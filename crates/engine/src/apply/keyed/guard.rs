@@ -1,4 +1,4 @@
-//! Whether what was read of a space is still so.
+//! Guards on keyed state: detect that a place read by a transaction has changed.
 
 use super::space;
 use crate::apply::guards::Ranges;
@@ -12,8 +12,9 @@ use mainstay_model::{
     StateWrite, Version,
 };
 
-/// Whether what stands here has not been written since a revision; nothing if nobody remembers. That another generation
-/// is shown changes everything. A range is added to those that are checked together.
+/// Returns whether a place is unwritten since a revision, or `None` if the history does not reach back.
+/// Publishing another generation counts as a change to every place. A range is only added to `ranges`, for
+/// one common check.
 pub(crate) fn holds(
     view: &View<'_>,
     ranges: &mut Ranges,
@@ -35,7 +36,7 @@ pub(crate) fn holds(
     let at = |place: &[u8]| [&life[..], place].concat();
     match place {
         StatePlace::Space => Ok(Some(false)),
-        // Whoever wrote first since then has fixed the kind of versions.
+        // The first write since then may have fixed the kind of versions.
         StatePlace::Open(version) => {
             let info = &declared.info;
             Ok(Some(info.check_version(*version).is_ok() && !info.is_sealed(*version)))
@@ -58,7 +59,8 @@ pub(crate) fn holds(
     }
 }
 
-/// Whether a key has not been written since a revision; nothing if a deletion since then may be gone without a trace.
+/// Returns whether a key is unwritten since a revision, or `None` if compaction may have removed a tombstone
+/// since then.
 fn unwritten(view: &View<'_>, space: u8, name: &[u8], since: Revision) -> Result<Option<bool>> {
     let (key, hash) = view.key(space, name);
     let index: &Index = view.index;
@@ -66,15 +68,15 @@ fn unwritten(view: &View<'_>, space: u8, name: &[u8], since: Revision) -> Result
         return Ok(None);
     }
     let found = view.find(&WriteSet::default(), &key, hash, |head, _| Ok(head.revision))?;
-    // Inherited versions are fixed by the fork: only the own layer can change.
+    // Versions inherited from a parent are fixed at the fork. Only the branch's own layer can change.
     Ok(Some(match found {
         Some((revision, Origin::Own)) => revision <= since,
         _ => true,
     }))
 }
 
-/// What a command reads of a space, or its answer tells of it. Whoever changes that makes a commit a conflict. A page tells
-/// of what is up to its end, and not of what is behind it.
+/// Returns the places that a command reads or that its answer depends on. A concurrent change to one of them
+/// is a conflict at commit. A page depends on the keys up to its end only.
 pub(crate) fn told(
     command: &StateCommand,
     declared: Option<&SpaceInfo>,
@@ -103,7 +105,7 @@ pub(crate) fn told(
         }
         StateCommand::Waiting { .. } => vec![range(&state_keys::kind(EntryKind::Waiting), None)],
         StateCommand::Positions { .. } => vec![range(&state_keys::kind(EntryKind::Position), None)],
-        // All of the space is in it, or goes by it.
+        // These commands read or depend on the whole space.
         StateCommand::Dump { .. }
         | StateCommand::Seal { .. }
         | StateCommand::Take { .. }
@@ -119,7 +121,7 @@ pub(crate) fn told(
     }
 }
 
-/// The last key of a page that others follow.
+/// Returns the last key of a page that is followed by more.
 fn end_of(answer: &Answer) -> Option<&[u8]> {
     let Answer::State(answer) = answer else { return None };
     match answer.as_ref() {
@@ -129,10 +131,11 @@ fn end_of(answer: &Answer) -> Option<&[u8]> {
     }
 }
 
-/// What has to stay so that puts become what their answers say: the lowest version open, and where they wait, nothing
-/// else in their places. What is stale stays so.
+/// Returns the places that must stay unchanged so that the puts have the outcomes already answered. The
+/// lowest version must stay open. In an ordered space, the places of waiting writes must stay free. Stale
+/// writes stay stale in any case.
 fn of_writes(declared: Option<&SpaceInfo>, writes: &[StateWrite]) -> Vec<StatePlace> {
-    // What is refused now is told of the space as it is, and no less so when it changes.
+    // A version that is refused now needs no guard: its refusal stays true when the space changes.
     let is_open = |version: &Version| {
         declared
             .is_none_or(|info| info.check_version(*version).is_ok() && !info.is_sealed(*version))

@@ -1,17 +1,17 @@
-//! Merging a space: key by key, and the newer version wins.
+//! Merge of keyed state: key by key, and the newer version wins.
 //!
 //! ```text
-//!   state      newer version wins; equal versions that differ are a conflict. One that was forgotten below a frontier has
-//!              no version any more: it is gone in the target, too, unless that has changed the key below the frontier
-//!   waiting    what the target does not have comes to wait there; what the source has settled waits no longer
-//!   item       what the target does not have; equal ids that differ are a conflict
-//!   position   the further one. Neither is taken away, unless the space is replaced as a whole
-//!   space      the further frontier; one that was replaced or removed as a whole is so in the target, too, unless that
-//!              has changed meanwhile: then it is a conflict
+//!   state      the newer version wins; equal versions with different values are a conflict. A state deleted below a
+//!              frontier has no version: it is deleted in the target too, unless the target changed the key below it
+//!   waiting    writes that the target lacks are added to its waiting writes; writes applied in the source are removed
+//!   item       items that the target lacks are added; equal ids with different values are a conflict
+//!   position   the higher one. Items and positions are never removed, unless the space is replaced as a whole
+//!   space      the higher frontier; if the source replaced or removed the space, so does the target, unless the
+//!              target has changed the space since the ancestor: then it is a conflict
 //! ```
 //!
-//! Each side's entries are looked for in the generation that it shows: a space that was made on both sides is one space
-//! from the first merge on.
+//! Entries of each side are read from the generation that the side shows. Thus a space that was created on
+//! both sides becomes one space with the first merge.
 
 use super::restore;
 use super::space::{self, Declaration};
@@ -35,30 +35,30 @@ use std::collections::BTreeMap;
 const ITEM: u8 = EntryKind::Item as u8;
 const POSITION: u8 = EntryKind::Position as u8;
 
-/// What becomes of a space that the source changed.
+/// How to merge a space that the source changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SpaceMerge {
-    /// Its entries are merged one by one into what the target has.
+    /// Its entries are merged one by one into the target's space.
     Merged,
-    /// The source has replaced, made or removed it as a whole.
+    /// The source replaced, created or removed it as a whole.
     Whole,
-    /// What the source changed does not fit into what the target has: that removed it, or declares it otherwise.
+    /// The source's change does not fit the target, which removed the space or declares it differently.
     Clash,
-    /// That was decided, and nothing is left to do.
+    /// The space was handled as a whole, so no work remains.
     Settled,
 }
 
-/// Keyed state on its way from one branch to another.
+/// A merge of keyed state from one branch into another.
 pub(crate) struct KeyedMerge<'m> {
     context: &'m BranchContext<'m>,
     comparison: &'m Comparison<'m>,
     target: u32,
     strategy: MergeStrategy,
-    /// Spaces as they were found, and what was decided of them.
+    /// Spaces as found, each with the decision how to merge it.
     courses: BTreeMap<String, (ThreeWayState, SpaceMerge)>,
-    /// What has to be sealed once all entries are there.
+    /// Frontiers to seal after all entries are merged.
     frontiers: BTreeMap<String, Version>,
-    /// What the target may have changed, once somebody has asked.
+    /// Names that the target may have changed. Computed on first use.
     changed_in_target: Option<Vec<DiffItem>>,
 }
 
@@ -73,7 +73,7 @@ impl<'m> KeyedMerge<'m> {
         KeyedMerge { context, comparison, target, strategy, courses, frontiers, changed_in_target }
     }
 
-    /// Brings what the source may have changed into the target; names what it could not.
+    /// Merges an item that the source may have changed. Returns its name if it is in conflict.
     pub fn take(&mut self, overlay: &mut WriteSet, item: &DiffItem) -> Result<Option<String>> {
         let (kind, name) = item;
         if *kind == SPACES {
@@ -81,7 +81,7 @@ impl<'m> KeyedMerge<'m> {
         }
         let Some((space, generation, place)) = state_keys::split(name) else { return Ok(None) };
         let (sides, fate) = self.course(space)?;
-        // What deleted keys are found by follows from their states; other generations are seen by nobody.
+        // Entries of the tombstone index follow from the states, and other generations are not visible.
         let is_seen = sides.a.is_some_and(|a| a.generation == generation);
         if !is_seen || !state_keys::is_entry(place) || fate == SpaceMerge::Settled {
             return Ok(None);
@@ -93,7 +93,7 @@ impl<'m> KeyedMerge<'m> {
         }
     }
 
-    /// Brings what the source may have changed at a place.
+    /// Merges one place of a space.
     fn place(
         &mut self,
         overlay: &mut WriteSet,
@@ -112,8 +112,8 @@ impl<'m> KeyedMerge<'m> {
         }
     }
 
-    /// Brings spaces of which the source shows another generation than the ancestor did: what is gone there has left no
-    /// trace, and what is there may be older than the ancestor, so all places are looked at.
+    /// Merges the spaces whose generation in the source differs from that in the ancestor. Deletions there
+    /// left no trace, and entries there may be older than the ancestor, so all places are compared.
     fn others(&mut self, overlay: &mut WriteSet) -> Result<Vec<String>> {
         let courses = self.courses.iter().filter(|(_, (sides, _))| has_other_places(sides));
         let others: Vec<_> = courses.map(|(space, (sides, _))| (space.clone(), *sides)).collect();
@@ -126,7 +126,7 @@ impl<'m> KeyedMerge<'m> {
         Ok(conflicts)
     }
 
-    /// A space as it was found, and what becomes of it.
+    /// Returns a space as found and the decision how to merge it.
     fn course(&mut self, space: &str) -> Result<(ThreeWayState, SpaceMerge)> {
         if let Some(course) = self.courses.get(space) {
             return Ok(*course);
@@ -157,7 +157,7 @@ impl<'m> KeyedMerge<'m> {
         }
     }
 
-    /// The kind of versions travels, and the frontier once all entries are there.
+    /// Merges the kind of versions now. The frontier follows after all entries.
     fn declare(
         &mut self,
         overlay: &mut WriteSet,
@@ -178,7 +178,7 @@ impl<'m> KeyedMerge<'m> {
         writer.close()
     }
 
-    /// A space that the source replaced, made or removed.
+    /// Merges a space that the source replaced, created or removed.
     fn whole(
         &mut self,
         overlay: &mut WriteSet,
@@ -190,8 +190,8 @@ impl<'m> KeyedMerge<'m> {
             (true, MergeStrategy::Strict) => Ok(Some(space.to_owned())),
             (true, MergeStrategy::Ours) => Ok(None),
             _ => {
-                // Under a number that it once had the target would find what is left of that, or lose it to the
-                // reaper.
+                // If the target reused a generation that it once had, it would find remains of the old data,
+                // or the deferred delete would remove the new data.
                 let generation = sides.a.map_or(0, |a| a.generation);
                 let is_fresh = self.target_knows(overlay, space, generation)?;
                 self.replace(overlay, space, sides, is_fresh).map(|()| None)
@@ -199,7 +199,7 @@ impl<'m> KeyedMerge<'m> {
         }
     }
 
-    /// A space that the source changed, and the target has no place for that.
+    /// Resolves a change of the source that does not fit the target's space.
     fn clash(
         &mut self,
         overlay: &mut WriteSet,
@@ -214,7 +214,7 @@ impl<'m> KeyedMerge<'m> {
         }
     }
 
-    /// Whether the target has changed anything of a space since the common ancestor.
+    /// Returns whether the target has changed anything in a space since the common ancestor.
     fn target_changed(&mut self, space: &str, sides: &ThreeWayState) -> Result<bool> {
         let said = |side: Option<Declaration>| side.map(|it| (it.generation, it.info));
         if said(sides.b) != said(sides.base) {
@@ -236,7 +236,7 @@ impl<'m> KeyedMerge<'m> {
         Ok(false)
     }
 
-    /// Makes the target's space what the source's is, all of it, under the same generation or one of its own.
+    /// Replaces the target's space by the source's space, under the same generation or a new one.
     fn replace(
         &self,
         overlay: &mut WriteSet,
@@ -256,7 +256,8 @@ impl<'m> KeyedMerge<'m> {
         self.copy(overlay, space, &a, generation)
     }
 
-    /// Whether the target shows or has shown a generation, or inherits it: then it has what is left of that.
+    /// Returns whether the target shows or has shown a generation, or inherits it. Then the target may hold
+    /// remains of it.
     fn target_knows(&self, overlay: &WriteSet, space: &str, generation: u64) -> Result<bool> {
         let marker = deferred_delete::space(self.target, space, generation);
         let hash = self.context.index.current.hash(&marker);
@@ -269,7 +270,7 @@ impl<'m> KeyedMerge<'m> {
         if view.walk(&WriteSet::default(), KEYED, &life, None).next()?.is_some() {
             return Ok(true);
         }
-        // One without entries leaves nothing but its declaration.
+        // A generation without entries leaves only its declaration.
         let mut was_shown = false;
         for &(branch, upto) in &layers {
             let key = keyspace::key(SPACES, branch, space.as_bytes());
@@ -283,7 +284,7 @@ impl<'m> KeyedMerge<'m> {
         Ok(was_shown)
     }
 
-    /// Copies all entries of the source's space; the feed tells of the space alone.
+    /// Copies all entries of the source's space. The feed reports only the space itself.
     fn copy(
         &self,
         overlay: &mut WriteSet,
@@ -318,7 +319,7 @@ impl<'m> KeyedMerge<'m> {
         })
     }
 
-    /// Brings one entry into a space that both have; names it if that is a conflict.
+    /// Merges one entry into a space that both sides have. Returns its name if it is in conflict.
     fn entry(
         &self,
         overlay: &mut WriteSet,
@@ -329,7 +330,8 @@ impl<'m> KeyedMerge<'m> {
     ) -> Result<Option<String>> {
         let is_gone = triple.a.payload.is_none();
         if is_gone && matches!(place.first(), Some(&(ITEM | POSITION))) {
-            // Only a space that is replaced as a whole loses any: lists of changes say nothing of their going.
+            // Items and positions are removed only when a space is replaced as a whole, and lists of changes
+            // do not record such removals.
             return Ok(None);
         }
         let kind = sides.a.and_then(|a| a.info.options.versions);
@@ -352,8 +354,8 @@ impl<'m> KeyedMerge<'m> {
         Ok(None)
     }
 
-    /// Brings what is left, and seals in the target what the source has sealed; names what it could not, and which spaces
-    /// wait for a function.
+    /// Merges the remaining spaces, then seals in the target what the source has sealed. Returns the names in
+    /// conflict, and the spaces whose waiting writes need a merge function first.
     pub fn finish(mut self, overlay: &mut WriteSet) -> Result<Vec<String>> {
         let mut unsettled = self.others(overlay)?;
         let layers = self.layers();
@@ -392,8 +394,9 @@ impl<'m> KeyedMerge<'m> {
     }
 }
 
-/// What becomes of a space. It is the same one where a side has another generation than the ancestor, but has had it for
-/// longer than that is ago: that is what a space is that was made on both sides.
+/// Decides how to merge a space. If the source shows another generation than the ancestor, the source
+/// replaced the space, unless it showed that generation before the ancestor's revision already. In that case
+/// the space was created on both sides, and it counts as the same one.
 fn fate(sides: &ThreeWayState, since: u64) -> SpaceMerge {
     let (base, Some(a)) = (sides.base, sides.a) else {
         let is_removed = sides.base.is_some() && sides.b.is_some();
@@ -410,20 +413,22 @@ fn fate(sides: &ThreeWayState, since: u64) -> SpaceMerge {
     }
 }
 
-/// Whether the source shows another generation than the ancestor did, or the ancestor none.
+/// Returns whether the source shows a generation that the ancestor does not show.
 fn has_other_places(sides: &ThreeWayState) -> bool {
     let generation = |side: Option<Declaration>| side.map(|shown| shown.generation);
     sides.a.is_some() && generation(sides.a) != generation(sides.base)
 }
 
-/// Whether two sides can be put together. One that has no version yet takes the other's kind.
+/// Returns whether two declarations are compatible. A space without a kind of versions takes the other's
+/// kind.
 fn are_alike(a: &Declaration, b: &Declaration) -> bool {
     let (of_a, mut of_b) = (a.info.options, b.info.options);
     of_b.versions = of_b.versions.or(of_a.versions);
     of_b.is_as(&of_a)
 }
 
-/// Whether both mean different things by one version or id, or by versions that nobody knows any more.
+/// Returns whether both sides use one version or id for different data, or a version was forgotten below a
+/// frontier so that the sides cannot be ordered.
 fn is_conflict(sides: &ThreeWayState, entry: &EntryRef<'_>, triple: &ThreeWayEntry) -> bool {
     let held = triple.b.payload.as_deref();
     let version = |payload: &[u8]| take_state(payload).map(|(version, _)| version);
@@ -432,11 +437,11 @@ fn is_conflict(sides: &ThreeWayState, entry: &EntryRef<'_>, triple: &ThreeWayEnt
     };
     match (entry, held) {
         (EntryRef::State { version: own, .. }, Some(held)) => version(held) == Some(*own),
-        // The target has forgotten it below its frontier.
+        // The target deleted it below its frontier and forgot the version.
         (EntryRef::State { version, .. }, None) => {
             triple.base.payload.is_some() && !is_open(sides.b, *version)
         }
-        // The source has.
+        // The source deleted it below its frontier and forgot the version.
         (EntryRef::NoState { .. }, Some(held)) => {
             let is_newer = version(held).is_some_and(|version| is_open(sides.a, version));
             triple.b_changed() && !is_newer
@@ -446,19 +451,19 @@ fn is_conflict(sides: &ThreeWayState, entry: &EntryRef<'_>, triple: &ThreeWayEnt
     }
 }
 
-/// Writes what is no conflict.
+/// Writes an entry that is not in conflict.
 fn follow(writer: &mut SpaceWriter<'_>, entry: EntryRef<'_>, triple: &ThreeWayEntry) -> Result<()> {
     let is_as_before = !triple.b_changed();
     match entry {
         EntryRef::NoState { key } if is_as_before => writer.clear_state(key),
-        // What it became is in the states that travel.
+        // The result of the waiting write is among the merged states.
         EntryRef::NotWaiting { key, version } if is_as_before => writer.clear_waiting(version, key),
         EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => Ok(()),
         entry => writer.take_one(entry).map(drop),
     }
 }
 
-/// Writes the source's side over the target's.
+/// Overwrites the target's side with the source's side.
 fn overwrite(writer: &mut SpaceWriter<'_>, entry: EntryRef<'_>) -> Result<()> {
     match entry {
         EntryRef::State { key, version, value } => {

@@ -1,4 +1,5 @@
-//! What a merge function has not seen must not be overtaken by what it made.
+//! Merge precondition: rejects a merge result if a waiting write below its version was not an input to the
+//! merge function.
 
 use super::write::SpaceWriter;
 use crate::key::keyspace::KEYED;
@@ -7,7 +8,7 @@ use mainstay_model::{Code, EntryKind, Error, Result, StateWrite, Version};
 use std::collections::HashSet;
 
 impl SpaceWriter<'_> {
-    /// Refuses writes that say that they settle all that waits below a version, and do not.
+    /// Fails with `Conflict` if the writes claim to settle all waiting writes below a version, and do not.
     pub fn check_all_settled(&self, writes: &[StateWrite]) -> Result<()> {
         let below = writes.iter().filter_map(|write| match write {
             StateWrite::AllSettled { below } => Some(*below),

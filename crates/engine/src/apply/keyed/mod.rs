@@ -1,14 +1,14 @@
-//! Keyed state: spaces of keys with versions.
+//! Keyed state: spaces of versioned keys.
 //!
 //! ```text
 //!   declaration { options, frontier, generation, filling }
 //!        |                     |           |
-//!        |                     |           '--> filled by a restore; nobody sees it
+//!        |                     |           '--> filled by a restore; not visible yet
 //!        v                     v
 //!   put --newer?--> state, waiting, item, position of that generation
 //! ```
 //!
-//! The declaration is looked at by every write and changed by few: puts to different keys meet nowhere.
+//! Every write reads the declaration and few writes change it, so puts to different keys do not conflict.
 
 pub(crate) mod feed_names;
 pub(crate) mod guard;
@@ -33,7 +33,7 @@ use replay::StateReplay;
 use restore::RestoredStates;
 use write::SpaceWriter;
 
-/// Runs a command on a space, in the transaction that gets this revision.
+/// Runs a command on a space, in the transaction that commits at this revision.
 pub(crate) fn run(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -85,7 +85,7 @@ pub(crate) fn run(
     }
 }
 
-/// Refuses to put entries as they once were: versions would fall, and logs have items twice.
+/// Refuses to replay historical entries, because that could lower versions and duplicate the items of logs.
 pub(crate) fn refuse_replay(command: &StateCommand) -> Result<()> {
     match command {
         StateCommand::Replay { space, .. } => Err(only_imports(space)),
@@ -93,7 +93,7 @@ pub(crate) fn refuse_replay(command: &StateCommand) -> Result<()> {
     }
 }
 
-/// Declares a space; says whether it is new.
+/// Declares a space. Returns whether it is new.
 fn declare(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -117,7 +117,7 @@ fn declare(
     Ok(there.is_none())
 }
 
-/// Answers a command that only reads.
+/// Answers a read-only command.
 pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &StateCommand) -> Result<Answer> {
     command.check()?;
     if let StateCommand::Spaces { prefix, after, limit } = command {
@@ -150,7 +150,7 @@ pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &StateCommand) 
     }))
 }
 
-/// Names of spaces in byte order; one that is only on its way is none.
+/// Lists names of spaces in byte order, without spaces that are still being restored for the first time.
 fn spaces(
     view: &View<'_>,
     overlay: &WriteSet,

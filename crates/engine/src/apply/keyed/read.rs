@@ -1,4 +1,4 @@
-//! Reading a space.
+//! Reads of keyed state.
 
 use super::space::{self, Declaration};
 use super::write::{damaged, position_of};
@@ -11,15 +11,15 @@ use mainstay_model::{
     State, StateAnswer, StateKey, StatePage, Version, WaitingEntry, take_state,
 };
 
-/// A page ends when it has so many bytes.
+/// A page ends once it exceeds this many bytes.
 const PAGE_BYTES: usize = 32 << 20;
 
-/// One space as it is seen.
+/// A read-only view of one space.
 pub(crate) struct SpaceReader<'r> {
     view: &'r View<'r>,
     overlay: &'r WriteSet,
     space: &'r Name,
-    /// Nothing where there is no such space.
+    /// `None` if the space does not exist.
     pub declared: Option<Declaration>,
 }
 
@@ -33,7 +33,7 @@ impl<'r> SpaceReader<'r> {
         Ok(SpaceReader { view, overlay, space, declared })
     }
 
-    /// What is known of keys.
+    /// Returns the versions and values of keys.
     pub fn look(&self, keys: &[StateKey]) -> Result<Vec<Option<Kept>>> {
         let mut scales = Scales::default();
         keys.iter()
@@ -46,7 +46,7 @@ impl<'r> SpaceReader<'r> {
             .collect()
     }
 
-    /// What keys take, in bytes.
+    /// Returns the total size of the keys' states, in bytes.
     pub fn weigh(&self, keys: &[StateKey]) -> Result<usize> {
         keys.iter().try_fold(0, |all, key| {
             let bytes = self.find(&EntryKind::state(&key.0), |payload| Ok(payload.len()))?;
@@ -54,9 +54,9 @@ impl<'r> SpaceReader<'r> {
         })
     }
 
-    /// What is known of a key.
+    /// Returns the version and the value of a key, or `None` if no version is stored.
     pub fn kept(&self, key: &[u8]) -> Result<Option<Kept>> {
-        // No key is as long: nothing is known of it.
+        // No stored key is this long, so the lookup is skipped.
         if key.len() > STATE_KEY_LIMIT_BYTES {
             return Ok(None);
         }
@@ -77,7 +77,8 @@ impl<'r> SpaceReader<'r> {
         Ok(found.and_then(|(found, _)| found))
     }
 
-    /// Visits what stands behind a place and begins with another, until told to stop. Each is given by its place.
+    /// Visits the entries with a prefix that follow a place, until `visit` returns `false`. Passes place and
+    /// payload.
     pub fn walk(
         &self,
         prefix: &[u8],
@@ -97,7 +98,7 @@ impl<'r> SpaceReader<'r> {
         Ok(())
     }
 
-    /// Keys in byte order with their states.
+    /// Returns a page of keys with their states, in byte order.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
         let (mut page, mut bytes) = (StatePage::default(), 0);
         self.live(prefix, after, |key, version, value| {
@@ -112,7 +113,7 @@ impl<'r> SpaceReader<'r> {
         Ok(page)
     }
 
-    /// Keys in byte order.
+    /// Returns a page of keys, in byte order.
     pub fn list(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StateAnswer> {
         let (mut keys, mut next): (Vec<StateKey>, _) = (Vec::new(), None);
         self.live(prefix, after, |key, _, _| {
@@ -139,7 +140,7 @@ impl<'r> SpaceReader<'r> {
         })
     }
 
-    /// Items of a key's log, in the order of their ids.
+    /// Returns items of a key's log, ordered by id.
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
         let prefix = EntryKind::item(key, b"");
         let after = after.map(|id| EntryKind::item(key, id));
@@ -152,7 +153,7 @@ impl<'r> SpaceReader<'r> {
         Ok(items)
     }
 
-    /// Writes that wait with versions below one.
+    /// Returns waiting writes with versions below `below`, or all.
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         let versions = self.declared.and_then(|declared| declared.info.options.versions);
@@ -173,7 +174,7 @@ impl<'r> SpaceReader<'r> {
         Ok(waiting)
     }
 
-    /// How far sources were read.
+    /// Returns the position of each source.
     pub fn positions(&self) -> Result<Vec<(String, u64)>> {
         let mut positions = Vec::new();
         self.walk(&state_keys::kind(EntryKind::Position), None, |place, payload| {
@@ -184,14 +185,14 @@ impl<'r> SpaceReader<'r> {
         Ok(positions)
     }
 
-    /// Visits all entries as a snapshot has them.
+    /// Visits all entries in the order of a snapshot.
     pub fn each(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         EntryKind::ALL.map(state_keys::kind).iter().try_for_each(|kind| {
             self.walk(kind, None, |place, payload| visit(place, payload).map(|()| true))
         })
     }
 
-    /// Entries as a snapshot has them, behind a place.
+    /// Returns entries in the order of a snapshot, after a place and up to a size.
     pub fn dump(&self, after: Option<&[u8]>, limit_bytes: usize) -> Result<StateAnswer> {
         let (mut block, mut last, mut full) = (EntryBlock::default(), None, false);
         let most = limit_bytes.clamp(1, PAGE_BYTES);

@@ -1,10 +1,10 @@
-//! A space as an import replays it: what was, in the order in which it was.
+//! Replay of a space's history by an import, in its original order.
 //!
 //! ```text
-//!   hidden entries   filled under a generation that nobody sees, as a restore did once
-//!   declared, shows  that generation is the one from here on, or an empty one
-//!   later entries    written over what is there, and taken away, as they were
-//!   declared         the frontier, the kind of versions
+//!   hidden entries   fill a generation that is not visible, as the original restore did
+//!   declared, shows  makes that generation visible, or an empty one
+//!   later entries    overwrite or remove entries, as the original writes did
+//!   declared         sets the frontier and the kind of versions
 //! ```
 
 use super::restore::{self, RestoredStates};
@@ -14,7 +14,7 @@ use crate::mvcc::view::View;
 use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo};
 
-/// What is replayed.
+/// One step of a replay.
 pub(crate) struct StateReplay<'r> {
     pub space: &'r Name,
     pub info: SpaceInfo,
@@ -23,7 +23,7 @@ pub(crate) struct StateReplay<'r> {
     pub shows: bool,
 }
 
-/// Writes it; says how many entries there were.
+/// Replays a step. Returns the number of its entries.
 pub(crate) fn replay(
     view: &View<'_>,
     overlay: &mut WriteSet,

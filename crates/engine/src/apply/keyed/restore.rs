@@ -1,12 +1,13 @@
-//! Restoring a space, and adding to one.
+//! Restore of a space from a snapshot in batches, and adding entries to a space.
 //!
 //! ```text
-//!   begins   the declaration names a generation that is filled, and nobody sees it
-//!   goes on  entries, piece after piece, under that generation; the feed tells of none
-//!   ends     the declaration names it as the one: all of it is there, and what was before goes in pieces
+//!   begin     the declaration names a new generation to fill, which is not visible
+//!   continue  entries are written batch by batch under that generation; the feed reports none of them
+//!   end       the declaration makes it the visible generation; the previous one is deleted in batches
 //! ```
 //!
-//! What a crash leaves is named by the declaration: whoever begins again lets it go.
+//! After a crash the declaration still names the partial generation, so the next restore schedules its
+//! deletion.
 
 use super::space::{self, Declaration, SpaceState};
 use super::write::{SpaceWriter, is_stale};
@@ -20,18 +21,18 @@ use mainstay_model::{
     Code, EntryBlock, EntryRef, Error, Name, Result, Revision, SpaceInfo, Version, Wrote,
 };
 
-/// A piece of a space that is restored.
+/// A batch of a space that is being restored.
 pub(crate) struct RestoredStates<'p> {
     pub space: &'p Name,
     pub info: SpaceInfo,
     pub block: &'p EntryBlock,
-    /// The transaction that began; nothing: this one does.
+    /// Revision of the transaction that began the restore. `None`: this transaction begins it.
     pub begun: Option<Revision>,
-    /// Whether the space is whole with it.
+    /// Whether this batch completes the space.
     pub ends: bool,
 }
 
-/// Writes a piece; says how many entries it had.
+/// Writes a batch. Returns the number of its entries.
 pub(crate) fn restore(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -72,10 +73,11 @@ pub(crate) fn restore(
 }
 
 impl RestoredStates<'_> {
-    /// The generation that it fills.
+    /// Returns the generation that this batch fills.
     fn goes_on(&self, before: &Declaration, revision: Revision) -> Result<u64> {
         match self.begun {
-            // A generation is known by the revision that made it: a further one could not be told from it.
+            // A generation is identified by the revision that created it, so one transaction cannot create
+            // two of them.
             None if before.is_there && before.generation == revision => {
                 Err(made_now(self.space, "restore"))
             }
@@ -87,7 +89,7 @@ impl RestoredStates<'_> {
     }
 }
 
-/// Refuses entries that no such space has, before any is written.
+/// Refuses entries that cannot exist in such a space, before any entry is written.
 fn check(piece: &RestoredStates<'_>) -> Result<()> {
     for entry in piece.block {
         let (place, payload) = entry?;
@@ -102,7 +104,7 @@ fn check(piece: &RestoredStates<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An entry that is there, and not one that is gone.
+/// Parses an entry. Refuses entries that record a removal.
 fn entry_of<'e>(
     place: &'e [u8],
     payload: Option<&'e [u8]>,
@@ -139,7 +141,8 @@ pub(crate) fn fill(
         let (place, payload) = entry?;
         count += 1;
         match entry_of(place, payload, &piece.info)? {
-            // Deletions below the frontier are not remembered: what they are newer than is stale by it.
+            // Deletions below the frontier need no tombstone, because the frontier makes all older versions
+            // stale.
             EntryRef::State { version, value: None, .. } if piece.info.is_sealed(version) => {
                 continue;
             }
@@ -153,7 +156,7 @@ pub(crate) fn fill(
     Ok(count)
 }
 
-/// Gives up a generation that is being filled; says whether it was.
+/// Abandons a generation that is being filled. Returns whether it was being filled.
 pub(crate) fn abandon(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -175,7 +178,7 @@ pub(crate) fn abandon(
     Ok(true)
 }
 
-/// Removes a space; says whether there was one.
+/// Removes a space. Returns whether it existed.
 pub(crate) fn remove(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -195,14 +198,14 @@ pub(crate) fn remove(
     }
     match declared.is_there {
         true => key_state::remove(overlay, seen)?,
-        // Nobody has seen it.
+        // No reader has seen this space, so the feed does not report its removal.
         false => key_state::remove_quietly(overlay, seen)?,
     }
     Ok(declared.is_there)
 }
 
 impl SpaceWriter<'_> {
-    /// Adds entries of another space, and never lowers a version; says how many were new.
+    /// Adds entries of another space without lowering any version. Returns the number of new entries.
     pub fn take(&mut self, info: &SpaceInfo, block: &EntryBlock) -> Result<u64> {
         self.check_like(info)?;
         self.overlay.check_room(2 * block.as_bytes().len() + 256)?;
@@ -218,7 +221,7 @@ impl SpaceWriter<'_> {
         Ok(taken)
     }
 
-    /// Refuses entries of a space that is another kind of space.
+    /// Refuses entries of an incompatible space.
     fn check_like(&mut self, info: &SpaceInfo) -> Result<()> {
         let (own, theirs) = (&mut self.declared.info.options, &info.options);
         if self.is_new && !self.changed {
@@ -244,11 +247,11 @@ impl SpaceWriter<'_> {
         }
     }
 
-    /// Adds an entry; says whether it was new.
+    /// Adds an entry. Returns whether it was new.
     pub fn take_one(&mut self, entry: EntryRef<'_>) -> Result<bool> {
         let wrote = match entry {
             EntryRef::State { key, version, value } => self.take_state(key, version, value)?,
-            // What its version closed does not wait any more.
+            // A write with a sealed version is applied at once instead of waiting.
             EntryRef::Waiting { key, version, value }
                 if self.declared.info.is_sealed(version) && !self.declared.info.options.merged =>
             {
@@ -277,7 +280,8 @@ impl SpaceWriter<'_> {
             return Ok(Wrote::Stale);
         }
         match value.is_none() && self.declared.info.is_sealed(version) {
-            // Deletions below the frontier are not remembered: what they are newer than is stale by it.
+            // Deletions below the frontier need no tombstone, because the frontier makes all older versions
+            // stale.
             true => self.clear_state(key)?,
             false => self.set_state(key, seen, had, version, value)?,
         }

@@ -1,34 +1,34 @@
-//! Sealing: versions below the frontier are closed, in pieces.
+//! Sealing: closes versions below a frontier (a watermark), in batches.
 //!
 //! ```text
-//!   waiting below the frontier --at most so many--> applied in order of versions
-//!   frontier                   --rises as far as nothing waits any more: at most right behind the last grave
-//!   graves below that          --at most so many--> forgotten
+//!   waiting below the frontier --a batch--> applied in version order
+//!   frontier                   --rises to the first version still waiting, at most right after the last tombstone
+//!   tombstones below that      --a batch--> removed
 //! ```
 //!
-//! Of the version right below the frontier some graves may be left: what comes with that version is stale already, and the
-//! next piece begins there. So any number of keys can be deleted with one version.
+//! Some tombstones with the version right below the frontier may remain. Writes with that version are stale
+//! already, and the next batch begins with it. Thus any number of keys can be deleted with one version.
 
 use super::write::{SpaceWriter, is_stale};
 use crate::key::keyspace::KEYED;
 use crate::key::state_keys;
 use mainstay_model::{Code, EntryKind, EntryRef, Error, Result, Version};
 
-/// A piece ends when it has so many bytes.
+/// A batch ends once it has this many bytes.
 const PIECE_BYTES: usize = 16 << 20;
 
-/// What a piece of sealing did.
+/// Outcome of one batch of sealing.
 pub(crate) struct SealOutcome {
-    /// How many writes had waited.
+    /// Number of waiting writes that were handled.
     pub settled: u64,
-    /// Whether the frontier is where it was asked to be.
+    /// Whether the frontier has reached the requested version and no tombstones are left below it.
     pub done: bool,
 }
 
-/// A key that was deleted with a version.
+/// Version and key of a tombstone.
 type StateTombstone = (Version, Vec<u8>);
 
-/// A write that waits, and its version's.
+/// A write that waits until its version is sealed.
 struct WaitingWrite {
     version: Version,
     key: Vec<u8>,
@@ -36,7 +36,7 @@ struct WaitingWrite {
 }
 
 impl SpaceWriter<'_> {
-    /// Closes versions below a frontier, at most so many entries of them.
+    /// Closes versions below a frontier, in a batch of at most `limit` waiting writes and `limit` tombstones.
     pub fn seal(&mut self, frontier: Version, limit: usize) -> Result<SealOutcome> {
         self.declared.info.check_version(frontier)?;
         if self.declared.info.frontier.is_some_and(|before| before > frontier) {
@@ -47,13 +47,14 @@ impl SpaceWriter<'_> {
         if self.declared.info.options.merged && !waiting.is_empty() {
             return Err(unsettled(self.space.as_str(), frontier));
         }
-        // Of the version at which it was left off some may wait still, and those of one that was left off among its
-        // graves are stale once the frontier is behind it.
+        // If the batch ended within the waiting writes of a version, the frontier stops at that version,
+        // because more of them may wait. If it ended within the tombstones of a version, the frontier may
+        // pass that version, which makes all writes with it stale.
         let reached = [beyond, last_grave.and_then(Version::next)];
         let reached = reached.into_iter().flatten().min().unwrap_or(frontier);
         let settled = waiting.len() as u64;
         waiting.into_iter().try_for_each(|due| self.settle(due, reached))?;
-        // What waited may be older than a deletion: that is forgotten last.
+        // A waiting write may be older than a tombstone, so the tombstones are removed last.
         for (version, key) in graves {
             if version < reached {
                 self.forget(&key, version)?;
@@ -68,7 +69,8 @@ impl SpaceWriter<'_> {
         Ok(SealOutcome { settled, done })
     }
 
-    /// Applies a write that waited, if it is newer than its key's. What it deletes below the frontier is forgotten.
+    /// Applies a waiting write if it is newer than the key's state. A deletion below the new frontier leaves
+    /// no tombstone.
     fn settle(&mut self, due: WaitingWrite, reached: Version) -> Result<()> {
         let WaitingWrite { version, key, value } = due;
         self.clear_waiting(version, &key)?;
@@ -82,7 +84,8 @@ impl SpaceWriter<'_> {
         }
     }
 
-    /// Keys that were deleted with versions below one, some of them, and the version at which it was left off.
+    /// Returns a batch of tombstones with versions below `below`, and the version within which the batch
+    /// ended.
     fn graves(
         &self,
         below: Version,
@@ -97,11 +100,12 @@ impl SpaceWriter<'_> {
         Ok((graves, left_off))
     }
 
-    /// Writes that wait with versions below one, some of them, and the version at which it was left off.
+    /// Returns a batch of waiting writes with versions below `below`, and the version within which the batch
+    /// ended.
     fn due(&self, below: Version, limit: usize) -> Result<(Vec<WaitingWrite>, Option<Version>)> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         let kind = state_keys::kind(EntryKind::Waiting);
-        // Nothing waits below the frontier.
+        // No write waits below the current frontier.
         let from = self.declared.info.frontier;
         let left_off = self.below(&kind, from, below, |version, key, payload| {
             let place = EntryKind::waiting(version, key);
@@ -115,8 +119,8 @@ impl SpaceWriter<'_> {
         Ok((waiting, left_off))
     }
 
-    /// Visits what is kept by version, from one on and below another, until told to stop; gives the version of the last
-    /// one if it was stopped there.
+    /// Visits entries that are ordered by version, from `from` and below `below`, until `visit` returns
+    /// `false`. In that case returns the version of the last entry.
     fn below(
         &self,
         kind: &[u8],
@@ -126,7 +130,7 @@ impl SpaceWriter<'_> {
     ) -> Result<Option<Version>> {
         let life = state_keys::life(self.space.as_str(), self.declared.generation);
         let prefix = [&life[..], kind].concat();
-        // A version alone stands before all of its keys.
+        // A version without a key sorts before all keys of that version.
         let from = from.map(Version::to_bytes).unwrap_or_default();
         let from = [&prefix[..], &from].concat();
         let mut walk = self.view.walk(self.overlay, KEYED, &prefix, Some(&from));

@@ -1,4 +1,4 @@
-//! What a space is declared as.
+//! Declaration of a space: its options, its frontier and its visible generation.
 
 use crate::apply::key_state::{KeyState, load_with};
 use crate::key::entry::QUIET;
@@ -15,24 +15,24 @@ const ORDERED: u8 = 2;
 const MERGED: u8 = 4;
 const RESTORED: u8 = 8;
 
-/// What a space is declared as, and which generation of it is the one that is seen.
+/// The declaration of a space, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Declaration {
-    /// Whether there is such a space, and not only one on its way.
+    /// Whether the space exists. `false` while its first restore is under way.
     pub is_there: bool,
-    /// What is seen.
+    /// The visible generation.
     pub generation: u64,
-    /// The revision since which it is.
+    /// Revision at which that generation became visible.
     pub shown: Revision,
-    /// Whether it was filled before it was shown, and not by writes.
+    /// Whether a restore filled that generation, rather than writes.
     pub restored: bool,
-    /// What is being filled and that nobody sees; 0: nothing.
+    /// Generation that a restore is filling, which is not visible yet. 0: none.
     pub filling: u64,
     pub info: SpaceInfo,
 }
 
 impl Declaration {
-    /// A space that a transaction makes.
+    /// Returns the declaration of a space that a transaction creates.
     pub fn new(options: SpaceOptions, revision: Revision) -> Declaration {
         let info = SpaceInfo { options, frontier: None };
         Declaration {
@@ -89,26 +89,26 @@ fn take(mut bytes: &[u8]) -> Option<Declaration> {
     Some(Declaration { is_there, generation, shown, restored, filling, info })
 }
 
-/// What is known of a space before a write.
+/// State of a space before a write.
 pub(crate) struct SpaceState {
     pub seen: KeyState,
     pub declared: Option<Declaration>,
 }
 
 impl SpaceState {
-    /// The space, if it is there for all to see.
+    /// Returns the declaration, if the space exists.
     pub fn there(&self) -> Option<Declaration> {
         self.declared.filter(|declared| declared.is_there)
     }
 }
 
-/// What is known of a space.
+/// Loads a space, even one that does not exist yet.
 pub(crate) fn meet(view: &View<'_>, overlay: &WriteSet, space: &Name) -> Result<SpaceState> {
     let (seen, declared) = load_with(view, overlay, SPACES, space.as_bytes(), Declaration::decode)?;
     Ok(SpaceState { seen, declared })
 }
 
-/// A space that is there for all to see.
+/// Loads the declaration of a space, if the space exists.
 pub(crate) fn find(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -117,7 +117,7 @@ pub(crate) fn find(
     Ok(meet(view, overlay, space)?.there())
 }
 
-/// Writes what a space is declared as.
+/// Writes a declaration.
 pub(in crate::apply) fn put(
     overlay: &mut WriteSet,
     seen: KeyState,
@@ -126,8 +126,8 @@ pub(in crate::apply) fn put(
     put_as(overlay, seen, declared, 0)
 }
 
-/// The same where nobody sees a difference: the feed does not tell of it, unless it has to tell of something that this
-/// transaction did before.
+/// Writes a declaration without a feed event, because readers see no difference. If this transaction has
+/// written the declaration before, the event stays, because it reports that earlier write.
 pub(in crate::apply) fn put_quietly(
     overlay: &mut WriteSet,
     seen: KeyState,

@@ -1,8 +1,8 @@
-//! Writing to a space: newer than the key's version, or nothing happens.
+//! Writes to keyed state: a write applies only if its version is newer than the key's.
 //!
 //! ```text
 //!   put, delete --sealed, or not newer--> stale
-//!               \--in order: waiting, until it is sealed
+//!               \--ordered space: waiting, until its version is sealed
 //!                \--else: the key's state
 //! ```
 
@@ -18,28 +18,27 @@ use mainstay_model::{
     put_state, take_state,
 };
 
-/// What an entry costs beside its key and value, at most.
+/// Maximal overhead of an entry, beside its key and value.
 const ENTRY_BYTES: usize = 64;
 
-/// Writes to one space.
 pub(crate) struct SpaceWriter<'w> {
     pub view: &'w View<'w>,
     pub overlay: &'w mut WriteSet,
     pub space: &'w Name,
     pub declared: Declaration,
-    /// Whether there was no such space before.
+    /// Whether the space did not exist before.
     pub is_new: bool,
-    /// Whether the declaration has to be written.
+    /// Whether the declaration must be written.
     pub changed: bool,
-    /// The space's own key, as it was found.
+    /// State of the declaration's key, as it was loaded.
     seen: KeyState,
 }
 
-/// What a key has: its version, and whether that deleted it.
+/// Version of a key's state, and whether the state is a tombstone.
 pub(crate) type KeyVersion = Option<(Version, bool)>;
 
 impl<'w> SpaceWriter<'w> {
-    /// A space that is there, or that the first write makes.
+    /// Opens a space for writing. If the space does not exist, the first write creates it.
     pub fn open(
         view: &'w View<'w>,
         overlay: &'w mut WriteSet,
@@ -57,7 +56,7 @@ impl<'w> SpaceWriter<'w> {
         Ok(SpaceWriter { view, overlay, space, declared, is_new, changed: false, seen })
     }
 
-    /// Writes the declaration, if it has changed.
+    /// Writes the declaration if it has changed.
     pub fn close(self) -> Result<()> {
         match self.changed {
             true => space::put(self.overlay, self.seen, &self.declared),
@@ -65,7 +64,7 @@ impl<'w> SpaceWriter<'w> {
         }
     }
 
-    /// Runs all writes; what can be wrong is looked at first, so that one that fails has written nothing.
+    /// Runs all writes. All checks run first, so that a failing write has written nothing.
     pub fn write(&mut self, writes: &[StateWrite]) -> Result<Vec<Wrote>> {
         self.check(writes)?;
         self.check_all_settled(writes)?;
@@ -126,7 +125,7 @@ impl<'w> SpaceWriter<'w> {
         Ok(Wrote::Applied)
     }
 
-    /// Lets a write wait until its version is sealed; the first of a version is the one.
+    /// Stores a write until its version is sealed. The first write of a version wins.
     pub fn wait(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
         let (_, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
         if there.is_some() {
@@ -136,7 +135,7 @@ impl<'w> SpaceWriter<'w> {
         Ok(Wrote::Waiting)
     }
 
-    /// The same, instead of another write of this version.
+    /// Stores a waiting write, and replaces another one of the same key and version.
     pub fn wait_anew(&mut self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<()> {
         self.fix_kind(version);
         let (seen, _) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
@@ -158,7 +157,7 @@ impl<'w> SpaceWriter<'w> {
         Ok(Wrote::Applied)
     }
 
-    /// Adds an item, instead of another one of this id.
+    /// Adds an item, and replaces another one with the same id.
     pub fn append_anew(&mut self, key: &[u8], id: &[u8], item: &[u8]) -> Result<()> {
         let (seen, _) = self.look(&EntryKind::item(key, id), |_| Ok(()))?;
         self.set(seen, item)
@@ -173,7 +172,8 @@ impl<'w> SpaceWriter<'w> {
         Ok(Wrote::Applied)
     }
 
-    /// Writes what a function made of a state, if that is still the key's, and takes what is in it out of what waits.
+    /// Writes the result of a merge function if the key still has the version that the function read. Removes
+    /// the waiting writes that went into the result.
     fn merge(
         &mut self,
         key: &[u8],
@@ -198,14 +198,14 @@ impl<'w> SpaceWriter<'w> {
             waited.push(seen);
         }
         waited.into_iter().try_for_each(|seen| key_state::remove(self.overlay, seen))?;
-        // What waited may all have been overtaken: then there is nothing new.
+        // All waiting writes may have been stale. Then the state does not change.
         if read != Some(version) {
             self.set_state(key, seen, had, version, value)?;
         }
         Ok(Wrote::Applied)
     }
 
-    /// The first version fixes the kind of all.
+    /// The first version fixes the kind of all versions of the space.
     pub fn fix_kind(&mut self, version: Version) {
         let versions = &mut self.declared.info.options.versions;
         if versions.is_none() {
@@ -214,7 +214,7 @@ impl<'w> SpaceWriter<'w> {
         }
     }
 
-    /// What a key has.
+    /// Loads the state of a key.
     pub fn see(&self, key: &[u8]) -> Result<(KeyState, KeyVersion)> {
         self.look(&EntryKind::state(key), |payload| {
             let (version, value) = take_state(payload).ok_or_else(damaged)?;
@@ -222,7 +222,7 @@ impl<'w> SpaceWriter<'w> {
         })
     }
 
-    /// What stands at a place.
+    /// Loads the entry at a place.
     pub fn look<T>(
         &self,
         place: &[u8],
@@ -237,7 +237,8 @@ impl<'w> SpaceWriter<'w> {
         at
     }
 
-    /// Writes a key's state; where it is deleted it can be found by its version, and where it was, no longer.
+    /// Writes a key's state. Adds a deletion to the tombstone index, and removes the previous tombstone from
+    /// it.
     pub fn set_state(
         &mut self,
         key: &[u8],
@@ -262,8 +263,8 @@ impl<'w> SpaceWriter<'w> {
         Ok(())
     }
 
-    /// Forgets that a key was deleted, and its version. The feed has told of the deletion, unless it is of this
-    /// transaction.
+    /// Removes a tombstone and its version. The feed has reported the deletion already, so the removal is
+    /// quiet, unless the deletion is part of this transaction.
     pub fn forget(&mut self, key: &[u8], version: Version) -> Result<()> {
         let (seen, had) = self.see(key)?;
         if had == Some((version, true)) {
@@ -275,7 +276,7 @@ impl<'w> SpaceWriter<'w> {
         self.forget_grave(version, key)
     }
 
-    /// Takes a key's state away, and its version with it: what is below the frontier needs none.
+    /// Removes a key's state without a tombstone, because versions below the frontier need none.
     pub fn clear_state(&mut self, key: &[u8]) -> Result<()> {
         let (seen, had) = self.see(key)?;
         match had {
@@ -285,7 +286,7 @@ impl<'w> SpaceWriter<'w> {
         }
     }
 
-    /// Lets a write wait no longer.
+    /// Removes a waiting write.
     pub fn clear_waiting(&mut self, version: Version, key: &[u8]) -> Result<()> {
         let (seen, there) = self.look(&EntryKind::waiting(version, key), |_| Ok(()))?;
         match there {
@@ -315,7 +316,7 @@ impl<'w> SpaceWriter<'w> {
     }
 }
 
-/// Whether a version is not newer than what a key has.
+/// Returns whether a version is not newer than the key's.
 pub(crate) fn is_stale(had: KeyVersion, version: Version) -> bool {
     had.is_some_and(|(before, _)| before >= version)
 }

@@ -1,26 +1,28 @@
-//! Transfer of messages and requests to clients from one branch to another, in a merge.
+//! Transfer of outbox messages and client requests between branches, during a merge.
 //!
 //! ```text
-//!   the source's layers but `main`              the target
+//!   the source's layers without `main`          the target
 //!     m | id  messages          --those that it lacks, as they were written-->  m | id, c | id, with new numbers
 //!     c | id  requests to clients                                               and on `main` into mailboxes
-//!     n       the last number of those
+//!     n       the last request number
 //!
 //!     e | run 00 | key of an event       -> branch, number: the message of that event; empty: it has none
-//!     o | m or c | id                    -> branch, number: where it was written first
-//!     i | branch | number                -> branch, number: where a message lies that was written first there
-//!     k | m or c | branch                -> up to which number of that branch it knows all
+//!     o | m or c | id                    -> branch, number: where the item was written first
+//!     i | branch | number                -> branch, number: the copy here of the message first written there
+//!     k | m or c | branch                -> number: all items of that branch up to it are known here
 //! ```
 //!
-//! A message that was appended with an event is part of that event: a merge brings it where it appends the event, and nowhere
-//! else. So messages of events need no memory of merges, but for branches whose runs were rewound: they have `i`.
+//! A message that was appended with an event belongs to that event. A merge transfers it where it appends the
+//! event, and nowhere else. So messages of events need no record of earlier merges, except on branches whose
+//! runs were rewound: these have `i`.
 //!
-//! Everything else goes by number. Numbers of a branch rise, and a merge covers everything that its source knows: one number says
-//! how much a branch knows of another, everything up to it and nothing after it. A fork knows by its layers everything that it
-//! inherits.
+//! All other items are transferred by number. Numbers of a branch increase, and a merge covers everything
+//! that its source knows. So one number tells how much a branch knows of another: everything up to it and
+//! nothing after it. A fork knows everything that it inherits, through its layers.
 //!
-//! Messages on `main` are on their way already, and are brought nowhere. So `main` has no `e`, `i` and `o`: an event is appended
-//! there once, and where its run was deleted and restored without it, it is new again, as it is when it is told again.
+//! Messages on `main` are being delivered already, so they are not transferred. Thus `main` has no `e`, `i`
+//! and `o`: an event is appended there once. If its run was deleted and restored without the event, the event
+//! is new again, as it is when it is appended again.
 
 use super::{Counts, MessageContent, MessageOrigin, MessageState, Outbox, place, take_state};
 use crate::apply::runs::seq_of;
@@ -40,13 +42,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Place = super::Place;
 
-/// The number of a branch, and a number that was given there.
+/// A branch id, and a number assigned on that branch.
 type Written = (u32, u64);
 
-/// No branch has this number.
+/// Not the id of any branch.
 const NOBODY: u32 = u32::MAX;
 
-/// Messages and requests have numbers of their own.
+/// Kinds of transferred items. Messages and requests are numbered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sort {
     Message,
@@ -69,20 +71,20 @@ impl Sort {
     }
 }
 
-/// Something that one branch has to send and another lacks.
+/// An item that the source has to send and the target lacks.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub sort: Sort,
-    /// The revision that wrote it where it lies.
+    /// The revision that wrote the item to its layer.
     pub revision: Revision,
-    /// The layer that it lies in.
+    /// The layer that holds the item.
     layer: (u32, Revision),
-    /// Its number there.
+    /// The number of the item in that layer.
     pub id: u64,
     origin: Written,
     /// The event that a message was appended with.
     event: Option<Event>,
-    /// Where the message lies that came to the target before its event was rewound there.
+    /// The target's copy of the message, if it got there before its event was rewound there.
     lies: Option<Written>,
 }
 
@@ -91,14 +93,14 @@ pub(crate) struct Outgoing {
 pub(crate) struct Event {
     run: Name,
     key: String,
-    /// Its sequence in the source.
+    /// Sequence number of the event in the source.
     seq: u64,
-    /// Where its message lies.
+    /// Where the message is.
     lies: Written,
 }
 
 impl Event {
-    /// An event of a branch, if it has a message there that is not on its way.
+    /// Returns an event of a branch, if it has a message on that branch that is not being delivered yet.
     pub fn of(view: &View<'_>, run: &Name, key: &str, seq: u64) -> Result<Option<Event>> {
         let lies = message_at(view, &WriteSet::default(), &event_place(run.as_str(), key))?;
         Ok(lies.map(|lies| Event { run: run.clone(), key: key.to_owned(), seq, lies }))
@@ -120,7 +122,7 @@ pub(crate) enum Content {
     },
 }
 
-/// A transfer from one branch to another, each with its layers.
+/// A transfer between two branches, each given by its layers.
 pub(crate) struct Transfer<'t> {
     pub index: &'t Index,
     pub from: &'t Layers,
@@ -130,11 +132,11 @@ pub(crate) struct Transfer<'t> {
 }
 
 impl Transfer<'_> {
-    /// Everything that goes by number and that the target lacks. Where that is more than `limit`, some more than that.
+    /// Returns all items that go by number and that the target lacks. Stops soon after `limit` items.
     pub fn by_number(&self, limit: usize) -> Result<Vec<Outgoing>> {
         let mut found = Vec::new();
         if !self.index.has_runs() {
-            // Nothing is looked for where no outbox ever was.
+            // Without any outbox entries, the scan is skipped.
             return Ok(found);
         }
         for layer in off_main(self.from) {
@@ -148,7 +150,7 @@ impl Transfer<'_> {
         Ok(found)
     }
 
-    /// The messages of the events of a run that the target lacks, for a difference.
+    /// Returns the messages of a run's events that the target lacks, for a diff.
     pub fn of_run(&self, run: &Name) -> Result<Vec<Outgoing>> {
         let notes: Layers = off_main(self.from).collect();
         let mut found = Vec::new();
@@ -171,7 +173,7 @@ impl Transfer<'_> {
         Ok(found)
     }
 
-    /// The message of an event, unless it is gone.
+    /// Returns the message of an event, unless it was deleted.
     pub fn of_event(&self, event: Event) -> Result<Option<Outgoing>> {
         let (branch, id) = event.lies;
         let Some(layer) = self.from.iter().copied().find(|layer| layer.0 == branch) else {
@@ -185,7 +187,8 @@ impl Transfer<'_> {
         Ok(Some(Outgoing { sort, revision, layer, id, origin, event, lies }))
     }
 
-    /// Visits everything in a layer that goes by number, if the target lacks it, until `visit` says that it is enough.
+    /// Visits the items of a layer that go by number and that the target lacks, until `visit` returns
+    /// `false`.
     fn each_behind(
         &self,
         layer: (u32, Revision),
@@ -213,13 +216,13 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// The key of the event that a message was appended with.
+    /// Returns the key of the event that a message was appended with.
     fn key_of_event(&self, alone: &Layers, id: u64) -> Result<Option<String>> {
         let state = self.read(alone, &place(b's', id), |mut rest, _| take_state(&mut rest))?;
         Ok(state.and_then(|state| state.event))
     }
 
-    /// Up to which number the target knows all of a branch.
+    /// Returns the number up to which the target knows all items of a branch.
     fn known(&self, sort: Sort, branch: u32) -> Result<u64> {
         let inherited = self.into.iter().find(|(layer, _)| *layer == branch);
         let had = inherited.map_or(Ok(0), |layer| self.last(sort, *layer))?;
@@ -227,7 +230,7 @@ impl Transfer<'_> {
             .max(self.read(self.into, &known_place(sort, branch), |b, _| number(b))?.unwrap_or(0)))
     }
 
-    /// The last number that was given in a layer.
+    /// Returns the last number assigned in a layer.
     fn last(&self, sort: Sort, layer: (u32, Revision)) -> Result<u64> {
         let alone = smallvec![layer];
         let last = match sort {
@@ -243,7 +246,7 @@ impl Transfer<'_> {
         self.read(layers, &origin_place(sort, id), |bytes, _| written_of(bytes))
     }
 
-    /// The content of one; nothing where it is gone, or the target has it.
+    /// Returns the content of an item. Returns `None` if it was deleted or the target has it.
     pub fn content(&self, one: &Outgoing) -> Result<Option<Content>> {
         let alone: Layers = smallvec![one.layer];
         match one.sort {
@@ -262,7 +265,8 @@ impl Transfer<'_> {
         }
     }
 
-    /// Writes messages and requests to the target; gives how many requests were dropped since their session is gone.
+    /// Writes items to the target. Returns the number of requests that were dropped because their session is
+    /// closed.
     pub fn bring(
         &self,
         overlay: &mut WriteSet,
@@ -282,7 +286,7 @@ impl Transfer<'_> {
         Ok(dropped)
     }
 
-    /// Where a message lies that was written first elsewhere, if the target has or had it.
+    /// Returns where the target has or had its copy of a message that was first written elsewhere.
     fn lies(&self, origin: Written) -> Result<Option<Written>> {
         if let Some(layer) = self.into.iter().find(|layer| layer.0 == origin.0)
             && origin.1 <= self.last(Sort::Message, *layer)?
@@ -292,7 +296,7 @@ impl Transfer<'_> {
         self.read(self.into, &lies_place(origin), |bytes, _| written_of(bytes))
     }
 
-    /// Writes one to the target; says whether it went anywhere.
+    /// Writes an item to the target. Returns `false` if it was dropped.
     fn write(
         &self,
         overlay: &mut WriteSet,
@@ -328,8 +332,9 @@ impl Transfer<'_> {
             let upto = knows.entry(learnt).or_default();
             *upto = number.max(*upto);
         };
-        // What `main` knows need not be learnt: whatever comes to others once more does not come to `main` again. So no
-        // merge walks over what all branches left there.
+        // The numbers that `main` knows are not copied, because an item that reaches other branches twice
+        // still reaches `main` only once. So a merge does not scan the numbers that all branches left on
+        // `main`.
         for layer in off_main(self.from) {
             if self.into.iter().any(|(branch, upto)| *branch == layer.0 && *upto >= layer.1) {
                 continue;
@@ -346,7 +351,7 @@ impl Transfer<'_> {
             }
         }
         for ((sort, branch), upto) in knows {
-            // Its own numbers it knows by itself.
+            // A branch needs no record of its own numbers.
             if branch != self.into[0].0 && upto > self.known(sort, branch)? {
                 let place = known_place(sort, branch);
                 self.target(overlay, |outbox| outbox.set(&place, 0, &upto.to_be_bytes()))?;
@@ -369,7 +374,7 @@ impl Transfer<'_> {
         View { index, layers, now, fresh: false, budget }
     }
 
-    /// Reads an entry of the outbox as it was committed.
+    /// Reads a committed entry of the outbox.
     fn read<T>(
         &self,
         layers: &Layers,
@@ -386,8 +391,8 @@ impl Transfer<'_> {
     }
 }
 
-/// Everything in the order in which it was written, each once; the messages of a run's events in the order of those, which is
-/// another one where the run was rewound.
+/// Sorts items by the order in which they were written, and removes duplicates. Messages of a run's events
+/// are in the order of the events, which differs if the run was rewound.
 pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
     found.sort_by_key(|one| (one.revision, one.sort, one.id));
     let mut seen = BTreeSet::new();
@@ -407,8 +412,9 @@ pub(crate) fn in_order(mut found: Vec<Outgoing>) -> Vec<Outgoing> {
     found
 }
 
-/// Visits everything that a branch has to send, for an export: its own, and its ancestors' but for that of `main`. A message
-/// whose event the branch has no more is gone with it, unless it is on its way: on `main`, or where branches are served.
+/// Visits all items that a branch has to send, for an export: its own and those of its ancestors except
+/// `main`. Leaves out a message whose event the branch no longer has, unless the message is being delivered:
+/// on `main`, or if branches are served.
 pub(crate) fn each(
     view: &View<'_>,
     serves_branches: bool,
@@ -445,7 +451,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// Whether a branch has an event, and this is its message.
+/// Returns whether a branch has an event, and this is the event's message.
 fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<bool> {
     let nothing = WriteSet::default();
     if seq_of(view, &nothing, &Name::new(run)?, key)?.is_none() {
@@ -455,7 +461,8 @@ fn is_of_event(view: &View<'_>, run: &str, key: &str, lies: Written) -> Result<b
     Ok(view.branch() == MAIN_ID || message == Some(lies))
 }
 
-/// An event that is appended on a branch has no message. The one of an earlier event of its key, which was rewound, is not its.
+/// Records that an event appended on a branch has no message. Otherwise the message of a rewound event with
+/// the same key would count as its message.
 pub(crate) fn no_message(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -472,7 +479,7 @@ pub(crate) fn no_message(
     }
 }
 
-/// Where the message of an event lies.
+/// Returns where the message of an event is.
 fn message_at(view: &View<'_>, overlay: &WriteSet, place: &[u8]) -> Result<Option<Written>> {
     let (key, hash) = view.key(OUTBOX, place);
     let found = view.find(overlay, &key, hash, |_, payload| message_of(payload))?;
@@ -486,13 +493,13 @@ fn message_of(payload: &[u8]) -> Result<Option<Written>> {
     }
 }
 
-/// The layers that have something to send which is not on its way.
+/// Returns the layers whose items are not being delivered already: all except `main`.
 fn off_main(layers: &Layers) -> impl Iterator<Item = (u32, Revision)> {
     layers.iter().copied().filter(|(branch, _)| *branch != MAIN_ID)
 }
 
 impl Outgoing {
-    /// The key that a difference shows it under: its number, behind the branch where another one has it.
+    /// Returns the key of the item in a diff: its number, after the branch's name if another branch holds it.
     pub fn key(&self, catalog: &Catalog, side: u32, content: &Content) -> String {
         let id = self.id;
         let own = match content {
@@ -507,7 +514,7 @@ impl Outgoing {
 }
 
 impl Content {
-    /// The value that a difference shows.
+    /// Returns the value of the item in a diff.
     pub fn to_value(&self) -> Value {
         let told: [(String, Value); 3] = match self {
             Content::Message { subject, run, payload, .. } => [
@@ -527,8 +534,8 @@ impl Content {
 }
 
 impl Content {
-    /// As an export keeps it: of a message flags, 1 if it is dead and 2 if it was appended with an event, why it is dead, subject,
-    /// run, and the event's key with flag 2; of a request its session; then the payload.
+    /// Encodes the content for an export. A message: flags (1: dead, 2: appended with an event), the failure,
+    /// subject, run, and with flag 2 the event's key. A request: its session. Then the payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let payload = match self {
@@ -551,7 +558,7 @@ impl Content {
         bytes
     }
 
-    /// The command that restores it from an export.
+    /// Returns the command that restores the item from an export.
     pub fn command(place: &[u8], bytes: &[u8]) -> Option<Command> {
         match Sort::of(*place.first()?)? {
             Sort::Message => {
@@ -573,7 +580,7 @@ impl Content {
 }
 
 impl Outbox<'_> {
-    /// Writes something as it was written elsewhere; gives its number here.
+    /// Writes an item of another branch or of an export. Returns its number here.
     pub(super) fn restore(&mut self, content: &Content) -> Result<u64> {
         match content {
             Content::Message { subject, run, payload, dead, event } => {
@@ -587,7 +594,7 @@ impl Outbox<'_> {
         }
     }
 
-    /// Writes a message that was given up; nobody of its run waits for it.
+    /// Writes a dead letter. No message of its run waits for it.
     fn put_dead(
         &mut self,
         subject: &str,
@@ -612,7 +619,7 @@ impl Outbox<'_> {
         Ok(id)
     }
 
-    /// Notes on a branch that a message is of an event.
+    /// Records on a branch that a message belongs to an event.
     pub(super) fn link(&mut self, of: MessageOrigin<'_>, id: u64) -> Result<()> {
         let branch = self.view.branch();
         match of.run.zip(of.event) {
@@ -623,8 +630,8 @@ impl Outbox<'_> {
         }
     }
 
-    /// Lets the message that an event has on this branch be one without an event. An export of `main` has several of one
-    /// key where a run was rewound: all are on their way, and the last is that of the event.
+    /// Detaches this branch's message of an event from that event. An export of `main` has several messages
+    /// of one key if a run was rewound: all are being delivered, and the last one belongs to the event.
     pub(super) fn detach(&mut self, run: &str, key: &str) -> Result<()> {
         let found = message_at(self.view, self.overlay, &event_place(run, key))?;
         let Some((_, id)) = found.filter(|(branch, _)| *branch == self.view.branch()) else {
@@ -652,7 +659,7 @@ impl Outbox<'_> {
         self.remove(&origin_place(Sort::Message, id))
     }
 
-    /// Keeps a request to a client until the branch is merged; gives its number.
+    /// Stores a client request until the branch is merged. Returns its number.
     pub(super) fn keep(&mut self, session: &Name, payload: &[u8]) -> Result<u64> {
         let mut bytes = Vec::with_capacity(16 + session.as_bytes().len() + payload.len());
         put_text(session.as_str(), &mut bytes);
@@ -665,7 +672,7 @@ impl Outbox<'_> {
     }
 }
 
-/// Keeps a request to a client on a branch; gives its number there.
+/// Stores a client request on a branch. Returns its number there.
 pub(crate) fn keep_request(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -677,7 +684,7 @@ pub(crate) fn keep_request(
     Outbox { view, overlay }.keep(session, payload)
 }
 
-/// The request to a client that was written under a key of the outbox, for the feed.
+/// Decodes the client request written under a key of the outbox, for the feed.
 pub(crate) fn told_request(name: &[u8], payload: &[u8]) -> Option<(u64, Name, Vec<u8>)> {
     let id = number(name.strip_prefix(&[Sort::Request.kind()])?)?;
     let (session, payload) = split_request(payload)?;
@@ -695,7 +702,7 @@ fn split_request(mut rest: &[u8]) -> Option<(Name, Vec<u8>)> {
     Some((session, rest.to_vec()))
 }
 
-/// The number of a message or request that a walk came by, if it is there.
+/// Returns the number of a scanned item, unless the item was deleted.
 fn number_of(step: &NameStep<'_>) -> Option<u64> {
     step.name().get(1..).and_then(number).filter(|_| !step.head.is_deleted())
 }
@@ -752,7 +759,7 @@ fn event_place(run: &str, key: &str) -> Place {
     place
 }
 
-/// Refuses whoever would deliver from a branch that is not served.
+/// Returns the error for delivery from a branch that is not served.
 #[cold]
 pub(crate) fn not_served(branch: &str) -> Error {
     let message = format!(

@@ -1,7 +1,7 @@
-//! Appending: an event gets its place in its run.
+//! Append to runs: gives each event the next sequence number, once per idempotency key.
 //!
 //! ```text
-//!   event --key known?--> yes: the first one's place, nothing is written
+//!   event --key known?--> yes: the first event's sequence, nothing is written
 //!            |no
 //!            v
 //!   head { last n } --> event n + 1, its key, the head { last n + 1 }     three writes, whatever n is
@@ -26,13 +26,13 @@ use mainstay_model::{
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The largest event: data of the largest size, and room for all that is around it.
+/// Largest event: data of the largest size, plus room for its other fields.
 const EVENT_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (512 << 10);
 
-/// What an event takes beside its own bytes, but for names.
+/// Maximal overhead of an event beside its own bytes and names.
 const BESIDE_BYTES: usize = 1024;
 
-/// Writes to runs, in the transaction that gets this revision.
+/// Writes to runs, in the transaction that commits at this revision.
 pub(super) struct RunWriter<'w> {
     pub view: &'w View<'w>,
     pub overlay: &'w mut WriteSet,
@@ -40,30 +40,30 @@ pub(super) struct RunWriter<'w> {
     pub revision: Revision,
 }
 
-/// An event on its way in.
+/// An event that is being appended.
 struct EnteringEvent<'e> {
     run: &'e Name,
-    /// Where its key stands, and the hash of that.
+    /// The key of its idempotency-key entry, and the hash of that key.
     key: (Key, u64),
     event_type: &'e str,
     step: Option<&'e str>,
     attempt: Option<&'e str>,
-    /// Where its bytes begin.
+    /// Start of its staged bytes.
     start: usize,
-    /// Which of all staged bytes say the same wherever it is stored.
+    /// Range of all staged bytes that is independent of where the event is stored. The tip hashes this range.
     said: Range<usize>,
     told: FeedEvents,
-    /// The bytes that are written with it, beside its own.
+    /// Number of bytes that are written with it, beside its own.
     beside: usize,
 }
 
-/// What the feed tells of what enters.
+/// Selects the feed events of an append.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FeedEvents {
     All,
-    /// It was there before: that it could not follow was told then.
+    /// The event existed before, and its alert was reported then.
     NoAlerts,
-    /// Nobody sees it yet.
+    /// The run is not visible yet.
     Nothing,
 }
 
@@ -116,7 +116,8 @@ impl RunWriter<'_> {
         };
         let run_seq = self.enter(met, head, entering)?;
         match &event.message {
-            // Its room was looked at before the event was written: they come together or not at all.
+            // Its room was checked before the event was written, so event and message are written together or
+            // not at all.
             Some(message) => {
                 outbox::put_with_event(self.view, self.overlay, message, run.as_str(), &key)?;
             }
@@ -132,7 +133,7 @@ impl RunWriter<'_> {
         })
     }
 
-    /// Makes a run with its first events.
+    /// Creates a run with its first events.
     pub fn bootstrap(
         &mut self,
         run: &Name,
@@ -144,7 +145,7 @@ impl RunWriter<'_> {
             let message = format!("run `{run}` exists: append to it, or take another name");
             return Err(Error::new(Code::RunExists, message));
         }
-        // A command that fails has written nothing: what can be wrong with an event is looked at first.
+        // A command that fails must have written nothing, so all events are checked first.
         let events = checked(run, events)?;
         let size = |event: &NewEvent| {
             event.event_data.weight_bytes() + BESIDE_BYTES + message_bytes(event)
@@ -156,7 +157,7 @@ impl RunWriter<'_> {
         events.iter().map(|event| self.append(event, None)).collect()
     }
 
-    /// Writes events as they were kept elsewhere; says how many were not there.
+    /// Writes events of another store with their sequence numbers. Returns the number of new ones.
     pub fn restore(
         &mut self,
         run: &Name,
@@ -166,7 +167,7 @@ impl RunWriter<'_> {
     ) -> Result<u64> {
         let met = head::meet(self.view, self.overlay, run)?;
         check_kept(run, met.head.map_or(0, |head| head.last_seq), events)?;
-        // A command that fails has written nothing: what can be wrong is looked at first.
+        // A command that fails must have written nothing, so all checks come first.
         self.check_room_for(run, metadata, events)?;
         self.check_restored(run, met.head.as_ref(), events)?;
         if met.head.is_none() {
@@ -181,7 +182,7 @@ impl RunWriter<'_> {
         Ok(written)
     }
 
-    /// Refuses more than a transaction holds.
+    /// Fails if the events exceed the limits of a transaction.
     pub fn check_room_for(
         &self,
         run: &Name,
@@ -194,7 +195,7 @@ impl RunWriter<'_> {
         self.overlay.check_room(metadata + names + sizes.sum::<usize>())
     }
 
-    /// Refuses events that do not fit to those that are there, or to each other.
+    /// Refuses events that contradict the stored events or each other.
     pub fn check_restored(
         &self,
         run: &Name,
@@ -220,7 +221,7 @@ impl RunWriter<'_> {
         Ok(())
     }
 
-    /// Writes an event behind a head; says whether it was not there.
+    /// Writes a restored event after the head's last one. Returns whether it was new.
     pub fn restore_one(
         &mut self,
         run: &Name,
@@ -250,7 +251,8 @@ impl RunWriter<'_> {
         Ok(true)
     }
 
-    /// Appends an event of another branch, unless the run has its key; says whether it was appended.
+    /// Appends an event of another branch, unless the run has its idempotency key. Returns whether it was
+    /// appended.
     pub fn take_over(&mut self, run: &Name, event: &CanonicalEvent) -> Result<bool> {
         let met = head::meet(self.view, self.overlay, run)?;
         let head = met.head.unwrap_or_else(|| RunHead::new(self.revision, self.view.now));
@@ -267,12 +269,12 @@ impl RunWriter<'_> {
         let entering =
             EnteringEvent { run, key: place, event_type, step, attempt, start, said, told, beside };
         self.enter(met, head, entering)?;
-        // If it has one, the merge brings it.
+        // If the event has a message, the merge transfers that later.
         transfer::no_message(self.view, self.overlay, run.as_str(), &event.idempotency_key)?;
         Ok(true)
     }
 
-    /// Writes the head of a new run and what it is made with.
+    /// Writes the head and the creation metadata of a new run.
     pub fn make(
         &mut self,
         run: &Name,
@@ -284,7 +286,7 @@ impl RunWriter<'_> {
         let mut head = RunHead::new(self.revision, created);
         if let Some(metadata) = metadata {
             let (start, ()) = self.overlay.stage(|out| codec::encode(metadata, out))?;
-            // Runs that were made with something else are others.
+            // The tip covers the metadata, because runs with different metadata are different runs.
             head.tip = tip(0, self.overlay.staged(start), None);
             let (key, hash) =
                 self.view.key(EVENTS, &run_keys::at(run.as_str(), head.generation, 0));
@@ -293,7 +295,7 @@ impl RunWriter<'_> {
         head::put(self.overlay, met.seen, &head)
     }
 
-    /// Keeps what a user's reducer has made.
+    /// Stores the state of a user's reducer.
     pub fn keep(
         &mut self,
         run: &Name,
@@ -325,18 +327,18 @@ impl RunWriter<'_> {
         Ok(true)
     }
 
-    /// A run that may be appended to.
+    /// Loads a run. Fails if it was deleted.
     fn meet(&self, run: &Name) -> Result<RunState> {
         let met = head::meet(self.view, self.overlay, run)?;
         if met.is_deleted() { Err(deleted(run)) } else { Ok(met) }
     }
 
-    /// Where a key stands, and the hash of that.
+    /// Returns the key of an idempotency-key entry, and its hash.
     fn place(&self, run: &Name, head: &RunHead, key: &str) -> (Key, u64) {
         self.view.key(EVENT_KEYS, &run_keys::key(run.as_str(), head.generation, key))
     }
 
-    /// The event that has a key already.
+    /// Returns the event that has this idempotency key already.
     fn first(
         &self,
         run: &Name,
@@ -354,10 +356,10 @@ impl RunWriter<'_> {
         })
     }
 
-    /// Writes an event whose bytes are staged, its key and the head.
+    /// Writes an event whose bytes are staged, its idempotency key and the head.
     fn enter(&mut self, met: RunState, head: RunHead, event: EnteringEvent<'_>) -> Result<u64> {
         let run = event.run.as_str();
-        // All of it has to fit before any of it is written, with its key, the head, and an alert.
+        // The event must fit with its key, the head and an alert before any of them is written.
         let bytes = self.overlay.staged(event.start).len();
         let room = check_event(run, bytes).and_then(|()| {
             let beside = BESIDE_BYTES + event.beside + 4 * run.len() + event.key.0.len();
@@ -401,7 +403,7 @@ fn check_event(run: &str, bytes: usize) -> Result<()> {
     Err(Error::new(Code::ValueTooLarge, message))
 }
 
-/// The room that the message of an event takes at most.
+/// Returns the maximal room that the message of an event takes.
 fn message_bytes(event: &NewEvent) -> usize {
     let Some(message) = &event.message else { return 0 };
     let key = event.idempotency_key.as_ref().map_or(BESIDE_BYTES, String::len);
@@ -409,7 +411,7 @@ fn message_bytes(event: &NewEvent) -> usize {
     message.subject.len() + message.payload.len() + names + BESIDE_BYTES
 }
 
-/// The tip behind an event.
+/// Returns the hash over the run's events after one more event.
 pub(crate) fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&before.to_le_bytes()).update(said).update(step.unwrap_or_default().as_bytes());
@@ -417,7 +419,7 @@ pub(crate) fn tip(before: u64, said: &[u8], step: Option<&str>) -> u64 {
     hash.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
-/// The answer to an event whose key is known.
+/// Returns the answer to an event whose idempotency key is known.
 fn repeated(first: &CanonicalEvent, event: &NewEvent) -> Appended {
     Appended {
         run_seq: first.run_seq,
@@ -429,7 +431,7 @@ fn repeated(first: &CanonicalEvent, event: &NewEvent) -> Appended {
     }
 }
 
-/// Events of one run, each with its run and all that can be checked beforehand.
+/// Checks events of one run, and fills in the run and the idempotency key of each.
 fn checked(run: &Name, events: &[NewEvent]) -> Result<Vec<NewEvent>> {
     let one = |event: &NewEvent| {
         let mut event = event.clone();
@@ -447,7 +449,7 @@ fn checked(run: &Name, events: &[NewEvent]) -> Result<Vec<NewEvent>> {
     events.iter().map(one).collect()
 }
 
-/// Refuses events that are of another run, or that leave a gap.
+/// Refuses events of another run, and gaps in the sequence.
 pub(super) fn check_kept(run: &Name, last_seq: u64, events: &[CanonicalEvent]) -> Result<()> {
     let mut next = last_seq + 1;
     for event in events {

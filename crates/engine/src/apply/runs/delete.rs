@@ -1,7 +1,7 @@
-//! Deleting: a run is gone at once, what it leaves goes in pieces.
+//! Deletion of runs: a run disappears at once, and its data is deleted later in batches.
 //!
 //! ```text
-//!   delete: the head says so, and a marker waits for what was left: events, keys, states, alerts
+//!   delete: a tombstone on the head, and a marker for the data that remains: events, keys, states, alerts
 //! ```
 
 use super::{head, staged_restore};
@@ -12,7 +12,7 @@ use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::Index;
 use mainstay_model::{Code, Error, Name, Result, Revision};
 
-/// Deletes a run; says whether there was one.
+/// Deletes a run. Returns whether it existed.
 pub(super) fn delete(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -21,12 +21,13 @@ pub(super) fn delete(
 ) -> Result<bool> {
     let met = head::meet(view, overlay, run)?;
     let Some(head) = met.head else {
-        // What a restoring that was broken off has left goes, too.
+        // Also removes the remains of an unfinished restore.
         staged_restore::give_up(view, overlay, run, revision)?;
         return Ok(false);
     };
     if head.generation == revision {
-        // Its life is known by the revision that made it: a further one could not be told from it.
+        // A generation is identified by the revision that created it, so one transaction cannot create two of
+        // them.
         let message = format!("run `{run}` was made in the same transaction: delete it in another");
         return Err(Error::new(Code::InvalidArgument, message));
     }
@@ -35,7 +36,7 @@ pub(super) fn delete(
     Ok(true)
 }
 
-/// Leaves of a run what a deletion leaves, also where it never was: nothing can be appended to it.
+/// Leaves a run deleted even if it never existed, so that no event can be appended to it.
 pub(super) fn bury(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -52,7 +53,7 @@ pub(super) fn bury(
     }
 }
 
-/// Lets what a life of a run has left go.
+/// Schedules the deletion of the data of one generation of a run.
 pub(crate) fn mark(
     index: &Index,
     overlay: &mut WriteSet,

@@ -1,12 +1,12 @@
-//! Folding: what the events of a run add up to, by the reducer that all runs have.
+//! Fold of a run's events into a snapshot, by the built-in reducer of all runs.
 //!
 //! ```text
-//!   kept snapshot at 256 --events 257, 258, ... one after the other--> snapshot at any of them
+//!   stored snapshot at 256 --apply events 257, 258, ... in order--> snapshot at any of them
 //! ```
 //!
-//! A snapshot is kept at every 256th event, by the transaction that appends it; of a large one, as seldom as
-//! keeping it costs no more than 64 bytes an event. So a read folds at most 255 events, or, of a large snapshot, a
-//! number that stands to its size.
+//! The transaction that appends every 256th event stores a snapshot. A large snapshot is stored less often,
+//! so that it costs at most 64 bytes per event. So a read folds at most 255 events, or a number that is
+//! proportional to the size of a large snapshot.
 
 use super::head::RunHead;
 use crate::base::work::Exempt;
@@ -17,38 +17,38 @@ use crate::mvcc::write_set::{Payload, Write, WriteSet};
 use hashbrown::HashMap;
 use mainstay_model::{Judgement, Name, Result, RunSnapshot, peek_event, reduce_parts};
 
-/// How many events lie between two snapshots that are kept.
+/// Number of events between two stored snapshots.
 pub(crate) const KEEP_EVENTS: u64 = 256;
-/// What keeping may cost, in bytes an event.
+/// Maximal cost of stored snapshots, in bytes per event.
 const KEEP_BYTES: u64 = 64;
-/// Larger snapshots are not kept: they would not fit into a transaction beside what it is for.
+/// Larger snapshots are not stored, because they would not fit into a transaction beside its own writes.
 pub(crate) const KEEP_LIMIT_BYTES: usize = 16 << 20;
-/// How many events lie between two times that a snapshot is weighed.
+/// Number of events between two measurements of a snapshot's size.
 const WEIGH_EVENTS: u64 = 64;
-/// How much memory half of the remembered snapshots take.
+/// Memory limit of each half of the cache, in bytes.
 const HALF_BYTES: usize = 32 << 20;
 
-/// The newest snapshots of runs that are appended to, so that the writer need not fold them anew.
+/// Cache of the newest snapshots of runs, so that the writer need not fold the events again.
 ///
-/// A snapshot follows from the events, and the tip of a head, with its hash of attempts, tells them: what is remembered under a tip is right
-/// wherever it is met, whatever was undone or given up in between.
+/// A snapshot follows from the events, and the head's tip and hash of attempts identify these. So a snapshot
+/// that is cached under a tip is right in any case, even if a transaction was undone or abandoned in between.
 #[derive(Default)]
 pub(crate) struct Folds {
     young: HashMap<Key, RememberedFold>,
     old: HashMap<Key, RememberedFold>,
     young_bytes: usize,
-    /// How they served.
+    /// Hits and misses of the cache.
     pub counts: FoldCounts,
 }
 
-/// How remembered snapshots served.
+/// Hits and misses of the cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FoldCounts {
-    /// Appends that found the snapshot of their run.
+    /// Appends that found the snapshot of their run in the cache.
     pub remembered: u64,
-    /// Appends that folded it anew.
+    /// Appends that had to fold the events again.
     pub anew: u64,
-    /// Snapshots that were kept.
+    /// Snapshots that were stored.
     pub kept: u64,
 }
 
@@ -56,13 +56,13 @@ struct RememberedFold {
     generation: u64,
     tip: u64,
     attempts: u64,
-    /// What it takes, as of when it was last weighed.
+    /// Memory that the snapshot took when it was last measured.
     bytes: usize,
     snapshot: RunSnapshot,
 }
 
 impl Folds {
-    /// Takes a snapshot out, with what it takes, if it is that of a head.
+    /// Takes a snapshot and its size out of the cache, if it belongs to this head.
     fn take(&mut self, key: &Key, head: &RunHead) -> Option<(RunSnapshot, usize)> {
         let young = self.young.remove(key);
         self.young_bytes -= young.as_ref().map_or(0, |young| young.bytes);
@@ -74,22 +74,23 @@ impl Folds {
         is_same.then_some((remembered.snapshot, remembered.bytes))
     }
 
-    /// The memory that they take, at most.
+    /// Returns an upper bound of the cache's memory.
     pub fn held_bytes(&self) -> usize {
         let old = if self.old.is_empty() { 0 } else { HALF_BYTES };
         self.young_bytes + old
     }
 
-    /// Forgets the snapshot of a run that is deleted. If its transaction is given up, it is folded anew.
+    /// Drops the snapshot of a run that is deleted. If the transaction is abandoned, the next append folds
+    /// the events again.
     pub(super) fn forget(&mut self, key: &Key) {
         self.old.remove(key);
         self.young_bytes -= self.young.remove(key).map_or(0, |young| young.bytes);
     }
 
-    /// Remembers the snapshot of a head.
+    /// Caches the snapshot of a head.
     fn put(&mut self, key: Key, head: &RunHead, snapshot: RunSnapshot, bytes: Option<usize>) {
         let RunHead { generation, tip, attempts, .. } = *head;
-        // A large one is not weighed with every event.
+        // The size is not measured with every event, because that is slow for a large snapshot.
         let weighed = bytes.filter(|_| !head.last_seq.is_multiple_of(WEIGH_EVENTS));
         let bytes = weighed.unwrap_or_else(|| 256 + key.len() + snapshot.weight_bytes());
         self.young_bytes += bytes;
@@ -101,7 +102,8 @@ impl Folds {
     }
 }
 
-/// Adds an event that is about to be written to what its run has come to, and keeps that from time to time.
+/// Applies an event that is about to be written to the run's snapshot, and stores the snapshot from time to
+/// time.
 pub(super) struct FoldStep<'s> {
     pub run: &'s Name,
     pub head_key: &'s Key,
@@ -111,8 +113,8 @@ pub(super) struct FoldStep<'s> {
 }
 
 impl FoldStep<'_> {
-    /// Gives the head that follows, and why the event is illegal if it is. `head` is the one before, `tip` the next
-    /// one's.
+    /// Returns the next head, and the reason if the event is illegal. `head` is the previous head, `tip` that
+    /// of the next one.
     pub fn fold(
         &self,
         view: &View<'_>,
@@ -128,7 +130,8 @@ impl FoldStep<'_> {
             }
             None => {
                 folds.counts.anew += 1;
-                // However long the run is: an event that cannot be appended today could never be.
+                // The first fold of a transaction does not count against the budget: otherwise no event could
+                // ever be appended to a run that needs a longer fold.
                 let view = view.uncounted_once(Exempt::Fold);
                 (self::upto(&view, overlay, self.run, head, head.last_seq)?, None)
             }
@@ -151,7 +154,7 @@ impl FoldStep<'_> {
     }
 }
 
-/// Whether it is time to keep a snapshot.
+/// Returns whether a snapshot has to be stored now.
 fn is_due(head: &RunHead) -> bool {
     let apart = KEEP_EVENTS.max(head.kept_bytes / KEEP_BYTES);
     head.last_seq.is_multiple_of(KEEP_EVENTS) && head.last_seq - head.kept_seq >= apart
@@ -166,9 +169,9 @@ fn keep(
 ) -> Result<()> {
     let mut bytes = Vec::new();
     snapshot.encode(&mut bytes);
-    // Keeping is only to save time: where it cannot be done, whoever folds, folds from the one before.
+    // Storing is only an optimization. If it is not possible, readers fold from the previous snapshot.
     if bytes.len() > KEEP_LIMIT_BYTES {
-        // Asked again when as many events have come as it would cost.
+        // The next attempt comes after as many events as this size would cost.
         (head.kept_seq, head.kept_bytes) = (head.last_seq, bytes.len() as u64);
         return Ok(());
     }
@@ -182,12 +185,12 @@ fn keep(
     Ok(())
 }
 
-/// A write of something that is written once.
+/// Returns a write for a key that is written only once.
 pub(super) fn fresh(payload: Payload<'_>) -> Write<'_> {
     Write { flags: 0, counter: 1, writes: 1, expires: None, prior: None, payload }
 }
 
-/// What the events up to one of them add up to.
+/// Returns the snapshot after an event.
 pub(super) fn upto(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -204,7 +207,7 @@ pub(super) fn upto(
     Ok(snapshot)
 }
 
-/// What all events up to one of them add up to, none of what is kept being looked at.
+/// Folds all events, without the stored snapshots.
 pub(super) fn project(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -234,8 +237,8 @@ fn fold(
     })
 }
 
-/// The last snapshot that was kept up to an event by the reducer as it is now. One of an earlier reducer may differ from what
-/// the events add up to, and so may all before it.
+/// Returns the last snapshot up to an event that the current reducer stored. A snapshot of an earlier reducer
+/// may differ from the fold of the events, and so may all snapshots before it.
 fn nearest(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -263,7 +266,7 @@ fn nearest(
 mod tests {
     use crate::{Database, NewEvent};
 
-    /// How many snapshots are remembered, and what they take.
+    /// Returns the number of cached snapshots, and their memory.
     fn remembered(db: &Database) -> (usize, usize) {
         let core = db.here("a test").unwrap();
         core.sequencer.with_exec(|exec| {
@@ -271,7 +274,7 @@ mod tests {
         })
     }
 
-    /// They stayed until 64 MiB were full, and pushed out those of runs that live.
+    /// Snapshots of deleted runs once stayed until 64 MiB were full, and evicted those of live runs.
     #[test]
     fn what_is_remembered_of_a_run_goes_with_it() {
         let db = Database::memory().unwrap();

@@ -1,8 +1,8 @@
-//! The head of a run: what an append looks at, whatever the run's length.
+//! Head of a run: the small record that an append reads, whatever the length of the run.
 //!
 //! ```text
-//!   format (1) | generation | last sequence | status u8 | flags u8 | made at | tip u64 LE | kept at | kept bytes
-//!     [ | shown at ] [ | attempts u64 LE ]     where the flags say so
+//!   format (1) | generation | last sequence | status u8 | flags u8 | created | tip u64 LE | kept at | kept bytes
+//!     [ | shown at ] [ | attempts u64 LE ]     if the flags say so
 //! ```
 
 use super::super::key_state::{KeyState, load_with};
@@ -20,30 +20,31 @@ const INCONSISTENT: u8 = 1;
 const SHOWN: u8 = 2;
 const ATTEMPTS: u8 = 4;
 
-/// See the module.
+/// The head of a run, in the format above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunHead {
-    /// The revision that made the run.
+    /// The revision that created the run.
     pub generation: u64,
     pub last_seq: u64,
     pub status: RunStatus,
     pub inconsistent: bool,
     pub created: Stamp,
-    /// A hash over all events: runs with equal tips have had equal events.
+    /// Hash over all events. Runs with equal tips have had equal events.
     pub tip: u64,
-    /// The event that a snapshot was last kept at; 0: none was.
+    /// Sequence number of the last stored snapshot. 0: none.
     pub kept_seq: u64,
-    /// How large that one was.
+    /// Size of that snapshot, in bytes.
     pub kept_bytes: u64,
-    /// The revision that showed the run, where that is another one than its first events': it was restored where
-    /// nobody saw it. 0: it was seen from the beginning.
+    /// The revision that made the run visible, if it was restored while it was hidden. 0: visible from the
+    /// beginning.
     pub shown: Revision,
-    /// A hash over the attempts that events named, which are not in the tip; 0: none did, or an earlier version wrote them.
+    /// Hash over the attempts that events named, which the tip does not cover. 0: no event named one, or an
+    /// earlier program version wrote the events.
     pub attempts: u64,
 }
 
 impl RunHead {
-    /// The head of a run that is being made.
+    /// Returns the head of a new run.
     pub fn new(generation: Revision, created: Stamp) -> RunHead {
         RunHead {
             generation,
@@ -84,20 +85,20 @@ impl RunHead {
         take(&mut rest).filter(|_| rest.is_empty()).ok_or_else(damaged)
     }
 
-    /// Adds the attempt that an event names.
+    /// Adds the attempt of an event to the hash of attempts.
     pub fn note_attempt(&mut self, attempt: Option<&str>) {
         let Some(attempt) = attempt else { return };
         let hash = super::append::tip(self.attempts, attempt.as_bytes(), None);
         self.attempts = hash.max(1);
     }
 
-    /// Takes over what the events have come to.
+    /// Takes over the status from the snapshot.
     pub fn follow(&mut self, snapshot: &RunSnapshot) {
         self.status = snapshot.status;
         self.inconsistent = snapshot.is_inconsistent();
     }
 
-    /// What is known of the run, with the head's own entry.
+    /// Returns the description of the run. `entry` is the header of the head's own entry.
     pub fn info(
         &self,
         run: &str,
@@ -157,32 +158,32 @@ fn damaged() -> Error {
     Error::new(Code::CorruptData, "the head of a run cannot be read: run `mainstay doctor`")
 }
 
-/// The last event of a run that this transaction showed, by the bytes of its head.
+/// Returns the last sequence number from the bytes of a head, if this revision made the run visible.
 pub(crate) fn shown_seq(head: &[u8], revision: Revision) -> Result<Option<u64>> {
     let head = RunHead::decode(head)?;
     Ok((head.shown == revision).then_some(head.last_seq))
 }
 
-/// The last event of a run, by the bytes of its head.
+/// Returns the last sequence number from the bytes of a head.
 pub(crate) fn last_seq(head: &[u8]) -> Result<u64> {
     RunHead::decode(head).map(|head| head.last_seq)
 }
 
-/// A run as a write meets it.
+/// State of a run before a write.
 pub(super) struct RunState {
     pub seen: KeyState,
-    /// Its head, if it lives.
+    /// The head, if the run exists.
     pub head: Option<RunHead>,
 }
 
 impl RunState {
-    /// Whether there was a run of this name that was deleted.
+    /// Returns whether a run of this name existed and was deleted.
     pub fn is_deleted(&self) -> bool {
         self.head.is_none() && self.seen.counter > 0
     }
 }
 
-/// Looks a run up that is to be written.
+/// Loads a run for a write.
 pub(super) fn meet(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<RunState> {
     let (seen, head) = load_with(view, overlay, RUNS, run.as_bytes(), RunHead::decode)?;
     Ok(RunState { seen, head })
@@ -198,7 +199,7 @@ pub(super) fn put(overlay: &mut WriteSet, seen: KeyState, head: &RunHead) -> Res
     overlay.write(seen.key, seen.hash, write)
 }
 
-/// The head of a run that lives, and the entry that it stands in.
+/// Returns the head of a live run, and the header of its entry.
 pub(crate) fn find(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -212,7 +213,7 @@ pub(crate) fn find(
     Ok(found.and_then(|(found, _)| found))
 }
 
-/// What a run was made with.
+/// Returns the creation metadata of a run.
 pub(super) fn metadata(
     view: &View<'_>,
     overlay: &WriteSet,

@@ -1,7 +1,8 @@
-//! Runs as they were before what is kept of their heads: by their events, which stay for as long as the run does.
+//! Historical reads of runs beyond the retention of their heads: uses the events, which live as long as the
+//! run.
 //!
 //! ```text
-//!   head as it is now { last 90 } --search by revision--> the last event of then --> events, snapshot of then
+//!   current head { last 90 } --search by revision--> last event at that revision --> its events and snapshot
 //! ```
 
 use super::head::{self, RunHead};
@@ -11,7 +12,7 @@ use crate::mvcc::view::View;
 use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{Code, Error, Result, Revision, RunAnswer, RunCommand, RunInfo, RunStatus};
 
-/// Answers a command that only reads as of a revision, by what there is now.
+/// Answers a read-only command as of a revision, from the current data.
 pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Result<RunAnswer> {
     let nothing = WriteSet::default();
     let run = match command {
@@ -21,7 +22,7 @@ pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Re
         | RunCommand::Project { run } => run,
         _ => return Err(trimmed("that")),
     };
-    // A run that is gone, or was made later, may have been another one then.
+    // A run that was deleted, or created later, may have been a different run at that revision.
     let (head, _) = head::find(now, &nothing, run)?
         .filter(|(head, _)| head.generation.max(head.shown) <= then)
         .ok_or_else(|| trimmed(run.as_str()))?;
@@ -43,7 +44,7 @@ pub(crate) fn answer(now: &View<'_>, then: Revision, command: &RunCommand) -> Re
     })
 }
 
-/// The last event that there was.
+/// Returns the last event at that revision, by binary search.
 fn last(log: &RunEvents<'_>, head: &RunHead, then: Revision) -> Result<u64> {
     let (mut low, mut high) = (0, head.last_seq);
     while low < high {

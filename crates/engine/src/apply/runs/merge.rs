@@ -1,13 +1,14 @@
-//! Merging a run: what one side appended travels; two histories do not become one.
+//! Merge of a run: appends the source's new events to the target. Diverged histories are a conflict.
 //!
 //! ```text
-//!   base 1..7    source 1..9    target 1..7     8 and 9 travel, as they are
-//!   base 1..7    source 1..9    target 1..8     conflict; theirs: what the target lacks is appended there, with new
-//!                                               sequences, and nothing is rewritten; ours: nothing happens
+//!   base 1..7    source 1..9    target 1..7     8 and 9 are appended unchanged
+//!   base 1..7    source 1..9    target 1..8     conflict; theirs: events that the target lacks are appended, with new
+//!                                               sequences, and no event is rewritten; ours: the run stays as it is
 //! ```
 //!
-//! No merge makes a run inconsistent that is not: where the events of one history could not follow those of the other, it is a
-//! conflict, whatever the strategy; with `ours` the run stays as it is. A run that was deleted takes no events, either.
+//! A merge never makes a consistent run inconsistent. If the events of one history could not follow those of
+//! the other, it is a conflict with each strategy except `ours`, which leaves the run as it is. A deleted run
+//! takes no events either.
 
 use super::append::{FeedEvents, RunWriter};
 use super::fold::Folds;
@@ -25,22 +26,22 @@ use crate::mvcc::write_set::WriteSet;
 use crate::storage::index::NEWEST;
 use mainstay_model::{CanonicalEvent, Judgement, MergeStrategy, Name, Result, RunSnapshot, reduce};
 
-/// How many events are read before they are written.
+/// Number of events that are read before they are written.
 const PAGE_EVENTS: u64 = 256;
-/// How many bytes of them, about.
+/// Approximate number of bytes that are read before they are written.
 const PAGE_BYTES: usize = 8 << 20;
 
 /// The outcome of a merge for one run.
 pub(crate) enum RunMerge {
-    /// The target has it, or it stays as it is with `ours`. Of the events that were appended there, those that have messages.
+    /// The run is merged, or stays as it is with `ours`. Holds those appended events that have messages.
     Done(Vec<Event>),
     Conflict,
-    /// It is being restored or rewound on the source.
+    /// The run is being restored or rewound on the source.
     Unfinished,
 }
 
 impl RunMerge {
-    /// The outcome for a run that cannot be brought.
+    /// Returns the outcome for a run that cannot be merged.
     fn refused(strategy: MergeStrategy) -> RunMerge {
         match strategy {
             MergeStrategy::Ours => RunMerge::Done(Vec::new()),
@@ -49,7 +50,7 @@ impl RunMerge {
     }
 }
 
-/// Whether two sides of a run mean the same: the same events, or that it was deleted.
+/// Returns whether two sides of a run are equal: the same events, or both deleted.
 pub(crate) fn are_equal(one: &DiffSide, other: &DiffSide) -> bool {
     let said = |side: &DiffSide| {
         let head = side.payload.as_deref().and_then(|payload| RunHead::decode(payload).ok());
@@ -64,7 +65,7 @@ fn is_deleted(side: &DiffSide) -> bool {
     side.payload.is_none() && side.counter > 0
 }
 
-/// Brings a run that the source changed into the target, or leaves the target's as it is with `ours`.
+/// Merges a run that the source changed into the target, or leaves the target's run as it is with `ours`.
 pub(crate) fn merge(
     context: &BranchContext<'_>,
     overlay: &mut WriteSet,
@@ -100,7 +101,8 @@ pub(crate) fn merge(
     let changed = head(&triple.b)?.filter(|_| triple.b_changed());
     let common = head(&triple.base)?
         .map_or(Ok(0), |base| travel.common(&before, &base, &a, changed.as_ref()))?;
-    // What the source made inconsistent by itself comes as it is where the target did not go on.
+    // If the source made the run inconsistent by itself, its events are taken as they are, unless the target
+    // has changed the run.
     let is_judged = |b: &RunHead| !b.inconsistent && (triple.b_changed() || !a.inconsistent);
     if let Some(b) = head(&triple.b)?.filter(is_judged)
         && !travel.can_follow(&a, &b, common)?
@@ -115,7 +117,7 @@ fn view<'v>(context: &BranchContext<'v>, layers: &'v Layers) -> View<'v> {
     View { index, layers, now, fresh: false, budget }
 }
 
-/// Events on their way from one branch to another.
+/// Transfer of the events of one run from one branch to another.
 struct EventTransfer<'t> {
     from: &'t View<'t>,
     into: &'t View<'t>,
@@ -124,10 +126,11 @@ struct EventTransfer<'t> {
 }
 
 impl EventTransfer<'_> {
-    /// Up to which event the source has what the base has: all of the base's, or none that is known. An event that
-    /// one transaction wrote stands behind the same events wherever it is seen; after a merge that gave new sequences
-    /// it is another one, and then all keys are looked at. So they are where the target changed and does not have the
-    /// base's events: a merge that left the target as it was made a base of what the target never got.
+    /// Returns the last event that the source shares with the base: the base's last one, or 0 if that is
+    /// unknown. An event of one transaction follows the same events wherever it is visible. A merge that
+    /// gives new sequences writes a different event, and then all keys must be compared. All keys are also
+    /// compared if the target changed and lacks the base's events. This happens after a merge that left the
+    /// target as it was, because the base then has events that the target never got.
     fn common(
         &self,
         before: &View<'_>,
@@ -149,8 +152,8 @@ impl EventTransfer<'_> {
         Ok(if is_shared { base.last_seq } else { 0 })
     }
 
-    /// Whether the events behind one of them that the target lacks can follow those that it has. Where the target ends with
-    /// that one they do, as they did in the source.
+    /// Returns whether the events after `after` that the target lacks can follow the target's events. If the
+    /// target ends with `after` they can, as they did in the source.
     fn can_follow(&self, a: &RunHead, b: &RunHead, mut after: u64) -> Result<bool> {
         if after > 0 && after == b.last_seq {
             return Ok(true);
@@ -170,14 +173,14 @@ impl EventTransfer<'_> {
         Ok(true)
     }
 
-    /// Whether the target has an event of this key.
+    /// Returns whether the target has an event with this idempotency key.
     fn has(&self, b: &RunHead, key: &str) -> Result<bool> {
         let place = run_keys::key(self.run.as_str(), b.generation, key);
         let (key, hash) = self.into.key(EVENT_KEYS, &place);
         Ok(self.into.find(&WriteSet::default(), &key, hash, |_, _| Ok(()))?.is_some())
     }
 
-    /// Appends the events behind one of them to the target, those that it lacks; gives those that have messages.
+    /// Appends the events after `after` that the target lacks. Returns those that have messages.
     fn go(
         &self,
         overlay: &mut WriteSet,
@@ -186,7 +189,7 @@ impl EventTransfer<'_> {
         is_there: bool,
     ) -> Result<Vec<Event>> {
         let (mut folds, mut with_messages) = (Folds::default(), Vec::new());
-        // Where the target has no such run all of it travels.
+        // If the target lacks the run, all events are copied.
         let mut after = if is_there { after } else { 0 };
         if !is_there {
             self.make(overlay, &mut folds, a)?;
@@ -220,7 +223,7 @@ impl EventTransfer<'_> {
         )
     }
 
-    /// Some events, at least one.
+    /// Returns a batch of at least one event.
     fn events(&self, a: &RunHead, after: u64) -> Result<Vec<CanonicalEvent>> {
         let (upto, mut bytes) = (a.last_seq.min(after + PAGE_EVENTS), 0);
         let nothing = WriteSet::default();

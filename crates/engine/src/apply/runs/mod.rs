@@ -3,10 +3,10 @@
 //! ```text
 //!   append --> head { last n, status, tip } -- event n + 1 -- its key        in one transaction
 //!                  |
-//!   fetch, tail <--+--> snapshot: the last one kept, and what came since
+//!   fetch, tail <--+--> snapshot: the last stored one, and the events since
 //! ```
 //!
-//! The one writer gives sequences, so they have no gaps and a reader never sees a smaller one later.
+//! The single writer assigns sequence numbers, so they have no gaps, and a smaller one never appears later.
 
 pub(crate) mod append;
 mod delete;
@@ -30,7 +30,7 @@ use read::{alerts, fetch, info, kept, list, project, snapshot};
 pub(crate) use read::{each_event, fetch_within, last_seq_of, made_of, revision_of, seq_of};
 pub(crate) use staged_restore::is_being_rewound;
 
-/// Runs a command on runs, in the transaction that gets this revision.
+/// Runs a command on runs, in the transaction that commits at this revision.
 pub(crate) fn run(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -42,7 +42,7 @@ pub(crate) fn run(
         return read(view, overlay, command).map(answer);
     }
     if let RunCommand::Delete { run } = command {
-        // Runs come and go: what is remembered of those that went would only push out others.
+        // The cached snapshot of a deleted run would only evict others.
         folds.forget(&view.key(RUNS, run.as_bytes()).0);
         return Ok(Answer::Did(delete::delete(view, overlay, run, revision)?));
     }
@@ -79,7 +79,7 @@ fn answer(answer: RunAnswer) -> Answer {
     Answer::Run(Box::new(answer))
 }
 
-/// Answers a command that only reads.
+/// Answers a read-only command.
 pub(crate) fn read(view: &View<'_>, overlay: &WriteSet, command: &RunCommand) -> Result<RunAnswer> {
     Ok(match command {
         RunCommand::Get { run } => RunAnswer::Info(info(view, overlay, run)?),

@@ -1,4 +1,4 @@
-//! Reading runs: events, snapshots, lists.
+//! Reads of runs: events, snapshots, lists.
 
 use super::fold;
 use super::head::{self, RunHead};
@@ -15,10 +15,10 @@ use mainstay_model::{
 };
 use std::ops::{Bound, RangeInclusive};
 
-/// So few events are looked up one by one, which is faster than a walk.
+/// Up to this many events are looked up one by one, which is faster than a scan.
 const FEW_EVENTS: u64 = 48;
 
-/// The events of one life of a run.
+/// The events of one generation of a run.
 pub(crate) struct RunEvents<'l> {
     pub view: &'l View<'l>,
     pub overlay: &'l WriteSet,
@@ -27,7 +27,7 @@ pub(crate) struct RunEvents<'l> {
 }
 
 impl RunEvents<'_> {
-    /// Visits the events behind one of them up to another, which is there, until told to stop.
+    /// Visits the events after `after` up to `upto`, which must exist, until `visit` returns `false`.
     pub fn each(
         &self,
         after: u64,
@@ -46,7 +46,7 @@ impl RunEvents<'_> {
         Ok(())
     }
 
-    /// Looks at one event.
+    /// Reads one event.
     pub fn find<T>(
         &self,
         seq: u64,
@@ -83,7 +83,7 @@ impl RunEvents<'_> {
         Ok(())
     }
 
-    /// Walks where there is but one layer, so that nothing has to be merged.
+    /// Scans a single layer, so that no layers have to be merged.
     fn scan(
         &self,
         branch: u32,
@@ -119,7 +119,7 @@ pub(super) fn damaged(run: &str, seq: u64) -> Error {
     Error::new(Code::CorruptData, message)
 }
 
-/// Events behind one of them; none of a run that there is not.
+/// Returns events after `after`. A missing run has none.
 pub(crate) fn fetch(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -134,7 +134,7 @@ pub(crate) fn fetch(
     }
 }
 
-/// Events behind one of them, which end with the one that makes them as large as this.
+/// Returns events after `after`, up to the one that reaches the size limit.
 pub(crate) fn fetch_within(
     view: &View<'_>,
     run: &Name,
@@ -178,7 +178,7 @@ fn events_within(
     Ok(events)
 }
 
-/// Visits all that one life of a run has, by its head: when it was made and what with, as 0, then its events.
+/// Visits the contents of one generation of a run: creation time and metadata as sequence 0, then the events.
 pub(crate) fn each_event(
     view: &View<'_>,
     run: &Name,
@@ -186,13 +186,13 @@ pub(crate) fn each_event(
     mut visit: impl FnMut(u64, EntryHeader, &[u8]) -> Result<()>,
 ) -> Result<()> {
     let RunHead { generation, last_seq, created, shown, .. } = RunHead::decode(head)?;
-    // Nobody saw them before their run was whole.
+    // A restored event counts from the revision that made its run visible.
     let mut visit = |seq, entry: EntryHeader, payload: &[u8]| {
         visit(seq, EntryHeader { revision: entry.revision.max(shown), ..entry }, payload)
     };
     let log = RunEvents { view, overlay: &WriteSet::default(), run, generation };
     let metadata = log.find(0, |entry, payload| Ok((entry, payload.to_vec())))?;
-    // It stands where the run begins: nothing of it comes before.
+    // Without metadata, the header of the first event is used, because no entry of the run is older.
     let first = log.find(1, |entry, _| Ok(entry))?.unwrap_or(entry);
     let (first, metadata) = metadata.unwrap_or((first, Vec::new()));
     let mut made = Vec::with_capacity(10 + metadata.len());
@@ -202,21 +202,22 @@ pub(crate) fn each_event(
     log.each(0, last_seq, |seq, entry, payload| visit(seq, entry, payload).map(|()| true))
 }
 
-/// When a run was made and what with, as [`each_event`] tells it.
+/// Decodes the creation time and the metadata that [`each_event`] passes as sequence 0.
 pub(crate) fn made_of(mut made: &[u8]) -> Option<(Stamp, Option<Value>)> {
     let created = get_varint(&mut made)?;
     let metadata = if made.is_empty() { None } else { Some(codec::decode(made).ok()?) };
     Some((created, metadata))
 }
 
-/// What is known of a run.
+/// Returns the description of a run.
 pub(crate) fn info(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<Option<RunInfo>> {
     let Some((head, entry)) = head::find(view, overlay, run)? else { return Ok(None) };
     let metadata = head::metadata(view, overlay, run, head.generation)?;
     Ok(Some(head.info(run.as_str(), &entry, metadata)))
 }
 
-/// What the events up to one of them add up to, or all of them; nothing of a run that there is not, or not so far.
+/// Returns the snapshot after event `seq`, or after the last one. `None` if the run or the event does not
+/// exist.
 pub(crate) fn snapshot(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -241,7 +242,7 @@ pub(crate) fn snapshot_of(
     fold::upto(view, overlay, run, head, seq).map(Some)
 }
 
-/// The same from the first event on.
+/// Returns the snapshot of a run, folded from the first event on.
 pub(crate) fn project(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -251,12 +252,12 @@ pub(crate) fn project(
     fold::project(view, overlay, run, &head).map(Some)
 }
 
-/// The last event of a run.
+/// Returns the last sequence number of a run.
 pub(crate) fn last_seq_of(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<Option<u64>> {
     Ok(head::find(view, overlay, run)?.map(|(head, _)| head.last_seq))
 }
 
-/// The event that has an idempotency key.
+/// Returns the sequence number of the event with an idempotency key.
 pub(crate) fn seq_of(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -270,7 +271,7 @@ pub(crate) fn seq_of(
     Ok(view.find(overlay, &key, hash, read)?.map(|(seq, _)| seq))
 }
 
-/// The revision that brought an event, or that showed it where its run was restored.
+/// Returns the revision that wrote an event, or that made it visible if its run was restored.
 pub(crate) fn revision_of(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -285,7 +286,7 @@ pub(crate) fn revision_of(
     log.find(seq, |entry, _| Ok(entry.revision.max(head.shown)))
 }
 
-/// Events that could not follow those before them.
+/// Returns the alerts of a run: events that are invalid after those before them.
 pub(crate) fn alerts(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -308,7 +309,7 @@ pub(crate) fn alerts(
     Ok(alerts)
 }
 
-/// What a reducer of a user has made, if it was this version of it, and not of later events.
+/// Returns the stored state of a user's reducer, if it has this version and includes no event after `upto`.
 pub(crate) fn kept(
     view: &View<'_>,
     overlay: &WriteSet,
@@ -329,7 +330,7 @@ pub(crate) fn kept(
     Ok(found.and_then(|(kept, _)| kept))
 }
 
-/// Runs in byte order of their names.
+/// Lists runs in byte order of their names.
 pub(crate) fn list(
     view: &View<'_>,
     overlay: &WriteSet,

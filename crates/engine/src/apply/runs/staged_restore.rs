@@ -1,12 +1,12 @@
-//! Restoring a run that nobody sees before it is whole.
+//! Staged restore of a run, which stays hidden until it is complete.
 //!
 //! ```text
-//!   begins  the name is taken, as if the run had been deleted; hidden head { generation, 0 }
-//!   goes on events behind the hidden head's, piece after piece         no head: nobody finds them
-//!   ends    the hidden head becomes the run's head, in one write       all of it is there
+//!   begin     the name is taken, as if the run had been deleted; hidden head { generation, 0 }
+//!   continue  events after the hidden head's last one, batch by batch     without a head, readers do not find them
+//!   end       the hidden head becomes the run's head, in one write        the run is complete
 //! ```
 //!
-//! What a crash leaves is found by whoever begins again, and goes as the life of a deleted run does.
+//! After a crash, the next restore finds the remains, and they are deleted like those of a deleted run.
 
 use super::append::{FeedEvents, RunWriter, check_kept};
 use super::delete;
@@ -18,20 +18,20 @@ use crate::mvcc::view::View;
 use crate::mvcc::write_set::WriteSet;
 use mainstay_model::{CanonicalEvent, Code, Error, Name, Result, Revision, Stamp, Value};
 
-/// A piece of a run that is restored where nobody sees it.
+/// A batch of a run in a staged restore.
 pub(super) struct StagedEvents<'p> {
     pub run: &'p Name,
     pub metadata: Option<&'p Value>,
     pub created: Option<Stamp>,
     pub events: &'p [CanonicalEvent],
-    /// The transaction that began; nothing: this one does.
+    /// Revision of the transaction that began the restore. `None`: this transaction begins it.
     pub begun: Option<Revision>,
-    /// Whether the run is whole with it.
+    /// Whether this batch completes the run.
     pub ends: bool,
 }
 
 impl RunWriter<'_> {
-    /// Writes a piece; says how many of its events were not there.
+    /// Writes a batch. Returns the number of new events.
     pub fn restore_hidden(&mut self, piece: &StagedEvents<'_>) -> Result<u64> {
         let run = piece.run;
         if head::meet(self.view, self.overlay, run)?.head.is_some() {
@@ -39,7 +39,7 @@ impl RunWriter<'_> {
         }
         let there = meet(self.view, self.overlay, run)?.head;
         let head = piece.goes_on(there, self.revision)?;
-        // A command that fails has written nothing: what can be wrong is looked at first.
+        // A command that fails must have written nothing, so all checks come first.
         check_kept(run, head.map_or(0, |head| head.last_seq), piece.events)?;
         self.check_room_for(run, piece.metadata, piece.events)?;
         self.check_restored(run, head.as_ref(), piece.events)?;
@@ -57,7 +57,7 @@ impl RunWriter<'_> {
         Ok(written)
     }
 
-    /// Makes a hidden life of the run; what another one left goes.
+    /// Creates a hidden generation of the run, and schedules the deletion of an earlier one.
     fn begin(&mut self, piece: &StagedEvents<'_>, left: Option<RunHead>) -> Result<()> {
         let run = piece.run;
         if let Some(left) = left {
@@ -65,7 +65,7 @@ impl RunWriter<'_> {
         }
         let name = head::meet(self.view, self.overlay, run)?;
         if !name.is_deleted() && !piece.ends {
-            // Whoever appends meanwhile is told that there is no such run, and makes none.
+            // A concurrent append fails with `RunNotFound` and does not create the run.
             remove_quietly(self.overlay, name.seen)?;
         }
         let (met, created) = (meet(self.view, self.overlay, run)?, piece.created);
@@ -73,7 +73,7 @@ impl RunWriter<'_> {
         self.make(run, met, created, piece.metadata, FeedEvents::Nothing)
     }
 
-    /// Makes the hidden life of a run the one that all see.
+    /// Makes the hidden generation of the run visible.
     fn show(&mut self, run: &Name) -> Result<()> {
         let hidden = meet(self.view, self.overlay, run)?;
         let Some(head) = hidden.head else { return Err(over(run)) };
@@ -84,11 +84,12 @@ impl RunWriter<'_> {
 }
 
 impl StagedEvents<'_> {
-    /// The hidden head that it goes on from; nothing where it begins.
+    /// Returns the hidden head to continue from, or `None` if this batch begins the restore.
     fn goes_on(&self, there: Option<RunHead>, revision: Revision) -> Result<Option<RunHead>> {
         let there_at = there.map(|head| head.generation);
         match self.begun {
-            // Its life is known by the revision that made it: a further one could not be told from it.
+            // A generation is identified by the revision that created it, so one transaction cannot create
+            // two of them.
             None if there_at == Some(revision) => Err(over(self.run)),
             None => Ok(None),
             begun if begun == there_at => Ok(there),
@@ -97,7 +98,7 @@ impl StagedEvents<'_> {
     }
 }
 
-/// Gives up what was restored of a run that nobody sees.
+/// Abandons the staged restore of a run.
 pub(super) fn give_up(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -110,18 +111,18 @@ pub(super) fn give_up(
     remove(overlay, met.seen)
 }
 
-/// The head of a run that nobody sees yet.
+/// Returns the hidden head of a run.
 pub(crate) fn find(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<Option<RunHead>> {
     Ok(meet(view, overlay, run)?.head)
 }
 
-/// Whether the transaction that deleted a run began to restore it: it is being rewound.
+/// Returns whether the transaction that deleted a run also began to restore it: the run is being rewound.
 pub(crate) fn is_being_rewound(view: &View<'_>, run: &Name, deleted: Revision) -> Result<bool> {
     let hidden = find(view, &WriteSet::default(), run)?;
     Ok(hidden.is_some_and(|head| head.generation == deleted))
 }
 
-/// The life of a run that nobody sees yet.
+/// Loads the hidden generation of a run.
 fn meet(view: &View<'_>, overlay: &WriteSet, run: &Name) -> Result<RunState> {
     let place = run_keys::hidden(run.as_str());
     let (seen, head) = load_with(view, overlay, STATES, &place, RunHead::decode)?;

@@ -1,13 +1,13 @@
-//! How much a search looks at: as much as it needs, however many records there are.
+//! Cost of searches: it must not depend on the number of records.
 
 use crate::{
     At, Command, Database, Durability, Field, Fields, Options, RecordPick, RecordWrite, Test,
     Transaction, Where,
 };
 
-/// Far more than any of these searches may come by.
+/// Number of records: far more than any of these searches may scan.
 const MANY: usize = 3_000;
-/// What they may: some keys are looked for at once, and dead entries are passed over.
+/// Maximal number of scanned rows: some keys are fetched at once, and dead entries are skipped.
 const FEW: u64 = 200;
 
 fn open(indexes: &[&[&str]]) -> Database {
@@ -35,7 +35,7 @@ fn by_key() -> RecordPick {
     RecordPick::under("t.", vec![is("state", "pending")]).set("state", "claimed").unwrap()
 }
 
-/// By how many entries and records a search comes.
+/// Runs a search, and returns the number of entries and records that it scanned.
 fn work<T>(db: &Database, search: impl FnOnce() -> T) -> (T, u64) {
     let passed = || db.here("a test").unwrap().index().searches.passed();
     let before = passed();

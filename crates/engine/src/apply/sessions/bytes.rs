@@ -1,10 +1,10 @@
-//! Sessions, responses and letters as they are stored.
+//! Storage format of sessions, their responses and their server messages.
 //!
 //! ```text
 //!   session   1 | opened | epoch | nonce | lease_ms | mark | last_sent | acked | pending_bytes | count | (name, value)...
-//!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts have their length before them
+//!   gone      2 | expired u8 | next request | last_sent          numbers are varints, texts are length-prefixed
 //!   slot      responses: see `slot.rs`
-//!   letter    its bytes
+//!   letter    the payload of the message
 //! ```
 
 use crate::key::keyspace::{self, Key, MAIN_ID, SESSION_DATA, SESSIONS};
@@ -13,34 +13,34 @@ use mainstay_model::{Code, Error, Former, Name, Result, SESSION_LEASE_LIMIT_MS, 
 const LIVE: u8 = 1;
 const GONE: u8 = 2;
 
-/// Numbers of letters and bytes do not come this far; beyond it counting on might overflow.
+/// Limit of message numbers and byte counts, so that adding to them cannot overflow.
 pub(super) const NUMBER_LIMIT: u64 = u64::MAX / 2;
 
-/// What is kept of a session.
+/// The stored state of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoredSession {
     Live(Profile),
-    /// Its numbers are remembered for a while.
+    /// A closed session, whose numbers are remembered for a while.
     Gone {
-        /// Whether its lease was over; else it was closed.
+        /// Whether the lease was over. Otherwise the client closed the session.
         expired: bool,
         former: Former,
     },
 }
 
-/// A session that lives, but for what its responses say.
+/// An open session, without its responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Profile {
     pub opened: Stamp,
-    /// When its client has taken it.
+    /// Time at which the current client took the session.
     pub epoch: Stamp,
-    /// The number of whoever has it alone; 0: nobody.
+    /// Nonce of the client that holds the session exclusively. 0: none.
     pub nonce: u64,
     pub lease_ms: u64,
-    /// The mark when it was opened, or as a keep-alive raised it; responses carry later ones.
+    /// The mark at opening, or as raised by a keep-alive. Later marks are stored with the responses.
     pub mark: u64,
     pub last_sent: u64,
-    /// The last letter that was acknowledged: those behind it are pending.
+    /// Number of the last acknowledged message. All later messages are pending.
     pub acked: u64,
     pub pending_bytes: u64,
     pub capabilities: Vec<(String, String)>,
@@ -125,21 +125,21 @@ fn take_text(bytes: &mut &[u8]) -> Option<String> {
     Some(std::str::from_utf8(text).ok()?.to_owned())
 }
 
-/// What stands behind a session's name.
+/// The part of a session that a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A slot of responses.
     Slot(u16),
-    /// The letter of a number.
+    /// A server message, by its number.
     Letter(u64),
 }
 
-/// The key of a session.
+/// Returns the key of a session.
 pub(crate) fn session_key(session: &Name) -> Key {
     keyspace::key(SESSIONS, MAIN_ID, session.as_bytes())
 }
 
-/// The key of a part of a session.
+/// Returns the key of a part of a session.
 pub(crate) fn part_key(session: &Name, part: Part) -> Key {
     let (kind, number) = match part {
         Part::Slot(slot) => (b'R', u64::from(slot)),
@@ -153,7 +153,7 @@ pub(crate) fn part_key(session: &Name, part: Part) -> Key {
     key
 }
 
-/// The session and the part that a name in their space is of.
+/// Splits a name of their key space into session and part.
 pub(crate) fn split_part(name: &[u8]) -> Option<(&str, Part)> {
     let (rest, number) = name.split_last_chunk::<8>()?;
     let number = u64::from_be_bytes(*number);

@@ -1,4 +1,4 @@
-//! Letters: requests of the server to the clients of sessions.
+//! Server messages: requests of the server to the clients of sessions.
 
 use super::bytes::{NUMBER_LIMIT, Part, Profile, damaged, part_key};
 use super::{SessionContext, answer, check_epoch, expired, write};
@@ -21,12 +21,12 @@ impl SessionContext<'_> {
         Ok(answer(SessionAnswer::Sent(self.post(overlay, session, payload)?)))
     }
 
-    /// Sends a request that a merge has brought to `main`; says whether the session is there.
+    /// Sends a request that a merge has brought to `main`. Returns whether the session exists.
     pub fn deliver(&self, overlay: &mut WriteSet, session: &Name, payload: &[u8]) -> Result<bool> {
         Ok(self.post(overlay, session, payload)?.is_some())
     }
 
-    /// Keeps a request on its branch until that is merged into `main`; who is gone already gets none then.
+    /// Stores a request on its branch until the branch is merged into `main`. A closed session gets none.
     pub(super) fn keep(
         &self,
         view: &View<'_>,
@@ -41,7 +41,7 @@ impl SessionContext<'_> {
         Ok(answer(SessionAnswer::Kept(number)))
     }
 
-    /// Puts a request into a mailbox; gives its number, or nothing where there is no such session.
+    /// Adds a request to a mailbox. Returns its number, or `None` if the session does not exist.
     fn post(&self, overlay: &mut WriteSet, session: &Name, payload: &[u8]) -> Result<Option<u64>> {
         let Some(mut profile) = self.live(overlay, session)? else { return Ok(None) };
         profile.pending_bytes += payload.len() as u64;
@@ -98,7 +98,7 @@ impl SessionContext<'_> {
         Ok(answer(SessionAnswer::Pending { requests, more }))
     }
 
-    /// The letters to be sent again, as many as fit into one answer; they count as sent now.
+    /// Returns the messages to send again, as many as fit into one answer, and records them as sent now.
     pub(super) fn retry(
         &self,
         overlay: &WriteSet,
@@ -108,7 +108,7 @@ impl SessionContext<'_> {
         let old = self.sent_before(sent_before, limit);
         let (mut requests, mut bytes) = (Vec::new(), 0);
         for (session, number) in old {
-            // Not under the lock: it may have to be read from a file.
+            // Not under the lock, because the payload may have to be read from a file.
             let payload = self.letter(overlay, &session, number)?.ok_or_else(damaged)?;
             bytes += payload.len();
             if bytes > MAILBOX_LIMIT_BYTES && !requests.is_empty() {

@@ -1,4 +1,4 @@
-//! Commands on sessions: what a transaction does with them, beside being a request of one.
+//! Commands on sessions within a transaction.
 
 pub(crate) mod bytes;
 mod letters;
@@ -20,19 +20,20 @@ use mainstay_model::{
 };
 use parking_lot::Mutex;
 
-/// A page of sessions ends behind so many bytes.
+/// A page of sessions ends once it exceeds this many bytes.
 const LIST_LIMIT_BYTES: usize = 16 << 20;
 
-/// Where commands on sessions look.
+/// Inputs of commands on sessions.
 pub(crate) struct SessionContext<'a> {
     pub index: &'a Index,
     pub table: &'a Mutex<SessionTable>,
-    /// What is stored is read as of this revision, which the table is of, too.
+    /// Stored entries are read as of this revision. The table is of the same revision.
     pub at: Revision,
     pub now: Stamp,
 }
 
-/// Runs a command of a transaction on a branch: its requests to clients are kept there, unless branches are served.
+/// Runs a command of a transaction on a branch. Requests to clients are stored on the branch, unless branches
+/// are served.
 pub(crate) fn run_on(
     view: &View<'_>,
     desk: &SessionContext<'_>,
@@ -49,7 +50,7 @@ pub(crate) fn run_on(
     }
 }
 
-/// Keeps a request to a client on a branch, as an import has it.
+/// Stores a client request on a branch, for an import.
 pub(crate) fn restore(
     view: &View<'_>,
     overlay: &mut WriteSet,
@@ -94,13 +95,14 @@ pub(crate) fn run(
     }
 }
 
-/// Expires sessions whose leases are over, until so many keys are touched; gives how many were.
+/// Expires sessions whose leases are over, until `limit` keys are touched. Returns the number of touched
+/// keys.
 pub(crate) fn expire(
     desk: &SessionContext<'_>,
     overlay: &mut WriteSet,
     limit: usize,
 ) -> Result<usize> {
-    // Each of them is a key at least.
+    // Each session is at least one key.
     let due = desk.table.lock().due(desk.now, limit);
     let mut touched = 0;
     for session in due {
@@ -112,7 +114,7 @@ pub(crate) fn expire(
     Ok(touched)
 }
 
-/// What is written to the entry of a session, in place of all that was said of it before.
+/// Writes an entry of a session in place of its previous version.
 fn write(
     index: &Index,
     overlay: &mut WriteSet,
@@ -141,7 +143,7 @@ fn write_until(
 }
 
 impl SessionContext<'_> {
-    /// Reads an entry of the database, own writes first.
+    /// Reads an entry, own writes first.
     fn find<T>(
         &self,
         overlay: &WriteSet,
@@ -159,7 +161,7 @@ impl SessionContext<'_> {
         self.index.entry(hash, key, self.at, false, &mut parse)?.transpose()
     }
 
-    /// What is stored of a session, with the head of its entry.
+    /// Returns the stored state of a session, with the header of its entry.
     fn standing(
         &self,
         overlay: &WriteSet,
@@ -173,9 +175,10 @@ impl SessionContext<'_> {
         Ok(found.and_then(|(head, standing)| Some((head, standing?))))
     }
 
-    /// A session whose lease is not over.
+    /// Returns a session whose lease is not over.
     fn live(&self, overlay: &WriteSet, session: &Name) -> Result<Option<Profile>> {
-        // One that was opened in this transaction is in no table yet, but then it stands alone in it.
+        // A session that this transaction opened is not in the table yet, but then opening is its only
+        // command.
         let lives = self.table.lock().live(session.as_str(), self.now).is_some();
         match self.standing(overlay, session)? {
             Some((_, StoredSession::Live(profile))) if lives => Ok(Some(profile)),
@@ -183,7 +186,7 @@ impl SessionContext<'_> {
         }
     }
 
-    /// A session whose client speaks, in the epoch that it knows.
+    /// Returns a session for a request of its client in this epoch, and renews the lease.
     fn heard(&self, overlay: &WriteSet, session: &Name, epoch: Stamp) -> Result<Profile> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
         check_epoch(session, &profile, epoch)?;
@@ -225,7 +228,7 @@ impl SessionContext<'_> {
             let profile = self.heard(overlay, session, 0)?;
             return self.take(overlay, session, profile, hold);
         }
-        // One whose lease is over was ended before: what it knew is not the new one's.
+        // A session whose lease is over was removed before, so the new one does not inherit its state.
         if self.table.lock().len() >= SESSION_LIMIT {
             let message =
                 format!("there are {SESSION_LIMIT} sessions, which is the most: close some");
@@ -251,7 +254,8 @@ impl SessionContext<'_> {
         Ok(answer(SessionAnswer::Opened { info, created: true, held: hold.is_some() }))
     }
 
-    /// Finds a session that is there, and gives it to who wants to have it alone, unless somebody was faster.
+    /// Returns an existing session. Gives it to a client that wants it exclusively, unless another client was
+    /// faster.
     fn take(
         &self,
         overlay: &mut WriteSet,
@@ -285,14 +289,14 @@ impl SessionContext<'_> {
         Ok(Answer::Did(true))
     }
 
-    /// Raises the mark of a session, and evicts what is below.
+    /// Raises the mark of a session, and evicts the responses below it.
     fn raise_mark(&self, overlay: &mut WriteSet, session: &Name, mark: u64) -> Result<()> {
         let profile = self.live(overlay, session)?.ok_or_else(|| expired(session))?;
         let dropped = match self.table.lock().row(session.as_str()) {
             Some(row) if row.slots.ledger.mark() < mark => row.slots.dropped(mark),
             _ => return Ok(()),
         };
-        // The mark first: slots are dropped of what it has evicted.
+        // The mark is written first, because the dropped slots hold responses that it evicts.
         self.write_profile(overlay, session, Profile { mark, ..profile })?;
         drop_slots(self.index, overlay, session, &dropped)
     }
@@ -300,14 +304,14 @@ impl SessionContext<'_> {
     fn close(&self, overlay: &mut WriteSet, session: &Name, epoch: Stamp) -> Result<Answer> {
         let live = self.live(overlay, session)?;
         if live.as_ref().is_some_and(|profile| check_epoch(session, profile, epoch).is_err()) {
-            // That of who asks is gone already.
+            // The caller's own session is closed already.
             return Ok(Answer::Did(false));
         }
         self.remove(overlay, session, live.is_none())?;
         Ok(Answer::Did(live.is_some()))
     }
 
-    /// Removes everything of a session but its numbers; gives how many keys were touched.
+    /// Removes everything of a session except its numbers. Returns the number of touched keys.
     pub fn remove(&self, overlay: &mut WriteSet, session: &Name, expired: bool) -> Result<usize> {
         let (former, parts) = match self.table.lock().row(session.as_str()) {
             Some(row) => (row.former(), parts(row)),
@@ -349,7 +353,7 @@ impl SessionContext<'_> {
     }
 }
 
-/// Deletes responses that are evicted.
+/// Deletes the slots of evicted responses.
 pub(crate) fn drop_slots(
     index: &Index,
     overlay: &mut WriteSet,
@@ -367,7 +371,7 @@ fn parts(row: &LiveSession) -> Vec<Part> {
     slots.chain(row.mailbox.iter().map(|(number, _)| Part::Letter(number))).collect()
 }
 
-/// What is known of a session that was just opened.
+/// Returns the description of a session that was just opened.
 fn new_info(session: &Name, profile: &Profile) -> SessionInfo {
     info_of(
         session,
@@ -408,7 +412,7 @@ fn answer(answer: SessionAnswer) -> Answer {
     Answer::Session(Box::new(answer))
 }
 
-/// Refuses what was sent in another epoch of a session.
+/// Refuses a request of another epoch of the session.
 fn check_epoch(session: &Name, profile: &Profile, epoch: Stamp) -> Result<()> {
     match epoch == 0 || epoch == profile.epoch {
         true => Ok(()),
@@ -416,7 +420,7 @@ fn check_epoch(session: &Name, profile: &Profile, epoch: Stamp) -> Result<()> {
     }
 }
 
-/// As far as who asks is concerned, the session is over.
+/// Returns the error for a client that lost the session to another one. For that client the session is over.
 #[cold]
 pub(crate) fn taken(session: &Name) -> Error {
     let message = format!(

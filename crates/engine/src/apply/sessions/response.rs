@@ -1,11 +1,11 @@
-//! A response as it is stored: the answers of a transaction, or its error.
+//! Storage format of a response: the answers of a transaction, or its error.
 //!
 //! ```text
-//!   0 | frame of the wire: anything
-//!   1 | held u8 | count | answers        those that are numbers, in few bytes and read at once
+//!   0 | wire frame: any response
+//!   1 | held u8 | count | answers        only numbers: compact, and fast to decode
 //! ```
 //!
-//! Most answers are numbers, and a retry should cost about what reading a cell does.
+//! Most answers are numbers, and a retry should cost about as much as reading a cell.
 
 use super::bytes::damaged;
 use mainstay_model::wire::fields;
@@ -24,7 +24,7 @@ const NUMBER: u8 = 6;
 const COUNT: u8 = 7;
 const REVISION: u8 = 8;
 
-/// What is kept of a request that was executed.
+/// The stored response of an executed request.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredResponse {
     pub held: bool,
@@ -32,7 +32,7 @@ pub(crate) struct StoredResponse {
     pub answers: SmallVec<[Answer; 1]>,
 }
 
-/// The same, of a receipt.
+/// Borrowed form of `StoredResponse`, for encoding.
 #[derive(Serialize)]
 struct Keeping<'r> {
     held: bool,
@@ -40,7 +40,7 @@ struct Keeping<'r> {
     answers: &'r [Answer],
 }
 
-/// Appends a response.
+/// Appends an encoded response.
 pub(crate) fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()> {
     let start = out.len();
     if let Ok(receipt) = response
@@ -58,7 +58,7 @@ pub(crate) fn encode(response: &Result<Receipt>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Takes a response apart.
+/// Decodes a response.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Result<StoredResponse>> {
     match bytes.split_first() {
         Some((&NUMBERS, rest)) => take_numbers(rest).map(Ok).ok_or_else(damaged),
@@ -67,7 +67,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Result<StoredResponse>> {
     }
 }
 
-/// Appends answers that are all numbers; nothing if one is not.
+/// Appends answers that are all numbers. Returns `None` if one is not.
 fn put_numbers(receipt: &Receipt, out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(&[NUMBERS, u8::from(receipt.held)]);
     codec::put_varint(out, receipt.answers.len() as u64);
@@ -115,7 +115,7 @@ fn take_numbers(bytes: &[u8]) -> Option<StoredResponse> {
     (rest.is_empty() && held <= 1).then_some(StoredResponse { held: held == 1, answers })
 }
 
-/// Small numbers have few bytes, whatever their sign.
+/// Zigzag encoding: numbers near zero take few bytes, whatever their sign.
 fn zigzag(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)) as u64
 }

@@ -1,11 +1,11 @@
-//! A slot as it is stored: responses of one session, the newest first.
+//! Storage format of a slot: responses of one session, newest first.
 //!
 //! ```text
 //!   mark | number | length | bytes | then each older one: number | revisions before | microseconds before | length | bytes
 //! ```
 //!
-//! Numbers are varints. The newest was answered at the revision and time of the entry, each other one so much before the
-//! one in front of it.
+//! Numbers are varints. The newest response has the revision and the time of the entry. Each older one stores
+//! its difference to the response before it.
 
 use super::bytes::damaged;
 use crate::key::entry::EntryHeader;
@@ -21,7 +21,7 @@ pub(crate) struct Response<'s> {
     pub bytes: &'s [u8],
 }
 
-/// Appends a slot; the first response is the one it is written for.
+/// Appends an encoded slot. The first response is the newest one.
 pub(crate) fn encode<'s>(
     mark: u64,
     responses: impl Iterator<Item = Result<Response<'s>>>,
@@ -43,7 +43,7 @@ pub(crate) fn encode<'s>(
     Ok(())
 }
 
-/// The mark when a slot was written, and its responses.
+/// Returns the mark at the time of the write, and the responses of a slot.
 pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, Responses<'s>)> {
     let mut rest = payload;
     let mark = codec::get_varint(&mut rest).ok_or_else(damaged)?;
@@ -53,7 +53,7 @@ pub(crate) fn split<'s>(head: &EntryHeader, payload: &'s [u8]) -> Result<(u64, R
     Ok((mark, Responses { revision: head.revision, stamp: head.stamp, first: true, rest }))
 }
 
-/// The responses of a slot, the newest first.
+/// Iterator over the responses of a slot, newest first.
 #[derive(Clone)]
 pub(crate) struct Responses<'s> {
     revision: Revision,
@@ -113,7 +113,7 @@ mod tests {
         };
         let whole: Vec<_> = responses.into_iter().map(Result::unwrap).collect();
         assert_eq!(read(&expected).unwrap(), (300, whole));
-        // Where a slot is cut between two responses, that shows nowhere: the entry's checksum is for that.
+        // A slot that is cut between two responses cannot be detected here. The entry's checksum is for that.
         for cut in (0..expected.len()).filter(|cut| ![6, 11].contains(cut)) {
             assert!(read(&expected[..cut]).is_err(), "cut at {cut}");
         }
