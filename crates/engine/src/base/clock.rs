@@ -44,7 +44,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that advances only when it is told to, for tests and simulations.
+/// A clock that moves only on request, for tests and simulations.
 pub struct ManualClock {
     now: Mutex<(u64, u64)>,
 }
@@ -167,7 +167,7 @@ impl Stamper {
         self.last
     }
 
-    /// How far the wall clock is ahead, in microseconds, while its reading is rejected.
+    /// Microseconds by which the wall clock is ahead, while its reading is rejected.
     pub fn jump_us(&self) -> Option<u64> {
         self.jump
     }

@@ -129,7 +129,7 @@ bugs! {
     ResponseForgotten,
     /// Assigns a revision again although its failed write may have reached the log.
     RevisionReused,
-    /// A waiting thread reads its wake-up counter after announcing that it sleeps, instead of before.
+    /// A waiting thread reads its wake-up counter after it has announced its sleep, instead of before.
     RungReadLate,
     /// A sync request waits for buffer space. The flush that frees space waits for that sync, so both
     /// deadlock.
@@ -149,12 +149,14 @@ static PLANTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<InjectedFault>) {
     let number = bug.map_or(0, |bug| bug as u32 + 1);
+    // Pairs with the load in `is`. The flag guards no other data.
     PLANTED.store(number, std::sync::atomic::Ordering::SeqCst);
 }
 
 /// Returns whether this fault is active.
 #[cfg(feature = "planted")]
 pub(crate) fn is(bug: InjectedFault) -> bool {
+    // Pairs with the store in `plant`.
     PLANTED.load(std::sync::atomic::Ordering::SeqCst) == bug as u32 + 1
 }
 

@@ -92,7 +92,7 @@ impl fmt::Debug for DatabaseId {
     }
 }
 
-/// How far the effects of a log are known to be durable in the index. The log itself was synced that far.
+/// The revisions whose effects are known to be durable in the index. The log itself was synced that far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableElsewhere {
     /// All effects up to this revision are durable there.
@@ -361,6 +361,7 @@ impl LogShared {
 
     fn push_oldest(&self, segment: Arc<Segment>) {
         let mut segments = self.segments.write();
+        // Pairs with the `Acquire` in `first`.
         self.first.store(segment.first, Ordering::Release);
         segments.push_front(segment);
     }

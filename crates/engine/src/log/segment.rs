@@ -171,6 +171,7 @@ impl Segment {
 
     /// Makes the frames before this offset visible to readers.
     pub(super) fn set_end(&self, end: u64) {
+        // Pairs with the `Acquire` in `end`: publishes the bytes written before.
         self.end.store(end, Ordering::Release);
     }
 

@@ -254,7 +254,7 @@ impl WriteSet {
         }
     }
 
-    /// Updates the map once there are too many effects for a linear search.
+    /// Updates the map once a linear search would be too slow.
     fn remember(&mut self) {
         let count = self.effects.len();
         if count <= WALK_LIMIT {

@@ -84,7 +84,8 @@ impl DeadRangeCache {
     /// Caches a range that was dead at a revision, unless an entry was written into it since, even if the
     /// search saw that write.
     pub fn insert(&self, grave: DeadRange, at: Revision) {
-        // The writer reads at a revision above all others, but has seen only executed writes.
+        // The writer reads at a revision above all others, but has seen only executed writes. Pairs with the
+        // `Release` in `reach`.
         let at = at.min(self.executed.load(Ordering::Acquire));
         let mut inner = self.inner.lock();
         let inside = |key: &Vec<u8>| *key >= grave.first && *key <= grave.last;

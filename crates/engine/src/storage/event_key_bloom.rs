@@ -33,7 +33,7 @@ const GROWTH: usize = 4;
 
 type Line = [u64; LINE_BITS / 64];
 
-/// The filter, behind a lock. See the module documentation.
+/// The filter with its lock. See the module documentation.
 pub(crate) struct EventKeyBloom(Mutex<BloomLayers>);
 
 struct BloomLayers {

@@ -161,6 +161,7 @@ impl Index {
     }
 
     pub fn flushed(&self) -> Revision {
+        // Pairs with the `AcqRel` in `write_mark`: the stores and the mark hold this revision.
         self.flushed.load(Ordering::Acquire)
     }
 
@@ -433,11 +434,13 @@ impl Index {
 
     /// The oldest readable revision of a class.
     pub fn floor(&self, class: usize) -> Revision {
+        // Pairs with the `AcqRel` in `set_floor`.
         self.floors[class].load(Ordering::Acquire)
     }
 
     /// The revision below which compaction may drop shadowed versions of a class: the durable mark holds it.
     pub fn trim_floor(&self, class: usize) -> Revision {
+        // Pairs with the `AcqRel` in `write_mark`: the durable mark holds this floor.
         self.trim_floors[class].load(Ordering::Acquire)
     }
 
@@ -469,6 +472,7 @@ impl Index {
 
     /// Raises the floor of a class: from now on, reads below it are refused.
     pub fn set_floor(&self, class: usize, floor: Revision) {
+        // Pairs with the `Acquire` in `floor`.
         self.floors[class].fetch_max(floor, Ordering::AcqRel);
     }
 

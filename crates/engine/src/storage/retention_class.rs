@@ -56,7 +56,7 @@ pub(crate) struct RetentionClass {
     space: u8,
     /// The prefix of its names; empty for a default class.
     pub prefix: String,
-    /// How long shadowed versions stay, in microseconds; `None`: forever.
+    /// Retention time of shadowed versions, in microseconds; `None`: forever.
     pub retention_us: Option<u64>,
 }
 

@@ -72,6 +72,7 @@ impl TombstoneGc {
     /// Returns whether a block of stamps covers only revisions that are no longer readable.
     fn is_past(&self, entry: &[u8]) -> bool {
         let end = entry::parse(entry).ok().and_then(|(_, payload)| TimestampIndex::end_of(payload));
+        // Pairs with the `AcqRel` in `drop_times`.
         end.is_some_and(|end| end < self.stamps_from.load(Ordering::Acquire))
     }
 }

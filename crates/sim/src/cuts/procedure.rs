@@ -32,7 +32,7 @@ pub enum Procedure {
     BackupAhead,
     /// Restores a database from a full backup and an increment.
     Restore,
-    /// Salvages a log with a damaged first segment. The segments before the first sound one are moved aside.
+    /// Salvages a log with a damaged first segment. The segments before the first valid one are moved aside.
     SalvageFirst,
     /// Salvages a log with a damaged second-to-last segment. The segments after it are moved aside.
     SalvageMiddle,

@@ -79,8 +79,8 @@ impl Drop for Mount {
 struct Served(Volume);
 
 impl Served {
-    /// How long the kernel may cache a name. If a rename can fail and still happen, the kernel would keep the
-    /// old names.
+    /// Cache lifetime of a name in the kernel. If a rename can fail and still happen, the kernel must not
+    /// cache names, because it would keep the old ones.
     fn name_ttl(&self) -> Duration {
         if self.0.faults().may_rename_unseen() { Duration::ZERO } else { TTL }
     }

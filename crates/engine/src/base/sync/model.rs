@@ -48,6 +48,7 @@ impl<T> Mutex<T> {
 
     pub fn is_locked(&self) -> bool {
         switch();
+        // Any ordering works for this flag: shuttle runs all threads on one real thread.
         self.held.load(Ordering::SeqCst)
     }
 

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 const PART_BYTES: u64 = 1 << 20;
 /// Pause between two steps, in which the device serves other requests.
 const PAUSE: Duration = Duration::from_millis(4);
-/// If more than this many bytes wait to be freed, there are no pauses, so that the disk does not fill up.
+/// With more than this many bytes left to free, the pauses are skipped, so that the disk does not fill up.
 const BACKLOG_BYTES: u64 = 256 << 20;
 /// Maximum number of open files. Beyond it, the oldest are closed, which frees them at once.
 pub(super) const OPEN_FILES: usize = 64;
@@ -58,7 +58,7 @@ impl Unlisted {
         }
     }
 
-    /// Returns whether there is space to free, now or once its readers have finished.
+    /// Returns whether the file has space to free, now or once its readers have finished.
     fn is_wanted(&self) -> bool {
         let Ok(about) = self.file.metadata() else { return false };
         let has_name = || fs::metadata(&self.path).is_ok_and(|named| named.ino() == about.ino());

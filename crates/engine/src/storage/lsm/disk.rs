@@ -320,12 +320,14 @@ impl DiskStore {
         }
         let registered = self.tree.register_tables(tables, None, None, &[], WATERMARK);
         registered.map_err(|error| {
+            // Pairs with the `Acquire` loads in `register` and `compact_once`.
             self.astray.store(true, Ordering::Release);
             self.failure(error, "writing")
         })?;
         self.litter.list(tables.iter().map(Table::id));
         self.refresh_lookup();
         self.learn_current();
+        // Pairs with the `Acquire` in `compaction_due`: the new tables are registered.
         self.due.store(true, Ordering::Release);
         Ok(())
     }
@@ -355,6 +357,7 @@ impl DiskStore {
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,
     ) -> Result<Option<u64>> {
+        // Pairs with the `Release` stores of a failed `register_tables` or compaction.
         if self.astray.load(Ordering::Acquire) {
             let (_no_ingest, _idle) = (self.ingesting.lock(), self.compacting.lock());
             self.come_back()?;
@@ -362,6 +365,8 @@ impl DiskStore {
         let _one = self.compacting.lock();
         // Pairs with the `Acquire` in `RetentionFilterFactory::make_filter`.
         self.floor.store(floor, Ordering::Release);
+        // Before the run, so that an ingest meanwhile sets it again. Pairs with the `Acquire` in
+        // `compaction_due`.
         self.due.store(false, Ordering::Release);
         let version = self.tree.current_version();
         let (before, known) = (version.id(), version.iter_tables().map(Table::id).collect());
@@ -378,6 +383,7 @@ impl DiskStore {
             self.learn_current();
         }
         if ran.is_err() {
+            // Pairs with the `Acquire` loads in `register` and `compact_once`.
             self.astray.store(true, Ordering::Release);
             if let Some(_idle) = self.ingesting.try_lock() {
                 self.sweep();
@@ -385,6 +391,7 @@ impl DiskStore {
         }
         let moved = self.tree.current_version().id() != before;
         if ran.is_err() || moved {
+            // Pairs with the `Acquire` in `compaction_due`.
             self.due.store(true, Ordering::Release);
         }
         ran.map_err(|error| self.failure(error, "compacting"))?;
@@ -458,6 +465,7 @@ impl DiskStore {
         let id = self.tree.current_version().id();
         let known = self.current.lock().filter(|known| known.id == id);
         manifest::point(&self.dir, id, known)?;
+        // Pairs with the `Acquire` loads in `register` and `compact_once`: `current` is reset.
         self.astray.store(false, Ordering::Release);
         Ok(())
     }

@@ -7,8 +7,8 @@ use super::version::revision_of;
 
 /// Decides which versions must be kept. Versions are passed with keys ascending and revisions descending.
 ///
-/// A version is *shadowed* if a newer version of its key is at or below the floor, because then every read at
-/// or above the floor stops at the newer one. Shadowed versions are dropped.
+/// A version is *shadowed* if a newer version of its key is at or below the floor. Then every read at or
+/// above the floor stops at the newer one. Shadowed versions are dropped.
 ///
 /// A *purge* may also drop a version that is itself at or below the floor, is not shadowed, and is a deletion
 /// that hides nothing: a read that finds no version at all has the same result. This is safe because all
