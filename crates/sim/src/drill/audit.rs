@@ -18,7 +18,7 @@ use std::time::Duration;
 const PAST_REVISIONS: u64 = 10;
 /// Number of cells checked at each of them.
 const PAST_CELLS: u64 = 8;
-/// Maximum number of new requests repeated each time.
+/// Approximate number of new acknowledged requests repeated each time, plus a quarter of it from earlier ones.
 const REQUESTS: usize = 200;
 
 /// The account balances sum to zero, now and at past revisions, and past values are unchanged.
