@@ -1,25 +1,25 @@
-//! Clocks and stamps: the one file that asks what time it is.
+//! Clocks and strictly increasing timestamps: the only file that reads the system time.
 
 use mainstay_model::Stamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where the database gets its time from.
+/// Source of wall-clock and monotonic time.
 pub trait Clock: Send + Sync {
-    /// Microseconds since the Unix epoch, as the wall clock has it: it may jump.
+    /// Wall clock: microseconds since the Unix epoch. It may jump.
     fn wall_us(&self) -> u64;
-    /// Microseconds since some fixed moment: never goes back.
+    /// Monotonic clock: microseconds since some fixed moment. It never goes back.
     fn monotonic_us(&self) -> u64;
 }
 
-/// The machine's own clocks.
+/// The operating system's clocks.
 pub struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
-    /// The machine's own clocks.
+    /// Creates a clock whose monotonic time starts now.
     #[allow(clippy::disallowed_methods, reason = "this is the one file that asks the machine")]
     pub fn new() -> SystemClock {
         SystemClock { start: Instant::now() }
@@ -44,25 +44,25 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved; for tests and simulations.
+/// A clock that moves only on request, for tests and simulations.
 pub struct ManualClock {
     now: Mutex<(u64, u64)>,
 }
 
 impl ManualClock {
-    /// A clock whose wall shows `wall_us`.
+    /// Creates a clock whose wall clock shows `wall_us` and whose monotonic clock shows zero.
     pub fn new(wall_us: u64) -> Arc<ManualClock> {
         Arc::new(ManualClock { now: Mutex::new((wall_us, 0)) })
     }
 
-    /// Lets time pass on both clocks.
+    /// Advances both clocks.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
         let mut now = self.now.lock();
         *now = (now.0.saturating_add(by), now.1.saturating_add(by));
     }
 
-    /// Sets the wall clock, as an operator or a time server would.
+    /// Sets the wall clock, as an operator or an NTP server would.
     pub fn set_wall(&self, wall_us: u64) {
         self.now.lock().0 = wall_us;
     }
@@ -78,44 +78,45 @@ impl Clock for ManualClock {
     }
 }
 
-/// A wall clock that runs ahead of the monotonic one by more than this is not believed.
+/// A reading of the wall clock is rejected if it runs ahead of the monotonic clock by more than this.
 const JUMP_LIMIT_US: u64 = 3_600_000_000;
 
-/// Stamps and the wall clock are taken for one while they are no further apart than this.
+/// Stamps and the wall clock count as equal while they differ by at most this.
 const TOLERANCE_US: u64 = 60_000_000;
 
-/// How far the distance between them may drift before it is taken anew, so that a time is translated alike for long.
+/// The offset is updated only when it has drifted by more than this, so that time conversions stay stable.
 const DRIFT_US: u64 = 1_000_000;
 
-/// Makes strictly increasing stamps out of a clock that may step back or jump.
+/// Generates strictly increasing timestamps from a clock that may step back or jump.
 ///
 /// ```text
-///   wall behind the last stamp             -> last stamp + monotonic time passed since
-///   wall over an hour ahead of it          -> the same, and the jump is reported, until confirmed
-///   at opening: ahead by more than a limit -> the same
-///   else                                   -> wall
+///   wall behind the last stamp             -> last stamp + elapsed monotonic time
+///   wall over an hour ahead of it          -> the same, and the jump is reported until confirmed
+///   at open: ahead by more than a limit    -> the same
+///   otherwise                              -> wall
 /// ```
 ///
-/// While stamps and the wall clock are apart, times that callers give by the wall clock are moved by the distance.
+/// While stamps and the wall clock differ, wall-clock times given by callers are shifted by the offset.
 pub(crate) struct Stamper {
     clock: Arc<dyn Clock>,
     last: Stamp,
-    /// How far ahead of the last stamp the first reading is believed: so long may the database have been closed.
+    /// Maximum distance of the first reading from the last stamp: the longest time the database may have been
+    /// closed.
     limit_us: Option<u64>,
-    /// The newest reading that was believed, and the monotonic clock at that moment.
+    /// The newest accepted reading, and the monotonic clock at that moment.
     anchor: Option<(u64, u64)>,
     jump: Option<u64>,
-    /// The distance that is added to a time of the wall clock to make a stamp of it.
+    /// The offset that converts a wall-clock time to a stamp.
     wall_offset_us: i64,
 }
 
 impl Stamper {
-    /// Continues behind the last stamp given. The first reading is believed up to a limit ahead of it.
+    /// Continues after the last stamp assigned. The first reading is accepted up to `limit_us` ahead of it.
     pub fn new(clock: Arc<dyn Clock>, last: Stamp, limit_us: Option<u64>) -> Stamper {
         Stamper { clock, last, limit_us, anchor: None, jump: None, wall_offset_us: 0 }
     }
 
-    /// The time now, as stamps see it, and the monotonic clock; gives no stamp.
+    /// Returns the current time on the stamp scale, and the monotonic clock. Assigns no stamp.
     pub fn now(&mut self) -> (Stamp, u64) {
         let wall = self.clock.wall_us();
         let monotonic = self.clock.monotonic_us();
@@ -123,7 +124,7 @@ impl Stamper {
             Some((seen, at)) => {
                 (seen.saturating_add(monotonic.saturating_sub(at)), Some(JUMP_LIMIT_US))
             }
-            // A database that has no stamp yet has nothing that a clock could be wrong about.
+            // A new database has no stamp yet that a clock could disagree with.
             None => (self.last, self.limit_us.filter(|_| self.last > 0)),
         };
         let is_jump = limit_us.is_some_and(|limit_us| wall > steady.saturating_add(limit_us));
@@ -144,34 +145,34 @@ impl Stamper {
         }
     }
 
-    /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while the two are far apart.
+    /// The offset that converts a wall-clock time to a stamp: zero unless the two differ by over a minute.
     pub fn wall_offset_us(&self) -> i64 {
         self.wall_offset_us
     }
 
-    /// The next stamp, given the time now.
+    /// Assigns the next stamp, at or after `now`.
     #[inline]
     pub fn stamp(&mut self, now: Stamp) -> Stamp {
         self.last = now.max(self.last + 1);
         self.last
     }
 
-    /// Takes back stamps whose transactions never happened.
+    /// Takes back the stamps of transactions that were undone.
     pub fn rewind(&mut self, last: Stamp) {
         self.last = last;
     }
 
-    /// The last stamp given.
+    /// The last stamp assigned.
     pub fn last(&self) -> Stamp {
         self.last
     }
 
-    /// By how much the wall clock is ahead, when it is not believed.
+    /// Microseconds by which the wall clock is ahead, while its reading is rejected.
     pub fn jump_us(&self) -> Option<u64> {
         self.jump
     }
 
-    /// Believes the wall clock as it stands.
+    /// Accepts the current reading of the wall clock.
     pub fn confirm(&mut self) {
         self.anchor = None;
         self.jump = None;

@@ -1,15 +1,15 @@
-//! Bugs on purpose: the tests show that they find them.
+//! Fault injection: deliberate bugs that prove the tests can find them.
 //!
-//! Without the feature `planted`, which is for tests alone, there are none.
+//! Only the test feature `planted` compiles them in.
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $bug:ident,)*) => {
-        /// A bug that is in the engine because a test asked for it.
+        /// A deliberate bug that a test can switch on.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum InjectedFault { $($(#[$doc])* $bug,)* }
 
         impl InjectedFault {
-            /// All of them.
+            /// All faults, in declaration order.
             #[cfg(feature = "planted")]
             pub const ALL: &[InjectedFault] = &[$(InjectedFault::$bug,)*];
         }
@@ -17,152 +17,157 @@ macro_rules! bugs {
 }
 
 bugs! {
-    /// A group is answered when it is written, and synced afterwards.
+    /// Answers a group after the write and before its fsync.
     AnswerBeforeSync,
-    /// A compare-and-swap does not compare.
+    /// Compare-and-swap always succeeds.
     CasAlwaysWins,
-    /// Frames of the log are believed whatever their checksums say.
+    /// Ignores the checksums of log frames.
     ChecksumIgnored,
-    /// Whoever held the executor for a moment does not look for what was queued meanwhile.
+    /// The executor's holder does not drain the requests queued while it held the executor.
     CombineOnce,
-    /// A cell that was deleted counts from one again.
+    /// The counter of a deleted cell restarts at one.
     CounterLostOnDelete,
-    /// A read judges expiry by the wall clock, and not by its own moment.
+    /// Reads judge expiry by the wall clock instead of by the timestamp of their snapshot.
     ExpiryByWallClock,
-    /// The feed leaves a transaction out, now and then.
+    /// The change feed drops some transactions.
     FeedSkips,
-    /// Of a transaction that is replayed, one effect is.
+    /// Replay applies only the first effect of each transaction.
     FirstEffectOnly,
-    /// What was gathered while the log synced is not taken for work.
+    /// The log thread ignores transactions queued during its fsync.
     GatheredForgotten,
-    /// What came into a range that was read does not count.
+    /// Writes into a range that the transaction has read do not cause a conflict.
     GuardRangeForgotten,
-    /// After a failed sync writing goes on.
+    /// Writes continue after a failed fsync.
     LatchForgotten,
-    /// Whoever waits for a revision is not told when it is published.
+    /// Publishing a revision does not wake the threads that wait for it.
     ListenersNotTold,
     /// The log thread is not woken when there is work for it.
     LogNotWoken,
-    /// What a damaged log has lost is left in the index, where a flush that was cut short has put it.
+    /// Recovery keeps index entries of revisions that a damaged log has lost, after an interrupted flush
+    /// wrote them.
     LostComesBack,
-    /// The mark says that the stores hold one revision more than they do.
+    /// The flush mark is one revision higher than the stores.
     MarkTooFar,
-    /// A backup holds what its database may still lose.
+    /// A backup includes revisions that are not yet durable.
     NoSyncBeforeBackup,
-    /// Floors rise over a branch whose removal may be taken back.
+    /// Trim floors advance past a branch whose removal is not yet durable.
     NoSyncBeforeFloors,
-    /// A buffer goes into the stores before the log that holds it is synced.
+    /// Flushes a write buffer before the log that covers it is synced.
     NoSyncBeforeFlush,
-    /// The next segment of the log is begun while the last one is not synced.
+    /// Starts the next log segment while the previous one is not synced.
     NoSyncBeforeRoll,
-    /// The list of tables of a store that is set back after a failure is not synced before it has its name.
+    /// Renames a rebuilt table manifest into place before syncing it.
     NoSyncOfCurrent,
-    /// The name of the list of tables of a store that is set back is not synced.
+    /// Does not sync the directory after renaming a rebuilt table manifest.
     NoSyncOfCurrentName,
-    /// What was written without a promise is not synced when a database is closed.
+    /// Closing the database does not sync writes that were made without a durability promise.
     NoSyncOfClosed,
-    /// What a salvage zeroes in a damaged segment is not synced.
+    /// Does not sync the part of a damaged segment that a salvage zeroes.
     NoSyncOfCut,
-    /// The header of a new database gets its name before it is synced.
+    /// Renames the database file into place before syncing it.
     NoSyncOfIdentity,
-    /// The name of the header of a new database is not synced.
+    /// Does not sync the directory after renaming the database file.
     NoSyncOfIdentityName,
-    /// The names in the directory of a database that is opened are not synced.
+    /// Does not sync the directory of an existing database at open.
     NoSyncOfKnown,
-    /// A group is acknowledged without a sync of the log.
+    /// Acknowledges a group without syncing the log.
     NoSyncOfLog,
-    /// The mark of the index gets its name before it is synced.
+    /// Renames the flush mark into place before syncing it.
     NoSyncOfMark,
-    /// The name of the mark of the index is not synced.
+    /// Does not sync the directory after renaming the flush mark.
     NoSyncOfMarkName,
-    /// An index that a salvage sets aside may have its old name again.
+    /// Does not sync the directory after a salvage moves an index aside.
     NoSyncOfMovedIndex,
-    /// A segment that a salvage moves aside may have its old name again.
+    /// Does not sync the directory after a salvage moves a segment aside.
     NoSyncOfMovedSegment,
-    /// The directories of a new database are not synced.
+    /// Does not sync the subdirectories of a new database.
     NoSyncOfNewDirectory,
-    /// The name of the directory of a new database is not synced.
+    /// Does not sync the parent directory of a new database.
     NoSyncOfParent,
-    /// A backup gets its name before it is synced.
+    /// Renames a backup into place before syncing it.
     NoSyncOfPart,
-    /// The name of a backup is not synced.
+    /// Does not sync the directory after renaming a backup.
     NoSyncOfPartName,
-    /// Segments are trimmed without a sync after each.
+    /// Trims several segments without a directory sync after each.
     NoSyncOfRemovedSegments,
-    /// The mark that an index is opened by is not synced.
+    /// Does not sync the flush mark that was read at open.
     NoSyncOfReadMark,
-    /// A new index or log takes the place of another, and that is not synced.
+    /// Does not sync the directory after a new index or log replaces another.
     NoSyncOfRename,
-    /// The log of a restored database is not synced.
+    /// Does not sync the log of a restored database.
     NoSyncOfRestoredLog,
-    /// What was not proven synced is written again and not synced.
+    /// Recovery rewrites frames that are not proven synced, and does not sync them.
     NoSyncOfRewritten,
-    /// The names of segments that were read are not synced.
+    /// Recovery does not sync the directory of the segments that it read.
     NoSyncOfRewrittenName,
-    /// The copy of a damaged segment gets its name before it is synced.
+    /// Renames the copy of a damaged segment into place before syncing it.
     NoSyncOfSalvagedCopy,
-    /// The name of the copy of a damaged segment is not synced.
+    /// Does not sync the directory after renaming the copy of a damaged segment.
     NoSyncOfSalvagedCopyName,
-    /// The list of tables that a store is opened by is not synced.
+    /// Does not sync the table manifest that was read at open.
     NoSyncOfReadTables,
-    /// A database that is salvaged may be none after a power cut.
+    /// A salvage does not first sync the directory of the database.
     NoSyncOfSalvagedDatabase,
-    /// The mark that a salvage goes by is not synced.
+    /// Does not sync the flush mark that a salvage relies on.
     NoSyncOfSalvagedMark,
-    /// A segment gets its name before its header is synced.
+    /// Renames a segment into place before syncing its header.
     NoSyncOfSegment,
-    /// The name of a new segment is not synced.
+    /// Does not sync the directory after renaming a new segment.
     NoSyncOfSegmentName,
-    /// An index that is set back takes the place of the one that is to be kept.
+    /// Does not sync the directory between renaming the old index aside and renaming the new index into
+    /// place.
     NoSyncOfSetBack,
-    /// The mark of a new index may be there without its stores.
+    /// Writes the flush mark of a new index before syncing the directory of its stores.
     NoSyncOfStores,
-    /// Readers see a group before it is synced.
+    /// Publishes a group before syncing it.
     PublishBeforeSync,
-    /// A request with an id is not remembered.
+    /// Does not store the deduplication receipt of a request with an id.
     ReceiptForgotten,
-    /// A transaction that failed counts as under way for ever.
+    /// The in-flight counter is not decremented for transactions that failed.
     RefusedStayCounted,
-    /// A request of a session is executed, and its response not kept.
+    /// Executes a session request and does not store its response.
     ResponseForgotten,
-    /// A revision that could not be written is given again while somebody may have been told of it.
+    /// Assigns a revision again although its failed write may have reached the log.
     RevisionReused,
-    /// Whoever goes to sleep looks too late whether the bell has rung.
+    /// A waiting thread reads its wake-up counter after it has announced its sleep, instead of before.
     RungReadLate,
-    /// A sync waits for room, which a flush makes that waits for the sync.
+    /// A sync request waits for buffer space. The flush that frees space waits for that sync, so both
+    /// deadlock.
     SyncWaitsForRoom,
-    /// Whoever waits for a revision may be told between looking and sleeping.
+    /// Wakes listeners without taking their lock, so a wake-up between their check and their wait is lost.
     ToldWithoutLock,
-    /// The log is trimmed beyond what the stores hold.
+    /// Trims the log beyond the revision that the stores hold.
     TrimTooFar,
-    /// What was executed on top of a group that could not be written is left as it is.
+    /// A failed group write does not undo the transactions executed on top of it.
     UndoForgetsLater,
 }
 
 #[cfg(feature = "planted")]
 static PLANTED: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
-/// Plants a bug in all databases of the process, or takes it out.
+/// Activates a fault in all databases of the process, or deactivates it with `None`.
 #[cfg(feature = "planted")]
 pub fn plant(bug: Option<InjectedFault>) {
     let number = bug.map_or(0, |bug| bug as u32 + 1);
+    // Pairs with the load in `is`. The flag guards no other data.
     PLANTED.store(number, std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Whether this bug is planted.
+/// Returns whether this fault is active.
 #[cfg(feature = "planted")]
 pub(crate) fn is(bug: InjectedFault) -> bool {
+    // Pairs with the store in `plant`.
     PLANTED.load(std::sync::atomic::Ordering::SeqCst) == bug as u32 + 1
 }
 
-/// Whether this bug is planted: never.
+/// Always false: no fault is compiled in.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
 pub(crate) const fn is(_: InjectedFault) -> bool {
     false
 }
 
-/// Does something, unless it is the bug that it is not done.
+/// Runs `act`, unless this fault is active.
 #[inline(always)]
 pub(crate) fn unless<E>(bug: InjectedFault, act: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
     if is(bug) { Ok(()) } else { act() }

@@ -1,11 +1,11 @@
-//! Figures: what the database counts and measures while it works.
+//! Metrics: counters and histograms of the database.
 //!
 //! ```text
-//!   log stage, flush, compaction, cache, searches --relaxed adds--> Figures --look--> Stats --> whoever asks
+//!   log stage, flush, compaction, cache, searches --relaxed adds--> Metrics --look--> Stats --> the caller
 //! ```
 //!
-//! Counting must cost next to nothing: histograms have one writer at a time and need no locked
-//! instruction, and a hit of the cache is counted on its own thread, sixty-four at a time.
+//! Counting must cost next to nothing. Histograms have one writer at a time and need no locked instruction.
+//! Cache hits are counted per thread and added in steps of 64.
 
 use crate::base::clock::Clock;
 use mainstay_model::{
@@ -17,40 +17,40 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Durations in microseconds: from a fast disk's sync to a stall of ten seconds.
+/// Bucket bounds for durations in microseconds: from a fast disk's fsync to a stall of ten seconds.
 pub const DURATION_BOUNDS_US: &[u64] = &[
     50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000,
     10_000_000,
 ];
-/// Numbers of transactions.
+/// Bucket bounds for numbers of transactions.
 const COUNT_BOUNDS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096];
-/// Numbers of bytes.
+/// Bucket bounds for numbers of bytes.
 const SIZE_BOUNDS: &[u64] =
     &[256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
-/// More buckets than any list of bounds needs.
+/// Larger than any list of bounds, because values beyond the last bound need a bucket too.
 const BUCKETS: usize = 16;
 
-/// So many hits of the cache are counted at once.
+/// Cache hits are added to the shared counter in steps of this many.
 const HIT_STEP: u32 = 64;
 
-/// A count that one thread at a time adds to, and any may look at: it takes no locked instruction.
+/// A single-writer counter that any thread may read. It needs no locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Nothing yet.
+    /// A counter at zero.
     pub const fn new() -> Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// Adds, as the only writer.
+    /// Adds to the counter. Only one thread at a time may call this.
     #[inline]
     pub fn add(&self, by: u64) {
         self.0.store(self.look().wrapping_add(by), Ordering::Relaxed);
     }
 
-    /// Takes what was added, as the only writer.
+    /// Returns the count and resets it to zero. Only the writing thread may call this.
     #[inline]
     pub fn take(&self) -> u64 {
         let taken = self.look();
@@ -60,16 +60,16 @@ impl Counter {
         taken
     }
 
-    /// What was added so far.
+    /// The current count.
     #[inline]
     pub fn look(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Values counted by size, while they come in.
+/// A histogram that is being filled.
 ///
-/// One thread at a time may add: whoever adds holds the lock of what is measured.
+/// Only one thread at a time may add: it holds the lock of the measured component.
 #[derive(Debug)]
 pub struct Buckets {
     bounds: &'static [u64],
@@ -78,45 +78,46 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Empty ones. Bounds ascend, and values beyond the last have a bucket, too.
+    /// An empty histogram. The bounds must be ascending. Values beyond the last bound go into an extra
+    /// bucket.
     pub const fn new(bounds: &'static [u64]) -> Buckets {
         assert!(bounds.len() < BUCKETS);
         Buckets { bounds, counts: [const { Counter::new() }; BUCKETS], sum: Counter::new() }
     }
 
-    /// Adds a value so many times.
+    /// Adds a value `times` times.
     pub fn add(&self, value: u64, times: u64) {
         let place = self.bounds.partition_point(|bound| *bound < value);
         self.counts[place].add(times);
         self.sum.add(value.saturating_mul(times));
     }
 
-    /// What was added so far. Somebody may be adding: then the last values are in part of it.
+    /// Takes a snapshot. A concurrent [`Buckets::add`] may be partly visible in it.
     pub fn look(&self) -> Histogram {
         let counts = self.counts[..=self.bounds.len()].iter().map(Counter::look).collect();
         Histogram { bounds: Cow::Borrowed(self.bounds), counts, sum: self.sum.look() }
     }
 }
 
-/// Values counted by size.
+/// A snapshot of a histogram.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Histogram {
-    /// Each bucket's largest value; a last bucket without one follows.
+    /// Upper bound (inclusive) of each bucket. One more bucket without a bound follows.
     pub bounds: Cow<'static, [u64]>,
-    /// How many values each bucket has.
+    /// Number of values in each bucket.
     pub counts: Vec<u64>,
-    /// All values together.
+    /// Sum of all values.
     pub sum: u64,
 }
 
 impl Histogram {
-    /// How many values there are.
+    /// Total number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Takes in what another one with the same bounds has.
+    /// Adds the counts of another histogram with the same bounds.
     pub fn merge(&mut self, other: &Histogram) {
         if self.counts.is_empty() {
             *self = other.clone();
@@ -127,7 +128,7 @@ impl Histogram {
     }
 }
 
-/// Work in the background, while it is done.
+/// Live metrics of one kind of background work.
 #[derive(Debug, Default)]
 pub(crate) struct BackgroundWork {
     count: AtomicU64,
@@ -138,7 +139,8 @@ pub(crate) struct BackgroundWork {
 }
 
 impl BackgroundWork {
-    /// Does a piece of work that gives what it wrote, and measures it. Nothing written is nothing done.
+    /// Runs `work`, which returns the number of bytes it processed, and measures it. Runs that return zero
+    /// bytes are not counted.
     pub fn measure(&self, clock: &dyn Clock, work: impl FnOnce() -> Result<u64>) -> Result<u64> {
         self.running.fetch_add(1, Ordering::Relaxed);
         let began_us = clock.monotonic_us();
@@ -169,57 +171,54 @@ impl BackgroundWork {
     }
 }
 
-/// Work in the background.
+/// Metrics of one kind of background work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BackgroundStats {
-    /// Pieces of work that were done.
+    /// Completed runs.
     pub count: u64,
-    /// Pieces that failed.
+    /// Failed runs.
     pub failures: u64,
-    /// Bytes that went in.
+    /// Bytes processed by completed runs.
     pub bytes: u64,
-    /// The time it took, failures included.
+    /// Total time in microseconds, failed runs included.
     pub us: u64,
-    /// Pieces under way.
+    /// Runs in progress.
     pub running: u64,
 }
 
-/// What the writer, the log, the flush and compaction count.
+/// Metrics of the writer, the log, flushes and compaction.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// How long syncs took.
+    /// Duration of log fsyncs.
     pub sync_us: Buckets,
-    /// Transactions that shared a write of the log.
+    /// Transactions per group commit.
     pub group_transactions: Buckets,
-    /// Bytes of such a write.
+    /// Bytes per group commit.
     pub group_bytes: Buckets,
     pub flush: BackgroundWork,
     pub compaction: BackgroundWork,
-    /// Cells whose time was over; the writer counts them when their end is written down.
+    /// Cells that expired. The writer counts an expiry when it writes the deletion or the next value to the
+    /// log.
     pub expired_cells: Counter,
-    /// Records whose time was over.
+    /// Records that expired, counted like cells.
     pub expired_records: Counter,
-    /// What is done with runs.
     pub runs: RunCounters,
-    /// What is done with outboxes.
     pub outbox: OutboxCounters,
-    /// What is done with keyed state.
     pub keyed: KeyedCounters,
-    /// What is done with sessions.
     pub sessions: SessionCounters,
 }
 
-/// What became of writes to spaces of one sort.
+/// Outcomes of one kind of keyed-state write.
 #[derive(Debug, Default)]
 pub(crate) struct WriteCounters {
-    /// They were newer.
+    /// The write was newer than the stored value.
     pub applied: Counter,
-    /// They were not, or there already.
+    /// The write was older than the stored value, or a duplicate.
     pub stale: Counter,
-    /// They wait until their version is sealed.
+    /// The write waits until its version is sealed.
     pub waiting: Counter,
-    /// What they were merged with is another one.
+    /// The base of the merge had changed meanwhile.
     pub moved: Counter,
 }
 
@@ -234,30 +233,27 @@ impl WriteCounters {
     }
 }
 
-/// What the writer counts of keyed state.
+/// Keyed-state metrics.
 #[derive(Debug, Default)]
 pub(crate) struct KeyedCounters {
-    /// States that were put.
     pub puts: WriteCounters,
-    /// States that were deleted.
     pub deletes: WriteCounters,
-    /// Items of logs.
+    /// Appends to item logs.
     pub items: WriteCounters,
-    /// What functions have merged.
+    /// Results of merge functions.
     pub merges: WriteCounters,
-    /// Frontiers that are where they were asked to be.
+    /// Seals whose frontier reached the requested version.
     pub seals: Counter,
-    /// Writes that had waited for that.
+    /// Waiting writes that a seal has settled.
     pub settled: Counter,
-    /// Snapshots that were begun; any thread adds to it.
+    /// Snapshots started. Any thread adds to it, so it is not a [`Counter`].
     pub snapshots: AtomicU64,
-    /// Spaces that were replaced by a snapshot.
+    /// Spaces replaced by a snapshot.
     pub restores: Counter,
-    /// Entries that restores have written, those of pieces included that were given up.
+    /// Entries written by restores, including pieces of restores that were abandoned.
     pub restored_entries: Counter,
-    /// Spaces that were dropped.
     pub dropped: Counter,
-    /// Generations of spaces of which nothing is left.
+    /// Generations of spaces whose data is completely deleted.
     pub reaped: Counter,
 }
 
@@ -297,7 +293,7 @@ impl KeyedCounters {
         }
     }
 
-    /// A snapshot is read page by page, and counted with the first.
+    /// Counts a snapshot at its first page.
     pub fn count_read(&self, command: &StateCommand) {
         if let StateCommand::Dump { after: None, .. } = command {
             self.count_snapshot();
@@ -309,69 +305,66 @@ impl KeyedCounters {
     }
 }
 
-/// What the writer counts of runs.
+/// Run metrics.
 #[derive(Debug, Default)]
 pub(crate) struct RunCounters {
-    /// Events that were written.
+    /// Events appended.
     pub appended: Counter,
-    /// Appends whose key was known.
+    /// Appends with an idempotency key that the run already had.
     pub repeated: Counter,
-    /// Those of them that said something else.
+    /// Appends with a known idempotency key and different content.
     pub conflicts: Counter,
-    /// Events that could not follow those before them.
+    /// Alerts: events that could not follow the events before them.
     pub alerts: Counter,
-    /// Runs that were deleted.
     pub deleted: Counter,
-    /// Runs of which nothing is left.
+    /// Runs whose data is completely deleted.
     pub reaped: Counter,
-    /// Those who wait for an event; any thread adds to it.
+    /// Readers that wait for an event now. Any thread adds to it, so it is not a [`Counter`].
     pub tails: AtomicU64,
 }
 
-/// What the writer counts of outboxes.
+/// Outbox metrics.
 #[derive(Debug, Default)]
 pub(crate) struct OutboxCounters {
-    /// Messages that were written.
+    /// Messages written.
     pub put: Counter,
-    /// Messages that were handed out.
+    /// Messages handed out by claims.
     pub claimed: Counter,
-    /// Messages that were delivered.
+    /// Messages acknowledged.
     pub acked: Counter,
-    /// Deliveries that failed.
+    /// Failed deliveries.
     pub failed: Counter,
-    /// Messages that were given up.
+    /// Messages moved to the dead letters.
     pub buried: Counter,
-    /// Dead messages that wait again.
+    /// Dead letters queued again.
     pub replayed: Counter,
 }
 
-/// What the writer counts of sessions.
+/// Session metrics.
 #[derive(Debug, Default)]
 pub(crate) struct SessionCounters {
-    /// Sessions that were opened.
     pub opened: Counter,
-    /// Sessions that were closed.
     pub closed: Counter,
-    /// Sessions whose leases were over.
+    /// Sessions whose lease expired.
     pub expired: Counter,
-    /// Requests that were executed.
+    /// Requests executed.
     pub executed: Counter,
-    /// Requests that were answered from what is kept; any thread adds to it.
+    /// Requests answered from a stored response. Any thread adds to it, so it is not a [`Counter`].
     pub repeated: AtomicU64,
-    /// Requests whose responses were gone.
+    /// Repeated requests whose response was already evicted.
     pub evicted: Counter,
-    /// Requests of the server that were sent, for the first time.
+    /// Server requests sent for the first time.
     pub sent: Counter,
-    /// Those that were dropped because there was no such session.
+    /// Server requests dropped because the session did not exist.
     pub dropped: Counter,
-    /// Those that were acknowledged.
+    /// Server requests acknowledged.
     pub acknowledged: Counter,
-    /// Those that were given out to be sent again.
+    /// Server requests handed out for another delivery.
     pub retried: Counter,
 }
 
 impl SessionCounters {
-    /// Counts what a committed command on sessions answered.
+    /// Counts the outcome of a committed session command.
     fn count_answer(&self, command: &SessionCommand, answer: &Answer) {
         match (command, answer) {
             (SessionCommand::Acknowledge { .. }, Answer::Count(count)) => {
@@ -389,7 +382,7 @@ impl SessionCounters {
 }
 
 impl Metrics {
-    /// Counts what a committed command on runs, an outbox or keyed state answered.
+    /// Counts the outcome of a committed command on runs, an outbox, keyed state or sessions.
     pub fn count_answer(&self, command: &Command, answer: &Answer) {
         let outbox = &self.outbox;
         match (command, answer) {
@@ -422,7 +415,7 @@ impl Metrics {
     }
 }
 
-/// How many messages came with the new events of a command.
+/// The number of messages that the new events of a command carried.
 fn messages_with(command: &RunCommand, answer: &RunAnswer) -> u64 {
     let sent = |(event, told): (&NewEvent, &Appended)| event.message.is_some() && told.persisted;
     match (command, answer) {
@@ -449,7 +442,7 @@ impl RunCounters {
         }
     }
 
-    /// Counts somebody who waits for an event, until what this gives is dropped.
+    /// Counts a waiting reader until the returned guard is dropped.
     pub fn waiting(&self) -> impl Drop {
         self.tails.fetch_add(1, Ordering::Relaxed);
         TailGuard(&self.tails)
@@ -486,7 +479,7 @@ thread_local! {
     static HITS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Hits and misses of the table of current values, on a cache line of their own.
+/// Hits and misses of the cache of current values. Aligned to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct CacheCounters {
@@ -495,7 +488,7 @@ pub(crate) struct CacheCounters {
 }
 
 impl CacheCounters {
-    /// Counts a hit: every 64th of a thread is counted as 64.
+    /// Counts a hit: every 64th hit of a thread adds 64.
     #[inline]
     pub fn hit(&self) {
         let hits = HITS.with(|hits| {
@@ -507,38 +500,38 @@ impl CacheCounters {
         }
     }
 
-    /// Counts a miss, which is about to look into a store.
+    /// Counts a miss. A lookup in a store follows.
     #[inline]
     pub fn miss(&self) {
         self.misses.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Hits and misses so far.
+    /// Returns hits and misses.
     pub fn look(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
     }
 }
 
-/// How searches for records went about it, on a cache line of their own.
+/// Counters of record searches by access path. Aligned to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct SearchCounters {
     by_index: AtomicU64,
     walked: AtomicU64,
     listed: AtomicU64,
-    /// Entries and records that searches came by, counted where tests ask how much work there was.
+    /// Entries and records that searches visited. Tests check the amount of work with it.
     #[cfg(test)]
     passed: AtomicU64,
 }
 
-/// The way of a search.
+/// The access path of a record search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SearchPath {
-    /// An index gave all candidates.
+    /// An index returned all candidates.
     Index,
-    /// All records under the prefix were looked at, in one layer of the branch at least.
+    /// All records under the prefix were scanned, in at least one layer of the branch.
     Walk,
-    /// There were no filters: all records were wanted.
+    /// The search had no filters: all records were wanted.
     List,
 }
 
@@ -553,20 +546,20 @@ impl SearchCounters {
         count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a search came by an entry or a record.
+    /// Counts an entry or record that a search visited.
     #[inline]
     pub fn pass(&self) {
         #[cfg(test)]
         self.passed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// By how many entries and records searches came.
+    /// The number of entries and records that searches visited.
     #[cfg(test)]
     pub fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
 
-    /// How many went by an index, how many walked, how many had no filters.
+    /// Returns the number of searches by index, by scan and without filters.
     pub fn look(&self) -> [u64; 3] {
         [&self.by_index, &self.walked, &self.listed].map(|count| count.load(Ordering::Relaxed))
     }

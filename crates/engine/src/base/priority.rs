@@ -1,10 +1,10 @@
-//! How background threads share the processors with writers.
+//! Scheduling priority of background threads.
 //!
-//! A thread that is woken usually takes the processor from whoever runs there. Flushing and compaction are
-//! woken by writers, who should go on writing. A system that cannot be asked for this works all the
-//! same.
+//! A thread that wakes up usually preempts the thread that runs on its processor. Writers wake flushes and
+//! compaction, and should continue to run. On systems that do not support this, everything still works.
 
-/// Runs where others leave time; it still gets its share, and being woken it pushes nobody off.
+/// Lowers the priority of the current thread and schedules it as batch work. It still gets its share of the
+/// processor, but does not preempt other threads when it wakes up.
 pub(crate) fn stay_behind() {
     #[cfg(target_os = "linux")]
     {
@@ -20,6 +20,6 @@ pub(crate) fn stay_behind() {
     }
 }
 
-/// Of a hundred, fifty being the usual.
+/// Crossplatform priority from 0 to 99. The default is 50.
 #[cfg(target_os = "linux")]
 const LEVEL: u8 = 30;

@@ -1,13 +1,13 @@
-//! What threads meet at on the path of a write: locks, atomics, parking, threads.
+//! Synchronization primitives of the write path: locks, atomics, parking and threads.
 //!
 //! ```text
-//!   usual builds              parking_lot and std, by name: nothing is between
-//!   feature model-checking    shuttle: every use is a place where its scheduler may let another one run
+//!   usual builds              re-exports of parking_lot and std, no wrapper
+//!   feature model-checking    shuttle: its scheduler may switch threads at every operation
 //! ```
 //!
-//! The sequencer, tickets, bells and whoever waits for revisions use these. What is locked for a moment only, with
-//! nothing of this module done meanwhile, stays with the real locks: under a scheduler that has one real thread they are
-//! always free.
+//! The sequencer, tickets, wake-up signals and revision waiters use these. Locks held only for a moment,
+//! without any operation of this module meanwhile, stay real locks: shuttle runs on one real thread, so they
+//! are always free.
 
 #[cfg(not(feature = "model-checking"))]
 mod real {

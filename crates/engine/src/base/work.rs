@@ -1,4 +1,4 @@
-//! Work budgets: how much one transaction may look at, and the flag that stops long reads.
+//! Work budgets: limits on the entries and bytes of one transaction, and the flag that cancels long reads.
 //!
 //! ```text
 //!   View { budget } --find--> count_found, --walk, scan, versions--> Meter::pass, per entry
@@ -15,62 +15,62 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// The stop flag is read once per this many entries: an event loop gives up long reads by it.
+/// The stop flag is checked once per this many entries, so that an event loop can abort long reads.
 const STOP_INTERVAL: u64 = 256;
 
-/// Passing by one of the transaction's own writes costs this small a part of reading an entry.
+/// Skipping this many of the transaction's own writes costs as much as reading one entry.
 const OWN_WRITES_PER_ENTRY: usize = 32;
 
-/// While the writer is held, an entry that a walk passes counts as so many that are looked up by their keys: those are as
-/// many as commands name, which have limits of their own.
+/// Inside the writer, an entry visited by a scan costs as much as this many point lookups. Lookups are
+/// cheaper because their number is bounded by the number of commands, which has its own limit.
 const FOUND_PER_WALKED: u64 = 4;
 
 /// Limits on the work of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WorkLimits {
-    /// Entries it may look at.
+    /// Entries that the transaction may read.
     pub entries: u64,
-    /// Bytes of entries it may read.
+    /// Bytes of entries that it may read.
     pub bytes: u64,
-    /// Entries that its walks may pass while it holds the writer.
+    /// Entries that its scans may visit while it holds the writer.
     pub writer_entries: u64,
-    /// Commands that it may have if it writes.
+    /// Maximum number of commands, if it writes.
     pub commands: usize,
-    /// Bytes that it may write, also where one write replaces another.
+    /// Bytes that it may write, counting writes that later writes of the transaction replace.
     pub write_bytes: usize,
 }
 
-/// Reads that a write cannot do without, and that may be long: the first of each kind in a transaction is not counted.
+/// Reads that a write depends on and that may be long: the first of each kind per transaction is not counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Exempt {
-    /// The events behind the last snapshot of a run, for an append.
+    /// For an append: the events after the last snapshot of a run.
     Fold = 1,
-    /// The queue of the outbox up to a message that is due, for a claim.
+    /// For a claim: the outbox queue up to the first message that is due.
     Claim = 2,
 }
 
-/// Entries and bytes that one transaction has looked at so far.
+/// Counts the entries and bytes that one transaction has read so far.
 ///
-/// One thread counts at a time. The counters are atomics only so that snapshots can be shared between threads:
-/// they are loaded and stored, never added to atomically, which costs no more than a plain integer.
+/// Only one thread counts at a time. The counters are atomic only so that threads can share snapshots. They
+/// use plain loads and stores instead of atomic additions, so they cost no more than an integer.
 pub(crate) struct WorkMeter {
     entries: AtomicU64,
     bytes: AtomicU64,
-    /// The count of entries at which the limit or the stop flag is checked next.
+    /// The entry count at which the limit or the stop flag is checked next.
     check_at: AtomicU64,
     limits: WorkLimits,
     in_writer: bool,
-    /// The kinds of reads of which one was left uncounted, as bits.
+    /// Bit set of the [`Exempt`] kinds already used.
     exempted: AtomicU8,
 }
 
 impl WorkMeter {
-    /// The work of a transaction that reads a snapshot.
+    /// The meter of a transaction that reads a snapshot, outside the writer.
     pub fn outside(limits: WorkLimits) -> WorkMeter {
         WorkMeter::new(limits, false)
     }
 
-    /// The work of a transaction in the writer.
+    /// The meter of a transaction that runs in the writer.
     pub fn in_writer(limits: WorkLimits) -> WorkMeter {
         WorkMeter::new(limits, true)
     }
@@ -83,7 +83,7 @@ impl WorkMeter {
         work
     }
 
-    /// Starts counting for the next transaction.
+    /// Resets the counters for the next transaction.
     pub fn begin(&self) {
         self.entries.store(0, Ordering::Relaxed);
         self.bytes.store(0, Ordering::Relaxed);
@@ -91,14 +91,14 @@ impl WorkMeter {
         self.check_at.store(self.next_check(0), Ordering::Relaxed);
     }
 
-    /// Whether a read may be left uncounted: the first of its kind may.
+    /// Returns whether this read is exempt from counting: the first of its kind is.
     pub fn take_exemption(&self, exempt: Exempt) -> bool {
         let exempted = self.exempted.load(Ordering::Relaxed);
         self.exempted.store(exempted | exempt as u8, Ordering::Relaxed);
         exempted & exempt as u8 == 0
     }
 
-    /// Refuses steps that write for which the writer would be held too long.
+    /// Rejects a writing transaction with so many commands that it would hold the writer too long.
     pub fn check_steps(&self, steps: &[Step]) -> Result<()> {
         let limit = self.limits.commands;
         if steps.len() <= limit || steps.iter().all(|step| step.command.is_read()) {
@@ -112,7 +112,8 @@ impl WorkMeter {
         Err(Error::new(Code::TransactionTooLarge, message))
     }
 
-    /// Refuses a further command where so many bytes are written: each command on a large record writes the whole record.
+    /// Rejects a further command once this many bytes are written: each command on a large record writes the
+    /// whole record.
     #[inline]
     pub fn check_written(&self, bytes: usize) -> Result<()> {
         if bytes > self.limits.write_bytes { Err(self.wrote_too_much()) } else { Ok(()) }
@@ -167,7 +168,8 @@ impl WorkMeter {
             return Err(too_many_bytes(self.limits.bytes));
         }
         self.check_at.store(self.next_check(entries), Ordering::Relaxed);
-        // Whoever drives the writer runs transactions of others too: its own flag says nothing about them.
+        // The thread in the writer also runs other clients' transactions, so its own stop flag does not apply
+        // to them.
         if self.in_writer { Ok(()) } else { check_stop() }
     }
 
@@ -197,21 +199,22 @@ fn too_many_bytes(limit: u64) -> Error {
     Error::new(Code::TransactionTooLarge, message)
 }
 
-/// Which budget the reads of a view count towards.
+/// The budget that the reads of a view count towards.
 #[derive(Clone, Copy)]
 pub(crate) enum Budget<'a> {
-    /// Nothing is counted.
+    /// Not counted.
     Unlimited,
-    /// A read outside of transactions: it is never too large, but it can be stopped.
+    /// A read outside of transactions: it has no size limit, but it can be cancelled.
     Reader,
-    /// That of a transaction.
+    /// Counts towards the limits of a transaction.
     Transaction(&'a WorkMeter),
-    /// The same, where a walk reads as many entries as somebody else decides: each counts like one that is looked up.
+    /// Like `Transaction`, but a scanned entry costs only as much as a lookup, because others decide how many
+    /// entries it visits.
     Lookups(&'a WorkMeter),
 }
 
 impl Budget<'_> {
-    /// Counts an entry of so many bytes that was found by its key.
+    /// Counts an entry of `bytes` bytes that was found by its key.
     #[inline]
     pub fn count_found(self, bytes: usize) -> Result<()> {
         match self {
@@ -220,7 +223,7 @@ impl Budget<'_> {
         }
     }
 
-    /// Counts own writes that were passed by in search of some of them.
+    /// Counts own writes that a scan skipped.
     #[inline]
     pub fn count_own(self, writes: usize) -> Result<()> {
         self.count_walked((writes / OWN_WRITES_PER_ENTRY) as u64, 0)
@@ -235,16 +238,16 @@ impl Budget<'_> {
         }
     }
 
-    /// Whether walks have to look at the stop flag themselves.
+    /// Returns whether scans must check the stop flag themselves.
     pub fn is_reader(self) -> bool {
         matches!(self, Budget::Reader)
     }
 }
 
-/// Counts the rows of one walk and stops it in time.
+/// Counts the rows of one scan and stops it once the budget is used up.
 pub(crate) struct Meter<'a> {
     budget: Budget<'a>,
-    /// Rows of a reader since it last looked at the stop flag.
+    /// Rows read since a `Reader` last checked the stop flag.
     unchecked: u64,
 }
 
@@ -253,7 +256,7 @@ impl<'a> Meter<'a> {
         Meter { budget, unchecked: 0 }
     }
 
-    /// Counts a row of so many bytes.
+    /// Counts a row of `bytes` bytes.
     #[inline]
     pub fn pass(&mut self, bytes: usize) -> Result<()> {
         if self.budget.is_reader() {
@@ -272,8 +275,9 @@ thread_local! {
     static STOP: RefCell<Option<Rc<dyn Fn() -> bool>>> = const { RefCell::new(None) };
 }
 
-/// Runs work on this thread that ends early, with the error `Cancelled`, once `stop` says so: its reads ask every few
-/// hundred entries. A transaction that has reached the writer is not stopped any more.
+/// Runs `work` on this thread and cancels it once `stop` returns true: its reads then fail with `Cancelled`.
+/// Reads call `stop` every few hundred entries. A transaction that has reached the writer is no longer
+/// cancelled.
 ///
 /// ```
 /// use mainstay::{Code, Database};
@@ -284,7 +288,7 @@ thread_local! {
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub fn until_stopped<T>(stop: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
-    /// Puts the question of before back, also when the work panics.
+    /// Restores the previous stop function, also if `work` panics.
     struct Restore(Option<Rc<dyn Fn() -> bool>>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -324,7 +328,7 @@ mod tests {
         db
     }
 
-    /// Says stop when it is asked for the third time, and counts how often that is.
+    /// Returns true at the third call, and counts the calls.
     fn third() -> (Rc<Cell<usize>>, impl Fn() -> bool + 'static) {
         let asked = Rc::new(Cell::new(0));
         let count = asked.clone();

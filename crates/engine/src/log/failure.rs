@@ -1,14 +1,14 @@
-//! From errors of the disk to errors of the log.
+//! Maps I/O errors to the error codes of the log.
 
 use std::io::{self, ErrorKind};
 
 use mainstay_model::{Code, Error};
 use rustix::io::Errno;
 
-/// An error of the disk, as one sentence that names the file.
+/// Builds the error for a failed disk operation. The message names the file.
 pub(super) fn io_failure(doing: &str, file: &str, error: &io::Error) -> Error {
     let (code, advice) = match error.kind() {
-        // The disk is well: whoever has the files open closes some of them.
+        // The disk is healthy: closing files elsewhere in the process or system solves it.
         _ if is_out_of_files(error) => (
             Code::QueueFull,
             "the process has as many files open as it may: try later, or raise the limit (ulimit -n, LimitNOFILE)",
@@ -24,13 +24,13 @@ pub(super) fn io_failure(doing: &str, file: &str, error: &io::Error) -> Error {
     Error::new(code, format!("{doing} {file} failed: {error}; {advice}"))
 }
 
-/// Whether the process, or the system, has as many files open as it may.
+/// Returns whether the process or the system has reached its limit of open files.
 pub(super) fn is_out_of_files(error: &io::Error) -> bool {
     let limits = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|number| limits.contains(&number))
 }
 
-/// A failed sync: what is on stable storage is unknown from here on.
+/// A failed fsync: from here on it is unknown which bytes are on stable storage.
 pub(super) fn sync_failure(file: &str, error: &io::Error) -> Error {
     let message = format!(
         "syncing {file} failed: {error}; what was not acknowledged may be lost, reopen the database"
@@ -38,7 +38,8 @@ pub(super) fn sync_failure(file: &str, error: &io::Error) -> Error {
     Error::new(Code::SyncFailed, message)
 }
 
-/// A write that failed and cannot be taken back: nobody knows what of it is in the file, full or not.
+/// A write that failed and could not be truncated: any part of it may be in the file, even if the disk was
+/// full.
 pub(super) fn left_behind(file: &str, error: &io::Error) -> Error {
     let message = format!(
         "cutting back {file} failed: {error}; a write that failed may be in it, reopen the database"
@@ -46,7 +47,7 @@ pub(super) fn left_behind(file: &str, error: &io::Error) -> Error {
     Error::new(Code::Io, message)
 }
 
-/// A segment that this writer did not make, or its own one that is gone.
+/// Another program made a newer segment, or removed this writer's segment.
 #[cold]
 pub(super) fn foreign_segment(own: &str, newest: Option<String>) -> Error {
     let found = match newest {
@@ -61,7 +62,7 @@ pub(super) fn foreign_segment(own: &str, newest: Option<String>) -> Error {
     Error::new(Code::LockLost, message)
 }
 
-/// Bytes of the log that are not what was written.
+/// Bytes of the log that differ from those written.
 pub(super) fn damage(file: &str, offset: u64, what: &str) -> Error {
     let message = format!(
         "{file} is damaged at byte {offset}: {what}; nothing was changed, run `mainstay doctor`"

@@ -1,7 +1,7 @@
-//! The seam between the log and the disk.
+//! The file system interface of the log.
 //!
-//! The log knows files by their names in one directory and does nothing with them but what these
-//! two traits say, so that a test can put a disk behind them that is full, fails or loses power.
+//! The log names files within one directory and uses only the operations of these two traits. Tests can
+//! therefore substitute a disk that is full, fails or loses power.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,32 +16,32 @@ use rustix::io::Errno;
 
 /// The files of one directory.
 pub trait Files: Send + Sync {
-    /// Creates an empty file; fails with `AlreadyExists` when there is one of this name.
+    /// Creates an empty file. Fails with `AlreadyExists` if the name is taken.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
     /// The names of all files, in any order.
     fn list(&self) -> io::Result<Vec<String>>;
-    /// Removes a file; who has it open can go on reading it.
+    /// Removes a file. Open handles stay readable.
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Renames a file, replacing one that has the new name.
+    /// Renames a file, replacing the target if it exists.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
-    /// Makes created, removed and renamed names survive a power cut.
+    /// Syncs the directory, so that created, removed and renamed names survive a power failure.
     fn sync_dir(&self) -> io::Result<()>;
 }
 
 /// One open file.
 pub trait File: Send + Sync {
-    /// Writes all bytes; after an error any part of them may have been written.
+    /// Writes all bytes. After an error, any part of them may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Reads some bytes; zero only at the end of the file.
+    /// Reads some bytes. Returns zero only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Makes the contents survive a power cut.
+    /// Syncs the contents, so that they survive a power failure.
     fn sync(&self) -> io::Result<()>;
-    /// Reserves real blocks up to this length; what is new reads as zeros, nothing is lost.
+    /// Allocates disk blocks up to this length. New bytes read as zeros, existing ones are kept.
     fn allocate(&self, len: u64) -> io::Result<()>;
-    /// Writes zeros up to this length where that makes later syncs cheaper: a file system that only
-    /// reserved blocks has to note for each of them that it is used now.
+    /// Writes zeros up to this length if that makes later syncs cheaper. On merely allocated blocks, a file
+    /// system must record at the first write that each of them is now in use.
     fn prefill(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
@@ -49,16 +49,17 @@ pub trait File: Send + Sync {
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Whether there is nothing in it.
+    /// Returns whether the file has length zero.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 }
 
-/// A prefilled file is synced after so many bytes: a disk syncs one file after the other, so a commit waits for a sync that is under way.
+/// Prefilling syncs the file after this many bytes. A disk syncs one file at a time, so a commit waits for a
+/// running sync, and small syncs keep that wait short.
 const PREFILL_SYNC_BYTES: u64 = 1 << 20;
 
-/// Zeros are written in pieces of this size.
+/// Zeros are written in chunks of this size.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Writes zeros from `from` up to `to`.
@@ -72,7 +73,7 @@ pub(super) fn write_zeros(file: &dyn File, from: u64, to: u64) -> io::Result<()>
     Ok(())
 }
 
-/// Reads until the buffer is full or the file ends; returns how much was read.
+/// Reads until the buffer is full or the file ends. Returns the number of bytes read.
 pub(super) fn read_full(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buf.len() {
@@ -91,19 +92,19 @@ pub(super) fn read_full(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Res
 pub struct DiskFiles {
     directory: PathBuf,
     read_only: bool,
-    /// The directory as it was when this was made, for a moment at which no further file can be opened.
+    /// A directory handle opened early, to sync the directory while the process is out of file descriptors.
     kept: Option<std::fs::File>,
 }
 
 impl DiskFiles {
-    /// The files of this directory, which must exist.
+    /// Uses this directory, which must exist.
     pub fn new(directory: impl Into<PathBuf>) -> DiskFiles {
         let directory = directory.into();
         let kept = std::fs::File::open(&directory).ok();
         DiskFiles { directory, read_only: false, kept }
     }
 
-    /// The same, for looking only: opens files without the right to write, refuses changes.
+    /// Opens files read-only and refuses changes.
     pub fn read_only(directory: impl Into<PathBuf>) -> DiskFiles {
         DiskFiles { directory: directory.into(), read_only: true, kept: None }
     }
@@ -117,7 +118,7 @@ impl Files for DiskFiles {
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         self.writable()?;
         let mut options = std::fs::OpenOptions::new();
-        // Nobody but the owner reads the log, whatever a umask allows.
+        // Only the owner may read the log, regardless of the umask.
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(self.directory.join(name));
         Ok(Arc::new(DiskFile(file?)))
@@ -133,7 +134,7 @@ impl Files for DiskFiles {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.directory)? {
             let entry = entry?;
-            // A name that is not text is not one of ours.
+            // Names of the log are always UTF-8.
             if let (Ok(name), true) = (entry.file_name().into_string(), entry.path().is_file()) {
                 names.push(name);
             }
@@ -154,7 +155,7 @@ impl Files for DiskFiles {
     fn sync_dir(&self) -> io::Result<()> {
         self.writable()?;
         match (std::fs::File::open(&self.directory), &self.kept) {
-            // A segment that has its name must not be lost because clients have all files.
+            // A segment already renamed must not be lost because clients use up all file descriptors.
             (Err(error), Some(kept)) if is_out_of_files(&error) => kept.sync_all(),
             (opened, _) => opened?.sync_all(),
         }
@@ -180,7 +181,7 @@ impl File for DiskFile {
         loop {
             match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, len) {
                 Err(Errno::INTR) => {}
-                // Some file systems cannot reserve: zeros take the same blocks.
+                // Some file systems cannot allocate. Writing zeros takes the same blocks.
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                     return write_zeros(self, self.len()?, len);
                 }
@@ -206,7 +207,7 @@ impl File for DiskFile {
     }
 }
 
-/// Files that live in memory, for tests and for databases that need not last.
+/// Files in memory, for tests and for databases without persistence.
 #[derive(Default)]
 pub struct MemoryFiles {
     files: Mutex<BTreeMap<String, Arc<MemoryFile>>>,
@@ -218,7 +219,7 @@ impl MemoryFiles {
         MemoryFiles::default()
     }
 
-    /// A copy of every file that shares nothing with the original.
+    /// Returns a deep copy of all files.
     pub fn copy(&self) -> MemoryFiles {
         let files = self.files.lock();
         let copies = files.iter().map(|(name, file)| {

@@ -1,11 +1,11 @@
-//! The frame: one batch of transactions as bytes.
+//! The frame: the binary format of one batch of transactions in the write-ahead log.
 //!
 //! All numbers are little endian; a frame starts at a multiple of eight bytes.
 //!
 //! ```text
 //!  offset  bytes
-//!       0      4  crc       crc32c of everything behind it in the frame, padding included,
-//!                           continued from the crc of the frame before: the chain
+//!       0      4  crc       crc32c of all later bytes of the frame, padding included,
+//!                           continued from the crc of the previous frame: the chain
 //!       4      4  length    bytes of payload, without padding
 //!       8      8  first     revision of the first transaction
 //!      16      8  synced    highest revision known to be on stable storage when this was written
@@ -14,11 +14,11 @@
 //!      32      4  head crc  crc32c of bytes 4..32, continued from the crc32c of the database id,
 //!                           so that a frame is recognised without the frame before it
 //!      36      4  magic     0x4D534652
-//!      40      …  payload   the transactions, one behind the other
+//!      40      …  payload   the transactions, back to back
 //!       …   0..7  padding   zeros up to a multiple of eight
 //!
-//!  transaction   varint stamp (the first: absolute; then the difference to the one before)
-//!                varint length of the request id, its bytes (0: none)
+//!  transaction   varint stamp (the first: absolute, the others: difference to the previous one)
+//!                varint length of the request id, its bytes (length 0: no request id)
 //!                varint number of effects, then for each:
 //!                    varint key length, key, varint entry length, entry
 //! ```
@@ -38,9 +38,10 @@ pub(super) const HEAD_BYTES: usize = 40;
 pub(super) const ALIGN: usize = 8;
 pub(super) const MAGIC: u32 = 0x4D53_4652;
 
-/// Transactions as bytes, one behind the other: what goes into a frame.
+/// Encoded transactions, back to back: the content of a frame.
 ///
-/// The first one's stamp is not among the bytes, because it depends on what comes before it.
+/// The first one's stamp is kept apart, because its encoding depends on the transaction before it in the
+/// frame.
 #[derive(Debug, Default)]
 pub struct FramePayload {
     bytes: Vec<u8>,
@@ -69,12 +70,12 @@ impl FramePayload {
         varint::put_bytes(&mut self.bytes, entry);
     }
 
-    /// How large it is.
+    /// The encoded size in bytes.
     pub fn len_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all, and keeps the memory unless it is much.
+    /// Clears the payload. Keeps the allocation unless it is larger than 4 MiB.
     pub fn clear(&mut self) {
         self.bytes.clear();
         if self.bytes.capacity() > 4 << 20 {
@@ -84,7 +85,7 @@ impl FramePayload {
     }
 }
 
-/// A frame that grows at the end of a buffer, until it is written.
+/// A frame under construction at the end of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameBuffer {
     start: usize,
@@ -94,7 +95,7 @@ pub struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Starts a frame behind the others in a buffer.
+    /// Starts a frame at the end of the buffer.
     pub fn begin(out: &mut Vec<u8>, first: Revision) -> FrameBuffer {
         out.resize(out.len().next_multiple_of(ALIGN), 0);
         let start = out.len();
@@ -102,7 +103,7 @@ impl FrameBuffer {
         FrameBuffer { start, first, count: 0, stamp: 0 }
     }
 
-    /// Appends transactions; the frame is the last thing in the buffer.
+    /// Appends transactions. The frame must be the last content of the buffer.
     pub fn append(&mut self, out: &mut Vec<u8>, payload: &FramePayload) {
         varint::put(out, payload.first.wrapping_sub(self.stamp));
         out.extend_from_slice(&payload.bytes);
@@ -110,7 +111,7 @@ impl FrameBuffer {
         self.stamp = payload.last;
     }
 
-    /// Where it begins.
+    /// Offset of the frame in the buffer.
     pub fn start(&self) -> usize {
         self.start
     }
@@ -131,7 +132,7 @@ impl FrameBuffer {
     }
 }
 
-/// The chain of checksums that goes through all frames of a log.
+/// The checksum chain over all frames of a log: each frame's crc continues the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
     crc: u32,
@@ -139,7 +140,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Continues behind a frame with this crc, 0 for a new log.
+    /// Continues after a frame with this crc; 0 for a new log.
     pub fn new(crc: u32, database: &DatabaseId) -> Chain {
         Chain { crc, seed: database.seed() }
     }
@@ -149,11 +150,10 @@ impl Chain {
         self.crc
     }
 
-    /// Makes a frame whole: pads it, fills in its header and gives its bytes. `end` is where its
-    /// payload ends in the buffer.
+    /// Completes a frame: pads it, fills in its header and returns its bytes. `end` is the end of its payload
+    /// in the buffer.
     ///
-    /// Frames beyond [`WRITE_LIMIT_BYTES`](super::WRITE_LIMIT_BYTES) are refused when they are
-    /// written.
+    /// Does not check [`WRITE_LIMIT_BYTES`](super::WRITE_LIMIT_BYTES): the write refuses larger frames.
     pub fn seal<'a>(
         &mut self,
         out: &'a mut Vec<u8>,
@@ -180,7 +180,7 @@ impl Chain {
     }
 }
 
-/// The header of a frame, checked on its own.
+/// The header of a frame, verified independently of the frames before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     pub(super) crc: u32,
@@ -191,7 +191,7 @@ pub(super) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Reads a header; `None` when these bytes are not one of this database.
+    /// Parses a header. Returns `None` if the bytes are not a header of this database.
     pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<FrameHeader> {
         let bytes: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
         // The magic rejects nearly everything before a checksum has to be computed.
@@ -222,7 +222,7 @@ impl FrameHeader {
         (HEAD_BYTES + self.length as usize).next_multiple_of(ALIGN)
     }
 
-    /// Whether the whole frame's checksum holds behind the frame with crc `chain`.
+    /// Returns whether the frame's checksum is correct after a frame with crc `chain`.
     pub(super) fn matches(&self, frame: &[u8], chain: u32) -> bool {
         fault_points::is(InjectedFault::ChecksumIgnored)
             || crc32c::crc32c_append(chain, &frame[4..]) == self.crc
@@ -237,7 +237,7 @@ fn wide(bytes: &[u8; HEAD_BYTES], at: usize) -> u64 {
     u64::from(number(bytes, at)) | u64::from(number(bytes, at + 4)) << 32
 }
 
-/// A frame whose checksum holds, borrowed from where it was read.
+/// A frame with a verified checksum, borrowed from the read buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     head: FrameHeader,
@@ -245,7 +245,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame in `bytes`, which [`FrameHeader::matches`] found whole.
+    /// The frame in `bytes`, already verified by [`FrameHeader::matches`].
     pub(super) fn new(head: FrameHeader, bytes: &'a [u8]) -> Frame<'a> {
         Frame { head, bytes }
     }
@@ -276,7 +276,7 @@ impl<'a> Frame<'a> {
         Transactions::new(self.head.first, self.head.count, payload)
     }
 
-    /// The frame with its bytes.
+    /// Copies the frame.
     pub fn to_owned_frame(self) -> OwnedFrame {
         OwnedFrame { head: self.head, bytes: self.bytes.into() }
     }
@@ -295,7 +295,7 @@ impl OwnedFrame {
         Frame { head: self.head, bytes: &self.bytes }
     }
 
-    /// All of it, as it stands in the log.
+    /// The whole frame, byte for byte as in the log.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -1,7 +1,7 @@
-//! Frames outside of the log: as they stood there, checked one behind the other.
+//! Verifies frames stored outside of the log, such as in a backup, one after the other.
 //!
 //! ```text
-//!   log --Reader--> frame as bytes --> a file --> Follower: header, chain, revisions --> frame
+//!   log --LogReader--> frame as bytes --> a file --> FrameVerifier: header, chain, revisions --> frame
 //! ```
 
 use mainstay_model::Revision;
@@ -9,10 +9,10 @@ use mainstay_model::Revision;
 use super::DatabaseId;
 use super::frame::{self, Frame, FrameHeader};
 
-/// Bytes of a frame that say how long it is.
+/// Length of the frame header, which states the size of the frame.
 pub const LOOSE_HEAD_BYTES: usize = frame::HEAD_BYTES;
 
-/// Checks frames one after the other: each has to continue the one before.
+/// Verifies a sequence of frames: each must continue the chain and the revisions of the one before.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameVerifier {
     seed: u32,
@@ -21,17 +21,17 @@ pub struct FrameVerifier {
 }
 
 impl FrameVerifier {
-    /// Begins at the frame that starts with `next`, behind one with the crc `chain`.
+    /// Starts at the frame with first revision `next`, after a frame with crc `chain`.
     pub fn new(database: &DatabaseId, chain: u32, next: Revision) -> FrameVerifier {
         FrameVerifier { seed: database.seed(), chain, next }
     }
 
-    /// How many bytes the frame has that begins with this header.
+    /// The size in bytes of the frame with this header.
     pub fn size_of(&self, head: &[u8; LOOSE_HEAD_BYTES]) -> Result<usize, &'static str> {
         self.head(head).map(|head| head.size())
     }
 
-    /// The frame in these bytes, which have the size that its header says.
+    /// Verifies the next frame. `bytes` must have the size that its header states.
     pub fn follow<'a>(&mut self, bytes: &'a [u8]) -> Result<Frame<'a>, &'static str> {
         let head = self.head(bytes)?;
         if bytes.len() != head.size() || !head.matches(bytes, self.chain) {

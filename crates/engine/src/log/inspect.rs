@@ -1,4 +1,4 @@
-//! The doctor's look at a log: reads everything, changes nothing.
+//! Read-only verification of a whole log, for the doctor.
 
 use std::fmt;
 
@@ -12,61 +12,61 @@ use super::scan_segments::{self, SegmentScan};
 use super::scanner::find_heads;
 use super::segment::HEADER_BYTES;
 
-/// What a log holds, and the first thing that is wrong with it.
+/// The content of a log and its first problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogReport {
-    /// The database it belongs to, when a header could be read.
+    /// The database id, if a header could be read.
     pub database: Option<DatabaseId>,
     /// The segments that were checked, oldest first, each up to the problem.
     pub segments: Vec<SegmentReport>,
     /// Segments that were not checked because they come after the problem.
     pub unchecked: Vec<String>,
-    /// A newest segment whose creation was cut off; the next open removes it.
+    /// The newest segment, if a crash interrupted its creation. The next open removes it.
     pub unfinished: Option<String>,
     /// The first problem.
     pub problem: Option<Problem>,
-    /// The highest revision seen behind the problem: those up to it may be lost.
+    /// The highest revision seen after the problem: revisions up to it may be lost.
     pub seen_behind: Option<Revision>,
 }
 
 /// One segment of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// The file.
+    /// File name.
     pub file: String,
     /// The first revision in it.
     pub first_revision: Revision,
-    /// The last good revision in it, `None` when there is none.
+    /// The last good revision in it, `None` if it has none.
     pub last_revision: Option<Revision>,
-    /// The number of good frames.
+    /// Number of good frames.
     pub frames: u64,
-    /// The bytes in use, the header included.
+    /// Bytes in use, the header included.
     pub bytes: u64,
-    /// The bytes of the file.
+    /// File size in bytes.
     pub size_bytes: u64,
-    /// The number of the opening that made it; 0 by programs that had none.
+    /// Number of the database opening that created it; 0 for segments of earlier versions, which had none.
     pub owner: u64,
 }
 
-/// Something in the log that is not as it was written.
+/// A place in the log whose bytes differ from those written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What kind of problem.
+    /// The error code, such as `CorruptLog` or `NewerFormat`.
     pub code: Code,
     /// The file it is in.
     pub file: String,
-    /// Where in the file.
+    /// Byte offset in the file.
     pub offset: u64,
-    /// What is wrong.
+    /// Description of the problem.
     pub what: String,
     /// The first revision that cannot be read.
     pub expected: Revision,
-    /// Whether a crash explains it, so that opening the log cuts it off.
+    /// True if a crash explains the problem, so that opening the log cuts it off.
     pub torn: bool,
 }
 
 impl Problem {
-    /// The error with which opening the log is refused.
+    /// The error that opening the log returns for this problem.
     pub(crate) fn refusal(&self) -> Error {
         if self.code == Code::CorruptLog {
             return damage(&self.file, self.offset, &self.what);
@@ -77,7 +77,7 @@ impl Problem {
 }
 
 impl LogReport {
-    /// How many revisions behind the problem may be lost, as far as they can still be seen.
+    /// The number of revisions after the problem that may be lost, as far as they can still be seen.
     pub fn revisions_at_risk(&self) -> u64 {
         match (&self.problem, self.seen_behind) {
             (Some(problem), Some(seen)) => (seen + 1).saturating_sub(problem.expected),
@@ -114,7 +114,8 @@ pub fn inspect(files: &dyn Files) -> Result<LogReport> {
     Ok(report)
 }
 
-/// Visits the sound frames from the one with a revision on, and some before it.
+/// Visits the valid frames from the segment that holds `from` on. The first frames may hold only earlier
+/// revisions.
 pub fn visit(
     files: &dyn Files,
     from: Revision,
@@ -126,7 +127,7 @@ pub fn visit(
     scan_segments::walk(files, &survey, first, &mut |_, _, frame| each(frame)).map(drop)
 }
 
-/// The stamp of a revision as the log has it; nothing if it is not in there.
+/// The stamp of a revision according to the log, `None` if the log does not hold it.
 pub fn stamp_in(files: &dyn Files, revision: Revision) -> Result<Option<Stamp>> {
     let mut stamp = None;
     visit(files, revision, &mut |frame| {
@@ -141,7 +142,7 @@ pub fn stamp_in(files: &dyn Files, revision: Revision) -> Result<Option<Stamp>> 
     Ok(stamp)
 }
 
-/// What the headers alone say.
+/// Builds the report from the segment headers alone.
 fn start(survey: &SegmentScan) -> LogReport {
     let segments = survey.segments.iter().map(|found| SegmentReport {
         file: found.name.clone(),
@@ -162,7 +163,7 @@ fn start(survey: &SegmentScan) -> LogReport {
     }
 }
 
-/// Looks for frames behind the problem, whatever surrounds them.
+/// Searches for frame headers after the problem, regardless of the bytes around them.
 fn look_behind(
     files: &dyn Files,
     survey: &SegmentScan,

@@ -1,4 +1,4 @@
-//! Makes checksums right: what fuzzers change would otherwise never get past them.
+//! Recomputes checksums, because inputs changed by a fuzzer would otherwise never pass verification.
 
 use mainstay_model::Revision;
 
@@ -6,8 +6,8 @@ use super::DatabaseId;
 use super::frame::{ALIGN, FrameHeader, HEAD_BYTES, MAGIC};
 use super::segment::{HEADER_BYTES, Header, name_of, parse_name};
 
-/// Makes a whole frame of the bytes that these begin with, behind one with the crc `chain`; gives its
-/// size, its crc and the revision behind it. Nothing where there is no room for a frame.
+/// Turns the start of `bytes` into a valid frame after one with crc `chain`. Returns its size, its crc and
+/// the revision after it, or `None` if the bytes are too short for a frame.
 pub fn mend(
     bytes: &mut [u8],
     id: &DatabaseId,
@@ -31,7 +31,7 @@ pub fn mend(
     Some((head.size(), crc, head.last() + 1))
 }
 
-/// Makes the checksum of a segment's header right, where there is room for one.
+/// Recomputes the checksum of a segment header, if the bytes are long enough for one.
 pub fn mend_header(bytes: &mut [u8]) {
     if let Some(header) = bytes.first_chunk_mut::<{ HEADER_BYTES as usize }>() {
         let crc = crc32c::crc32c(&header[..60]);
@@ -39,12 +39,12 @@ pub fn mend_header(bytes: &mut [u8]) {
     }
 }
 
-/// The header of a segment, written again; nothing for what is none.
+/// Decodes a segment header and encodes it again; `None` if it is not valid.
 pub fn read_header(bytes: &[u8]) -> Option<[u8; HEADER_BYTES as usize]> {
     Header::decode(bytes).ok().map(|header| header.encode())
 }
 
-/// The name of a segment, written again; nothing for what is none.
+/// Parses a segment name and formats it again; `None` if it is not valid.
 pub fn segment_name(name: &str) -> Option<String> {
     parse_name(name).map(name_of)
 }

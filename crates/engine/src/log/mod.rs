@@ -1,7 +1,7 @@
-//! The write-ahead log: what was committed, in order, and nothing else.
+//! The write-ahead log: all committed transactions, in order.
 //!
 //! ```text
-//!   sequencer ── Growing, Chain ──► frames ── Writer::write ── Writer::sync
+//!   sequencer ─ FrameBuffer, Chain ─► frames ─ LogWriter::write, LogWriter::sync
 //!                                              │
 //!   log-…001.seg        log-…420.seg           ▼ log-…913.seg          log-next.tmp
 //!  ┌──────┬─────────┐  ┌──────┬─────────┐  ┌──────┬──────┬───────┐    ┌───────────┐
@@ -9,16 +9,17 @@
 //!  └──────┴─────────┘  └──────┴─────────┘  └──────┴──────┴───────┘    └───────────┘
 //!     ▲ trim removes      │ chain: every frame's checksum continues      ▲ prepare makes,
 //!     │ whole segments    ▼ the one before, across segments              │ the writer renames
-//!                       Reader (any number, up to what is published)
+//!                       LogReader (any number, up to the published revision)
 //! ```
 //!
 //! - A segment is synced before the next one exists, so only the newest can have a torn tail.
-//! - Every frame says which revision was synced when it was written. A bad frame that a later one
-//!   calls synced is damage and refused; one that nothing calls synced is a torn tail and cut.
-//! - Segments are never reused, and what is cut is overwritten with zeros: behind the last frame
-//!   there is nothing that could be taken for one.
+//! - Every frame records the highest revision that was synced when it was written. A bad frame is damage, and
+//!   opening the log is refused, if a later frame proves it synced. Without such proof it is a torn tail and
+//!   is cut off.
+//! - Segments are never reused, and a cut tail is overwritten with zeros. So no bytes after the last frame
+//!   can be mistaken for a frame.
 //!
-//! The bytes are described in [`frame`] and [`segment`], the rules of recovery in [`recover`].
+//! The formats are described in [`frame`] and [`segment`], the recovery rules in [`recover`].
 
 mod failure;
 pub mod files;
@@ -65,15 +66,15 @@ use failure::{io_failure, sync_failure};
 use scan_segments::SegmentScan;
 use segment::{Header, Segment};
 
-/// The most bytes one [`LogWriter::write`] takes, and with it the largest frame.
+/// Maximum bytes per [`LogWriter::write`], and so the maximum frame size.
 pub const WRITE_LIMIT_BYTES: usize = 1 << 30;
 
-/// Sixteen bytes that tell one database from all others.
+/// The 16-byte unique id of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DatabaseId(pub [u8; 16]);
 
 impl DatabaseId {
-    /// What the checksums of frame headers start from.
+    /// Initial value for the checksums of frame headers.
     fn seed(&self) -> u32 {
         crc32c::crc32c(&self.0)
     }
@@ -91,12 +92,12 @@ impl fmt::Debug for DatabaseId {
     }
 }
 
-/// How far the effects of a log are known elsewhere on stable storage: it has been synced that far.
+/// The revisions whose effects are known to be durable in the index. The log itself was synced that far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableElsewhere {
-    /// All up to here.
+    /// All effects up to this revision are durable there.
     pub all: Revision,
-    /// Some up to here: whoever brought them there was cut short.
+    /// Some effects up to this revision are durable there, because a flush was interrupted.
     pub some: Revision,
 }
 
@@ -106,12 +107,13 @@ impl From<Revision> for DurableElsewhere {
     }
 }
 
-/// How the log is kept.
+/// Log configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The size of a segment, reserved when it is made.
+    /// The size of a full segment, allocated when the segment is created.
     pub segment_bytes: u64,
-    /// A number of this opening, for the headers of the segments that it makes; 0: none, as earlier programs had.
+    /// The number of this database opening, for the headers of segments that it creates; 0: none, as in
+    /// earlier versions.
     pub owner: u64,
 }
 
@@ -126,14 +128,14 @@ impl Default for LogOptions {
     }
 }
 
-/// The log of one database: gives readers, trims, prepares. Cheap to clone and to share.
+/// Handle to the log of one database: creates readers, trims, prepares segments. Cheap to clone and to share.
 #[derive(Clone)]
 pub struct Log {
     shared: Arc<LogShared>,
 }
 
 impl Log {
-    /// Starts a new log in a directory that holds none.
+    /// Creates a new log in a directory that holds none.
     pub fn create(
         files: Arc<dyn Files>,
         id: DatabaseId,
@@ -154,11 +156,11 @@ impl Log {
         Ok((Log { shared }, writer))
     }
 
-    /// Opens a log whose effects are known elsewhere on stable storage, up to a revision.
+    /// Opens a log whose effects are durable elsewhere up to `known`.
     ///
-    /// Calls `visit` with every frame that holds a later one than are all known, in order, after checking the
-    /// chain from the segment that holds that one on; cuts a torn tail; refuses damage, and then
-    /// changes nothing. What it returns is on stable storage.
+    /// Calls `visit`, in order, with every frame that holds a revision above `known.all`. It first verifies
+    /// the chain from the segment that holds `known.all` on. Cuts a torn tail. Refuses damage without
+    /// changing anything. All returned revisions are on stable storage.
     pub fn open(
         files: Arc<dyn Files>,
         id: DatabaseId,
@@ -172,12 +174,14 @@ impl Log {
         Ok((Log { shared }, writer, recovered))
     }
 
-    /// Has it asked before every file that is made or named: an error keeps the log from it. Set once, when the database is opened.
+    /// Sets a guard that runs before any file is created or renamed, and whose error prevents it. Set once,
+    /// at open.
     pub fn guard_with(&self, guard: impl Fn() -> Result<()> + Send + Sync + 'static) {
         let _ = self.shared.guard.set(Box::new(guard));
     }
 
-    /// Everything up to here is on stable storage, by the names of segments: one is synced before the next gets its name.
+    /// The revision up to which everything is certainly durable, according to the segment names: a segment is
+    /// synced before the next one gets its name.
     pub fn certain(files: &dyn Files) -> std::io::Result<Revision> {
         let names = files.list()?;
         let newest = names.iter().filter_map(|name| segment::parse_name(name)).max();
@@ -189,14 +193,14 @@ impl Log {
         self.shared.first()
     }
 
-    /// A reader of all frames with a revision above `after`.
+    /// Opens a reader for all frames with a revision above `after`.
     pub fn reader(&self, after: Revision) -> Result<LogReader> {
         LogReader::open(self.shared.clone(), after)
     }
 
-    /// Removes whole segments that end before `keep_from` and returns the bytes freed.
+    /// Removes whole segments that end before `keep_from`. Returns the bytes freed.
     ///
-    /// The newest segment stays, and so does the one that holds the newest revision.
+    /// Keeps the newest segment, and the segment that holds the newest revision.
     pub fn trim(&self, keep_from: Revision) -> Result<u64> {
         let _alone = self.shared.trimming.lock();
         let mut freed = 0;
@@ -206,7 +210,8 @@ impl Log {
                 self.shared.push_oldest(segment);
                 return Err(failure);
             }
-            // One by one, oldest first: a power cut must not leave a hole in the middle.
+            // Remove oldest first and sync each removal, so that a power failure cannot leave a gap in the
+            // middle.
             let sync = || self.shared.files.sync_dir();
             let synced = fault_points::unless(InjectedFault::NoSyncOfRemovedSegments, sync);
             synced.map_err(|error| sync_failure("the directory of the log", &error))?;
@@ -215,7 +220,7 @@ impl Log {
         Ok(freed)
     }
 
-    /// The bytes of disk the segments take.
+    /// Total size of the segment files in bytes.
     pub fn bytes(&self) -> u64 {
         self.shared.segments.read().iter().map(|segment| segment.size()).sum()
     }
@@ -226,8 +231,8 @@ impl Log {
         segments.iter().map(|segment| (segment.first, segment.size())).collect()
     }
 
-    /// Reserves and fills the next segment ahead, so that the writer only has to name it. Call it from a
-    /// background thread after a segment was started; it does nothing when one is reserved.
+    /// Allocates and fills the next segment in advance, so that the writer only has to rename it. To be
+    /// called from a background thread after a segment was started. Does nothing if one is already prepared.
     pub fn prepare(&self) -> Result<()> {
         let _one = self.shared.preparing.lock();
         if self.shared.prepared.lock().is_some() {
@@ -245,7 +250,7 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a little into a file that is removed again, to find out whether the disk is full.
+    /// Writes to a temporary file and removes it, to find out whether the disk is full.
     pub fn probe_space(&self) -> Result<()> {
         let _one = self.shared.preparing.lock();
         self.shared.check_guard()?;
@@ -257,10 +262,10 @@ impl Log {
     }
 }
 
-/// The bytes that are written to find out whether there is space.
+/// Bytes written to find out whether the disk is full.
 const PROBE_BYTES: u64 = 1 << 20;
 
-/// Makes way for a new log: refuses when there is one, removes what a crash in `create` left.
+/// Checks that the directory holds no log, and removes the leftovers of a `create` that crashed.
 fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
     let survey = SegmentScan::read(files, Some(id))?;
     if survey.segments.is_empty() && survey.problem.is_none() {
@@ -273,10 +278,10 @@ fn clear_unused(files: &dyn Files, id: &DatabaseId) -> Result<()> {
     Err(Error::new(Code::InvalidArgument, message))
 }
 
-/// The size of a database's first segment: small ones stay small.
+/// The size of a database's first segment, so that a small database stays small.
 const FIRST_SEGMENT_BYTES: u64 = 4 << 20;
 
-/// What the writer, the readers and the handle share.
+/// State shared by the writer, the readers and the handle.
 struct LogShared {
     files: Arc<dyn Files>,
     id: DatabaseId,
@@ -284,14 +289,14 @@ struct LogShared {
     /// Oldest first, never empty.
     segments: RwLock<VecDeque<Arc<Segment>>>,
     first: AtomicU64,
-    /// The revision behind the last one written.
+    /// The revision after the last one written.
     next: AtomicU64,
     /// The next segment's file and its size.
     prepared: Mutex<Option<(Arc<dyn File>, u64)>>,
-    /// One at a time prepares.
+    /// Serializes `prepare` and `probe_space`, which use the same temporary file.
     preparing: Mutex<()>,
     trimming: Mutex<()>,
-    /// Says whether the directory is still the one that was opened.
+    /// Fails if the directory is no longer the one that was opened.
     guard: OnceLock<Box<dyn Fn() -> Result<()> + Send + Sync>>,
 }
 
@@ -322,24 +327,28 @@ impl LogShared {
         self.guard.get().map_or(Ok(()), |guard| guard())
     }
 
-    /// The size of the segment behind one of this size: they grow up to the full size.
+    /// The size of the segment after one of this size: sizes grow by 4 up to the configured size.
     fn next_size(&self, size: u64) -> u64 {
         size.saturating_mul(4).max(FIRST_SEGMENT_BYTES).min(self.options.segment_bytes)
     }
 
     fn first(&self) -> Revision {
+        // Pairs with the `Release` stores in `push_oldest` and `pop_ending_before`.
         self.first.load(Ordering::Acquire)
     }
 
     fn next(&self) -> Revision {
+        // Pairs with the `Release` in `set_next`: a reader that sees a revision also sees the segment end
+        // that covers it.
         self.next.load(Ordering::Acquire)
     }
 
     fn set_next(&self, next: Revision) {
+        // Publishes the segment and its end, stored before, to readers that load `next`.
         self.next.store(next, Ordering::Release);
     }
 
-    /// The segment whose frames hold this revision, or will.
+    /// The segment that holds this revision, or will hold it.
     fn segment_of(&self, revision: Revision) -> Option<Arc<Segment>> {
         let segments = self.segments.read();
         let after = segments.partition_point(|segment| segment.first <= revision);
@@ -352,19 +361,20 @@ impl LogShared {
 
     fn push_oldest(&self, segment: Arc<Segment>) {
         let mut segments = self.segments.write();
+        // Pairs with the `Acquire` in `first`.
         self.first.store(segment.first, Ordering::Release);
         segments.push_front(segment);
     }
 
-    /// Takes the oldest segment off the list when all of it lies before `keep_from`.
+    /// Removes the oldest segment from the list if all of it lies before `keep_from`.
     fn pop_ending_before(&self, keep_from: Revision) -> Option<Arc<Segment>> {
         let mut segments = self.segments.write();
         let second = segments.get(1)?.first;
-        // An empty newest segment knows no stamp, so the one before it stays as well.
+        // An empty newest segment has no stamp yet, so the segment before it is kept as well.
         if second > keep_from || second >= self.next() {
             return None;
         }
-        // Readers learn of it before the file is gone.
+        // Publish the new start before the file is removed, so that readers report a trim and not damage.
         self.first.store(second, Ordering::Release);
         segments.pop_front()
     }

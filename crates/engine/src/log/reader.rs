@@ -1,4 +1,4 @@
-//! Reads the log while it is written: feeds, watches, followers.
+//! Reads the log while it is being written, for feeds, watches and followers.
 
 use std::io;
 use std::sync::Arc;
@@ -11,17 +11,16 @@ use super::frame::OwnedFrame;
 use super::scanner::{Scanned, Scanner};
 use super::segment::{FramePosition, Segment};
 
-/// Read in pieces of this size.
+/// Size of a read.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Gives the frames above one revision, in order. Readers never wait for the writer, nor it for
-/// them.
+/// A cursor over the frames above one revision, in order. Readers and the writer never wait for each other.
 pub struct LogReader {
     shared: Arc<LogShared>,
     segment: Arc<Segment>,
     scanner: Scanner,
     after: Revision,
-    /// The crc of the frame before the one that was given last.
+    /// The crc of the frame before the one returned last.
     before: u32,
 }
 
@@ -41,9 +40,9 @@ impl LogReader {
         Ok(LogReader { shared, segment, scanner, after, before: place.chain })
     }
 
-    /// The next frame, if its last revision is at most `upto`; `None` when there is none yet.
+    /// Returns the next frame if its last revision is at most `upto`; `None` if no such frame is written yet.
     ///
-    /// The first frame may also hold revisions up to the one the reader was opened after.
+    /// The first frame may also hold revisions up to the one after which the reader was opened.
     pub fn next(&mut self, upto: Revision) -> Result<Option<OwnedFrame>> {
         self.check_place()?;
         loop {
@@ -52,7 +51,7 @@ impl LogReader {
             if place.first > upto || place.first >= next {
                 return Ok(None);
             }
-            // Bytes before the end are complete and final, so what was read ahead stays true.
+            // Bytes before the end are complete and final, so buffered bytes stay valid.
             let limit = self.segment.end();
             match self.scanner.peek(limit).map_err(|error| self.unreadable(&error))? {
                 Scanned::Head(head) if head.last() > upto => return Ok(None),
@@ -73,12 +72,12 @@ impl LogReader {
         }
     }
 
-    /// What the checksum of the frame that was given last goes on from.
+    /// The crc that the checksum of the last returned frame continues.
     pub fn chain_before(&self) -> u32 {
         self.before
     }
 
-    /// The revision the next frame starts with.
+    /// The first revision that the next frame delivers.
     pub fn position(&self) -> Revision {
         self.scanner.place().first.max(self.after.saturating_add(1))
     }
@@ -94,11 +93,11 @@ impl LogReader {
         io_failure("reading", &self.segment.name, error)
     }
 
-    /// Goes on in the segment that starts with the next revision.
+    /// Continues in the segment that starts with the next revision.
     fn enter_next_segment(&mut self) -> Result<()> {
         let place = self.scanner.place();
         let found = self.shared.segment_of(place.first);
-        // Only after the look: a trim explains what is not there, and then it is no damage.
+        // Check after the lookup: if a trim removed the segment, that is reported, and not damage.
         self.check_place()?;
         let later =
             |found: &Arc<Segment>| found.first == place.first && found.first > self.segment.first;
@@ -118,7 +117,7 @@ impl LogReader {
     }
 }
 
-/// Opens the file of a segment; `gone` is the error when a trim was faster.
+/// Opens a segment for scanning; `gone` builds the error if a trim has removed it.
 fn open_scanner(
     shared: &LogShared,
     segment: &Segment,

@@ -1,16 +1,16 @@
-//! Opening a log after any kind of end.
+//! Crash recovery of the log.
 //!
-//! | found | what happens |
+//! | found | result |
 //! |---|---|
-//! | zeros behind the last frame | a clean end |
-//! | a bad frame in the newest segment that nothing calls synced | a torn tail: zeroed, reported |
-//! | a bad frame, or an end, that a later frame, a later segment or the caller calls synced | refused |
-//! | a newest segment without header and content | its creation was cut off: removed, reported |
+//! | zeros after the last frame | a clean end |
+//! | a bad frame in the newest segment, without proof that it was synced | a torn tail: zeroed, reported |
+//! | a bad frame or an end, although a later frame, a later segment or the caller proves it was synced | refused |
+//! | a newest segment without header and content | its creation was interrupted: removed, reported |
 //! | a missing or foreign segment, a damaged header, a gap in revisions | refused |
 //! | a newer format version | refused |
-//! | a reserved file | removed |
+//! | a prepared file | removed |
 //!
-//! Nothing is changed before everything was checked, so a refusal leaves the files as they were.
+//! Nothing is changed before everything is checked, so a refusal leaves the files untouched.
 
 use std::sync::Arc;
 
@@ -26,35 +26,35 @@ use super::scanner::{Scanned, Scanner, last_used_byte, zero_tail};
 use super::segment::{HEADER_BYTES, Segment};
 use super::{DatabaseId, DurableElsewhere, Log, LogOptions, LogShared, LogWriter};
 
-/// What opening a log found.
+/// The result of opening a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveredLog {
-    /// The last revision in the log, one before the first when it is empty.
+    /// The last revision in the log. If the log is empty, the revision before its first.
     pub last_revision: Revision,
     /// Its stamp, 0 when the log is empty.
     pub last_stamp: Stamp,
     /// The oldest revision in the log.
     pub first_revision: Revision,
-    /// What was cut off, if anything.
+    /// The torn tail that was cut off, if any.
     pub cut: Option<TornTail>,
-    /// The crc of the last frame: where a new frame continues.
+    /// The crc of the last frame, which the next frame continues.
     pub chain: u32,
 }
 
-/// A torn end that was cut off; nothing in it had been acknowledged as synced.
+/// A torn tail that was cut off. Nothing in it had been acknowledged as synced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
-    /// The file it was in.
+    /// File name.
     pub file: String,
-    /// Where it began.
+    /// Byte offset at which the tail began.
     pub offset: u64,
-    /// How long it was.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// What was wrong with it.
+    /// Description of the defect.
     pub reason: String,
 }
 
-/// Checks everything, then repairs what a crash may leave, then gives the log.
+/// Checks everything, then repairs the leftovers of a crash, then opens the log.
 pub(super) fn recover(
     files: Arc<dyn Files>,
     id: DatabaseId,
@@ -77,7 +77,7 @@ pub(super) fn recover(
         .iter()
         .map(|found| Arc::new(Segment::new(&found.header, found.size)))
         .collect();
-    // From the segment that holds `after`, because its stamp may be the last one.
+    // Start in the segment that holds `after`, because its stamp may be the last one.
     let from = survey.segments.iter().rposition(|found| found.header.first <= after).unwrap_or(0);
     let mut proven = 0;
     let walk = scan_segments::walk(&*files, &survey, from, &mut |at, place, frame| {
@@ -133,7 +133,7 @@ fn check_walk(survey: &SegmentScan, walk: &FrameWalk, synced: Revision) -> Resul
     Err(damage(&survey.segments[walk.at].name, walk.end.offset, &what))
 }
 
-/// Removes what a crash left: a torn tail, a segment without header, a reserved file.
+/// Removes the leftovers of a crash: a torn tail, a segment without a header, a prepared file.
 fn repair(
     files: &dyn Files,
     file: &dyn File,
@@ -163,7 +163,7 @@ fn unfinished_cut(unfinished: &Unfinished) -> TornTail {
     }
 }
 
-/// Where the first frame of a segment starts that holds a revision above this one.
+/// The offset of the first frame that holds a later revision than `revision`.
 fn first_above(
     file: &Arc<dyn File>,
     segment: &Segment,
@@ -180,10 +180,10 @@ fn first_above(
     Ok(scanner.place().offset)
 }
 
-/// Puts on stable storage what was read, for it may have been in the memory of the system only.
+/// Makes the log durable, because the bytes read may exist only in the page cache.
 ///
-/// After a sync that failed, the system may hold pages for clean that never reached the disk:
-/// frames that nothing proves synced are written once more, with the same bytes.
+/// After a failed fsync, the kernel may mark pages clean that never reached the disk. Frames that nothing
+/// proves synced are therefore written again, with the same bytes, and then synced.
 fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: u64) -> Result<()> {
     let mut buffer = vec![0; 256 * 1024];
     let mut offset = from;
@@ -203,7 +203,7 @@ fn make_durable(files: &dyn Files, file: &dyn File, name: &str, from: u64, end: 
     synced.map_err(|error| sync_failure("the directory of the log", &error))
 }
 
-/// A log whose very first segment was not finished starts again; one without any is refused.
+/// Recreates a log whose very first segment was never finished. Refuses a directory without any segment.
 fn restart(
     files: Arc<dyn Files>,
     id: DatabaseId,

@@ -1,4 +1,4 @@
-//! The doctor's cure: ends the log before the damage and keeps the rest beside it.
+//! Repair of a damaged log: ends it before the damage and keeps the removed part in separate files.
 
 use std::fmt;
 use std::io;
@@ -13,23 +13,23 @@ use super::scan_segments;
 use super::scanner::zero_tail;
 use super::segment::HEADER_BYTES;
 
-/// What was done to a damaged log.
+/// The result of repairing a damaged log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSalvageReport {
-    /// What the log looked like before.
+    /// The inspection report before the repair.
     pub before: LogReport,
-    /// The last revision of the log now, `None` when nothing is left of it.
+    /// The last revision of the repaired log, `None` if the log is empty.
     pub last_revision: Option<Revision>,
-    /// The files that hold what was taken out, `<segment>.damaged`.
+    /// The files with the removed data, `<segment>.damaged`.
     pub kept: Vec<String>,
-    /// How many revisions may be lost, as far as they could still be seen.
+    /// The number of revisions that may be lost, as far as they could still be seen.
     pub revisions_lost: u64,
 }
 
-/// Ends the log before its first problem, a torn tail included.
+/// Ends the log before its first problem. A torn tail counts as a problem.
 ///
-/// The damaged segment and those after it stay beside the log as `<segment>.damaged`. A log
-/// without problems is left alone, one of a newer format is refused.
+/// The damaged segment and those after it are kept as `<segment>.damaged`. A log without problems is not
+/// changed. A log of a newer format is refused.
 pub fn salvage(files: &dyn Files) -> Result<LogSalvageReport> {
     let before = inspect(files)?;
     let mut kept = Vec::new();
@@ -47,14 +47,14 @@ pub fn salvage(files: &dyn Files) -> Result<LogSalvageReport> {
     })
 }
 
-/// The segments behind the damaged one, newest first.
+/// The segments after the damaged one, newest first.
 fn later_names(files: &dyn Files, problem: &Problem) -> Result<Vec<String>> {
     let names = scan_segments::SegmentScan::read(files, None)?.names;
     Ok(names.into_iter().rev().take_while(|name| *name != problem.file).collect())
 }
 
-/// Saves what is about to go, then takes later segments away newest first, then cuts: at every
-/// moment the log is either still refused or whole.
+/// Copies the damaged segment, moves later segments aside newest first, then cuts. After a crash at any step,
+/// the log is either still refused or intact.
 fn take_out(files: &dyn Files, problem: &Problem, later: &[String]) -> Result<Vec<String>> {
     let file = &problem.file;
     let failed = |error| io_failure("salvaging", file, &error);
@@ -81,7 +81,7 @@ fn take_out(files: &dyn Files, problem: &Problem, later: &[String]) -> Result<Ve
     Ok(kept)
 }
 
-/// Copies a file; the copy gets its name only when it is whole and on stable storage.
+/// Copies a file. The copy is renamed into place only when it is complete and synced.
 fn copy_aside(files: &dyn Files, name: &str) -> io::Result<String> {
     let part = format!("{name}.part");
     match files.remove(&part) {
@@ -106,7 +106,7 @@ fn copy_aside(files: &dyn Files, name: &str) -> io::Result<String> {
     Ok(aside)
 }
 
-/// `<name>.damaged`, with a number when an earlier salvage took that name.
+/// `<name>.damaged`, with a number appended if that name is taken.
 fn free_name(files: &dyn Files, name: &str) -> io::Result<String> {
     let taken = files.list()?;
     let plain = format!("{name}.damaged");

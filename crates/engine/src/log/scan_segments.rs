@@ -1,4 +1,4 @@
-//! Finds the segments and walks them, changing nothing. Recovery and the doctor both start here.
+//! Lists the segments and verifies their frames, read-only. Shared by recovery and the doctor.
 
 use std::sync::Arc;
 
@@ -12,38 +12,38 @@ use super::inspect::Problem;
 use super::scanner::{Scanned, Scanner, find_heads, last_used_byte};
 use super::segment::{self, FILLING, FramePosition, HEADER_BYTES, Header, HeaderFault, PREPARED};
 
-/// Recovery reads in pieces of this size.
+/// Size of a read.
 const CHUNK_BYTES: usize = 1024 * 1024;
 
-/// A segment file with a sound header.
+/// A segment file with a valid header.
 pub(super) struct SegmentFile {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) header: Header,
 }
 
-/// A newest segment whose creation was cut off.
+/// A newest segment whose creation was interrupted.
 pub(super) struct Unfinished {
     pub(super) name: String,
     pub(super) first: Revision,
     pub(super) size: u64,
 }
 
-/// The files of a log, by their names and headers.
+/// The files of a log, from their names and headers.
 pub(super) struct SegmentScan {
     /// Oldest first, up to the first problem.
     pub(super) segments: Vec<SegmentFile>,
-    /// Nothing acknowledged can be inside: the header is synced before anything else goes in.
+    /// It cannot hold acknowledged data: the header is synced before anything else is written.
     pub(super) unfinished: Option<Unfinished>,
-    /// Reserved files that never became segments.
+    /// Prepared files that never became segments.
     pub(super) prepared: Vec<&'static str>,
     pub(super) problem: Option<Problem>,
-    /// The names of all segments, those from the problem on included.
+    /// The names of all segments, including those from the problem on.
     pub(super) names: Vec<String>,
 }
 
 impl SegmentScan {
-    /// Reads names and headers; without an id, that of the oldest segment counts.
+    /// Reads names and headers. Without `id`, the oldest segment determines the database id.
     pub(super) fn read(files: &dyn Files, id: Option<&DatabaseId>) -> Result<SegmentScan> {
         let listed = files.list().map_err(|e| io_failure("listing", "the log", &e))?;
         let there = |name: &&str| listed.iter().any(|listed| listed == name);
@@ -62,7 +62,7 @@ impl SegmentScan {
         Ok(survey)
     }
 
-    /// Removes a segment whose creation was cut off, and the reserved file. If they come back, the next start
+    /// Removes an unfinished segment and prepared files. No sync is needed: if they reappear, the next open
     /// removes them.
     pub(super) fn remove_unfinished(&self, files: &dyn Files) -> Result<()> {
         let unfinished = self.unfinished.as_ref().map(|unfinished| unfinished.name.as_str());
@@ -130,17 +130,17 @@ pub(super) fn open(files: &dyn Files, name: &str) -> Result<Arc<dyn File>> {
     files.open(name).map_err(|error| io_failure("opening", name, &error))
 }
 
-/// What a walk over the frames came to.
+/// The result of a walk over the frames.
 pub(super) struct FrameWalk {
     /// The position of the last segment entered.
     pub(super) at: usize,
-    /// Behind the last good frame.
+    /// The position after the last good frame.
     pub(super) end: FramePosition,
     pub(super) last_stamp: Stamp,
     pub(super) problem: Option<Problem>,
 }
 
-/// Called with the segment's position, the place of the frame, and the frame.
+/// Called with the index of the segment, the position of the frame, and the frame.
 pub(super) type FrameVisitor<'a> =
     &'a mut dyn FnMut(usize, FramePosition, &Frame<'_>) -> Result<()>;
 
@@ -170,7 +170,7 @@ fn start_of(header: &Header) -> FramePosition {
 }
 
 impl FrameWalk {
-    /// Steps into the next segment, which must continue the chain of the last one.
+    /// Enters the next segment, which must continue the chain of the last one.
     fn enter(&mut self, survey: &SegmentScan, at: usize) -> bool {
         let found = &survey.segments[at];
         let start = start_of(&found.header);
@@ -179,7 +179,7 @@ impl FrameWalk {
             self.end = start;
             return true;
         }
-        // The frames before are whole: it is this file that does not belong behind them.
+        // The frames before are valid, so the defect is in this file.
         self.end.offset = 0;
         self.fail(&found.name, "it does not continue the segment before it".into(), false);
         false
@@ -225,11 +225,11 @@ impl FrameWalk {
         self.judge(survey, &*file, bad)
     }
 
-    /// Tells a clean end from a torn tail from damage.
+    /// Distinguishes a clean end, a torn tail and damage.
     fn judge(&mut self, survey: &SegmentScan, file: &dyn File, bad: Option<&str>) -> Result<()> {
         let found = &survey.segments[self.at];
         let failed = |error| io_failure("reading", &found.name, &error);
-        // The next segment proves that this one was synced to its end.
+        // The existence of the next segment proves that this one was synced to its end.
         let next = survey.names.get(self.at + 1).and_then(|name| segment::parse_name(name));
         if let Some(next) = next {
             let gap = "the next segment does not start with the revision that comes next";

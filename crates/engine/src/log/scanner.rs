@@ -1,4 +1,4 @@
-//! Walks the frames of one segment and checks each of them.
+//! Sequential scanner that verifies the frames of one segment.
 
 use std::io;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::files::{File, read_full};
 use super::frame::{ALIGN, Frame, FrameHeader, HEAD_BYTES};
 use super::segment::FramePosition;
 
-/// Larger buffers are given back after the frame that needed them.
+/// Larger buffers are freed after the frame that needed them.
 const KEPT_BUFFER_BYTES: usize = 1024 * 1024;
 
-/// Reads frames in order from one place on.
+/// Reads frames in order from a start position.
 pub(super) struct Scanner {
     file: Arc<dyn File>,
     seed: u32,
@@ -20,19 +20,19 @@ pub(super) struct Scanner {
     chunk_bytes: usize,
 }
 
-/// What stands at the scanner's place.
+/// The bytes at the scanner's position.
 #[derive(Debug)]
 pub(super) enum Scanned {
-    /// The header of the frame that is expected here.
+    /// The header of the expected frame.
     Head(FrameHeader),
     /// Zeros, or the end of the file.
     End,
-    /// Something else.
+    /// Anything else, with a description.
     Bad(&'static str),
 }
 
 impl Scanner {
-    /// Starts at a place of a file; `seed` belongs to the database id.
+    /// Starts at a position of a file; `seed` is derived from the database id.
     pub(super) fn new(
         file: Arc<dyn File>,
         seed: u32,
@@ -43,12 +43,12 @@ impl Scanner {
         Scanner { file, seed, place, buffer: Vec::new(), buffer_offset, chunk_bytes }
     }
 
-    /// Where the next frame starts, with the revision and the chain it must continue.
+    /// The position of the next frame, with the revision and the chain it must continue.
     pub(super) fn place(&self) -> FramePosition {
         self.place
     }
 
-    /// Looks at the header of the next frame. Bytes from `limit` on are not read.
+    /// Reads the header of the next frame, without bytes from `limit` on.
     pub(super) fn peek(&mut self, limit: u64) -> io::Result<Scanned> {
         let (seed, next) = (self.seed, self.place.first);
         let bytes = self.fill(HEAD_BYTES, limit)?;
@@ -67,7 +67,7 @@ impl Scanner {
         })
     }
 
-    /// Takes the frame whose header [`Scanner::peek`] gave.
+    /// Reads the frame whose header [`Scanner::peek`] returned.
     pub(super) fn take(
         &mut self,
         head: FrameHeader,
@@ -88,7 +88,7 @@ impl Scanner {
         Ok(Ok(Frame::new(head, bytes)))
     }
 
-    /// The next `size` bytes, fewer where the file or the limit ends.
+    /// The next `size` bytes, fewer at the end of the file or at the limit.
     fn fill(&mut self, size: usize, limit: u64) -> io::Result<&[u8]> {
         let start = (self.place.offset - self.buffer_offset) as usize;
         if self.buffer.len() < start + size {
@@ -103,7 +103,7 @@ impl Scanner {
         self.buffer.drain(..start.min(self.buffer.len()));
         self.buffer_offset = self.place.offset;
         let have = self.buffer.len();
-        // The length of the file bounds what a header can make us allocate.
+        // The file length bounds the allocation, because a damaged header may state any length.
         let available = limit.min(self.file.len()?).saturating_sub(self.place.offset);
         let want = (size.max(self.chunk_bytes) as u64).min(available) as usize;
         if want <= have {
@@ -120,13 +120,13 @@ impl Scanner {
     }
 }
 
-/// Whether there is nothing but zeros. In blocks, which the compiler turns into wide instructions:
-/// every open looks at the whole unused rest of a segment.
+/// Returns whether all bytes are zero. Works on blocks, which the compiler vectorizes, because every open
+/// checks the whole unused rest of a segment.
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(1024).all(|block| block.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
-/// The last byte of a file from `from` on that is not zero, as the offset behind it.
+/// The end offset of the last nonzero byte at or after `from`.
 pub(super) fn last_used_byte(file: &dyn File, from: u64) -> io::Result<Option<u64>> {
     let mut used = None;
     for_each_chunk(file, from, |offset, bytes| {
@@ -139,9 +139,9 @@ pub(super) fn last_used_byte(file: &dyn File, from: u64) -> io::Result<Option<u6
     Ok(used)
 }
 
-/// Overwrites with zeros what is not zero from `from` on.
+/// Overwrites everything from `from` on with zeros.
 pub(super) fn zero_tail(file: &dyn File, from: u64) -> io::Result<()> {
-    // Only chunks that need it are written: the others stay reserved but unwritten blocks.
+    // Writes only chunks that are not zero already: the others stay allocated but unwritten blocks.
     for_each_chunk(file, from, |offset, bytes| {
         if is_zero(bytes) {
             return Ok(());
@@ -150,14 +150,14 @@ pub(super) fn zero_tail(file: &dyn File, from: u64) -> io::Result<()> {
     })
 }
 
-/// Every header of a frame from `from` on, found without the frames before it.
+/// Finds every frame header from `from` on, without the frames before it.
 pub(super) fn find_heads(
     file: &dyn File,
     seed: u32,
     from: u64,
     found: &mut dyn FnMut(u64, FrameHeader),
 ) -> io::Result<()> {
-    // The end of one chunk is looked at again with the next, for headers across the border.
+    // The end of a chunk is searched again with the next one, for headers that cross the boundary.
     let mut carried: Vec<u8> = Vec::new();
     for_each_chunk(file, from.next_multiple_of(ALIGN as u64), |offset, bytes| {
         let start = offset - carried.len() as u64;

@@ -1,7 +1,7 @@
-//! The segment: one file of the log.
+//! The segment: one file of the write-ahead log.
 //!
-//! Named `log-<first revision, 20 digits>.seg`, so that names sort like revisions. A header, then
-//! frames one behind the other, then zeros up to the preallocated length. Little endian:
+//! The name is `log-<first revision, 20 digits>.seg`, so that names sort like revisions. The file has a
+//! header, then frames back to back, then zeros up to the allocated length. All numbers are little endian:
 //!
 //! ```text
 //!  offset  bytes
@@ -10,15 +10,15 @@
 //!      12      4  chain     crc of the last frame before this segment, 0 for the first one
 //!      16     16  database  the database id
 //!      32      8  first     revision of the first transaction in it
-//!      40      8  previous  `first` of the segment before; its own `first` when there is none
-//!      48      8  owner     a number of the opening that made it; 0 by earlier programs
+//!      40      8  previous  `first` of the previous segment; its own `first` if it has none
+//!      48      8  owner     number of the database opening that created it; 0 in earlier versions
 //!      56      4  reserved  zeros
 //!      60      4  crc       crc32c of bytes 0..60
 //!      64      …  frames
 //! ```
 //!
-//! Every later version keeps magic, version and crc where they are, so that an old program can tell
-//! a newer file from a damaged one.
+//! Every later version keeps the offsets of magic, version and crc, so that an old program can distinguish a
+//! newer file from a damaged one.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -32,15 +32,15 @@ use super::failure::{io_failure, sync_failure};
 use super::files::{File, Files};
 use super::{DatabaseId, LogOptions};
 
-/// Bytes before the first frame.
+/// Offset of the first frame.
 pub(super) const HEADER_BYTES: u64 = 64;
-/// The file that becomes the next segment.
+/// The allocated file that becomes the next segment.
 pub(super) const PREPARED: &str = "log-next.tmp";
-/// A file that is still being filled, to become the prepared one.
+/// A file still being filled, which becomes the prepared file.
 pub(super) const FILLING: &str = "log-fill.tmp";
-/// One known place per so many bytes.
+/// Spacing of the remembered frame positions.
 const PLACE_BYTES: u64 = 64 * 1024;
-/// The end of a segment that was not read yet.
+/// The end of a segment that was not scanned yet.
 const UNKNOWN: u64 = u64::MAX;
 
 const MAGIC: &[u8; 8] = b"MAINSTAY";
@@ -51,14 +51,14 @@ pub(super) fn name_of(first: Revision) -> String {
     format!("log-{first:020}.seg")
 }
 
-/// The revision a segment of this name starts with.
+/// The first revision of a segment with this name; `None` if it is not a segment name.
 pub(super) fn parse_name(name: &str) -> Option<Revision> {
     let digits = name.strip_prefix("log-")?.strip_suffix(".seg")?;
     let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     if plain { digits.parse().ok() } else { None }
 }
 
-/// What the header of a segment says.
+/// The decoded header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) database: DatabaseId,
@@ -68,12 +68,12 @@ pub(super) struct Header {
     pub(super) owner: u64,
 }
 
-/// Why bytes are not a header.
+/// The reason why bytes are not a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderFault {
-    /// Zeros, cut short, or not what was written.
+    /// Zeros, too short, or a checksum mismatch.
     Damaged,
-    /// Of a later format version.
+    /// A later format version.
     Newer(u32),
 }
 
@@ -118,7 +118,7 @@ fn wide(bytes: &[u8; HEADER_BYTES as usize], at: usize) -> u64 {
     u64::from(number(bytes, at)) | u64::from(number(bytes, at + 4)) << 32
 }
 
-/// Where a frame starts, and what is needed to read on from there.
+/// The position of a frame, and the state needed to continue reading there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FramePosition {
     pub(super) first: Revision,
@@ -127,16 +127,17 @@ pub(super) struct FramePosition {
     pub(super) chain: u32,
 }
 
-/// What is known in memory about a segment; shared by the writer and the readers.
+/// In-memory state of a segment, shared by the writer and the readers.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) name: String,
     pub(super) first: Revision,
     pub(super) chain: u32,
-    /// The length of the file.
+    /// File size in bytes.
     size: AtomicU64,
-    /// Bytes before this are whole frames that no longer change.
+    /// Bytes before this offset are complete frames that no longer change.
     end: AtomicU64,
+    /// Sparse index of frame positions, in ascending order.
     places: Mutex<Vec<FramePosition>>,
 }
 
@@ -162,17 +163,19 @@ impl Segment {
         self.size.store(size, Ordering::Relaxed);
     }
 
-    /// How far it may be read: to the end of the file when the end of its frames is not known.
+    /// The limit for readers: the maximum offset if the end of the frames is not known.
     pub(super) fn end(&self) -> u64 {
+        // Pairs with the `Release` in `set_end`: the bytes before the end are in the file.
         self.end.load(Ordering::Acquire)
     }
 
-    /// Lets readers see the frames before this offset.
+    /// Makes the frames before this offset visible to readers.
     pub(super) fn set_end(&self, end: u64) {
+        // Pairs with the `Acquire` in `end`: publishes the bytes written before.
         self.end.store(end, Ordering::Release);
     }
 
-    /// Remembers a place, unless one close before it is known.
+    /// Remembers a frame position, unless a nearby one is known.
     pub(super) fn note(&self, place: FramePosition) {
         let mut places = self.places.lock();
         if places.last().is_none_or(|last| place.offset >= last.offset + PLACE_BYTES) {
@@ -180,7 +183,7 @@ impl Segment {
         }
     }
 
-    /// The last known place at or before the frame that holds this revision.
+    /// The last remembered position at or before the frame that holds this revision.
     pub(super) fn place_of(&self, revision: Revision) -> FramePosition {
         let places = self.places.lock();
         let after = places.partition_point(|place| place.first <= revision);
@@ -189,12 +192,12 @@ impl Segment {
     }
 }
 
-/// Reserves the file of a segment under its temporary name.
+/// Allocates the next segment under its temporary name.
 pub(super) fn prepare_file(files: &dyn Files, size: u64) -> Result<Arc<dyn File>> {
     make_file(files, PREPARED, size, |_| Ok(()))
 }
 
-/// Reserves the file of a segment under its temporary name and fills it with zeros.
+/// Allocates a segment file under this name and fills it with zeros.
 pub(super) fn prefill_file(files: &dyn Files, name: &str, size: u64) -> Result<Arc<dyn File>> {
     make_file(files, name, size, |file| file.prefill(size))
 }
@@ -205,7 +208,7 @@ pub(super) fn make_file(
     size: u64,
     fill: impl FnOnce(&dyn File) -> std::io::Result<()>,
 ) -> Result<Arc<dyn File>> {
-    // One that is here already belongs to nobody: the caller would know of it.
+    // A leftover file has no user: the caller would know of one in use.
     if let Err(error) = files.remove(name)
         && error.kind() != ErrorKind::NotFound
     {
@@ -217,15 +220,15 @@ pub(super) fn make_file(
         Ok(file)
     });
     created.map_err(|error| {
-        // Half a file only takes space; when it cannot be removed now, the next open does it.
+        // An incomplete file only takes space. If it cannot be removed now, the next open removes it.
         let _ = files.remove(name);
         io_failure("reserving space for", name, &error)
     })
 }
 
-/// Makes the prepared file the segment with this header.
+/// Turns the prepared file into the segment with this header.
 ///
-/// The header is on stable storage before the name is, and both before any frame goes in.
+/// The header is durable before the name is, and both before any frame is written.
 pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Result<()> {
     let name = name_of(header.first);
     file.write_at(&header.encode(), 0)
@@ -233,7 +236,8 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
     let synced = fault_points::unless(InjectedFault::NoSyncOfSegment, || file.sync());
     synced.map_err(|error| sync_failure(&name, &error))?;
     if let Err(error) = files.rename(PREPARED, &name) {
-        // One that has the name all the same must not stay beside a log that goes on without it.
+        // The rename failed, but the new name may exist. The log must not continue without that segment, so
+        // this counts as a failed sync, after which the writer refuses everything.
         let is_free = files.list().is_ok_and(|names| !names.contains(&name));
         return Err(match is_free {
             true => io_failure("naming", &name, &error),
@@ -244,7 +248,7 @@ pub(super) fn install(files: &dyn Files, file: &dyn File, header: &Header) -> Re
     synced.map_err(|error| sync_failure("the directory of the log", &error))
 }
 
-/// Refuses sizes that could not hold a frame.
+/// Refuses segment sizes too small to hold a frame.
 pub(super) fn check_options(options: &LogOptions) -> Result<()> {
     if options.segment_bytes >= LogOptions::MIN_SEGMENT_BYTES {
         return Ok(());

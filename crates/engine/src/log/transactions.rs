@@ -1,4 +1,4 @@
-//! What a frame holds, decoded with every length checked.
+//! Decodes the transactions of a frame, checking every length.
 
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 
@@ -7,21 +7,21 @@ use super::varint;
 /// One transaction of a frame.
 #[derive(Clone, Debug)]
 pub struct LoggedTransaction<'a> {
-    /// The revision it has.
+    /// Its revision.
     pub revision: Revision,
-    /// The stamp it was given.
+    /// Its commit timestamp.
     pub stamp: Stamp,
-    /// Its request id, empty when it had none.
+    /// Its request id, empty if it had none.
     #[allow(dead_code, reason = "part of the format; replay and feed need only the effects")]
     pub request: &'a [u8],
-    /// What it changed.
+    /// Its effects, in order.
     pub effects: Effects<'a>,
 }
 
-/// The transactions of a frame, in order.
+/// Iterator over the transactions of a frame.
 ///
-/// A frame whose checksum holds but whose content cannot be decoded was not written by this
-/// format: the item is an error, and the iteration ends.
+/// If the content of a frame cannot be decoded although its checksum is correct, it was not written in this
+/// format. The item is then an error, and the iteration ends.
 #[derive(Clone, Debug)]
 pub struct Transactions<'a> {
     revision: Revision,
@@ -44,7 +44,7 @@ impl<'a> Transactions<'a> {
             varint::take_bytes(&mut self.rest)?;
             varint::take_bytes(&mut self.rest)?;
         }
-        // The walk above found every effect whole, so the iterator below needs no errors.
+        // The loop above checked every effect, so the iterator below needs no error handling.
         let effects = Effects { left: count, rest: &start[..start.len() - self.rest.len()] };
         Some(LoggedTransaction { revision: self.revision, stamp: self.stamp, request, effects })
     }
@@ -59,7 +59,7 @@ impl<'a> Transactions<'a> {
         Error::new(Code::CorruptLog, message)
     }
 
-    /// Decodes everything and returns the stamp of the last transaction.
+    /// Decodes all transactions and returns the stamp of the last one.
     pub(super) fn last_stamp(self) -> Result<Stamp> {
         let mut stamp = 0;
         for transaction in self {
@@ -86,7 +86,7 @@ impl<'a> Iterator for Transactions<'a> {
     }
 }
 
-/// The effects of a transaction: key and entry, in order.
+/// Iterator over the effects of a transaction: key and entry, in order.
 #[derive(Clone, Debug)]
 pub struct Effects<'a> {
     left: usize,

@@ -1,18 +1,18 @@
-//! Numbers as in values, and bytes behind their length.
+//! Varints and length-prefixed byte strings.
 
 use mainstay_model::codec;
 
 pub(super) use codec::get_varint as take;
 pub(super) use codec::put_varint as put;
 
-/// Appends bytes behind their length.
+/// Appends a length-prefixed byte string.
 #[inline]
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Takes bytes with their length off the front; `None` when they are cut short.
+/// Takes a length-prefixed byte string off the front; `None` if it is truncated.
 #[inline]
 pub(super) fn take_bytes<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = usize::try_from(take(input)?).ok()?;

@@ -1,4 +1,4 @@
-//! The one writer: appends frames, starts new segments, syncs.
+//! The log writer: appends frames, starts new segments, syncs.
 
 use std::io;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use super::frame::ALIGN;
 use super::segment::{self, FramePosition, HEADER_BYTES, Header, PREPARED, Segment};
 use super::{LogShared, WRITE_LIMIT_BYTES};
 
-/// Appends to the log. There is one for each log.
+/// Appends to the log. Each log has exactly one writer.
 pub struct LogWriter {
     shared: Arc<LogShared>,
     file: Arc<dyn File>,
     segment: Arc<Segment>,
-    /// Where the next frame goes.
+    /// Offset of the next frame in the segment.
     offset: u64,
-    /// Frames beyond this go into the next segment.
+    /// Frames that end beyond this offset go into the next segment.
     capacity: u64,
     next: Revision,
     chain: u32,
-    /// Why nothing can be written until the log is opened again.
+    /// The error that stops all writes until the log is opened again.
     broken: Option<Error>,
 }
 
 impl LogWriter {
-    /// A writer that continues at the end of the newest segment.
+    /// Continues at the end of the newest segment.
     pub(super) fn new(
         shared: Arc<LogShared>,
         file: Arc<dyn File>,
@@ -41,7 +41,7 @@ impl LogWriter {
         LogWriter { shared, file, segment, offset, capacity, next, chain, broken: None }
     }
 
-    /// The last revision written, one before the first when there is none.
+    /// The last revision written. If the log is empty, the revision before its first.
     pub fn end(&self) -> Revision {
         self.next.saturating_sub(1)
     }
@@ -54,8 +54,9 @@ impl LogWriter {
 
     /// Appends frames with the revisions `first..=last`; `chain` is the crc of the last of them.
     ///
-    /// On an error nothing of it is in the log, and after [`Code::DiskFull`] the same revisions
-    /// can be written again once there is space.
+    /// On an error none of it is in the log, unless removing the partial write failed too. In that case and
+    /// after a failed sync, the writer refuses everything until the log is opened again. After
+    /// [`Code::DiskFull`] the same revisions can be written again once the disk has space.
     pub fn write(
         &mut self,
         frames: &[u8],
@@ -72,18 +73,18 @@ impl LogWriter {
         self.offset += frames.len() as u64;
         self.next = last + 1;
         self.chain = chain;
-        // The bytes before the revision: a reader that sees the revision may read up to them.
+        // The end is published before the revision: a reader that sees the revision may read up to this end.
         self.segment.set_end(self.offset);
         self.shared.set_next(self.next);
         Ok(())
     }
 
-    /// Whether the next segment should be prepared: half of this one is used.
+    /// Returns whether the next segment should be prepared: half of this one is used.
     pub fn wants_next(&self) -> bool {
         self.offset > self.capacity / 2
     }
 
-    /// Puts everything written on stable storage.
+    /// Syncs everything written to stable storage.
     pub fn sync(&mut self) -> Result<()> {
         self.check_whole()?;
         let synced = fault_points::unless(InjectedFault::NoSyncOfLog, || self.file.sync());
@@ -128,11 +129,12 @@ impl LogWriter {
         if self.offset > HEADER_BYTES { self.roll(bytes, first) } else { self.grow(bytes) }
     }
 
-    /// Makes an empty segment large enough for frames that exceed the usual size.
+    /// Enlarges an empty segment for frames that exceed the usual size.
     fn grow(&mut self, bytes: u64) -> Result<()> {
         let size = self.offset + bytes;
         if let Err(error) = self.file.allocate(size) {
-            // A part may have been reserved; it reads as zeros, so it only takes space.
+            // Part of the space may have been allocated. It reads as zeros, so it does no harm if truncating
+            // fails.
             let _ = self.file.truncate(self.capacity);
             return Err(io_failure("reserving space for", &self.segment.name, &error));
         }
@@ -141,9 +143,9 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Starts the next segment with `first`, large enough for `bytes`.
+    /// Starts the next segment with revision `first`, large enough for `bytes`.
     fn roll(&mut self, bytes: u64, first: Revision) -> Result<()> {
-        // Only the newest segment may hold frames that are not on stable storage.
+        // Only the newest segment may hold frames that are not durable.
         fault_points::unless(InjectedFault::NoSyncBeforeRoll, || self.sync())?;
         self.shared.check_guard()?;
         self.check_newest()?;
@@ -165,9 +167,10 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Refuses to go on where the newest segment is not the one that this writer is at: another one has been here.
+    /// Fails if the newest segment is not the one this writer appends to, because another program has written
+    /// here.
     fn check_newest(&self) -> Result<()> {
-        // Not to be able to look is no sign of another; the new segment shows what is wrong.
+        // A failed listing does not prove another writer. Creating the new segment will show the error.
         let Ok(names) = self.shared.files.list() else { return Ok(()) };
         let newest = names.iter().filter_map(|name| segment::parse_name(name)).max();
         match newest {
@@ -176,10 +179,10 @@ impl LogWriter {
         }
     }
 
-    /// Names the prepared file, or one reserved now; gives its size.
+    /// Renames the prepared file, or one allocated now. Returns it with its size.
     fn new_file(&mut self, size: u64, bytes: u64, header: &Header) -> Result<(Arc<dyn File>, u64)> {
         let shared = self.shared.clone();
-        // Held to the end, so that nobody prepares another file under the same name meanwhile.
+        // Held to the end, so that no other thread prepares a file under the same name meanwhile.
         let mut prepared = shared.prepared.lock();
         let (file, there) = match prepared.take() {
             Some(prepared) => prepared,
@@ -193,20 +196,20 @@ impl LogWriter {
             Ok(()) => Ok((file, size)),
             Err(error) if error.code() == Code::SyncFailed => Err(self.break_with(error)),
             Err(error) => {
-                // What cannot be removed now is removed by the next attempt.
+                // If the file cannot be removed now, the next attempt removes it.
                 let _ = shared.files.remove(PREPARED);
                 Err(error)
             }
         }
     }
 
-    /// Takes back a failed write, so that zeros follow the last frame again.
+    /// Truncates a failed write, so that zeros follow the last frame again.
     fn cut_back(&mut self, error: &io::Error) -> Error {
         let failure = io_failure("writing", &self.segment.name, error);
         if let Err(error) = self.file.truncate(self.offset) {
             return self.break_with(left_behind(&self.segment.name, &error));
         }
-        // Without the reservation the next write takes its blocks when it comes.
+        // If the space cannot be allocated again, the next writes allocate their blocks themselves.
         let kept = self.file.allocate(self.capacity).is_ok();
         self.segment.set_size(if kept { self.capacity } else { self.offset });
         failure

@@ -1,4 +1,4 @@
-//! The catalog: branches, tags and merges, as the system spaces hold them.
+//! The catalog: an in-memory copy of the branches, tags, merges and index definitions in the system spaces.
 //!
 //! ```text
 //!   main ----------o-----------o----------->      a branch is (parent, fork revision):
@@ -6,10 +6,10 @@
 //!                    fork ---->  other ---->      at the fork
 //! ```
 //!
-//! The catalog is a picture of its spaces: every effect on them, executed or replayed, goes through
-//! [`Catalog::absorb`], and nothing else changes it. It runs ahead of what readers may see, so its
-//! records say from when to when they hold: the writer asks for what is newest, a reader for what
-//! there was at the revision that is published.
+//! Every effect on those spaces, executed or replayed, goes through [`Catalog::absorb`], and nothing else
+//! changes the catalog. It is ahead of the revision that readers see, so its records carry the revisions
+//! between which they are valid. The writer asks for the newest state, and a reader for the state at the
+//! published revision.
 
 mod record;
 
@@ -24,31 +24,31 @@ pub(crate) use record::{BranchRecord, MergeRecord, TagRecord, UNFINISHED};
 use smallvec::{SmallVec, smallvec};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// A branch and up to which revision it is read, the branch itself first, then its ancestors.
+/// A branch and its ancestors, the branch first, each with the revision up to which it is read.
 pub(crate) type Layers = SmallVec<[(u32, Revision); 2]>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Catalog {
     branches: BTreeMap<u32, BranchRecord>,
-    /// Those of them that live for somebody who reads: deleted ones stay in the list above, without end.
+    /// Branches that some reader can still see as live. Deleted branches stay in `branches` forever.
     living: BTreeSet<u32>,
     /// Deleted branches that readers still see, with the revision of their deletion, oldest first.
     fading: VecDeque<(Revision, u32)>,
-    /// Branches by the names they have and had, while somebody may see them.
+    /// Branches by current and former names, while readers can see them.
     names: HashMap<String, Vec<u32>>,
     tags: BTreeMap<String, TagRecord>,
     /// Removed tags that readers still see, with the revision of their removal, oldest first.
     removed: VecDeque<(Revision, String, TagRecord)>,
-    /// Imports under way, with the revision they began at.
+    /// Unfinished imports, with their first revision.
     imports: BTreeMap<u32, Revision>,
     /// The merges of each pair (into, from), oldest first.
     merges: BTreeMap<(u32, u32), Vec<MergeRecord>>,
-    /// Indexes over records, dropped ones included.
+    /// Secondary indexes over records, including dropped ones.
     indexes: BTreeMap<u32, IndexDef>,
 }
 
 impl Catalog {
-    /// A catalog that knows `main` alone.
+    /// A catalog with only `main`.
     pub fn new() -> Catalog {
         let main = BranchRecord {
             id: MAIN_ID,
@@ -72,13 +72,13 @@ impl Catalog {
         }
     }
 
-    /// Whether a space is part of the catalog.
+    /// Returns whether a key space is part of the catalog.
     #[inline]
     pub fn concerns(space: u8) -> bool {
         matches!(space, keyspace::BRANCHES | keyspace::TAGS | keyspace::MERGES | keyspace::INDEXES)
     }
 
-    /// Takes in an effect on one of the catalog's spaces; others do not concern it.
+    /// Applies an effect, if it is in one of the catalog's key spaces.
     pub fn absorb(&mut self, key: &[u8], head: &EntryHeader, payload: &[u8]) -> Result<()> {
         let Some((space, _, name)) = keyspace::split(key) else { return Ok(()) };
         match space {
@@ -121,7 +121,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Lets go of what no reader sees any more, all of them being at this revision or later.
+    /// Drops entries that no reader can see, given that all readers are at revision `seen` or later.
     pub fn forget(&mut self, seen: Revision) {
         while self.removed.front().is_some_and(|(removed, ..)| *removed <= seen) {
             self.removed.pop_front();
@@ -134,7 +134,7 @@ impl Catalog {
         }
     }
 
-    /// Nobody finds a deleted branch by its names any more; the feed asks by its number.
+    /// Removes a deleted branch from the lookup by name. The feed looks branches up by id.
     fn forget_names(&mut self, id: u32) {
         for name in self.branches.get(&id).into_iter().flat_map(BranchRecord::names) {
             let Some(ids) = self.names.get_mut(name) else { continue };
@@ -145,10 +145,11 @@ impl Catalog {
         }
     }
 
-    /// Lets go of the merge of a deleted branch into its parent, unless more than that parent is reached through it.
+    /// Drops the merge of a deleted branch into its parent, unless the branch links the parent to a third
+    /// branch.
     ///
-    /// Whoever looks back along the parent has that parent's past already, and a deleted branch is no base. Without this
-    /// every merge would look at all that ever were.
+    /// A search back along the parent already covers the parent's past, and a deleted branch is never a merge
+    /// base. Without this, every merge would visit all merges ever made.
     fn forget_merge(&mut self, id: u32) {
         let Some((parent, _)) = self.branches.get(&id).and_then(|record| record.parent) else {
             return;
@@ -170,13 +171,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// The indexes that writes keep up.
+    /// The indexes that writes maintain.
     pub fn declared(&self) -> Vec<IndexDef> {
         self.indexes.values().filter(|declared| declared.dropped.is_none()).cloned().collect()
     }
 
-    /// Tells compactions which branches were deleted before all floors, and which indexes were dropped before that of entries.
-    /// A floor is flushed, and so durable: a later deletion may yet be taken back.
+    /// Passes to compaction the branches deleted before all data floors, and the indexes dropped before the
+    /// floor of index entries. A floor is durable because it is flushed, whereas a later deletion may still
+    /// be undone.
     pub fn note_dropped(&self, purger: &TombstoneGc, index: &Index) {
         let is_gone = |dropped: Option<Revision>, floor| dropped.is_some_and(|at| at <= floor);
         let (data_floor, entries_floor) = (index.data_floor_min(), index.space_floor(ENTRIES));
@@ -185,18 +187,18 @@ impl Catalog {
         purger.learn(branches.map(|branch| branch.id), indexes.map(|index| index.id));
     }
 
-    /// The number of the next index; none is given twice.
+    /// The id of the next index. Ids are never reused.
     pub fn next_index(&self) -> u32 {
         self.indexes.last_key_value().map_or(1, |(&id, _)| id + 1)
     }
 
-    /// The live branch of this name, as the writer sees it.
+    /// The live branch with this name, as the writer sees it.
     pub fn live(&self, name: &str) -> Result<&BranchRecord> {
         self.visible(name, NEWEST)
     }
 
-    /// The branch that a transaction means. One that is being imported is reached by its number,
-    /// which only the import knows.
+    /// The branch that a transaction addresses. A branch that is being imported is addressed by its id, which
+    /// only the import knows.
     pub fn meant(&self, name: &str, id: Option<u32>) -> Result<&BranchRecord> {
         let import = id.filter(|id| self.imports.contains_key(id)).and_then(|id| self.by_id(id));
         match import.filter(|record| record.name == name) {
@@ -205,13 +207,13 @@ impl Catalog {
         }
     }
 
-    /// The branch that holds a name against others: a live one, or one that is being imported.
+    /// The branch that occupies a name: a live one, or one that is being imported.
     pub fn holder(&self, name: &str) -> Option<&BranchRecord> {
         let mut imports = self.imports();
         self.live(name).ok().or_else(|| imports.find(|record| record.name == name))
     }
 
-    /// The branches that are being imported, or were when a crash came.
+    /// Branches with an unfinished import, including imports interrupted by a crash.
     pub fn imports(&self) -> impl Iterator<Item = &BranchRecord> {
         self.imports.keys().filter_map(|id| self.branches.get(id))
     }
@@ -235,7 +237,7 @@ impl Catalog {
         self.branches.values()
     }
 
-    /// The branches that were there at a revision which readers may see.
+    /// The branches that existed at a revision. Readers must still be able to see that revision.
     pub fn living(&self, at: Revision) -> impl Iterator<Item = &BranchRecord> {
         let records = self.living.iter().filter_map(|id| self.branches.get(id));
         records.filter(move |record| record.lives_at(at))
@@ -245,7 +247,7 @@ impl Catalog {
         self.tags.iter()
     }
 
-    /// The tags that were there at a revision, in the order of their names.
+    /// The tags that existed at a revision, sorted by name.
     pub fn tags_at(&self, at: Revision) -> Vec<(&String, &TagRecord)> {
         let removed = self.removed.iter().filter(|(removed, ..)| *removed > at);
         let removed = removed.map(|(_, name, tag)| (name, tag));
@@ -255,7 +257,7 @@ impl Catalog {
         tags
     }
 
-    /// The name that a branch had at a revision.
+    /// The name of a branch at a revision.
     pub fn name_at(&self, id: u32, at: Revision) -> Option<&str> {
         self.branches.get(&id).map(|record| record.name_at(at))
     }
@@ -281,7 +283,7 @@ impl Catalog {
         layers
     }
 
-    /// How many forks lie between a branch and `main`.
+    /// The number of forks between a branch and `main`.
     pub fn depth(&self, id: u32) -> usize {
         self.layers(id, 0).len() - 1
     }
@@ -294,16 +296,16 @@ impl Catalog {
         Err(Error::new(Code::BranchTooDeep, message))
     }
 
-    /// The branches that were forked from this one and were there at a revision.
+    /// The branches forked from this one that existed at a revision.
     pub fn children(&self, id: u32, at: Revision) -> impl Iterator<Item = &BranchRecord> {
         let is_child =
             move |record: &&BranchRecord| record.parent.is_some_and(|(parent, _)| parent == id);
         self.living(at).filter(is_child)
     }
 
-    /// Which branch points lie in the past of a branch: for each branch, up to which revision.
+    /// The history that a branch includes: for each branch, the revision up to which it is included.
     ///
-    /// The past goes back along the branch, through its fork, and through what was merged into it.
+    /// It follows the branch back through its fork, and through the branches merged into it.
     pub fn past(&self, id: u32, at: Revision) -> BTreeMap<u32, Revision> {
         let mut past = BTreeMap::new();
         let mut todo = vec![(id, at)];
@@ -325,10 +327,10 @@ impl Catalog {
         past
     }
 
-    /// The newest point that lies in the past of both: where a three-way comparison starts.
+    /// The newest point that both histories include: the base of a three-way comparison.
     pub fn merge_base(&self, a: (u32, Revision), b: (u32, Revision)) -> (u32, Revision) {
         let (past_a, past_b) = (self.past(a.0, a.1), self.past(b.0, b.1));
-        // The keys of a deleted branch may be gone: it is no base.
+        // The keys of a deleted branch may be compacted away, so it cannot be the base.
         let at = a.1.max(b.1);
         let live = |id: u32| self.branches.get(&id).is_some_and(|record| record.lives_at(at));
         let past_a = past_a.iter().filter(|(branch, _)| live(**branch));
@@ -339,13 +341,13 @@ impl Catalog {
         (branch, revision)
     }
 
-    /// Where the branches that live at a revision were forked.
+    /// The fork revisions of the branches that live at a revision.
     pub fn fork_points(&self, at: Revision) -> impl Iterator<Item = Revision> {
         self.living(at).filter_map(|record| record.parent.map(|(_, fork)| fork))
     }
 
-    /// The revisions that branches, tags and merges need that were there at a revision, with what
-    /// needs them.
+    /// The revisions that branches, tags and merges existing at a revision need, each with a description of
+    /// its user.
     pub fn pins(&self, at: Revision) -> Vec<(Revision, String)> {
         let live = |id: u32| self.branches.get(&id).filter(|record| record.lives_at(at));
         let mut pins = Vec::new();
@@ -353,7 +355,7 @@ impl Catalog {
             let what = || format!("branch {}", record.name_at(at));
             pins.extend(record.parent.map(|(_, fork)| (fork, what())));
         }
-        // The tags of an import are made when it is finished: until then it holds all its past.
+        // The tags of an import are created when it finishes. Until then it pins its whole past.
         for (id, begun) in self.imports.iter().filter(|(_, begun)| **begun <= at) {
             let name = self.name_at(*id, at).unwrap_or_default();
             pins.push((*begun, format!("import {name}")));
@@ -452,7 +454,7 @@ mod tests {
         catalog.absorb_branch(record, at);
     }
 
-    /// Otherwise each merge would look at all that ever were, while writers wait.
+    /// Otherwise each merge would visit all merges ever made, while writers wait.
     #[test]
     fn branches_that_were_merged_and_deleted_are_not_looked_at_again() {
         let mut catalog = Catalog::new();
@@ -473,7 +475,7 @@ mod tests {
     #[test]
     fn a_deleted_branch_through_which_others_are_reached_is_kept_in_mind() {
         let mut catalog = catalog();
-        // What `b` has done came to `main` by way of a sibling.
+        // Changes of `b` reached `main` through a sibling branch.
         catalog.absorb_branch(branch(3, "c", MAIN_ID, 30), 31);
         merge(&mut catalog, 3, 2, 40);
         merge(&mut catalog, MAIN_ID, 3, 50);
@@ -496,7 +498,8 @@ mod tests {
         assert!(catalog.merges.is_empty());
     }
 
-    /// Whatever was forked, merged and deleted: what is let go changes no base of branches that live.
+    /// Property: after any forks, merges and deletions, dropped entries do not change the merge base of live
+    /// branches.
     #[test]
     fn what_is_let_go_changes_no_base() {
         proptest!(|(program in vec((0..4_u8, any::<u32>(), any::<u32>()), 1..40))| {

@@ -1,14 +1,15 @@
-//! Ranges of names that are all dead, so that lists pass by them in one step.
+//! A cache of ranges of names that are all dead, so that listings skip them in one step.
 //!
 //! ```text
 //!   names    x x x x x x x x o o x o        x deleted or expired, o alive
-//!   range    [_____________]                the next list goes on behind it
+//!   range    [_____________]                the next listing continues after it
 //! ```
 //!
-//! Deleted cells and records keep their counters for the retention, so the dead stay in the store. A range is only a
-//! memory of a walk. It holds for reads of that revision or later, until something is written into it. Writers know
-//! nothing of ranges: a reader looks up in `RecentWrites` what was written meanwhile. [`DeadRangeCache`](crate::storage::dead_ranges) does the same
-//! for the entries of indexes, which `RecentWrites` does not hold.
+//! Deleted cells and records keep their counters for the retention time, so dead names stay in the store. A
+//! range records the result of an earlier scan. It is valid for reads at that revision or later, until a name
+//! in it is written. Writers do not update ranges. Instead, a reader looks up later writes in `RecentWrites`.
+//! [`DeadRangeCache`](crate::storage::dead_ranges) does the same for index entries, which `RecentWrites` does
+//! not record.
 
 use crate::mvcc::recent_writes::RecentWrites;
 use mainstay_model::{Revision, Stamp};
@@ -16,9 +17,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// How many dead names in a row are worth remembering.
+/// Minimum number of consecutive dead names for a range to be cached.
 const DEAD_NAMES: usize = 64;
-/// How many ranges are remembered.
+/// Maximum number of cached ranges.
 const RANGES: usize = 4096;
 
 #[derive(Default)]
@@ -26,21 +27,21 @@ pub(crate) struct DeadNames(Mutex<DeadNameMap>);
 
 #[derive(Default)]
 struct DeadNameMap {
-    /// By their first key.
+    /// Ranges by their first key.
     ranges: BTreeMap<Vec<u8>, Dead>,
-    /// Writes up to here were looked at.
+    /// The revision up to which writes have been checked against the ranges.
     upto: Revision,
 }
 
 struct Dead {
     last: Vec<u8>,
-    /// All names of it were dead as of this revision, at this time.
+    /// All names of the range were dead at this revision and this time.
     revision: Revision,
     now: Stamp,
 }
 
 impl DeadNames {
-    /// The last key of the range that a key lies in, as seen at a revision and a time.
+    /// The last key of the cached range that contains `key`, if it is valid at this revision and time.
     fn end_of(&self, trail: &RecentWrites, key: &[u8], at: (Revision, Stamp)) -> Option<Vec<u8>> {
         let mut inner = self.0.lock();
         inner.catch_up(trail, at.0);
@@ -50,7 +51,7 @@ impl DeadNames {
         holds.then(|| dead.last.clone())
     }
 
-    /// Remembers that all names between two keys were dead.
+    /// Caches a range of dead names.
     fn add(
         &self,
         trail: &RecentWrites,
@@ -60,7 +61,7 @@ impl DeadNames {
     ) {
         let mut inner = self.0.lock();
         inner.catch_up(trail, revision);
-        // Something may have been written into it behind this revision.
+        // A name in the range may have been written after this revision.
         if inner.upto > revision && inner.is_written(trail, &first, &last, revision) {
             return;
         }
@@ -72,7 +73,7 @@ impl DeadNames {
 }
 
 impl DeadNameMap {
-    /// Forgets ranges that were written into up to a revision.
+    /// Drops ranges with a write up to `revision`.
     fn catch_up(&mut self, trail: &RecentWrites, revision: Revision) {
         if revision <= self.upto {
             return;
@@ -98,8 +99,8 @@ impl DeadNameMap {
         self.upto = revision;
     }
 
-    /// Adds a range, joined with those that it meets, so that no key lies in two. All of it is dead from when each of
-    /// them is.
+    /// Adds a range, merged with those it overlaps, so that ranges never overlap. The merged range is valid
+    /// from the newest revision and time among its parts.
     fn join(&mut self, mut first: Vec<u8>, mut dead: Dead) {
         let upto = (Bound::Unbounded, Bound::Included(first.as_slice()));
         if let Some((earlier, other)) = self.ranges.range::<[u8], _>(upto).next_back()
@@ -122,28 +123,28 @@ impl DeadNameMap {
     }
 }
 
-/// Where a walk over names is, and what it knows of dead ones.
+/// State of a scan over names, and of its current run of dead names.
 pub(crate) struct DeadWalk<'d> {
     names: &'d DeadNames,
     trail: &'d RecentWrites,
     at: (Revision, Stamp),
-    /// The key behind which the walk begins, until its first step.
+    /// The key after which the scan starts, until its first step.
     start: Option<Vec<u8>>,
-    /// Those that were dead in a row.
+    /// The current run of consecutive dead names.
     dead: Option<DeadRun>,
 }
 
-/// Dead names in a row.
+/// A run of consecutive dead names.
 struct DeadRun {
     first: Vec<u8>,
     last: Vec<u8>,
     count: usize,
-    /// The last of them ends a range that was known.
+    /// True if its last name is the end of a cached range.
     skipped: bool,
 }
 
 impl<'d> DeadWalk<'d> {
-    /// A walk as of a revision and a time, behind a key.
+    /// Starts a scan after the key `start`, as of a revision and a time.
     pub fn new(
         names: &'d DeadNames,
         trail: &'d RecentWrites,
@@ -153,13 +154,14 @@ impl<'d> DeadWalk<'d> {
         DeadWalk { names, trail, at, start, dead: None }
     }
 
-    /// Notes a dead name; gives the last key of the range that it lies in, if there is one: the walk goes on behind it.
+    /// Records a dead name. If a cached range contains it, returns the last key of that range, after which
+    /// the scan continues.
     pub fn dead(&mut self, key: Vec<u8>) -> Option<Vec<u8>> {
         let end = |key: &[u8]| self.names.end_of(self.trail, key, self.at);
         let start = self.start.take();
         let Some(row) = &mut self.dead else {
             let known = end(&key);
-            // Nothing lies between the start and this name, so a range that ends there goes on here.
+            // No name lies between `start` and this one, so a cached range that ends at `start` is extended.
             let first = start.filter(|start| end(start).is_some()).unwrap_or_else(|| key.clone());
             let (last, skipped) = (known.clone().unwrap_or(key), known.is_some());
             self.dead = Some(DeadRun { first, last, count: 1, skipped });
@@ -167,13 +169,13 @@ impl<'d> DeadWalk<'d> {
         };
         let known = if row.skipped { end(&key) } else { None };
         row.skipped = known.is_some();
-        // Ranges that follow each other become one.
+        // Adjacent ranges are merged into one.
         row.count = if row.skipped { DEAD_NAMES } else { row.count + 1 };
         row.last = known.clone().unwrap_or(key);
         known
     }
 
-    /// Notes that the last dead name was followed by a live one, or that the walk ends here.
+    /// Ends the current run of dead names, at a live name or at the end of the scan.
     pub fn ends(&mut self) {
         self.start = None;
         if let Some(DeadRun { first, last, count, .. }) = self.dead.take()
@@ -197,9 +199,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Act {
-        /// One name comes to life or dies.
+        /// Writes a name that is live (true) or dead.
         Write(usize, bool),
-        /// A walk over a stretch, so many revisions ago, remembers it if all of it is dead.
+        /// A scan over a range, this many revisions ago. It caches the range if all names in it are dead.
         Walk(usize, usize, usize),
     }
 
@@ -215,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// No range passes by a name that lives at the revision that is read.
+        /// No cached range contains a name that is live at the revision of the read.
         #[test]
         fn no_range_holds_what_lives(acts in prop::collection::vec(act(), 1..60)) {
             let (names, trail) = (DeadNames::default(), RecentWrites::new(0));

@@ -1,4 +1,4 @@
-//! Pins of open readers: what they look at is kept while they look, up to a limit.
+//! Pins of open readers: the history they read is retained while they read, up to a time limit.
 
 use mainstay_model::Revision;
 use parking_lot::Mutex;
@@ -20,18 +20,19 @@ struct OpenPins {
 pub(crate) struct PinnedRevision {
     pub revision: Revision,
     pub holder: &'static str,
-    /// The monotonic clock when it was taken.
+    /// The monotonic clock when the pin was taken, in microseconds.
     pub since_us: u64,
 }
 
-/// Holds a revision until it is dropped.
+/// Holds a pin until it is dropped.
 pub(crate) struct PinGuard {
     pins: Arc<Pins>,
     id: u64,
 }
 
 impl Pins {
-    /// Holds a revision; look at the floor afterwards.
+    /// Pins a revision. The caller must check the floor afterwards, because it may have risen before the pin
+    /// was taken.
     pub fn hold(
         self: &Arc<Pins>,
         holder: &'static str,
@@ -49,7 +50,7 @@ impl Pins {
         self.open.lock().held.values().cloned().collect()
     }
 
-    /// The oldest revision held by a reader that is not older than its limit.
+    /// The oldest pinned revision among pins taken at or after `not_before_us`. Older pins have expired.
     pub fn oldest(&self, not_before_us: u64) -> Option<Revision> {
         let open = self.open.lock();
         let young = open.held.values().filter(|held| held.since_us >= not_before_us);

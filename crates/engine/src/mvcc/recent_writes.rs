@@ -1,14 +1,15 @@
-//! The trail: which keys were written lately, by revision.
+//! A log of recently written keys by revision, for conflict detection with optimistic concurrency.
 //!
-//! A transaction that scanned a range commits only if nothing in the range was written since its
-//! snapshot. The trail answers that by walking the writes after the snapshot, so the writer
-//! never scans the range again. The walk up to the newest revision is made by the committing caller;
-//! the writer checks only what came after that.
+//! A transaction that scanned a range commits only if nothing in the range was written since its snapshot. To
+//! check that, it iterates the writes after the snapshot, so the writer never scans the range again. The
+//! committing thread checks the writes up to the newest revision before it enters the writer. The writer
+//! checks only the writes since.
 //!
-//! Sweeps are not on it: whoever saw a key alive knows when it expires, and to all others it was gone before.
+//! Deletions by the expiry sweep are not recorded. A reader that saw a key alive knows its expiry time, and
+//! for all other readers the key was already expired.
 //!
 //! ```text
-//!   chunk { first revision, | revision u64 | key length u16 | key | ... }   oldest chunks go first
+//!   chunk { last revision, | revision u64 | key length u16 | key | ... }   oldest chunks are dropped first
 //! ```
 
 use mainstay_model::Revision;
@@ -16,9 +17,9 @@ use parking_lot::RwLock;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The trail reaches back this many revisions, or as far as its bytes allow.
+/// The log covers this many revisions, or fewer if they exceed its memory limit.
 const WINDOW_REVISIONS: u64 = 1_000_000;
-/// The most memory the trail takes.
+/// Maximum memory of the log in bytes.
 const LIMIT_BYTES: usize = 12 << 20;
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -30,7 +31,7 @@ pub(crate) struct RecentWrites {
 
 struct WriteChunks {
     all: VecDeque<Arc<WriteChunk>>,
-    /// Every write after this revision is on the trail.
+    /// Every write after this revision is recorded.
     start: Revision,
     bytes: usize,
 }
@@ -50,7 +51,7 @@ impl RecentWrites {
         }
     }
 
-    /// Notes the keys that a transaction wrote.
+    /// Records the keys written by a transaction.
     pub fn record<'a>(&self, revision: Revision, keys: impl Iterator<Item = &'a [u8]>) {
         let mut chunks = self.chunks.write();
         let chunk = chunks.open();
@@ -66,7 +67,7 @@ impl RecentWrites {
         chunks.forget(revision);
     }
 
-    /// Forgets writes that never happened.
+    /// Removes the writes after a revision, because they were undone.
     pub fn undo(&self, after: Revision) {
         let mut chunks = self.chunks.write();
         while chunks.all.back().is_some_and(|chunk| chunk.last > after) {
@@ -83,12 +84,13 @@ impl RecentWrites {
         }
     }
 
-    /// Whether every write after a revision is on it.
+    /// Returns whether every write after `since` is recorded.
     pub fn reaches(&self, since: Revision) -> bool {
         since >= self.chunks.read().start
     }
 
-    /// Whether any write after `since`, up to `upto`, matches; nothing if the trail does not reach.
+    /// Returns whether any write after `since`, up to `upto`, matches; `None` if the log does not reach back
+    /// that far.
     pub fn any_between(
         &self,
         since: Revision,
@@ -98,8 +100,8 @@ impl RecentWrites {
         self.any_at(since, upto, |_, key| matches(key))
     }
 
-    /// Whether any write after `since`, up to `upto`, matches by its revision and its key; nothing if the trail does not
-    /// reach.
+    /// Returns whether any write after `since`, up to `upto`, matches by revision and key; `None` if the log
+    /// does not reach back that far.
     pub fn any_at(
         &self,
         since: Revision,
@@ -124,7 +126,7 @@ impl RecentWrites {
         )
     }
 
-    /// How often it was walked along.
+    /// The number of iterations over the log.
     #[cfg(test)]
     pub fn walks(&self) -> u64 {
         self.walks.load(std::sync::atomic::Ordering::Relaxed)
@@ -138,7 +140,7 @@ impl WriteChunks {
             self.all.push_back(Arc::new(WriteChunk { last: 0, bytes }));
         }
         let last = self.all.len() - 1;
-        // A reader that still looks at the chunk keeps its own copy.
+        // Copy-on-write: a reader that still uses the chunk keeps the old copy.
         Arc::make_mut(&mut self.all[last])
     }
 

@@ -1,4 +1,4 @@
-//! A view: one branch as of one revision, with what a transaction has written on top.
+//! A view: a branch as of a revision, overlaid with the writes of a transaction.
 //!
 //! ```text
 //!   overlay (own writes)
@@ -6,7 +6,7 @@
 //!       -> parent layer (parent, fork revision) -> ... -> main
 //! ```
 //!
-//! The first layer that has the key decides, also when it says "deleted".
+//! The first layer that has the key decides, even if its entry is a tombstone.
 
 use crate::base::work::{Budget, Exempt, Meter, WorkMeter};
 use crate::key::entry::{self, EntryHeader};
@@ -19,12 +19,12 @@ use crate::storage::scan::{Scan, ScanRow};
 use mainstay_model::{Result, Revision, Stamp};
 use std::ops::Bound;
 
-/// Where an entry was found.
+/// The place where an entry was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Overlay,
     Own,
-    /// In the layer at this place.
+    /// In the ancestor layer with this index.
     Inherited(usize),
 }
 
@@ -33,14 +33,15 @@ pub(crate) struct View<'a> {
     pub layers: &'a Layers,
     /// The time at which expiry is judged.
     pub now: Stamp,
-    /// Whether the view's revision is the newest, so that what it reads may be kept as current.
+    /// True if the view's revision is the newest visible one, so that entries it reads may be cached as
+    /// current.
     pub fresh: bool,
     /// The budget that its reads count towards.
     pub budget: Budget<'a>,
 }
 
 impl<'a> View<'a> {
-    /// The view of a transaction in the writer, whose work is counted from here on.
+    /// The view of a transaction in the writer. Restarts the work counters.
     pub fn in_transaction(
         index: &'a Index,
         layers: &'a Layers,
@@ -51,13 +52,14 @@ impl<'a> View<'a> {
         View { index, layers, now, fresh: false, budget: Budget::Transaction(work) }
     }
 
-    /// The view of the engine on its own behalf.
+    /// A view without a budget, for internal reads of the engine.
     pub fn unlimited(index: &'a Index, layers: &'a Layers, now: Stamp) -> View<'a> {
         View { index, layers, now, fresh: false, budget: Budget::Unlimited }
     }
 
-    /// The same without a budget, once in a transaction for each kind of read: for a write that needs a long one, and could never
-    /// be made if that counted. Further ones count; the events of a run, of which there are few, like lookups.
+    /// Exempts the first read of each kind in a transaction from the budget, because a write may depend on a
+    /// long read and could otherwise never succeed. Later reads count. Events of a run are few, so they count
+    /// as lookups.
     pub fn uncounted_once(&self, exempt: Exempt) -> View<'a> {
         let (Budget::Transaction(work) | Budget::Lookups(work)) = self.budget else {
             return View { ..*self };
@@ -82,7 +84,7 @@ impl<'a> View<'a> {
         (key, hash)
     }
 
-    /// Looks a key of this branch up, own writes first.
+    /// Looks up a key of this branch, own writes first.
     #[inline]
     pub fn find<T>(
         &self,
@@ -98,7 +100,7 @@ impl<'a> View<'a> {
         self.find_stored(key, hash, read)
     }
 
-    /// Looks a key of this branch up in its layers.
+    /// Looks up a key of this branch in the index, layer by layer.
     #[inline]
     pub fn find_stored<T>(
         &self,
@@ -118,7 +120,7 @@ impl<'a> View<'a> {
         for (place, &(branch, at)) in self.layers.iter().enumerate().skip(1) {
             let key = rebased(key, branch);
             let hash = self.index.current.hash(&key);
-            // An inherited version may have been shadowed since on its own branch: not current.
+            // Not current: the inherited version may have been overwritten on its own branch since.
             if let Some(found) = self.index.entry(hash, &key, at, false, &mut parse)? {
                 return Ok(Some((found?, Origin::Inherited(place))));
             }
@@ -126,7 +128,7 @@ impl<'a> View<'a> {
         Ok(None)
     }
 
-    /// The size of a key's entry, 0 where there is none; nothing where a layer would have to look at the disk.
+    /// The size of a key's entry, 0 if it has none; `None` if a layer would have to read from disk.
     pub fn size_in_memory(&self, key: &Key, hash: u64) -> Option<usize> {
         for (place, &(branch, at)) in self.layers.iter().enumerate() {
             let size = match place {
@@ -143,7 +145,7 @@ impl<'a> View<'a> {
         Some(0)
     }
 
-    /// Visits the stored versions of a name, newest first, layer by layer, until told to stop.
+    /// Visits the stored versions of a name, newest first, layer by layer, until `visit` returns false.
     pub fn versions(
         &self,
         space: u8,
@@ -164,7 +166,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Walks the names of a space in order, layers and own writes merged; deletions are shown.
+    /// Scans the names of a space in order, merging layers and own writes. Tombstones are included.
     pub fn walk<'o>(
         &self,
         overlay: &'o WriteSet,
@@ -195,7 +197,7 @@ impl<'a> View<'a> {
         NameWalk { overlay, own, layers, now: self.now, budget: self.budget, passed_own: false }
     }
 
-    /// Walks keys of one layer as of a revision, whatever branch they are of.
+    /// Scans the keys of a range as of a revision, regardless of branches.
     pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Rows<'a> {
         Rows { scan: self.index.scan(from, to, at), meter: Meter::new(self.budget) }
     }
@@ -207,7 +209,7 @@ fn rebased(key: &Key, branch: u32) -> Key {
     key
 }
 
-/// The places of the overlay's effects in a range, last name first.
+/// The indexes of the write set's effects in a range, in descending order of their names.
 fn own_names(
     overlay: &WriteSet,
     space: u8,
@@ -233,7 +235,7 @@ fn own_names(
     own
 }
 
-/// The rows of a scan, counted.
+/// The rows of a scan, counted towards the budget.
 pub(crate) struct Rows<'a> {
     scan: Scan,
     meter: Meter<'a>,
@@ -274,26 +276,26 @@ impl<'a> ViewLayer<'a> {
     }
 }
 
-/// A walk over the names of a view.
+/// An ordered iterator over the names of a view.
 pub(crate) struct NameWalk<'o> {
     overlay: &'o WriteSet,
     own: Vec<usize>,
     layers: Vec<ViewLayer<'o>>,
     now: Stamp,
     budget: Budget<'o>,
-    /// Whether the search for own writes was counted.
+    /// True once the search for own writes was counted.
     passed_own: bool,
 }
 
-/// A name that a walk came by.
+/// A name that a walk visits.
 pub(crate) struct NameStep<'o> {
     pub head: EntryHeader,
-    /// Whether the transaction itself wrote it.
+    /// True if the transaction itself wrote it.
     pub own: bool,
     held: EntryLocation<'o>,
 }
 
-/// Where a name and what it holds lie.
+/// Storage of a visited entry.
 enum EntryLocation<'o> {
     Overlay(&'o Effect, &'o [u8]),
     Index(ScanRow),
@@ -310,7 +312,6 @@ impl<'o> NameStep<'o> {
         Ok(NameStep { head, own: false, held: EntryLocation::Index(row) })
     }
 
-    /// The name.
     pub fn name(&self) -> &[u8] {
         let key = match &self.held {
             EntryLocation::Overlay(effect, _) => effect.key.as_slice(),
@@ -319,11 +320,10 @@ impl<'o> NameStep<'o> {
         &key[keyspace::PREFIX_BYTES..]
     }
 
-    /// What it holds.
     pub fn payload(&self) -> &[u8] {
         match &self.held {
             EntryLocation::Overlay(_, payload) => payload,
-            // It was taken apart before.
+            // Cannot fail, because the entry was parsed before.
             EntryLocation::Index(row) => {
                 entry::parse(row.entry()).map_or(&[], |(_, payload)| payload)
             }
@@ -332,7 +332,6 @@ impl<'o> NameStep<'o> {
 }
 
 impl<'o> NameWalk<'o> {
-    /// The next name.
     pub fn next(&mut self) -> Result<Option<NameStep<'o>>> {
         for layer in self.layers.iter_mut().filter(|layer| !layer.started) {
             layer.advance()?;
@@ -343,7 +342,7 @@ impl<'o> NameWalk<'o> {
         }
         let own = self.own.last().map(|&place| &self.overlay.effects()[place]);
         let own_name = own.map(|effect| &effect.key[keyspace::PREFIX_BYTES..]);
-        // The first of equal names decides: layers stand in the order in which they are asked.
+        // On equal names the lowest index wins: layers are ordered from the branch to its oldest ancestor.
         let names = self.layers.iter().map(ViewLayer::name).enumerate();
         let first = names.filter_map(|(place, name)| Some((name?, place))).min();
         let step = match (own, first) {

@@ -1,7 +1,7 @@
-//! The overlay: what a transaction has written but not committed.
+//! The write set: the uncommitted writes of a transaction.
 //!
-//! A key stands in it once, whatever the number of writes: a transaction leaves one version per
-//! key, which says how many writes it stands for.
+//! It has one effect per key, however often the key is written. A transaction therefore leaves one version
+//! per key, which records the number of writes it stands for.
 
 use crate::key::entry::{EntryHeader, LAPSED};
 use crate::key::keyspace::Key;
@@ -12,13 +12,13 @@ use mainstay_model::limits::{
 use mainstay_model::{Code, Error, Result, Revision, Stamp};
 use std::ops::Range;
 
-/// Up to this many effects a walk is faster than a map.
+/// Up to this many effects, a linear search is faster than a map.
 const WALK_LIMIT: usize = 12;
 
-/// So many bytes of dead payloads may stay.
+/// Replaced payloads may occupy this many bytes before they are compacted.
 const BURY_BYTES: usize = 1 << 20;
 
-/// A write to one key.
+/// The combined effect of all writes to one key.
 pub(crate) struct Effect {
     pub key: Key,
     pub hash: u64,
@@ -26,13 +26,13 @@ pub(crate) struct Effect {
     pub counter: u64,
     pub writes: u64,
     pub expires: Option<Stamp>,
-    /// The expiry that the key's own layer had before: its marker has to go.
+    /// The expiry of the key's version in its own layer, whose expiry marker must be deleted.
     pub prior: Option<Stamp>,
     payload: Range<usize>,
 }
 
 impl Effect {
-    /// Its head as of a revision; 0 while it has none.
+    /// The entry header as of a revision, which is 0 while it is unknown.
     #[inline]
     pub fn head(&self, revision: Revision, stamp: Stamp) -> EntryHeader {
         let Effect { flags, counter, writes, expires, .. } = *self;
@@ -42,37 +42,37 @@ impl Effect {
 
 #[derive(Default)]
 pub(crate) struct WriteSet {
-    /// The revision that the transaction gets, which reads of its own writes show; 0 while nobody knows it.
+    /// The revision of the transaction, visible when it reads its own writes; 0 while it is unknown.
     pub revision: Revision,
     effects: Vec<Effect>,
     payloads: Vec<u8>,
     places: HashMap<Key, usize>,
     key_bytes: usize,
-    /// Bytes of payloads that later writes replaced.
+    /// Bytes of payloads replaced by later writes.
     dead_bytes: usize,
-    /// Bytes of all payloads there ever were.
+    /// Bytes of all payloads ever written, including replaced ones.
     written_bytes: usize,
-    /// Bytes that do not count towards the limit: the engine adds them, not the user.
+    /// Bytes exempt from the limit, because the engine adds them and not the user.
     spare_bytes: usize,
-    /// Bytes of entries of indexes.
+    /// Bytes of index entry keys.
     entry_bytes: usize,
 }
 
-/// What a write changes.
+/// A single write.
 pub(crate) struct Write<'a> {
     pub flags: u8,
     pub counter: u64,
-    /// How many writes it adds.
+    /// The number of writes that it counts for.
     pub writes: u64,
     pub expires: Option<Stamp>,
     pub prior: Option<Stamp>,
     pub payload: Payload<'a>,
 }
 
-/// What a write leaves as the key's payload.
+/// The payload of a write.
 pub(crate) enum Payload<'a> {
     Bytes(&'a [u8]),
-    /// A payload that [`WriteSet::stage`] has encoded ahead.
+    /// A payload already encoded by [`WriteSet::stage`], which starts at this offset.
     Staged(usize),
 }
 
@@ -85,7 +85,7 @@ impl WriteSet {
         self.revision = 0;
         self.effects.clear();
         self.payloads.clear();
-        // One large transaction must not keep its memory for ever.
+        // Frees the memory of a large transaction.
         if self.payloads.capacity() > 1 << 20 {
             self.payloads = Vec::new();
         }
@@ -96,15 +96,15 @@ impl WriteSet {
         (self.dead_bytes, self.written_bytes) = (0, 0);
     }
 
-    /// The memory that it takes, with the overhead of every effect.
+    /// The memory in use, including the overhead of every effect.
     pub fn held_bytes(&self) -> usize {
         let places = self.places.capacity() * (size_of::<(Key, usize)>() + 1);
-        // Long keys lie beside the effect, and once more beside the map's entry.
+        // Long keys are heap-allocated, once for the effect and once for the map.
         let keys = 2 * self.key_bytes;
         self.effects.capacity() * size_of::<Effect>() + self.payloads.capacity() + places + keys
     }
 
-    /// The bytes of all payloads that were written, those that were replaced included.
+    /// The bytes of all payloads written, including replaced ones.
     #[inline]
     pub fn written_bytes(&self) -> usize {
         self.written_bytes
@@ -131,7 +131,7 @@ impl WriteSet {
         self.effects.iter().position(|effect| effect.hash == hash && effect.key.as_slice() == key)
     }
 
-    /// Encodes a payload straight into the overlay; gives back where it began, and what was said of it.
+    /// Encodes a payload directly into the write set. Returns its offset and the result of `encode`.
     #[inline]
     pub fn stage<T>(
         &mut self,
@@ -142,29 +142,30 @@ impl WriteSet {
         Ok((start, said))
     }
 
-    /// What was staged from here on.
+    /// The bytes staged from `start` on.
     pub fn staged(&self, start: usize) -> &[u8] {
         &self.payloads[start..]
     }
 
-    /// Forgets a payload that was staged from here on.
+    /// Discards the payload staged from `start` on.
     pub fn take_back(&mut self, start: usize) {
         self.payloads.truncate(start);
     }
 
-    /// Makes room for a receipt: its payload, staged from `start` on, and what goes with it. The
-    /// limit is on what a transaction does, not on what is kept so that it can be answered again.
+    /// Exempts a receipt from the size limit: its payload, staged from `start` on, and the keys stored with
+    /// it. The limit is on the work of a transaction, not on the data kept to answer a retry.
     pub fn make_room(&mut self, start: usize, keys_bytes: usize) {
         self.spare_bytes += self.payloads.len() - start + keys_bytes;
     }
 
-    /// Makes room for the bytes that an import adds to those of the exported transaction: events with their own times, and
-    /// notes of which message is of which event.
+    /// Exempts the bytes that an import adds to those of the exported transaction: the times of events, and
+    /// the links between messages and events.
     pub fn make_import_room(&mut self) {
         self.spare_bytes += TRANSACTION_LIMIT_BYTES;
     }
 
-    /// Writes an entry of an index. The engine adds it, not the user: such entries have a limit of their own.
+    /// Writes an index entry. Index entries have a limit of their own, because the engine adds them and not
+    /// the user.
     pub fn write_entry(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         self.entry_bytes += key.len();
         if self.entry_bytes > ENTRIES_LIMIT_BYTES {
@@ -174,7 +175,7 @@ impl WriteSet {
         self.write(key, hash, write)
     }
 
-    /// Writes a key; a second write to it replaces the first and counts with it.
+    /// Writes a key. A second write to the same key replaces the first and adds to its number of writes.
     pub fn write(&mut self, key: Key, hash: u64, write: Write<'_>) -> Result<()> {
         let payload = self.take(&write.payload);
         let place = self.place(hash, &key);
@@ -187,7 +188,8 @@ impl WriteSet {
         if let Some(place) = place {
             let effect = &mut self.effects[place];
             let writes = effect.writes + writes;
-            // What came due before the first write stays told, also where a deletion told it.
+            // An expiry before the first write stays recorded, even if that first write was the deletion by
+            // the sweep.
             let lapsed = if effect.head(0, 0).is_sweep() { LAPSED } else { effect.flags & LAPSED };
             let flags = flags | lapsed;
             let prior = effect.prior;
@@ -202,8 +204,8 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Counts a payload that replaces this many bytes, if it fits: what it leaves has a limit, and what it cost
-    /// on the way there.
+    /// Accounts for a payload that replaces `replaced_bytes`, if it fits. Both the remaining bytes and the
+    /// total bytes written are limited.
     fn count(&mut self, key_bytes: usize, bytes: usize, replaced_bytes: usize) -> Result<()> {
         if self.written_bytes + bytes > TRANSACTION_LIMIT_WRITTEN_BYTES {
             return Err(too_often());
@@ -217,7 +219,7 @@ impl WriteSet {
         Ok(())
     }
 
-    /// Takes the dead payloads out once they are more than the others, so that it costs no more than they did.
+    /// Compacts the payloads once replaced ones outweigh the others, so that the cost is amortized.
     fn bury(&mut self) {
         if self.dead_bytes < BURY_BYTES || self.dead_bytes < self.payloads.len() / 2 {
             return;
@@ -231,7 +233,7 @@ impl WriteSet {
         (self.payloads, self.dead_bytes) = (kept, 0);
     }
 
-    /// Says whether this many further bytes of keys and payloads fit into the transaction.
+    /// Checks whether this many further bytes of keys and payloads fit into the transaction.
     #[inline]
     pub fn check_room(&self, bytes: usize) -> Result<()> {
         let bytes = self.payloads.len() - self.dead_bytes + self.key_bytes + bytes;
@@ -252,7 +254,7 @@ impl WriteSet {
         }
     }
 
-    /// Keeps the map in step once there are too many effects to walk.
+    /// Updates the map once a linear search would be too slow.
     fn remember(&mut self) {
         let count = self.effects.len();
         if count <= WALK_LIMIT {

@@ -1,4 +1,4 @@
-//! Fills stores with versions that come by key, the newest of each key first.
+//! Bulk load of sorted versions (keys ascending, revisions of a key descending) into the stores.
 //!
 //! ```text
 //!   versions --class of the key--> chunk per class --ingest--> store per class
@@ -9,7 +9,7 @@ use crate::storage::lsm::Store;
 use crate::storage::retention_class::RetentionClasses;
 use mainstay_model::Result;
 
-/// How much of a class is taken at a time.
+/// Maximum size of a chunk per class, not counting further versions of its last key.
 const CHUNK_BYTES: usize = 32 << 20;
 
 pub(crate) struct BulkLoader<'a> {
@@ -25,13 +25,13 @@ struct BulkChunk {
 }
 
 impl<'a> BulkLoader<'a> {
-    /// One store for each class.
+    /// `targets` has one store per class.
     pub fn new(targets: &'a [Store], classes: &'a RetentionClasses) -> BulkLoader<'a> {
         BulkLoader { targets, classes, chunks: vec![BulkChunk::default(); targets.len()] }
     }
 
-    /// Takes the next version; an older one of a key may not enter a store behind a newer one, so a
-    /// chunk ends with a key, never within one.
+    /// Adds the next version. A chunk ends only between two keys, because a store does not accept an older
+    /// version of a key after a newer one.
     pub fn version(&mut self, key: &[u8], entry: &[u8]) -> Result<()> {
         let class = self.classes.of(key);
         let chunk = &self.chunks[class];
@@ -46,7 +46,7 @@ impl<'a> BulkLoader<'a> {
         Ok(())
     }
 
-    /// Everything is durable when this returns.
+    /// Ingests the remaining chunks. All versions are durable when this returns.
     pub fn finish(mut self) -> Result<()> {
         (0..self.targets.len()).try_for_each(|class| self.empty(class))
     }

@@ -1,14 +1,14 @@
-//! A cache of ranges of an index in which every entry is dead, so that a search walks over them once.
+//! A cache of index ranges in which every entry is dead, so that later searches skip them.
 //!
 //! ```text
 //!   entries   x x x x x x x x o o x o        x dead, o alive
-//!   range     [_____________]                the next search begins behind it
+//!   range     [_____________]                the next search starts after it
 //! ```
 //!
-//! An index over what changes all the time, such as the state of jobs, has far more dead entries than live
-//! ones until compaction comes by. A range only remembers what a search saw. It holds for reads
-//! at that revision or later, until an entry is written into it, and may be dropped at any time. No two
-//! ranges overlap, so one lookup finds the range that contains a key, and a write invalidates at most one.
+//! An index over values that change often, such as the state of jobs, has far more dead entries than live
+//! ones until compaction runs. A range only records the result of a search. It is valid for reads at that
+//! revision or later, until an entry is written into it, and may be dropped at any time. Ranges never
+//! overlap, so one lookup finds the range that contains a key, and a write invalidates at most one.
 
 use mainstay_model::Revision;
 use parking_lot::Mutex;
@@ -16,29 +16,29 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many dead entries make a grave.
+/// Minimum number of dead entries for a range to be cached.
 pub(crate) const GRAVE_ENTRIES: usize = 64;
-/// How many graves are remembered.
+/// Maximum number of cached ranges.
 const GRAVES: usize = 4096;
-/// How many of the newest writes are remembered, so that it is known what a search could not see.
+/// Number of recent writes kept, to detect writes that a search could not see.
 const WRITES: usize = 4096;
 
 pub(crate) struct DeadRangeCache {
     inner: Mutex<DeadRangeMap>,
-    /// The newest executed revision, which is what the writer looks at.
+    /// The newest executed revision: the revision at which the writer reads.
     executed: AtomicU64,
 }
 
 struct DeadRangeMap {
-    /// By their first key: the last key, and from which revision on all between is dead.
+    /// First key -> last key, and the revision from which all entries between are dead.
     graves: BTreeMap<Vec<u8>, (Vec<u8>, Revision)>,
-    /// Entries that came to life, with the revision that they get.
+    /// Recent writes of live entries, with their revision.
     writes: VecDeque<(Revision, Vec<u8>)>,
-    /// All that came behind this revision are among them.
+    /// `writes` contains all writes after this revision.
     since: Revision,
 }
 
-/// A stretch of dead entries.
+/// A range of dead entries, both ends inclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeadRange {
     pub first: Vec<u8>,
@@ -46,7 +46,7 @@ pub(crate) struct DeadRange {
 }
 
 impl Default for DeadRangeCache {
-    /// Knows nothing of what was written, and buries nothing before it is told.
+    /// A cache that rejects every range until [`DeadRangeCache::begin`].
     fn default() -> DeadRangeCache {
         let (graves, writes) = (BTreeMap::new(), VecDeque::new());
         let inner = Mutex::new(DeadRangeMap { graves, writes, since: Revision::MAX });
@@ -55,18 +55,19 @@ impl Default for DeadRangeCache {
 }
 
 impl DeadRangeCache {
-    /// From this revision on it is told of all that is written.
+    /// Starts recording: from this revision on, the cache is notified of every write.
     pub fn begin(&self, revision: Revision) {
         self.inner.lock().since = revision;
         self.reach(revision);
     }
 
-    /// All up to this revision was executed.
+    /// Records that every revision up to this one is executed.
     pub fn reach(&self, revision: Revision) {
+        // Pairs with the `Acquire` in `insert`: the writes up to this revision are recorded.
         self.executed.store(revision, Ordering::Release);
     }
 
-    /// An entry comes to life at a revision: no grave may hold it.
+    /// Drops the range that contains `key`, because a live entry is written there at `revision`.
     pub fn invalidate(&self, key: &[u8], revision: Revision) {
         let mut inner = self.inner.lock();
         if let Some(grave) = inner.holding(key, Revision::MAX) {
@@ -75,15 +76,16 @@ impl DeadRangeCache {
         inner.note(key, revision);
     }
 
-    /// The grave that holds a key, for somebody who looks at a revision.
+    /// The cached range that contains `key` and is valid for a read at `at`.
     pub fn containing(&self, key: &[u8], at: Revision) -> Option<DeadRange> {
         self.inner.lock().holding(key, at)
     }
 
-    /// Remembers that all from one key to another was dead at a revision, unless something has been written
-    /// there since, seen or not.
+    /// Caches a range that was dead at a revision, unless an entry was written into it since, even if the
+    /// search saw that write.
     pub fn insert(&self, grave: DeadRange, at: Revision) {
-        // The writer looks at all there is, which is no more than was executed.
+        // The writer reads at a revision above all others, but has seen only executed writes. Pairs with the
+        // `Release` in `reach`.
         let at = at.min(self.executed.load(Ordering::Acquire));
         let mut inner = self.inner.lock();
         let inside = |key: &Vec<u8>| *key >= grave.first && *key <= grave.last;
@@ -97,12 +99,12 @@ impl DeadRangeCache {
         inner.join(grave, at);
     }
 
-    /// How many are remembered.
+    /// The number of cached ranges.
     pub fn len(&self) -> usize {
         self.inner.lock().graves.len()
     }
 
-    /// Forgets all graves, as everything behind a revision was taken back.
+    /// Drops all ranges, because the revisions after `executed` were undone.
     pub fn forget(&self, executed: Revision) {
         self.inner.lock().graves.clear();
         self.reach(executed);
@@ -110,7 +112,7 @@ impl DeadRangeCache {
 }
 
 impl DeadRangeMap {
-    /// Remembers a write in the place of the oldest one, once there are enough.
+    /// Records a write. It replaces the oldest one if the list is full.
     fn note(&mut self, key: &[u8], revision: Revision) {
         let mut place = Vec::new();
         if self.writes.len() >= WRITES
@@ -129,7 +131,7 @@ impl DeadRangeMap {
         (since <= at).then_some(grave)
     }
 
-    /// The grave that holds a key, and from when on.
+    /// The range that contains a key, and the revision from which it is valid.
     fn reaching(&self, key: &[u8]) -> Option<(DeadRange, Revision)> {
         let upto = (Bound::Unbounded, Bound::Included(key));
         let (first, (last, since)) = self.graves.range::<[u8], _>(upto).next_back()?;
@@ -137,8 +139,8 @@ impl DeadRangeMap {
         (last.as_slice() >= key).then(|| (grave(), *since))
     }
 
-    /// Adds a grave, joined with those that it meets. What is joined is true from when all of it is; one
-    /// that lies within another which was true before says nothing new.
+    /// Adds a range, merged with those it overlaps. A merged range is valid from the newest revision among
+    /// its parts. If an existing range contains the new one and is valid at least as early, nothing changes.
     fn join(&mut self, mut grave: DeadRange, mut since: Revision) {
         let (first, last) = (grave.first.clone(), grave.last.clone());
         if let Some((earlier, from)) = self.reaching(&first) {
@@ -205,12 +207,12 @@ mod tests {
         assert_eq!(graves.containing(b"c", 9), None);
     }
 
-    /// What happens to a few entries, each of which has a place.
+    /// Operations on a few index entries.
     #[derive(Clone, Debug)]
     enum Act {
-        /// One comes to life or dies.
+        /// Writes an entry that is live (true) or dead.
         Write(usize, bool),
-        /// Somebody looks at a stretch, so many revisions ago, or as the writer.
+        /// Reads a range, this many revisions ago, or as the writer (`None`).
         Look(usize, usize, Option<u64>),
         Undo,
     }
@@ -231,11 +233,11 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is told of a grave at a revision finds nothing in it that lives there.
+        /// No cached range, at any revision, contains an entry that is live at that revision.
         #[test]
         fn no_grave_holds_what_lives(acts in prop::collection::vec(act(), 1..60)) {
             let graves = graves();
-            // Which entries lived, for each revision from 3 on.
+            // Which entries are live, for each revision from 3 on.
             let mut past = vec![[false; PLACES]];
             for act in acts {
                 let newest = past.len() - 1;

@@ -1,15 +1,18 @@
-//! Which idempotency keys runs have had, for runs that were made lately: what is new is not looked for in the store.
+//! A scalable blocked Bloom filter over idempotency keys of runs created since open, so that appends with a
+//! new key skip the LSM lookup.
 //!
 //! ```text
-//!   put a key ------> layer 0 | layer 1 | layer 2 ...     each four times as large as the one before
-//!   look one up ----> in none of them: it was never there
+//!   insert a key ---> layer 0 | layer 1 | layer 2 ...     each four times as large as the one before
+//!   look one up ----> in none of them: it was never inserted
 //! ```
 //!
-//! Almost every append brings a key that nobody has seen. The store would have to look into the filter of each of its
-//! tables to say so; here it is one line of memory in each layer. Only runs that were made after this began are answered
-//! for: their generation is the revision that made them, their keys come with it or later, and whatever comes is put into the
-//! index and so passes by here. Keys of other runs are looked for in the store. When the last layer is full everything is
-//! forgotten, and runs that are made from then on are answered for.
+//! Almost every append has a key that the run has not seen yet. The store would have to check the filter of
+//! each of its tables, whereas this filter reads one cache line per layer.
+//!
+//! The filter answers only for runs created after it started. The generation of a run is the revision that
+//! created it, and all its keys are written at that revision or later. Every such write goes through the
+//! index, and so through this filter. Keys of older runs are looked up in the store. When the last layer is
+//! full, the filter is cleared, and answers only for runs created from then on.
 
 use crate::key::keyspace::{EVENT_KEYS, PREFIX_BYTES};
 use crate::key::run_keys;
@@ -17,36 +20,36 @@ use crate::key::version::Version;
 use mainstay_model::Revision;
 use parking_lot::Mutex;
 
-/// The bits of a line, and how many of them a key sets.
+/// Bits per block (one cache line), and the number of bits set per key.
 const LINE_BITS: usize = 512;
 const BITS_OF_KEY: u32 = 6;
-/// How many keys a line is meant for: one lookup in a hundred finds all its bits set by others.
+/// Keys per block, for a false positive rate of about 1 %.
 const KEYS_OF_LINE: usize = LINE_BITS / 12;
-/// The lines of the first layer, 64 KiB, and of the last one, 16 MiB: together they take 15 million keys.
+/// Blocks of the first layer (64 KiB) and of the last one (16 MiB): together the layers take 15 million keys.
 const FIRST_LINES: usize = 1 << 10;
 const LAST_LINES: usize = 1 << 18;
-/// How much larger each layer is than the one before.
+/// Size of each layer relative to the one before.
 const GROWTH: usize = 4;
 
 type Line = [u64; LINE_BITS / 64];
 
-/// See the module.
+/// The filter with its lock. See the module documentation.
 pub(crate) struct EventKeyBloom(Mutex<BloomLayers>);
 
 struct BloomLayers {
-    /// Runs whose generation is newer than this are answered for.
+    /// The filter answers for runs whose generation is newer than this.
     since: Revision,
     layers: Vec<BloomLayer>,
-    /// How many more keys the last layer takes.
+    /// The number of keys that the last layer can still take.
     room: usize,
-    /// No layer has more lines.
+    /// Maximum number of blocks in a layer.
     last_lines: usize,
 }
 
 struct BloomLayer(Vec<Line>);
 
 impl EventKeyBloom {
-    /// Nothing has passed by since a revision.
+    /// An empty filter, for runs created after `since`.
     pub fn new(since: Revision) -> EventKeyBloom {
         EventKeyBloom::with_layers_upto(LAST_LINES, since)
     }
@@ -55,7 +58,7 @@ impl EventKeyBloom {
         EventKeyBloom(Mutex::new(BloomLayers { since, layers: Vec::new(), room: 0, last_lines }))
     }
 
-    /// Takes note of a version that is put in.
+    /// Adds the key of a version that is written to the index.
     #[inline]
     pub fn note(&self, hash: u64, version: &Version) {
         let Some(generation) = generation(version.key()) else { return };
@@ -65,7 +68,7 @@ impl EventKeyBloom {
         }
     }
 
-    /// Whether a key was certainly never put in.
+    /// Returns whether the key was certainly never inserted.
     #[inline]
     pub fn definitely_absent(&self, hash: u64, key: &[u8]) -> bool {
         let Some(generation) = generation(key) else { return false };
@@ -74,7 +77,7 @@ impl EventKeyBloom {
     }
 }
 
-/// The revision that made the run whose idempotency key this is.
+/// The generation of the run to which this idempotency key belongs: the revision that created the run.
 #[inline]
 fn generation(key: &[u8]) -> Option<Revision> {
     let name = key.get(PREFIX_BYTES..).filter(|_| key[0] == EVENT_KEYS)?;
@@ -94,7 +97,7 @@ impl BloomLayers {
         }
     }
 
-    /// Begins another layer; there may be no more of them.
+    /// Adds a layer. Returns false if the last one already has the maximum size.
     fn grow(&mut self) -> bool {
         let lines = self.layers.last().map_or(FIRST_LINES, |last| last.0.len() * GROWTH);
         if lines > self.last_lines {
@@ -120,12 +123,12 @@ impl BloomLayer {
     }
 }
 
-/// The line of a hash, by its upper half.
+/// The block of a hash, from its upper half.
 fn place(hash: u64, lines: usize) -> usize {
     ((hash >> 32) as usize * lines) >> 32
 }
 
-/// The bits of a hash within its line, by all of it.
+/// The bits of a hash within its block, from the whole hash.
 fn bits(hash: u64) -> impl Iterator<Item = usize> {
     let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..BITS_OF_KEY).map(move |turn| (mixed >> (10 + 9 * turn)) as usize % LINE_BITS)

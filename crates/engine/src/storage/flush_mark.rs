@@ -1,4 +1,4 @@
-//! The replay mark: up to which revision the index holds everything.
+//! The flush mark: the revision up to which the index holds everything, and after which the log is replayed.
 //!
 //! ```text
 //!  | "MSTMARK1" | body length u32 LE | crc32c of the body u32 LE | body |
@@ -25,7 +25,7 @@ pub(crate) struct FlushMark {
 }
 
 impl FlushMark {
-    /// Reads the mark, so that what was read is still there after a power cut.
+    /// Reads the mark and syncs its directory, so that the mark read survives a power failure.
     pub fn read_durably(directory: &Path) -> Result<Option<FlushMark>> {
         let mark = FlushMark::read(directory)?;
         if mark.is_some() {
@@ -36,7 +36,7 @@ impl FlushMark {
         Ok(mark)
     }
 
-    /// Reads the mark; nothing when there is none.
+    /// Reads the mark; `None` if the file does not exist.
     pub fn read(directory: &Path) -> Result<Option<FlushMark>> {
         let bytes = match fs::read(directory.join(FILE)) {
             Ok(bytes) => bytes,
@@ -49,7 +49,7 @@ impl FlushMark {
         }
     }
 
-    /// Replaces the mark in one step that survives a power cut.
+    /// Replaces the mark atomically and durably.
     pub fn write(&self, directory: &Path) -> Result<()> {
         let path = directory.join(FILE);
         let next = directory.join("MARK.next");

@@ -1,4 +1,4 @@
-//! The index: every retained version of every key, fed by effects only.
+//! The index: every retained version of every key, updated by committed effects only.
 //!
 //! ```text
 //!   put ----> current (newest of each key) ----------------> point reads
@@ -8,8 +8,8 @@
 //!                            a store per retention class --> older versions, everything else
 //! ```
 //!
-//! All stores are fed up to one revision at a time, which becomes the replay mark: after a crash, the
-//! log is replayed from there. The index is never synced on the way to an acknowledgement.
+//! All stores are filled up to the same revision, which becomes the flush mark. After a crash, the log is
+//! replayed from there. Acknowledging a write never syncs the index.
 
 use crate::base::fault_points::{self, InjectedFault};
 use crate::base::metrics::SearchCounters;
@@ -33,51 +33,52 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-/// A bound above every revision, for the writer, who sees everything executed.
+/// A revision above all others, for the writer, which reads everything executed.
 pub(crate) const NEWEST: Revision = (1 << 62) - 1;
 
 pub(crate) struct Index {
     pub classes: RetentionClasses,
     stores: Vec<Store>,
-    /// Per class: reads before this revision are refused.
+    /// Per class: reads below this revision are refused.
     floors: Vec<AtomicU64>,
-    /// Per class: the floor that the mark holds, below which things may be dropped.
+    /// Per class: the floor in the durable flush mark. Compaction may drop shadowed versions below it.
     trim_floors: Vec<AtomicU64>,
     pub current: VersionCache,
-    /// The idempotency keys of runs that were made lately.
+    /// Idempotency keys of runs created since open.
     known: EventKeyBloom,
     tables: RwLock<Arc<Tables>>,
     times: TimestampIndex,
-    /// The stores hold everything up to here.
+    /// The stores hold all revisions up to this one.
     flushed: AtomicU64,
-    /// The last revision that any store held something of when it was opened.
+    /// The highest revision found in any store at open.
     reach: Revision,
     pub buffer_bytes: usize,
     database: [u8; 16],
-    /// Where the mark is kept; nothing in memory.
+    /// The directory of the flush mark; `None` for an index in memory.
     directory: Option<PathBuf>,
-    /// One writer of marks at a time.
+    /// Serializes writers of the mark.
     marking: Mutex<()>,
-    /// A cell was written, now or at any time that the stores know of.
+    /// True if cells may exist: one was written since open, or the stores may hold some.
     has_cells: AtomicBool,
-    /// A record was.
+    /// The same for records.
     has_records: AtomicBool,
     has_runs: AtomicBool,
-    /// Whether there may be keyed state.
     has_keyed: AtomicBool,
-    /// The indexes over records, as of the newest executed transaction.
+    /// The secondary indexes over records, as of the newest executed transaction.
     declared: RwLock<IndexDefs>,
-    /// Where their entries are dead.
+    /// Ranges of their entries that are dead.
     pub graves: DeadRangeCache,
-    /// How they are used.
+    /// Counters of their use.
     pub searches: SearchCounters,
-    /// The distance that is added to a time of the wall clock to make a stamp of it: not zero while stamps and the clock are apart.
+    /// The offset in microseconds that converts a wall-clock time to a stamp. Zero unless the two are far
+    /// apart.
     pub wall_offset_us: AtomicI64,
 }
 
+/// The active buffer and the sealed ones.
 pub(crate) struct Tables {
     pub active: Arc<Memtable>,
-    /// Oldest first, each with its last revision.
+    /// Sealed buffers with their last revision, oldest first.
     pub sealed: Vec<(Arc<Memtable>, Revision)>,
 }
 
@@ -87,7 +88,6 @@ impl Tables {
     }
 }
 
-/// What an index is opened with.
 pub(crate) struct IndexParts {
     pub classes: RetentionClasses,
     pub stores: Vec<Store>,
@@ -97,7 +97,8 @@ pub(crate) struct IndexParts {
     pub buffer_bytes: usize,
 }
 
-/// The last revision that any of these holds something of; blocks of times have numbers of their own.
+/// The highest revision in any store. The system store is excluded, because its timestamp blocks have numbers
+/// of their own.
 pub(crate) fn reach(stores: &[Store], times: &TimestampIndex) -> Revision {
     let others = stores.iter().enumerate().filter(|(class, _)| *class != retention_class::SYSTEM);
     others.filter_map(|(_, store)| store.highest()).fold(times.reach(), Revision::max)
@@ -109,7 +110,7 @@ impl Index {
             TimestampIndex::load(&parts.stores[retention_class::SYSTEM], parts.mark.revision)?;
         let floors = || parts.mark.classes.iter().map(|class| AtomicU64::new(class.1)).collect();
         let (floors, trim_floors) = (floors(), floors());
-        // A crash may have left keys in the store that the mark does not tell of.
+        // After a crash, the store may hold keys beyond the flush mark.
         let keys =
             parts.classes.of_space(EVENT_KEYS).filter_map(|class| parts.stores[class].highest());
         let since = keys.fold(parts.mark.revision, Revision::max);
@@ -153,20 +154,21 @@ impl Index {
         self.database
     }
 
-    /// The last revision that any store held something of when it was opened: a flush that was cut short leaves more there than
-    /// the mark says.
+    /// The highest revision found in any store at open. An interrupted flush leaves later revisions there
+    /// than the flush mark states.
     pub fn reach(&self) -> Revision {
         self.reach
     }
 
     pub fn flushed(&self) -> Revision {
+        // Pairs with the `AcqRel` in `write_mark`: the stores and the mark hold this revision.
         self.flushed.load(Ordering::Acquire)
     }
 
-    /// Looks at the newest entry of a key that is not newer than `at`.
+    /// Reads the newest entry of a key that is not newer than `at`.
     ///
-    /// `fresh` says that `at` is the newest visible revision, so that what a store gives may be
-    /// kept as current.
+    /// `fresh` means that `at` is the newest visible revision, so that an entry read from a store may be
+    /// cached as the current one.
     #[inline]
     pub fn entry<T>(
         &self,
@@ -182,7 +184,7 @@ impl Index {
         }
     }
 
-    /// The size of a key's entry, 0 where there is none; nothing where a store would have to be read.
+    /// The size of a key's entry, 0 if it has none; `None` if only a store read could tell.
     pub fn size_in_memory(&self, hash: u64, key: &[u8], at: Revision) -> Option<usize> {
         match self.current.lookup(hash, key, at, |version| version.entry().len()) {
             CacheLookup::Found(size) => Some(size),
@@ -209,8 +211,8 @@ impl Index {
         Ok(Some(read(&entry)))
     }
 
-    /// Visits the kept entries of a key, newest first, from a revision down, until told to stop;
-    /// says whether it was not.
+    /// Visits the retained entries of a key from revision `from` down, newest first, until `visit` returns
+    /// false. Returns false if it was stopped.
     pub fn versions(
         &self,
         key: &[u8],
@@ -224,7 +226,8 @@ impl Index {
             let read = |entry: &[u8]| Ok((entry::revision_of(entry), visit(entry)?));
             let Some(found) = self.entry(hash, key, at, false, read)? else { return Ok(true) };
             let (revision, more): (Revision, bool) = found?;
-            // What was shadowed at the floor may be gone already, or not yet: it is not shown.
+            // Versions shadowed at the floor are hidden, because compaction may or may not have dropped them
+            // yet.
             if !more || revision <= floor || revision == 0 {
                 return Ok(more);
             }
@@ -232,12 +235,12 @@ impl Index {
         }
     }
 
-    /// Walks the keys of a range as of a revision.
+    /// Scans the keys of a range as of a revision.
     pub fn scan(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Scan {
         let tables = self.tables();
         let buffers: Vec<_> = tables.all().cloned().collect();
         let range = |store: &Store| -> StoreRows { store.range(from, to, at) };
-        // A walk stays within one space; only one over everything begins nowhere.
+        // Bounded scans stay within one key space. Only a scan over everything has no start.
         let stores: Vec<_> = match from {
             Bound::Included(key) | Bound::Excluded(key) => {
                 let space = key.first().copied().unwrap_or_default();
@@ -248,7 +251,7 @@ impl Index {
         Scan::new(buffers.into_iter(), stores.into_iter(), from, to, at)
     }
 
-    /// Puts in a version that was executed or replayed.
+    /// Inserts a version that was executed or replayed.
     #[inline]
     pub fn put(&self, active: &Memtable, hash: u64, version: Version) {
         match version.key().first() {
@@ -266,47 +269,47 @@ impl Index {
         self.current.put(hash, version);
     }
 
-    /// Whether there may be cells.
+    /// Returns false only if there are certainly no cells.
     #[inline]
     pub fn has_cells(&self) -> bool {
         self.has_cells.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be records.
+    /// Returns false only if there are certainly no records.
     #[inline]
     pub fn has_records(&self) -> bool {
         self.has_records.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be runs or messages.
+    /// Returns false only if there are certainly no runs and no messages.
     pub fn has_runs(&self) -> bool {
         self.has_runs.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be keyed state.
+    /// Returns false only if there is certainly no keyed state.
     pub fn has_keyed(&self) -> bool {
         self.has_keyed.load(Ordering::Relaxed)
     }
 
-    /// Whether there may be anything of a class.
+    /// Returns false only if there is certainly no data of the class.
     pub fn has_any_of(&self, class: &RetentionClass) -> bool {
         (!class.is_of_records() || self.has_records())
             && (!class.is_of_runs() || self.has_runs())
             && (!class.is_of_keyed() || self.has_keyed())
     }
 
-    /// The indexes over records that writes keep up.
+    /// The secondary indexes over records that writes maintain.
     #[inline]
     pub fn declared(&self) -> IndexDefs {
         self.declared.read().clone()
     }
 
-    /// Takes note of other indexes.
+    /// Replaces the list of secondary indexes.
     pub fn declare(&self, all: Vec<IndexDef>) {
         *self.declared.write() = Arc::new(all);
     }
 
-    /// Looks of which kinds there are any.
+    /// Finds out which kinds of data exist.
     pub fn look_for_kinds(&self) -> Result<()> {
         let kinds: [(&[u8], &AtomicBool); 4] = [
             (&[CELLS], &self.has_cells),
@@ -326,12 +329,12 @@ impl Index {
         Ok(())
     }
 
-    /// Whether the active buffer is full.
+    /// Returns whether the active buffer is full.
     pub fn wants_seal(&self, active: &Memtable) -> bool {
         active.bytes() >= self.buffer_bytes
     }
 
-    /// Starts a new active buffer; the old one ends at `last`.
+    /// Seals the active buffer, whose last revision is `last`, and returns a new active buffer.
     pub fn seal(&self, last: Revision) -> Arc<Memtable> {
         let mut tables = self.tables.write();
         let mut sealed = tables.sealed.clone();
@@ -341,10 +344,10 @@ impl Index {
         active
     }
 
-    /// Moves the sealed buffers up to a durable revision into the stores; gives how many they were,
-    /// and their bytes.
+    /// Flushes the sealed buffers up to a durable revision into the stores. Returns the number of buffers and
+    /// their bytes.
     ///
-    /// Several at once make fewer and larger tables, which compaction has less work with.
+    /// Flushing several at once makes fewer and larger tables, which reduces the work of compaction.
     pub fn flush(&self, durable: Revision) -> Result<(usize, u64)> {
         let tables = self.tables();
         let ready = tables.sealed.iter().take_while(|(_, last)| *last <= durable);
@@ -377,10 +380,11 @@ impl Index {
         for version in sorted {
             by_class[self.classes.of(version.key())].push(version);
         }
-        // The stamps' space is the last of all, so their blocks follow in order.
+        // The key space of stamps is the last one, so their blocks keep the versions sorted.
         by_class[retention_class::SYSTEM].extend(&times);
         let filled = || by_class.iter().zip(&self.stores).filter(|(own, _)| !own.is_empty());
-        // What is tried again would lie in those stores that took it as often.
+        // Check all stores first. Otherwise every retry of a failed flush would ingest the same versions
+        // again into the stores that accepted them.
         filled().try_for_each(|(_, store)| store.check_room())?;
         for (own, store) in filled() {
             store.ingest(own.iter().map(|it| (it.key(), it.revision(), it.entry())))?;
@@ -390,7 +394,7 @@ impl Index {
 
     fn write_mark(&self, revision: Revision) -> Result<()> {
         let _one = self.marking.lock();
-        // A mark never goes back, whoever writes it.
+        // The mark never goes back, even if several threads write it.
         let revision = revision.max(self.flushed());
         let floors: Vec<Revision> = (0..self.floors.len()).map(|class| self.floor(class)).collect();
         if let Some(directory) = &self.directory {
@@ -401,16 +405,18 @@ impl Index {
             let revision = revision + u64::from(fault_points::is(InjectedFault::MarkTooFar));
             FlushMark { database: self.database, revision, classes }.write(directory)?;
         }
+        // Pairs with the `Acquire` in `flushed`: the stores and the mark are written before.
         self.flushed.fetch_max(revision, Ordering::AcqRel);
         for (trimmed, floor) in self.trim_floors.iter().zip(floors) {
+            // Pairs with the `Acquire` in `trim_floor`: compaction sees a floor only after the mark holds it.
             trimmed.fetch_max(floor, Ordering::AcqRel);
         }
         Ok(())
     }
 
-    /// Takes back everything executed after a revision.
+    /// Undoes everything executed after a revision.
     pub fn undo(&self, after: Revision) {
-        // What was dead may live again.
+        // Dead entries may become live again.
         self.graves.forget(after);
         let mut tables = self.tables.write();
         let flushed = self.flushed();
@@ -420,28 +426,31 @@ impl Index {
                 self.current.undo(&version, flushed);
             }
         }
-        // Their numbers will be given again: no buffer may claim to hold them.
+        // Their revisions will be assigned again, so no sealed buffer may claim to hold them.
         let end = |(table, last): &(Arc<Memtable>, Revision)| (table.clone(), (*last).min(after));
         let sealed = tables.sealed.iter().map(end).collect();
         *tables = Arc::new(Tables { active: tables.active.clone(), sealed });
     }
 
-    /// The revision from which a class can be read.
+    /// The oldest readable revision of a class.
     pub fn floor(&self, class: usize) -> Revision {
+        // Pairs with the `AcqRel` in `set_floor`.
         self.floors[class].load(Ordering::Acquire)
     }
 
-    /// The revision below which a class may drop what is shadowed: the mark holds it durably.
+    /// The revision below which compaction may drop shadowed versions of a class: the durable mark holds it.
     pub fn trim_floor(&self, class: usize) -> Revision {
+        // Pairs with the `AcqRel` in `write_mark`: the durable mark holds this floor.
         self.trim_floors[class].load(Ordering::Acquire)
     }
 
-    /// The revision from which some data can be read.
+    /// The oldest revision at which some data can be read.
     pub fn data_floor_min(&self) -> Revision {
         self.data_classes().map(|class| self.floor(class)).min().unwrap_or(0)
     }
 
-    /// The classes that hold users' data; those of records and of runs only where there are some.
+    /// The classes that hold user data. Classes of records, runs and keyed state count only if such data may
+    /// exist.
     fn data_classes(&self) -> impl Iterator<Item = usize> {
         let all = self.classes.all();
         let counts = |class: &usize| match all[*class].is_of_entries() {
@@ -451,74 +460,75 @@ impl Index {
         (retention_class::CELLS..all.len()).filter(counts)
     }
 
-    /// The revision from which some data can be read, also after a crash.
+    /// The oldest revision at which some data can be read even after a crash.
     pub fn data_trim_floor_min(&self) -> Revision {
         self.data_classes().map(|class| self.trim_floor(class)).min().unwrap_or(0)
     }
 
-    /// The revision from which all data can be read.
+    /// The oldest revision at which all data can be read.
     pub fn data_floor(&self) -> Revision {
         self.data_classes().map(|class| self.floor(class)).max().unwrap_or(0)
     }
 
-    /// Raises the floor of a class: reads before it are refused from now on.
+    /// Raises the floor of a class: from now on, reads below it are refused.
     pub fn set_floor(&self, class: usize, floor: Revision) {
+        // Pairs with the `Acquire` in `floor`.
         self.floors[class].fetch_max(floor, Ordering::AcqRel);
     }
 
-    /// Keeps the floors durably, before anything below them is dropped.
+    /// Writes the floors to the mark durably, before any version below them is dropped.
     pub fn keep_floors(&self) -> Result<()> {
         self.write_mark(self.flushed())
     }
 
-    /// Refuses reads of a key before its class's floor.
+    /// Fails if `at` is below the floor of the key's class.
     pub fn check_reach(&self, key: &[u8], at: Revision) -> Result<()> {
         check_floor(self.floor(self.classes.of(key)), at)
     }
 
-    /// Refuses reads before the floor of all data.
+    /// Fails if `at` is below the floors of all data.
     pub fn check_any_reach(&self, at: Revision) -> Result<()> {
         check_floor(self.data_floor_min(), at)
     }
 
-    /// Refuses reads before the floor of anything in a space.
+    /// Fails if `at` is below any floor of a key space.
     pub fn check_space_reach(&self, space: u8, at: Revision) -> Result<()> {
         check_floor(self.space_floor(space), at)
     }
 
-    /// The revision from which everything in a space can be read.
+    /// The oldest revision at which everything in a key space can be read.
     pub fn space_floor(&self, space: u8) -> Revision {
         self.classes.of_space(space).map(|class| self.floor(class)).max().unwrap_or(0)
     }
 
-    /// Refuses reads before the floor of any data.
+    /// Fails if `at` is below the floor of any data.
     pub fn check_all_reach(&self, at: Revision) -> Result<()> {
         check_floor(self.data_floor(), at)
     }
 
-    /// The newest revision that was not stamped later than `stamp`.
+    /// The newest revision with a stamp at or before `stamp`.
     pub fn revision_at(&self, stamp: Stamp) -> Result<Revision> {
         self.with_times(|times, buffers, store| times.revision_at(stamp, buffers, store))
     }
 
-    /// The stamp of a revision; nothing before the first one known.
+    /// The stamp of a revision; `None` before the first revision with a known stamp.
     pub fn stamp_of(&self, revision: Revision) -> Result<Option<Stamp>> {
         self.with_times(|times, buffers, store| times.stamp_of(revision, buffers, store))
     }
 
-    /// All stamps that are known, taken hold of.
+    /// A snapshot of all known stamps.
     pub fn times(&self) -> TimestampSnapshot {
         self.with_times(|times, buffers, _| times.picture(buffers))
     }
 
-    /// The first revision whose stamp is known.
+    /// The first revision with a known stamp.
     pub fn first_time(&self) -> Option<(Revision, Stamp)> {
         self.with_times(|times, buffers, _| times.first(buffers))
     }
 
-    /// Forgets the stamps of what lies before a revision, as far as whole blocks do.
+    /// Drops the stamps before a revision, in whole blocks only.
     pub fn forget_times(&self, before: Revision) {
-        // Whoever reads them holds this lock: once it was had, nobody reads what is forgotten.
+        // Readers hold this lock, so after acquiring it once no reader can see the dropped blocks.
         let _tables = self.tables.write();
         self.times.forget(before);
     }
@@ -530,7 +540,7 @@ impl Index {
         read(&self.times, &buffers, &self.stores[retention_class::SYSTEM])
     }
 
-    /// The bytes of versions that are not in the stores yet.
+    /// Bytes of versions that are not yet in the stores.
     pub fn buffered_bytes(&self) -> usize {
         self.tables().all().map(|table| table.bytes()).sum()
     }

@@ -1,4 +1,4 @@
-//! Indexes over records: how they are declared, and which keys they give a record.
+//! Secondary indexes over records: their declaration, and the index keys of a record.
 //!
 //! ```text
 //!   record  key, fields --index--> | index u32 BE | values of its fields, in order | key |
@@ -10,35 +10,34 @@ use crate::key::order_preserving;
 use mainstay_model::{Field, Fields, IndexInfo, Result, Revision, Value, codec};
 use std::sync::Arc;
 
-/// A declared index.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct IndexDef {
     pub id: u32,
     pub prefix: String,
     pub fields: Vec<Field>,
     pub created: Revision,
-    /// From here on it is whole.
+    /// The revision from which the index is complete.
     pub ready: Option<Revision>,
-    /// Up to which key of a record it was filled, branch and all.
+    /// The record key, including its branch, up to which the index is filled.
     pub filled_to: Vec<u8>,
     pub filled: u64,
-    /// The transaction that dropped it. The declaration stays, so that its number is not given again.
+    /// The revision that dropped the index. The declaration is kept, so that its id is never reused.
     pub dropped: Option<Revision>,
 }
 
-/// What the values of a record's fields take in a name, mostly.
+/// Typical size of the encoded field values in an index key.
 const NAME_ROOM_BYTES: usize = 64;
 
-/// All that writes keep up.
+/// All indexes that writes maintain.
 pub(crate) type IndexDefs = Arc<Vec<IndexDef>>;
 
 impl IndexDef {
-    /// Whether records of this key are in it.
+    /// Returns whether the index covers records with this key.
     pub fn covers(&self, key: &[u8]) -> bool {
         key.starts_with(self.prefix.as_bytes())
     }
 
-    /// The name under which it has a record; nothing for one without the first field.
+    /// The index key of a record; `None` if the record lacks the first indexed field.
     pub fn name_of(&self, key: &[u8], payload: &[u8]) -> Result<Option<Vec<u8>>> {
         let mut name = Vec::with_capacity(key.len() + NAME_ROOM_BYTES);
         name.extend_from_slice(&self.id.to_be_bytes());
@@ -53,7 +52,7 @@ impl IndexDef {
         Ok(Some(name))
     }
 
-    /// What a name has of the field at a place, as it is written there.
+    /// The encoded value of the field at `place` in an index key.
     pub fn value_in<'n>(&self, name: &'n [u8], place: usize) -> Option<&'n [u8]> {
         let mut rest = name.get(4..)?;
         for _ in 0..place {
@@ -63,7 +62,7 @@ impl IndexDef {
         rest.get(..rest.len() - behind.len())
     }
 
-    /// The key of the record that stands under a name.
+    /// The record key within an index key.
     pub fn key_in<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
         let mut rest = name.get(4..)?;
         for _ in &self.fields {
@@ -83,7 +82,7 @@ impl IndexDef {
         }
     }
 
-    /// Where its declaration is kept.
+    /// The key under which the declaration is stored.
     pub fn key(&self) -> keyspace::Key {
         keyspace::key(INDEXES, MAIN_ID, &self.id.to_be_bytes())
     }
@@ -101,7 +100,7 @@ impl IndexDef {
             Value::Int(self.dropped.map_or(-1, |dropped| dropped as i64)),
         ]);
         let mut bytes = Vec::new();
-        // A declaration is far below every limit of a value.
+        // A declaration is far below every limit of a value, so encoding cannot fail.
         let _ = codec::encode(&record, &mut bytes);
         bytes
     }

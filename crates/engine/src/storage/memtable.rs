@@ -1,13 +1,13 @@
-//! The write buffer: versions that the stores do not hold yet, in the order they were executed.
+//! The write buffer (memtable): versions that the stores do not hold yet, in execution order.
 //!
 //! ```text
 //!   push ->  versions  [ v v v v v v v | v v v ]
-//!                        sorted runs     tail: sorted when somebody scans
+//!                        sorted runs     tail: sorted by the next scan
 //! ```
 //!
-//! Point reads go through [`VersionCache`](crate::storage::version_cache::VersionCache); the buffer serves scans and the flush.
-//! Most buffers are never scanned, so order is made when asked for: the tail becomes a sorted run,
-//! and runs of similar size merge, which costs each version a logarithmic number of moves.
+//! Point reads use [`VersionCache`](crate::storage::version_cache::VersionCache). The buffer serves scans and
+//! the flush. Most buffers are never scanned, so sorting is lazy. A scan turns the tail into a sorted run,
+//! and runs of similar size are merged, which costs each version a logarithmic number of moves.
 
 use crate::key::keyspace;
 use crate::key::version::Version;
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering as Memory};
 
 #[derive(Default)]
 pub(crate) struct Memtable {
-    /// What users wrote, events of runs, their keys, entries of indexes and the like, and what the database keeps
-    /// beside them, in the order of their spaces: scans of one do not sort the others.
+    /// One list per group of key spaces, in key order: user data, events of runs, event keys, index entries
+    /// and similar keys, and internal data. Scans of one group do not sort the others.
     lists: [List; BEGINS.len()],
-    /// First revision and stamp of each stretch in which both rise together.
+    /// The first revision and stamp of each range in which both increase by the same amount.
     times: Mutex<Vec<(Revision, Stamp)>>,
     bytes: AtomicUsize,
 }
@@ -40,7 +40,7 @@ struct Order {
 }
 
 impl Memtable {
-    /// A buffer that takes about as many versions as the last one without growing its list.
+    /// A new buffer with room for about as many versions as the last one.
     pub fn like(last: &Memtable) -> Memtable {
         let table = Memtable::default();
         for (list, last) in table.lists.iter().zip(&last.lists) {
@@ -50,7 +50,7 @@ impl Memtable {
         table
     }
 
-    /// Appends a version; the caller is the only one who does.
+    /// Appends a version. Only one thread, the writer, calls this.
     #[inline]
     pub fn push(&self, version: Version) {
         self.bytes.fetch_add(version.cost_bytes(), Memory::Relaxed);
@@ -62,7 +62,7 @@ impl Memtable {
         &self.lists[place(key)]
     }
 
-    /// Notes the stamp of a revision; revisions come in order.
+    /// Records the stamp of a revision. Revisions must ascend.
     pub fn note_time(&self, revision: Revision, stamp: Stamp) {
         let mut times = self.times.lock();
         let rises =
@@ -86,7 +86,7 @@ impl Memtable {
         self.bytes.load(Memory::Relaxed)
     }
 
-    /// Takes out everything newer than a revision, newest first.
+    /// Removes everything newer than a revision. Returns it newest first.
     pub fn undo(&self, after: Revision) -> Vec<Version> {
         let undone: Vec<Version> = self.lists.iter().flat_map(|list| list.undo(after)).collect();
         let cost: usize = undone.iter().map(Version::cost_bytes).sum();
@@ -95,7 +95,7 @@ impl Memtable {
         undone
     }
 
-    /// The newest version not newer than `at` of each key in a range, in order, at most `limit`.
+    /// Returns at most `limit` keys of a range in order, each with its newest version not newer than `at`.
     pub fn page(
         &self,
         from: Bound<&[u8]>,
@@ -120,7 +120,7 @@ impl Memtable {
         page
     }
 
-    /// All versions of several buffers by key, the newest of each key first.
+    /// All versions of several buffers, sorted by key, the newest of each key first.
     pub fn sorted(tables: &[&Memtable]) -> Vec<Version> {
         let all = |place: usize| {
             let mut versions = Vec::new();
@@ -133,11 +133,11 @@ impl Memtable {
     }
 }
 
-/// The space that each list begins with.
+/// The first key space of each list.
 const BEGINS: [u8; 5] =
     [0, keyspace::EVENTS, keyspace::EVENT_KEYS, keyspace::ENTRIES, keyspace::SESSIONS];
 
-/// The list that a key is in.
+/// The index of the list that holds a key.
 #[inline]
 fn place(key: &[u8]) -> usize {
     let space = key.first().copied().unwrap_or_default();
@@ -146,7 +146,7 @@ fn place(key: &[u8]) -> usize {
 
 impl List {
     fn undo(&self, after: Revision) -> Vec<Version> {
-        // The order of the two locks is that of a scan.
+        // Same lock order as in a scan.
         let mut order = self.order.lock();
         let mut versions = self.versions.write();
         let keep = versions.partition_point(|version| version.revision() <= after);
@@ -163,16 +163,16 @@ fn sorted(versions: Vec<Version>) -> Vec<Version> {
     for (i, version) in versions.iter().enumerate() {
         places.push((leading(&version.key()[shared..]), i as u32));
     }
-    // Eight bytes behind the shared prefix decide nearly every comparison in the array itself.
+    // The eight bytes after the shared prefix decide nearly every comparison without reading the versions.
     places.sort_unstable_by(|a, b| {
         a.0.cmp(&b.0).then_with(|| compare(&versions[a.1 as usize], &versions[b.1 as usize]))
     });
-    // Moved, not cloned: counting one more user of each would fetch it from memory.
+    // Moved, not cloned: incrementing the reference count of each version would fetch it from memory.
     let mut versions: Vec<_> = versions.into_iter().map(Some).collect();
     places.into_iter().filter_map(|(_, i)| versions[i as usize].take()).collect()
 }
 
-/// The number of bytes with which all keys begin.
+/// The length of the prefix that all keys share.
 fn shared_prefix(versions: &[Version]) -> usize {
     let Some((first, rest)) = versions.split_first() else { return 0 };
     let first = first.key();
@@ -182,7 +182,7 @@ fn shared_prefix(versions: &[Version]) -> usize {
     })
 }
 
-/// The first eight bytes as a number that orders like them.
+/// The first eight bytes as an integer with the same order.
 fn leading(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];
     let n = bytes.len().min(8);
@@ -190,7 +190,7 @@ fn leading(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(padded)
 }
 
-/// By key, then newest first.
+/// Orders by key, then newest first.
 fn compare(a: &Version, b: &Version) -> Ordering {
     a.key().cmp(b.key()).then_with(|| b.revision().cmp(&a.revision()))
 }
@@ -207,7 +207,7 @@ impl Order {
         self.merge_runs();
     }
 
-    /// Keeps each run at least twice as long as the next.
+    /// Merges until each run is at least twice as long as the next.
     fn merge_runs(&mut self) {
         while let [.., a, b] = self.runs.as_slice() {
             if a.len() >= 2 * b.len() {
@@ -264,7 +264,7 @@ fn seek<'a>(run: &'a [Version], from: Bound<&[u8]>) -> &'a [Version] {
     &run[start..]
 }
 
-/// Takes the smallest version that is not newer than `at` off its run.
+/// Removes and returns the smallest version not newer than `at`.
 fn smallest<'a>(tails: &mut [&'a [Version]], at: Revision) -> Option<&'a Version> {
     for tail in tails.iter_mut() {
         while tail.first().is_some_and(|version| version.revision() > at) {

@@ -1,12 +1,12 @@
-//! Other retention classes than before: the index is written anew, class by class.
+//! Migration of the index to other retention classes: rewrites it, class by class.
 //!
 //! ```text
 //!   index/       stores of the old classes  --every version-->  index.next/  stores of the new ones
-//!   then         index -> index.old, index.next -> index, index.old is removed
+//!   then         index -> index.old, index.next -> index, index.old is deleted
 //! ```
 //!
-//! A crash on the way leaves either the old index or the new one: [`settle`] puts back what was moved. One of the same classes
-//! was set back, and is kept aside instead of being removed.
+//! After a crash in between, [`settle`] restores the old index or keeps the new one. An old index with the
+//! same classes was replaced by [`set_back`], and is kept aside instead of being deleted.
 
 use crate::base::fault_points::{self, InjectedFault};
 use crate::fs::error::io_error;
@@ -22,10 +22,10 @@ use std::fs::{self, File};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
-/// Reads see every version.
+/// A revision at which reads see every version.
 const NEWEST: Revision = (1 << 62) - 1;
 
-/// Finishes or takes back what a crash interrupted.
+/// Completes or reverts an interrupted migration.
 pub(crate) fn settle(directory: &Path) -> Result<()> {
     let (old, next) = (beside(directory, "old"), beside(directory, "next"));
     let steps = || -> std::io::Result<()> {
@@ -44,13 +44,14 @@ pub(crate) fn settle(directory: &Path) -> Result<()> {
     steps().map_err(|error| io_error("tidy", directory, &error))
 }
 
-/// Where the index is that the next open goes by: a crash may have come between two names.
+/// The directory of the index that the next open uses: a crash may have happened between the two renames.
 pub(crate) fn settled(directory: &Path) -> PathBuf {
     let old = beside(directory, "old");
     if !directory.exists() && old.exists() { old } else { directory.to_owned() }
 }
 
-/// Whether an index that was replaced was set back: it has the same classes. One without a mark was being removed.
+/// Returns whether a replaced index was set back, which is the case if it has the same classes. An index
+/// without a mark was being deleted.
 fn is_to_be_kept(old: &Path, directory: &Path) -> bool {
     let labels =
         |mark: FlushMark| mark.classes.into_iter().map(|class| class.0).collect::<Vec<_>>();
@@ -61,17 +62,17 @@ fn is_to_be_kept(old: &Path, directory: &Path) -> bool {
     }
 }
 
-/// A name beside the index for one that is kept.
+/// An unused name beside the index, for an index that is kept.
 pub(crate) fn aside(directory: &Path) -> PathBuf {
     first_free(|number| beside(directory, &format!("damaged-{number}")))
 }
 
-/// The first path that nothing has yet.
+/// The first of these paths that does not exist.
 pub(crate) fn first_free(path: impl Fn(u32) -> PathBuf) -> PathBuf {
     (1..u32::MAX).map(&path).find(|path| !path.exists()).unwrap_or_else(|| path(u32::MAX))
 }
 
-/// Writes the index anew for other classes; gives the new mark.
+/// Rewrites the index for other classes. Returns the new flush mark.
 pub(crate) fn migrate(
     directory: &Path,
     options: &StoreOptions,
@@ -85,8 +86,8 @@ pub(crate) fn migrate(
     Ok(mark)
 }
 
-/// Writes the index anew with nothing in it that came behind its mark: a flush that was cut short has left that. The index as it
-/// was is kept aside; gives where.
+/// Rewrites the index without versions after its flush mark, which an interrupted flush has left. Keeps the
+/// previous index aside and returns its path.
 pub(crate) fn set_back(
     directory: &Path,
     options: &StoreOptions,
@@ -94,7 +95,7 @@ pub(crate) fn set_back(
 ) -> Result<PathBuf> {
     let classes = RetentionClasses::from_labels(mark.classes.iter().map(|class| class.0.as_str()));
     let is_marked = |key: &[u8], version: &[u8]| {
-        // Blocks of times have numbers of their own.
+        // Timestamp blocks have numbers of their own.
         let revision = match key.first() {
             Some(&keyspace::TIMES) => TimestampIndex::end_of(entry::parse(version)?.1),
             _ => Some(entry::revision_of(version)),
@@ -109,7 +110,7 @@ pub(crate) fn set_back(
     Ok(aside)
 }
 
-/// Writes the index anew beside itself with those versions that are to be kept; gives the new mark.
+/// Writes a new index beside the old one with the versions that `keep` accepts. Returns its flush mark.
 fn rewrite(
     directory: &Path,
     options: &StoreOptions,
@@ -137,7 +138,7 @@ fn rewrite(
     Ok(mark)
 }
 
-/// The new classes with their floors: what one of those had trimmed that a class comes from is trimmed.
+/// The new classes with their floors: each takes the highest floor of the classes that its keys come from.
 fn floors(
     mark: &FlushMark,
     before: &RetentionClasses,
@@ -148,7 +149,7 @@ fn floors(
     };
     let floor = |class: usize| match class {
         retention_class::SYSTEM => mark.classes[class].1,
-        // Whoever looks at records before that walks.
+        // A search at an earlier revision scans the records instead.
         _ if classes.all()[class].is_of_entries() => {
             highest(&mut (retention_class::CELLS..before.all().len()))
         }
@@ -158,7 +159,7 @@ fn floors(
     labels.enumerate().map(|(class, label)| (label, floor(class))).collect()
 }
 
-/// Copies versions of a store to the stores of their new classes.
+/// Copies the versions of a store to the stores of their new classes.
 fn copy(
     source: &Store,
     targets: &[Store],
@@ -182,25 +183,25 @@ fn copy(
     pour.finish()
 }
 
-/// Puts the new index in the place of the old one, which has another name then.
+/// Renames the old index aside and the new index into its place.
 fn swap(directory: &Path) -> Result<()> {
     let (old, next) = (beside(directory, "old"), beside(directory, "next"));
     let steps = || -> std::io::Result<()> {
         fs::rename(directory, &old)?;
-        // One by one: with the second name alone the old index would be gone.
+        // Sync each rename: if only the second one survived a power failure, the old index would be lost.
         fault_points::unless(InjectedFault::NoSyncOfSetBack, || sync_names(&old))?;
         rename_durably(&next, directory)
     };
     steps().map_err(|error| io_error("replace", directory, &error))
 }
 
-/// Renames so that it survives a power cut.
+/// Renames and syncs the directory, so that the new name survives a power failure.
 pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::rename(from, to)?;
     fault_points::unless(InjectedFault::NoSyncOfRename, || sync_names(to))
 }
 
-/// Syncs the directory that something is in.
+/// Syncs the parent directory.
 fn sync_names(path: &Path) -> std::io::Result<()> {
     path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
 }
@@ -218,7 +219,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// The classes of former programs: runs with cells; all of runs in one; events and keys by themselves.
+    /// Classes of earlier versions: runs with cells; all run data in one class; events and keys in classes of
+    /// their own.
     const FORMER: [&[&str]; 3] = [
         &["", ""],
         &["", "", "\0records", "\0entries", "\0runs"],
@@ -238,13 +240,13 @@ mod tests {
         db.runs().append_batch(numbers.map(|n| note(run, n)).collect()).unwrap();
     }
 
-    /// Something of every kind that runs and the outbox have; gives a revision in the middle of it.
+    /// Writes run and outbox data of every kind. Returns a revision in the middle of it.
     fn fill(db: &Database) -> Revision {
         append(db, "long", 1..=300);
         let middle = db.revision();
         append(db, "long", 301..=600);
         db.runs().bootstrap("made", "with", vec![note("made", 1)]).unwrap();
-        // It cannot follow: an alert.
+        // This event is invalid at this place, which creates an alert.
         db.runs().append(NewEvent::new("made", "RunResumed").with_key("resumed")).unwrap();
         db.runs().keep("made", "mine", 1, 2, "state".into()).unwrap();
         append(db, "gone", 1..=5);
@@ -260,7 +262,7 @@ mod tests {
         middle
     }
 
-    /// All that can be read of it.
+    /// Everything that can be read of that data.
     fn read(db: &Database, middle: Revision) -> String {
         let (runs, fork) = (db.runs(), db.branch("fork").unwrap().runs());
         let then = runs.at(At::Revision(middle)).unwrap();
@@ -286,7 +288,7 @@ mod tests {
         mark.classes.into_iter().map(|class| class.0).collect()
     }
 
-    /// Writes an index as a former program would have it.
+    /// Rewrites the index in the layout of an earlier version.
     fn make_former(index: &Path, former: &[&str]) {
         let classes = RetentionClasses::from_labels(former.iter().copied());
         let mark = FlushMark::read(index).unwrap().unwrap();
@@ -309,7 +311,8 @@ mod tests {
             floors(&mark, &before, &now).into_iter().map(|class| class.1).collect::<Vec<_>>()
         };
         let all = [("", 20), ("", 5), ("\0records", 9), ("\0entries", 12), ("\0runs", 7)];
-        // The system, cells, records, entries, the four of runs, and keyed state, which had none and is where cells were.
+        // The system class, cells, records, index entries, the four classes of runs, and keyed state. Keyed
+        // state had no class and was stored with cells.
         assert_eq!(floors_of(&all, &[]), [20, 5, 9, 12, 7, 7, 7, 7, 5]);
         assert_eq!(floors_of(&all, &["a/"]), [20, 5, 9, 12, 7, 7, 7, 7, 5, 5]);
         assert_eq!(floors_of(&all[..2], &[]), [20, 5, 5, 5, 5, 5, 5, 5, 5]);
@@ -327,7 +330,7 @@ mod tests {
             let middle = fill(&db);
             db.here("a test").unwrap().flush_all().unwrap();
             let flushed = db.revision();
-            // The log has more than the index.
+            // The log is ahead of the index.
             append(&db, "long", 601..=610);
             let (revision, before) = (db.revision(), read(&db, middle));
             db.close().unwrap();

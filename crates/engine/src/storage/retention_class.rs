@@ -1,37 +1,37 @@
-//! Retention classes: which store a key lives in and how long its shadowed versions stay readable.
+//! Retention classes: the store of each key, and how long its shadowed versions stay readable.
 //!
 //! ```text
-//!   0 system   what the database keeps about itself: only the newest version matters
+//!   0 system   internal data: only the newest version matters
 //!   1 cells    2 records
-//!   3 entries  of indexes over records: only what somebody holds is kept
-//!   4 runs     their heads: a version for every event
-//!   5 states   of runs: snapshots, users' states, alerts, heads that nobody sees yet; also messages
-//!   6 events   of runs: written once, in order of their sequence
-//!   7 keys     of events: written once, in no order at all
-//!   8 keyed    spaces and what is in them
-//!   further    cells, records or spaces under a prefix that has its own retention
+//!   3 entries  of secondary indexes: only pinned history is kept
+//!   4 runs     the heads of runs: one version per event
+//!   5 states   of runs: snapshots, user states, alerts, heads not yet visible; also messages
+//!   6 events   of runs: written once, in sequence order
+//!   7 keys     of events: written once, in random order
+//!   8 keyed    keyed-state spaces and their entries
+//!   further    cells, records or spaces under a prefix with a retention of its own
 //! ```
 //!
-//! Heads, events and their keys have stores of their own since they are much, and differ in order: a table of events that
-//! follow those below it sinks as it is, versions of a head lie over those before them, and only keys have to be sorted in
-//! among others.
+//! Heads, events and their keys have stores of their own, because they are large and differ in order. A table
+//! of new events moves down the levels unchanged, because it follows those below it. Versions of a head
+//! overlap older ones. Only keys have to be merged with existing tables.
 //!
-//! A class is known by its label: in the mark, in backups, and as the name of its directory.
+//! The label identifies a class in the flush mark, in backups and, encoded, as a directory name.
 
 use crate::key::keyspace;
 use std::collections::BTreeSet;
 
-/// What the database keeps about itself.
+/// Internal data of the database.
 pub(crate) const SYSTEM: usize = 0;
-/// Cells that no prefix claims.
+/// Cells without a matching prefix.
 pub(crate) const CELLS: usize = 1;
 
-/// Labels of records begin with this; no name of a cell does.
+/// Prefix of the labels of record classes. No cell name begins with it.
 const OF_RECORDS: &str = "\0records";
-/// Labels of keyed state begin with this.
+/// Prefix of the labels of keyed-state classes.
 const OF_KEYED: &str = "\0keyed";
 
-/// The classes with no prefix that are not of cells: their space, their label and their directory.
+/// The classes without a prefix, other than cells: key space, label and directory.
 const PLAIN: [(u8, &str, &str); 7] = [
     (keyspace::RECORDS, OF_RECORDS, "records"),
     (keyspace::ENTRIES, "\0entries", "entries"),
@@ -42,7 +42,7 @@ const PLAIN: [(u8, &str, &str); 7] = [
     (keyspace::KEYED, OF_KEYED, "keyed"),
 ];
 
-/// What a space's classes are labelled and stored with.
+/// The label and the directory of a space's default class.
 fn plain(space: u8) -> (&'static str, &'static str) {
     let found = PLAIN.iter().find(|plain| plain.0 == space);
     found.map_or(("", "cells"), |&(_, label, directory)| (label, directory))
@@ -50,13 +50,13 @@ fn plain(space: u8) -> (&'static str, &'static str) {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RetentionClass {
-    /// What it is known by.
+    /// The persistent identifier of the class.
     pub label: String,
-    /// The space whose names it holds.
+    /// The key space of its keys.
     space: u8,
-    /// The names it holds begin with this; empty for those that no prefix claims.
+    /// The prefix of its names; empty for a default class.
     pub prefix: String,
-    /// How long shadowed versions stay, in microseconds; nothing: for ever.
+    /// Retention time of shadowed versions, in microseconds; `None`: forever.
     pub retention_us: Option<u64>,
 }
 
@@ -66,28 +66,29 @@ impl RetentionClass {
         RetentionClass { label, space, prefix: prefix.to_owned(), retention_us }
     }
 
-    /// Whether it holds records.
+    /// Returns whether it holds records.
     pub fn is_of_records(&self) -> bool {
         self.space == keyspace::RECORDS
     }
 
-    /// Whether it holds what belongs to runs.
+    /// Returns whether it holds run data.
     pub fn is_of_runs(&self) -> bool {
         keyspace::is_of_runs(self.space)
     }
 
-    /// Whether it holds keyed state.
+    /// Returns whether it holds keyed state.
     pub fn is_of_keyed(&self) -> bool {
         self.space == keyspace::KEYED
     }
 
-    /// Whether few of its keys are looked for in its tables while much is written: who appends to a run that is in use
-    /// finds its head in memory, and that a key is new where the run is not older than the process.
+    /// Returns whether heavy writes to this class cause few lookups in its tables. An append to an active run
+    /// finds the head in memory. The Bloom filter shows that an event key is new if its run was created since
+    /// open.
     pub fn is_seldom_read(&self) -> bool {
         matches!(self.space, keyspace::RUNS | keyspace::EVENT_KEYS)
     }
 
-    /// Whether it holds entries of indexes.
+    /// Returns whether it holds entries of secondary indexes.
     pub fn is_of_entries(&self) -> bool {
         self.space == keyspace::ENTRIES
     }
@@ -103,13 +104,13 @@ impl RetentionClass {
     }
 }
 
-/// How long shadowed versions stay, in microseconds; nothing: for ever.
+/// Retention times of shadowed versions, in microseconds; `None`: forever.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetentionRules {
     pub cells: Option<u64>,
     pub records: Option<u64>,
     pub keyed: Option<u64>,
-    /// Under a prefix of a space.
+    /// Key space, prefix and retention of each rule for a prefix.
     pub prefixes: Vec<(u8, String, Option<u64>)>,
 }
 
@@ -118,7 +119,7 @@ pub(crate) struct RetentionClasses {
     all: Vec<RetentionClass>,
     /// The classes with a prefix, longest prefix first.
     by_length: Vec<usize>,
-    /// By space, the class of what no prefix claims.
+    /// The default class of each key space.
     plain: [usize; keyspace::SESSIONS as usize],
 }
 
@@ -131,7 +132,7 @@ impl RetentionClasses {
             prefixes.iter().map(|(space, prefix, kept)| RetentionClass::new(*space, prefix, *kept));
         let cells = RetentionClass::new(keyspace::CELLS, "", rules.cells);
         let records = RetentionClass::new(keyspace::RECORDS, "", rules.records);
-        // The past of a run's head, and what is left of a deleted one, stay as long as records do.
+        // Past versions of run heads, and the remains of deleted runs, are retained as long as records are.
         let runs = [keyspace::RUNS, keyspace::STATES, keyspace::EVENTS, keyspace::EVENT_KEYS]
             .map(|space| RetentionClass::new(space, "", rules.records));
         let first = [system(), cells, records, entries()];
@@ -141,7 +142,7 @@ impl RetentionClasses {
         )
     }
 
-    /// The classes that an index was made with.
+    /// The classes of an existing index, from their labels.
     pub fn from_labels<'l>(labels: impl Iterator<Item = &'l str>) -> RetentionClasses {
         let class = |(place, label)| {
             if place == SYSTEM { system() } else { RetentionClass::from_label(label) }
@@ -180,7 +181,7 @@ impl RetentionClasses {
         self.by_length.iter().find(claims).copied().unwrap_or(plain)
     }
 
-    /// The classes that keys of a space can be in.
+    /// The classes that can hold keys of a space.
     pub fn of_space(&self, space: u8) -> impl Iterator<Item = usize> {
         let (plain, space) = (self.plain.get(usize::from(space)).copied(), kin(space));
         let is_one = move |class: usize| match plain {
@@ -190,7 +191,7 @@ impl RetentionClasses {
         (0..self.all.len()).filter(move |&class| is_one(class))
     }
 
-    /// The former classes that keys of a class may come from.
+    /// The classes before a migration from which keys of a class may come.
     pub fn came_from(&self, class: usize, before: &RetentionClasses) -> Vec<usize> {
         let RetentionClass { label, space, .. } = &self.all[class];
         let same = before.all.iter().skip(CELLS).position(|old| old.label == *label);
@@ -206,7 +207,6 @@ impl RetentionClasses {
         own.filter(|class| class.space == space).map(|class| class.prefix.as_str()).collect()
     }
 
-    /// The name of the class's directory.
     pub fn directory(&self, class: usize) -> String {
         let RetentionClass { label, space, prefix, .. } = &self.all[class];
         let what = plain(*space).1;
@@ -215,7 +215,7 @@ impl RetentionClasses {
             (_, true) => what.to_owned(),
             (_, false) => {
                 let hex: String = prefix.bytes().map(|byte| format!("{byte:02x}")).collect();
-                // File names end at 255 bytes; longer prefixes are told apart by a checksum.
+                // File names end at 255 bytes. A checksum distinguishes longer prefixes.
                 let tail = crc32c::crc32c(label.as_bytes());
                 format!("{what}-{}-{tail:08x}", &hex[..hex.len().min(120)])
             }
@@ -223,12 +223,13 @@ impl RetentionClasses {
     }
 }
 
-/// A space is declared where its entries are, and what they were is read as long as how it was declared.
+/// The declaration of a keyed-state space is stored with its entries, so that both have the same retention.
 fn kin(space: u8) -> u8 {
     if space == keyspace::SPACES { keyspace::KEYED } else { space }
 }
 
-/// Where keys of a space are that no prefix claims. An older index has fewer classes: all of runs in one, or with cells.
+/// The default class for keys of a space. An older index has fewer classes: all run data in one class, or
+/// with cells.
 fn home(all: &[RetentionClass], space: u8) -> usize {
     let space = kin(space);
     let of = |space: u8| {

@@ -1,4 +1,4 @@
-//! Scans: buffers and stores merged into one ordered walk at one revision.
+//! Merging iterator: buffers and stores merged into one ordered scan at one revision.
 //!
 //! ```text
 //!   buffer (active) ----page----\
@@ -6,7 +6,7 @@
 //!   store per class ----range---/
 //! ```
 //!
-//! Buffers are taken before stores, so a flush in between shows a version twice, never not at all.
+//! Buffers are collected before stores, so a concurrent flush can show a version twice, but never hide it.
 
 use crate::key::entry;
 use crate::key::version::Version;
@@ -17,12 +17,12 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// How many versions are taken from a buffer at first: many who look want one.
+/// Number of versions read from a buffer at first: many scans need only one.
 const FIRST_PAGE: usize = 8;
-/// How many versions are taken from a buffer at a time at most, so that its lock is short.
+/// Maximum number of versions read from a buffer at a time, so that its lock is held only briefly.
 const PAGE: usize = 256;
 
-/// A key and its entry, wherever they lie.
+/// A key and its entry, from a buffer or a store.
 pub(crate) enum ScanRow {
     Buffered(Version),
     Stored(Slice, Slice),
@@ -57,7 +57,7 @@ struct BufferRows {
     to: Bound<Vec<u8>>,
     at: Revision,
     page: VecDeque<Version>,
-    /// How many are taken next.
+    /// The number of versions to read next.
     size: usize,
     done: bool,
 }
@@ -90,10 +90,10 @@ impl RowSource {
     }
 }
 
-/// The newest version of each key of a range as of one revision, in byte order.
+/// Iterates the newest version of each key of a range as of one revision, in byte order.
 pub(crate) struct Scan {
     sources: Vec<RowSource>,
-    /// What has rows left, each with its next one.
+    /// Sources with rows left, each with its next row.
     rows: Vec<(RowSource, ScanRow)>,
 }
 
@@ -122,7 +122,7 @@ impl Scan {
         Scan { sources, rows: Vec::new() }
     }
 
-    /// Takes the first row of each source.
+    /// Reads the first row of each source.
     fn start(&mut self) -> Result<()> {
         for mut source in std::mem::take(&mut self.sources) {
             if let Some(row) = source.next().transpose()? {
@@ -132,7 +132,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Takes the row of a source, which goes on to its next, or away.
+    /// Takes the row of a source and advances the source. An exhausted source is removed.
     fn take(&mut self, place: usize) -> Result<ScanRow> {
         let (source, row) = &mut self.rows[place];
         match source.next().transpose()? {
@@ -145,7 +145,7 @@ impl Scan {
         if !self.sources.is_empty() {
             self.start()?;
         }
-        // Most walks have one source, or one that is left.
+        // Most scans have only one source, or only one left.
         if self.rows.len() < 2 {
             return (!self.rows.is_empty()).then(|| self.take(0)).transpose();
         }
@@ -153,7 +153,7 @@ impl Scan {
         let mut place = 0;
         while place < self.rows.len() {
             match self.rows[place].1.key() == row.key() {
-                // A source may have gone: then another stands there.
+                // If a source was removed, the next one now has its index.
                 true => drop(self.take(place)?),
                 false => place += 1,
             }
@@ -161,7 +161,7 @@ impl Scan {
         Ok(Some(row))
     }
 
-    /// Where the smallest key is, and the newest of its versions.
+    /// The index of the source with the smallest key, and of equal keys the newest version.
     fn first(&self) -> usize {
         let mut first = 0;
         for (place, (_, row)) in self.rows.iter().enumerate().skip(1) {

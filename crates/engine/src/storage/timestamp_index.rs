@@ -1,7 +1,7 @@
-//! Which revision was stamped when: exact, both ways.
+//! Timestamp index: an exact mapping between revisions and commit timestamps, in both directions.
 //!
 //! ```text
-//!   points (revision, stamp): between two of them both rise by one
+//!   points (revision, stamp): between two points both increase by one per revision
 //!
 //!   flushed blocks of up to 512 points, in the system store    directory of them in memory
 //!   then the points of the sealed buffers, then those of the active one
@@ -16,10 +16,10 @@ use mainstay_model::{Code, Error, Result, Revision, Stamp, codec};
 use parking_lot::RwLock;
 use std::ops::Bound;
 
-/// The most points in one stored block.
+/// Maximum number of points in a stored block.
 const BLOCK_POINTS: usize = 512;
 
-/// Reads of stored blocks see all of them.
+/// A revision at which reads see all stored blocks.
 const NEWEST: Revision = (1 << 62) - 1;
 
 pub(crate) type TimestampPoint = (Revision, Stamp);
@@ -27,25 +27,25 @@ pub(crate) type TimestampPoint = (Revision, Stamp);
 #[derive(Default)]
 pub(crate) struct TimestampIndex {
     blocks: RwLock<Vec<Block>>,
-    /// The last revision that anything stored speaks for, also behind the mark.
+    /// The last revision covered by any stored block, even beyond the flush mark.
     reach: Revision,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
     first: TimestampPoint,
-    /// The last revision it speaks for.
+    /// The last revision that the block covers.
     end: Revision,
 }
 
-/// A point and the one behind it, between which what was asked for lies.
+/// The last point at or before the searched position, and the point after it.
 struct TimestampGap {
     point: TimestampPoint,
     next: Option<TimestampPoint>,
 }
 
 impl TimestampIndex {
-    /// Reads the directory of what was flushed up to the replay mark.
+    /// Loads the directory of the blocks flushed up to the flush mark.
     pub fn load(store: &Store, mark: Revision) -> Result<TimestampIndex> {
         let from = keyspace::key(keyspace::TIMES, keyspace::MAIN_ID, b"");
         let to = keyspace::key(keyspace::TIMES + 1, keyspace::MAIN_ID, b"");
@@ -56,12 +56,12 @@ impl TimestampIndex {
             let (end, points) = decode(entry::parse(&entry)?.1)?;
             reach = end.max(reach);
             let Some(&first) = points.first() else { continue };
-            // A flush that was cut short by a crash was done again: its blocks overlap these.
+            // After a flush that a crash interrupted, the flush was repeated: its blocks overlap these.
             let covered = blocks.last().is_some_and(|last| last.end >= first.0);
             if covered || end > mark {
                 continue;
             }
-            // Compaction drops old blocks in any order: what lies before a gap is no longer needed.
+            // Compaction drops old blocks in any order. Blocks before a gap are no longer needed.
             if blocks.last().is_some_and(|last| last.end + 1 < first.0) {
                 blocks.clear();
             }
@@ -70,12 +70,12 @@ impl TimestampIndex {
         Ok(TimestampIndex { blocks: RwLock::new(blocks), reach })
     }
 
-    /// The last revision that anything was stored for when it was loaded, also behind the mark.
+    /// The last revision covered by a stored block at load time, even beyond the flush mark.
     pub fn reach(&self) -> Revision {
         self.reach
     }
 
-    /// The blocks for the points of a buffer that ends at `end`, numbered above all that is stored.
+    /// The blocks for the points of a buffer that ends at `end`. `number` must be above all stored numbers.
     pub fn blocks(points: &[TimestampPoint], end: Revision, number: Revision) -> Vec<Version> {
         let mut versions = Vec::new();
         let mut chunks = points.chunks(BLOCK_POINTS).peekable();
@@ -86,7 +86,7 @@ impl TimestampIndex {
         versions
     }
 
-    /// Adds to the directory what was flushed.
+    /// Adds flushed points to the directory.
     pub fn settle(&self, points: &[TimestampPoint], end: Revision) {
         let mut blocks = self.blocks.write();
         let mut chunks = points.chunks(BLOCK_POINTS).peekable();
@@ -96,25 +96,25 @@ impl TimestampIndex {
         }
     }
 
-    /// All that is known, taken hold of; `buffers` are given oldest first.
+    /// A snapshot of all known points; `buffers` are ordered oldest first.
     pub fn picture(&self, buffers: &[&Memtable]) -> TimestampSnapshot {
         let points = buffers.iter().flat_map(|table| table.times()).collect();
         TimestampSnapshot { blocks: self.blocks.read().clone(), points }
     }
 
-    /// Forgets the blocks that end before a revision.
+    /// Drops the blocks that end before a revision.
     pub fn forget(&self, before: Revision) {
         let mut blocks = self.blocks.write();
         let count = blocks.partition_point(|block| block.end < before);
         blocks.drain(..count);
     }
 
-    /// The last revision that a stored block speaks for.
+    /// The last revision that a stored block covers.
     pub fn end_of(payload: &[u8]) -> Option<Revision> {
         codec::get_varint(&mut &payload[..])
     }
 
-    /// The newest revision that was not stamped later; 0 when the first one was.
+    /// The newest revision with a stamp at or before `stamp`; 0 if even the first one is later.
     pub fn revision_at(&self, stamp: Stamp, buffers: &[&Memtable], store: &Store) -> Result<u64> {
         let Some(place) = self.place(|point| point.1 <= stamp, buffers, store)? else {
             return Ok(0);
@@ -124,7 +124,7 @@ impl TimestampIndex {
         Ok(place.next.map_or(reached, |next| reached.min(next.0 - 1)))
     }
 
-    /// The stamp of a revision.
+    /// The stamp of a revision; `None` before the first known point.
     pub fn stamp_of(
         &self,
         revision: Revision,
@@ -135,7 +135,7 @@ impl TimestampIndex {
         Ok(place.map(|place| place.point.1 + (revision - place.point.0)))
     }
 
-    /// The first revision whose stamp is known.
+    /// The first revision with a known stamp.
     pub fn first(&self, buffers: &[&Memtable]) -> Option<TimestampPoint> {
         let stored = self.blocks.read().first().map(|block| block.first);
         stored.or_else(|| {
@@ -143,7 +143,7 @@ impl TimestampIndex {
         })
     }
 
-    /// Looks from the newest to the oldest; `buffers` are given oldest first.
+    /// Searches from the newest point to the oldest; `buffers` are ordered oldest first.
     fn place(
         &self,
         reached: impl Fn(&TimestampPoint) -> bool,
@@ -169,15 +169,15 @@ impl TimestampIndex {
     }
 }
 
-/// What was known at one moment: stored blocks stay as they are, the buffers' points are a copy.
+/// A snapshot of the index: stored blocks never change, and the buffers' points are copied.
 pub(crate) struct TimestampSnapshot {
     blocks: Vec<Block>,
     points: Vec<TimestampPoint>,
 }
 
 impl TimestampSnapshot {
-    /// The blocks of an index that ends at a revision, in order. What was let go of since the
-    /// picture was taken is left out: `is_forgotten` is asked about the first revision of a block.
+    /// The blocks of an index that ends at `upto`, in order. Blocks dropped since the snapshot are left out:
+    /// `is_forgotten` is called with the first revision of a missing block.
     pub fn blocks_upto(
         self,
         upto: Revision,
@@ -200,7 +200,7 @@ impl TimestampSnapshot {
     }
 }
 
-/// The block that begins with a revision.
+/// Reads the block that starts with a revision.
 fn read(store: &Store, first: Revision) -> Result<(Revision, Vec<TimestampPoint>)> {
     let key = keyspace::key(keyspace::TIMES, keyspace::MAIN_ID, &first.to_be_bytes());
     let entry = store.get(&key, NEWEST)?.ok_or_else(|| missing(first))?;
@@ -232,7 +232,7 @@ fn encode(points: &[TimestampPoint], end: Revision, number: Revision) -> Version
     Version::new(&key, &entry)
 }
 
-/// The payload of a block.
+/// Encodes the payload of a block.
 pub(crate) fn block(points: &[TimestampPoint], end: Revision) -> Vec<u8> {
     let mut payload = Vec::new();
     codec::put_varint(&mut payload, end);

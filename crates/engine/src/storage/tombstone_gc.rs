@@ -1,10 +1,11 @@
-//! What compaction may drop besides shadowed versions.
+//! The purge rule of compaction: decides which tombstones and other entries may be dropped, besides shadowed
+//! versions.
 //!
-//! - Deletions on `main` and in the system spaces hide nothing below them.
-//! - Keys of a deleted branch are needed by nobody, and neither are entries of a dropped index.
-//! - Stamps of revisions are needed as far back as something can be read, in the data or in the log.
+//! - Tombstones on `main` and in the system spaces hide nothing in layers below.
+//! - Keys of a deleted branch and entries of a dropped index are no longer readable.
+//! - Stamps of revisions are needed as far back as any data or the log can be read.
 //!
-//! All go only once their revision is below the floor of their class.
+//! All are dropped only once their revision is at or below the floor of their class.
 
 use crate::key::entry::{self, DELETED};
 use crate::key::keyspace::{self, ENTRIES, MAIN_ID};
@@ -18,27 +19,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
 pub(crate) struct TombstoneGc {
-    /// The numbers of deleted branches.
+    /// Ids of deleted branches.
     dropped: RwLock<HashSet<u32>>,
-    /// The numbers of dropped indexes.
+    /// Ids of dropped indexes.
     dropped_indexes: RwLock<HashSet<u32>>,
-    /// The revision before which no stamp is needed.
+    /// Stamps of revisions before this one are no longer needed.
     stamps_from: AtomicU64,
 }
 
 impl TombstoneGc {
-    /// Takes note of the branches and indexes that no reader can look at any more: their numbers are never used again.
+    /// Sets the branches and indexes that readers can no longer reach. Their ids are never reused.
     pub fn learn(&self, branches: impl Iterator<Item = u32>, indexes: impl Iterator<Item = u32>) {
         *self.dropped.write() = branches.collect();
         *self.dropped_indexes.write() = indexes.collect();
     }
 
-    /// Lets the stamps of revisions before this one go; nobody may look for them any more.
+    /// Allows compaction to drop the stamps of revisions before this one.
     pub fn drop_times(&self, before: Revision) {
+        // Pairs with the `Acquire` in `is_past`.
         self.stamps_from.fetch_max(before, Ordering::AcqRel);
     }
 
-    /// The rule as stores want it.
+    /// The rule as a callback for the stores.
     pub fn rule(self: &Arc<TombstoneGc>) -> Purge {
         let purger = self.clone();
         Arc::new(move |key, entry| purger.may_go(key, entry))
@@ -47,7 +49,7 @@ impl TombstoneGc {
     fn may_go(&self, key: &[u8], entry: &[u8]) -> bool {
         let Some((space, branch, name)) = keyspace::split(key) else { return false };
         let deleted = entry.first().is_some_and(|flags| flags & DELETED != 0);
-        // A marker of an expiry names the key that expires behind its time.
+        // The name of an expiry marker is the expiry time, followed by the key that expires.
         let marked = name.get(8..).and_then(keyspace::split).map(|(_, branch, _)| branch);
         match space {
             keyspace::EXPIRIES => deleted || marked.is_none_or(|branch| self.is_dropped(branch)),
@@ -67,9 +69,10 @@ impl TombstoneGc {
         self.dropped.read().contains(&branch)
     }
 
-    /// Whether a block of stamps speaks only for revisions that nobody asks about.
+    /// Returns whether a block of stamps covers only revisions that are no longer readable.
     fn is_past(&self, entry: &[u8]) -> bool {
         let end = entry::parse(entry).ok().and_then(|(_, payload)| TimestampIndex::end_of(payload));
+        // Pairs with the `AcqRel` in `drop_times`.
         end.is_some_and(|end| end < self.stamps_from.load(Ordering::Acquire))
     }
 }
@@ -91,7 +94,7 @@ mod tests {
             .count()
     }
 
-    /// Writes for an hour and trims; gives the revision and stamp in its middle.
+    /// Writes for an hour and trims. Returns the revision and stamp in the middle.
     fn hour(db: &Database, clock: &ManualClock) -> (Revision, u64) {
         let mut middle = (0, 0);
         for minute in 0..60 {
@@ -137,7 +140,7 @@ mod tests {
         let db = options(Some(kept)).open(directory.path()).unwrap();
         check(&db);
         drop(db);
-        // Where history is kept for ever, its stamps are, too.
+        // If history is kept forever, its stamps are kept too.
         let db = options(None).memory().unwrap();
         let hours: Vec<_> = (0..10).map(|_| hour(&db, &clock)).collect();
         assert!(hours.iter().all(|hour| db.stamp_of(hour.0).unwrap() == hour.1));

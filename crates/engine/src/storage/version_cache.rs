@@ -1,21 +1,20 @@
-//! The newest version of every key that was written or read lately.
+//! A concurrent hash cache of the newest version of each recently written or read key.
 //!
 //! ```text
-//!   key --hash--> shard --> slot { newest, older: the versions before it that are not flushed }
+//!   key --hash--> shard --> slot { newest, older: earlier versions that are not flushed }
 //!
-//!   write            newest becomes older's last, the new version takes its place   (dirty)
-//!   flush settles    what the stores now hold leaves `older`; newest becomes clean
-//!   read of a store  puts the newest version in, clean
-//!   over the budget  a clock hand evicts clean slots that were not read since it came by
+//!   write            newest is pushed to older, the new version becomes newest      (dirty)
+//!   flush settles    flushed versions leave `older`; newest becomes clean
+//!   store read       inserts the newest version, clean
+//!   over the budget  a clock hand evicts clean slots not read since its last pass
 //! ```
 //!
-//! Write buffer and cache are one table, so a read finds a key with one lookup wherever it is, and a
-//! writer changes one place. Versions enter when they are executed, before they are durable:
-//! readers look for the newest version not newer than their snapshot and never see them early.
+//! Write buffer and cache share one table, so a read finds a key with one lookup, and a writer changes one
+//! place. Versions are inserted when they are executed, before they are durable. Readers look for the newest
+//! version not newer than their snapshot, so they never see them early.
 //!
-//! A slot always holds the newest version there is. That is why a reader that brings a version from
-//! a store may put it in only if no slot has appeared and nothing newer than its snapshot was
-//! evicted meanwhile.
+//! A slot always holds the newest version of its key. A reader may therefore insert a version from a store
+//! only if no slot has been created meanwhile, and nothing newer than its snapshot was evicted.
 
 use crate::base::metrics::CacheCounters;
 use crate::key::keyspace::{PREFIX_BYTES, is_only_walked};
@@ -29,13 +28,13 @@ use std::hash::{BuildHasher, Hasher};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Enough that two readers rarely meet.
+/// Enough shards that two readers rarely contend for a lock.
 const SHARDS: usize = 256;
 
-/// How many slots the clock hand passes at most for one insertion.
+/// Maximum number of slots that the clock hand passes per insertion.
 const HAND_STEPS: usize = 64;
 
-/// How many keys are touched at once.
+/// Maximum number of keys prefetched together.
 pub(crate) const TOUCH_LIMIT: usize = 16;
 
 type Touched<T> = SmallVec<[T; TOUCH_LIMIT]>;
@@ -54,25 +53,25 @@ struct Shard {
     free: Vec<u32>,
     hand: usize,
     clean_bytes: usize,
-    /// The newest revision that was ever evicted here.
+    /// The newest revision ever evicted from this shard.
     evicted: Revision,
-    /// How many values were evicted.
     evictions: u64,
 }
 
-/// Where a slot is, with enough of its hash that looking there is hardly ever in vain.
+/// The index of a slot, with a tag of its hash that avoids most useless slot reads.
 struct SlotPosition {
     tag: u32,
     slot: u32,
 }
 
-/// The low bits choose the bucket inside the shard, the high seven its own tag.
+/// Selects the shard by middle bits: the table uses the low bits for the bucket and the high seven for its
+/// own tag.
 #[inline]
 fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
-/// The bits of a hash that choose neither the bucket nor its own tag; eight choose the shard.
+/// Hash bits used neither for the bucket nor for the table's own tag. Eight of them also select the shard.
 #[inline]
 fn tag(hash: u64) -> u32 {
     (hash >> 16) as u32
@@ -81,16 +80,16 @@ fn tag(hash: u64) -> u32 {
 struct CacheSlot {
     hash: u64,
     newest: Option<Version>,
-    /// Mostly none, or the one before.
+    /// Usually empty or one version.
     older: SmallVec<[Version; 1]>,
     clean: bool,
     visited: AtomicBool,
 }
 
-/// What looking for a version gave.
+/// The result of a lookup.
 pub(crate) enum CacheLookup<T> {
     Found(T),
-    /// Not here: the stores know.
+    /// Not in the cache: the caller has to read the stores.
     Elsewhere,
 }
 
@@ -120,7 +119,7 @@ impl VersionCache {
         hasher.finish()
     }
 
-    /// Looks for the newest version of a name not newer than `at`, without making its key.
+    /// Looks up the newest version of a name not newer than `at`, without building its key.
     #[inline]
     pub fn lookup_name<T>(
         &self,
@@ -140,7 +139,7 @@ impl VersionCache {
         &self.shards[shard_of(hash)]
     }
 
-    /// Looks for the newest version not newer than `at`.
+    /// Looks up the newest version of a key not newer than `at`.
     #[inline]
     pub fn lookup<T>(
         &self,
@@ -153,7 +152,7 @@ impl VersionCache {
         shard.read(shard.index(hash, key), at, self.counted(found))
     }
 
-    /// Counts a hit; a miss is counted by whoever looks elsewhere.
+    /// Counts a hit. The caller that reads a store counts the miss.
     #[inline]
     fn counted<T>(&self, found: impl FnOnce(&Version) -> T) -> impl FnOnce(&Version) -> T {
         |version| {
@@ -162,9 +161,8 @@ impl VersionCache {
         }
     }
 
-    /// Brings the newest versions of several keys close to the processor. Looked up one after the
-    /// other, each would wait for memory anew; here the waits are for all at once, because no
-    /// lock is taken between them.
+    /// Prefetches the newest versions of several keys. Separate lookups would wait for memory one after the
+    /// other. Here the cache misses overlap, because no lock is taken between them.
     pub fn prefetch(&self, hashes: &[u64]) {
         let shards: Touched<_> =
             hashes.iter().map(|&hash| self.shard(hash).read_recursive()).collect();
@@ -177,24 +175,25 @@ impl VersionCache {
             .zip(&places)
             .filter_map(|(shard, place)| shard.slots.get((*place)?))
             .collect();
-        // Slots first, then versions: where the second are is written in the first.
+        // Slots first, then versions, because the slots hold the addresses of the versions.
         let newest: Touched<_> = slots.iter().filter_map(|slot| slot.newest.as_ref()).collect();
         black_box(newest.iter().fold(0, |all, version| all ^ version.touch()));
     }
 
-    /// Puts in a version that was just executed.
+    /// Inserts a version that was just executed.
     pub fn put(&self, hash: u64, version: Version) {
         let mut shard = self.shard(hash).write();
         if let Some(i) = shard.index(hash, version.key()) {
             shard.replace(i, version);
         } else {
             shard.insert(hash, version, false);
-            // New keys would otherwise crowd out nothing until the next flush.
+            // Inserting a new key adds no clean bytes, so without this nothing would be evicted until the
+            // next flush.
             shard.evict(self.shard_budget_bytes);
         }
     }
 
-    /// Puts in what a reader at `snapshot` found in a store to be the newest.
+    /// Inserts a version that a reader at `snapshot` found to be the newest one in a store.
     pub fn put_clean(&self, hash: u64, version: Version, snapshot: Revision) {
         if self.shard_budget_bytes == 0 {
             return;
@@ -208,13 +207,13 @@ impl VersionCache {
         shard.evict(self.shard_budget_bytes);
     }
 
-    /// Notes that the stores hold these versions, in order by key, and all older ones of their keys.
+    /// Marks as flushed these versions, sorted by key, and all older ones of their keys.
     pub fn settle(&self, sorted: &[Version], upto: Revision) {
         let is_first = |&i: &usize| i == 0 || sorted[i - 1].key() != sorted[i].key();
         let is_here = |&i: &usize| !sorted[i].key().first().is_some_and(|&it| is_only_walked(it));
         let keys = (0..sorted.len()).filter(is_here).filter(is_first);
         let mut keys: Vec<(u64, usize)> = keys.map(|i| (self.hash(sorted[i].key()), i)).collect();
-        // Shard by shard: one lock for many keys, and no lock between their waits for memory.
+        // Shard by shard, so that one lock serves many keys, and their cache misses overlap.
         keys.sort_unstable_by_key(|&(hash, _)| shard_of(hash));
         for together in keys.chunk_by(|(a, _), (b, _)| shard_of(*a) == shard_of(*b)) {
             let mut shard = self.shard(together[0].0).write();
@@ -225,7 +224,7 @@ impl VersionCache {
         }
     }
 
-    /// Takes back a version that will never be durable. Versions must be taken back newest first.
+    /// Removes a version that will never be durable. Versions must be removed newest first.
     pub fn undo(&self, version: &Version, flushed: Revision) {
         let hash = self.hash(version.key());
         let mut shard = self.shard(hash).write();
@@ -242,20 +241,19 @@ impl VersionCache {
                 shard.clean_bytes += cost;
             }
             None => {
-                // What came before it may have been settled and dropped meanwhile: a reader that
-                // looked at the stores before that must not bring an older one in.
+                // Earlier versions may have been flushed and dropped from `older` meanwhile. A reader that
+                // read the stores before that must not insert an older version.
                 shard.evicted = shard.evicted.max(version.revision());
                 shard.remove(i);
             }
         }
     }
 
-    /// The bytes of clean values held.
     pub fn clean_bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().clean_bytes).sum()
     }
 
-    /// How many values were evicted so far.
+    /// The total number of evictions.
     pub fn evictions(&self) -> u64 {
         self.shards.iter().map(|shard| shard.read().evictions).sum()
     }
@@ -272,7 +270,7 @@ impl CacheSlot {
         self.older[..older].last()
     }
 
-    /// Drops what is flushed; gives the bytes that became clean.
+    /// Drops flushed versions. Returns the bytes that became clean.
     fn settle(&mut self, upto: Revision) -> usize {
         let flushed = self.older.partition_point(|version| version.revision() <= upto);
         self.older.drain(..flushed);
@@ -323,7 +321,7 @@ impl Shard {
     }
 
     fn settle(&mut self, hash: u64, version: &Version, upto: Revision) {
-        // Mostly the newest is this very version, and need not be looked into.
+        // Usually the newest version is this very one, which avoids comparing keys.
         let is_key = |newest: &Version| newest.is(version) || newest.key() == version.key();
         if let Some(i) = self.index_where(hash, is_key) {
             self.clean_bytes += self.slots[i].settle(upto);
@@ -356,7 +354,7 @@ impl Shard {
             }
             None => {
                 if self.slots.len() == self.slots.capacity() {
-                    // Doubling would hold far more than the budget that slots are counted in.
+                    // Doubling would reserve far more than the budget accounts for.
                     self.slots.reserve_exact(self.slots.len() / 8 + 16);
                 }
                 self.slots.push(slot);
@@ -384,7 +382,7 @@ impl Shard {
         self.free.push(i as u32);
     }
 
-    /// Lets the clock hand go round until the clean values fit again, or it has gone far enough.
+    /// Advances the clock hand until the clean versions fit the budget, or the step limit is reached.
     fn evict(&mut self, budget_bytes: usize) {
         let mut steps = 0;
         while self.clean_bytes > budget_bytes && steps < HAND_STEPS && !self.slots.is_empty() {
@@ -395,7 +393,7 @@ impl Shard {
             if !slot.clean || !slot.older.is_empty() || slot.newest.is_none() {
                 continue;
             }
-            // A second chance, unless that would take the table far over its budget.
+            // A second chance, unless the shard is far over its budget.
             let pressed = self.clean_bytes > budget_bytes + budget_bytes / 8;
             if std::mem::take(slot.visited.get_mut()) && !pressed {
                 continue;

@@ -1,4 +1,4 @@
-//! Cuts at boundaries, by the thousand.
+//! Power-failure exploration: cuts a recorded workload at event boundaries and checks the recovered database.
 
 use super::procedure::Procedure;
 use super::recording::{DATABASE, Recording, Start, runs};
@@ -14,64 +14,64 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How many processes follow each other before a new database is begun.
+/// Number of consecutive processes on one database before a new database is created.
 const CHAIN: u64 = 4;
 
-/// Among so many cuts there is one of nearly every kind.
+/// With at least this many cuts, nearly every kind of cut occurs.
 const MANY: u64 = 500;
 
-/// And among so many a torn end of the log: of 500 cuts none to three have one.
+/// With at least this many cuts, torn log tails occur. Of 500 cuts only zero to three have one.
 const MANY_TORN: u64 = 3_000;
 
-/// For so many cuts of a process, it is also killed once.
+/// A recorded process is also killed once per this many of its cuts.
 const CUTS_FOR_EACH_KILL: u64 = 10;
 
-/// How often power fails in the process after one that was killed.
+/// Number of power cuts in the process that follows a killed one.
 const CUTS_EACH_KILLED: u64 = 8;
 
-/// What is to be done.
+/// Parameters of an exploration.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all choices come from, but for the order in which threads run.
+    /// Seed of all random choices. Thread scheduling does not depend on it.
     pub seed: u64,
-    /// How many cuts.
+    /// Total number of cuts.
     pub cuts: u64,
-    /// How many of them, at most, in one recording.
+    /// Maximum number of cuts per recording.
     pub cuts_each: u64,
-    /// Whether what is done beside writing is cut off as well.
+    /// Also cut procedures other than writing, such as backups and restores.
     pub beside: bool,
-    /// Where a violation is kept.
+    /// The file that receives a violation.
     pub keep: PathBuf,
 }
 
-/// What came of it.
+/// Statistics of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Drills that were recorded.
+    /// Drills recorded.
     pub recordings: u64,
-    /// Cuts that were looked at.
+    /// Cuts checked.
     pub cuts: u64,
-    /// Of those, in a process that was recovering from one before.
+    /// Cuts in a process that was recovering from an earlier cut.
     pub during_recovery: u64,
-    /// Processes that were killed, so that the next one began with what they had not synced.
+    /// Processes that were killed, so that the next one started with their unsynced data.
     pub kills: u64,
-    /// By model.
+    /// Cuts by model.
     pub models: BTreeMap<Model, u64>,
-    /// By kind of the event that a cut came right before.
+    /// Cuts by the kind of the event after the cut.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// Acknowledged writes that were there, over all cuts.
+    /// Durable acknowledged writes that were found, over all cuts.
     pub acknowledged: u64,
-    /// Writes without that promise that cuts took.
+    /// Writes acknowledged without durability that cuts have lost.
     pub unsynced_lost: u64,
-    /// Torn ends of logs that were cut off.
+    /// Torn log tails cut off by recovery.
     pub torn: u64,
-    /// Indexes that were made anew from the log.
+    /// Indexes rebuilt from the log.
     pub rebuilt: u64,
-    /// Cuts of what is done beside writing: backups, restores, salvages.
+    /// Cuts of other procedures: backups, restores, salvages.
     pub procedures: u64,
 }
 
-/// Runs the plan; the error says what was violated.
+/// Runs the plan. The error describes the violation.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut tally = Tally::default();
     let mut chain = 0;
@@ -84,7 +84,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
         explore_chain(plan, chain, wanted, &mut tally, &mut say)?;
     }
     effort::insist_on(&[("acknowledged write", tally.acknowledged)])?;
-    // Where it is only a few, some of these may be missing by chance.
+    // With only a few cuts, some of these may be missing by chance.
     if plan.cuts >= MANY {
         effort::insist_on(&[
             ("cut during recovery", tally.during_recovery),
@@ -98,7 +98,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     Ok(tally)
 }
 
-/// What is done beside writing.
+/// Cuts the procedures other than writing.
 fn cut_beside(plan: &Plan, tally: &mut Tally) -> Outcome<()> {
     let homes = Homes::make()?;
     let subject = Subject::make(plan.seed, &homes)?;
@@ -111,8 +111,8 @@ fn cut_beside(plan: &Plan, tally: &mut Tally) -> Outcome<()> {
     Ok(())
 }
 
-/// Several processes on one database, each beginning with what a cut has left of the one before, or right where that one was
-/// killed.
+/// Runs several processes on one database. Each starts from the files that a cut left, or directly after the
+/// previous process was killed.
 fn explore_chain(
     plan: &Plan,
     chain: u64,
@@ -130,7 +130,7 @@ fn explore_chain(
         let operations = [5, 30, 120][random.below(3) as usize];
         let seed = random.next();
         let work = Work { seed, generation, writers: 4, operations, faulty: false };
-        // Half of them keep no more of the log than they need: then a mark that is lost shows.
+        // Half of the databases keep no more of the log than they need, so that a lost flush mark is noticed.
         let options = match random.chance(50) {
             true => options().feed_retention(Duration::ZERO, 0),
             false => options(),
@@ -173,7 +173,7 @@ struct Explorer<'a> {
 }
 
 impl Explorer<'_> {
-    /// Looks at every cut; gives what one of them has left.
+    /// Checks every cut. Returns the state that a randomly chosen one leaves.
     fn explore(&self, cuts: &BTreeSet<(usize, Model)>, tally: &mut Tally) -> Outcome<Start> {
         let events = &self.recording.events;
         let mut platter = self.recording.start.platter();
@@ -206,7 +206,7 @@ impl Explorer<'_> {
         left.ok_or_else(|| "nothing was recorded".to_owned())
     }
 
-    /// Kills the process at some moments; the next one opens what it left, and then power fails.
+    /// Kills the process at some points. The next process opens the remaining files, and then power fails.
     fn kill(
         &self,
         options: &Options,
@@ -220,13 +220,13 @@ impl Explorer<'_> {
             }
             let start = self.recording.after_kill(random);
             let (seed, generation) = (random.next(), self.recording.generation + 1);
-            // Who writes nothing writes no mark.
+            // A process without operations writes no flush mark.
             let operations = 2 * random.below(2);
             let work = Work { seed, generation, writers: 2, operations, faulty: false };
             let next = Recording::make(start, work, options.clone(), &self.homes.mounted)?;
             tally.kills += 1;
             let mut cuts = next.cuts(CUTS_EACH_KILLED.min(wanted - tally.cuts), random);
-            // What it shows as soon as it is open is there for good, and so is what it has said in the end.
+            // Data visible right after opening must survive, and so must everything acknowledged at the end.
             let ends = [next.opening() + 1, next.events.len()];
             cuts.extend(ends.map(|at| (at.min(next.events.len()), Model::Nothing)));
             Explorer { recording: &next, ..*self }.explore(&cuts, tally)?;
@@ -247,7 +247,7 @@ impl Explorer<'_> {
         *tally.kinds.entry(kind(self.recording.events.get(cut))).or_default() += 1;
     }
 
-    /// Keeps a violation, so that it can be looked at again.
+    /// Saves a violation, so that it can be replayed.
     fn keep(&self, trouble: Trouble) -> String {
         let kept = trouble.save(&self.plan.keep);
         let Trouble { cut, model, what, recording, .. } = &trouble;
@@ -261,7 +261,7 @@ impl Explorer<'_> {
     }
 }
 
-/// Opens an image and settles the account.
+/// Opens an image and checks it against the journal.
 pub fn settle(
     image: &Image,
     said: &[(u64, String)],
@@ -272,7 +272,7 @@ pub fn settle(
     settle_at(&home.join(DATABASE), &options(), said, tally)
 }
 
-/// Opens a database and settles the account.
+/// Opens a database and checks it against the journal.
 pub fn settle_at(
     directory: &Path,
     options: &Options,

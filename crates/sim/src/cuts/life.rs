@@ -1,4 +1,4 @@
-//! A short life that names are given in: segments, marks, lists of tables.
+//! A short workload that renames many files: segments, flush marks, table manifests.
 
 use crate::disk::{Event, Tape};
 use crate::drill::Outcome;
@@ -6,16 +6,16 @@ use mainstay::{At, Code, Database, Value};
 use std::thread;
 use std::time::Duration;
 
-/// The cell that is written when it was killed and begun again.
+/// The cell written after the process was killed and restarted.
 const AGAIN: u8 = 99;
 
-/// The cell that says at which revision it was written.
+/// The cell that stores its own revision.
 const TURN: &str = "turn";
 
-/// Who has just opened a database compacts it in this time.
+/// A freshly opened database is compacted within this time.
 const COMPACTED: Duration = Duration::from_millis(600);
 
-/// Writes segment after segment, trims many at once, and writes again.
+/// Fills many segments, trims them all at once, and writes again.
 pub(super) fn live(db: &Database, tape: &Tape) -> mainstay::Result<()> {
     (0..80).try_for_each(|n| turn(db, n, tape))?;
     db.trim()?;
@@ -23,27 +23,27 @@ pub(super) fn live(db: &Database, tape: &Tape) -> mainstay::Result<()> {
     db.close()
 }
 
-/// Every second revision is one of a cell that says which.
+/// Every second revision writes the cell `turn`, whose value is its own revision.
 pub(super) fn turn(db: &Database, n: u8, tape: &Tape) -> mainstay::Result<()> {
     db.cells().set(&cell(n), vec![n; 4096])?;
     tape.push(Event::Note(format!("{TURN} {n}")));
     db.cells().set(TURN, db.revision() as i64 + 1).map(drop)
 }
 
-/// Trims before anything is written: that rests on what was found.
+/// Trims before any write, so that the trim relies only on recovered data.
 pub(super) fn live_again(db: &Database, tape: &Tape) -> mainstay::Result<()> {
     db.trim()?;
     turn(db, AGAIN, tape)?;
     db.close()
 }
 
-/// Leaves it alone until it has been compacted.
+/// Leaves the database idle until it has been compacted.
 pub(super) fn rest(db: &Database) -> mainstay::Result<()> {
     thread::sleep(COMPACTED);
     db.close()
 }
 
-/// The cell that a line says was acknowledged.
+/// The cell number that a journal line acknowledges.
 pub(super) fn turn_of(line: &str) -> Option<u8> {
     line.strip_prefix(TURN)?.trim().parse().ok()
 }
@@ -52,7 +52,8 @@ fn cell(n: u8) -> String {
     format!("cell/{n}")
 }
 
-/// What was written is there up to some moment, and nothing behind it; the past is as it was, or said to be gone.
+/// The cells form a prefix of those written, without gaps. Past revisions are unchanged or reported as
+/// trimmed.
 pub(super) fn check_lived(db: &Database, turns: &[u8]) -> Outcome<()> {
     let there = |n: u8| match db.cells().get(&cell(n)) {
         Ok(value) => Ok(value.is_some()),
@@ -61,7 +62,7 @@ pub(super) fn check_lived(db: &Database, turns: &[u8]) -> Outcome<()> {
     for at in 2..=db.revision() {
         let past = db.cells().at(At::Revision(at)).and_then(|past| past.get(TURN));
         match past {
-            // Two cells in a row are written where it was killed between a cell and its turn.
+            // Two ordinary cells follow each other if the process was killed between a cell and its turn.
             Ok(Some(Value::Int(turn))) if at - turn as u64 <= 2 => {}
             Err(error) if error.code() == Code::HistoryTrimmed => {}
             seen => return Err(format!("LOST: what was at revision {at}: {seen:?}")),
@@ -75,7 +76,7 @@ pub(super) fn check_lived(db: &Database, turns: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-/// What was acknowledged is there.
+/// Every acknowledged cell exists.
 pub(super) fn check_there(db: &Database, turns: &[u8]) -> Outcome<()> {
     for &n in turns {
         match db.cells().get(&cell(n)) {

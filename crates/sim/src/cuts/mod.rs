@@ -1,16 +1,16 @@
-//! Power cuts: a drill on a disk that writes down what is done to it, cut off at every boundary.
+//! Power-failure simulation: a drill on a recording disk, cut off at every event boundary.
 //!
 //! ```text
-//!   recording: writers on a mounted file system ──> tape: changes, syncs, what writers were told
+//!   recording: writers on a mounted file system ──> tape: changes, syncs, results for the writers
 //!        ^                                            │ up to each boundary, under each model
 //!        │                                            v
-//!        │                                     image of the files ── opened ── account settled
-//!        └──────── now and then ───────────────────┘
-//!                  (the next recording begins with a recovery, which is cut as well)
+//!        │                                     image of the files ── opened ── account checked
+//!        └──────── sometimes ────────────────┘
+//!                  (the next recording starts with a recovery, which is cut as well)
 //! ```
 //!
-//! What is on the tape before a cut has happened before it: whatever a writer was told by then must be there. A violation
-//! is kept as a file, and can be looked at again, exactly.
+//! Events before a cut on the tape happened before it, so every result that a writer received by then must
+//! hold. A violation is saved to a file and can be replayed exactly.
 
 mod explore;
 mod life;

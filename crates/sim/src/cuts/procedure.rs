@@ -1,10 +1,10 @@
-//! What is done to databases beside writing to them, cut off as well: backups, restores, salvages, new classes.
+//! Procedures other than writing that are also cut off: backups, restores, salvages, retention class changes.
 //!
 //! ```text
-//!   files ── procedure on a disk that writes down what is done to it ── "done" ──> tape
+//!   files ── procedure on a recording disk ── "done" ──> tape
 //!                                             │ up to each boundary
 //!                                             v
-//!   done: it is so, and everything is there     not done: it can be begun again, and then everything is there
+//!   done: the result is complete               not done: it can be repeated, and the result is complete
 //! ```
 
 use super::life::{live, live_again, rest};
@@ -18,59 +18,61 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// The cell that is written behind a backup.
+/// The cell written after a backup.
 pub(super) const AFTER: u64 = 20;
 
-/// What is done.
+/// A procedure that is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Procedure {
-    /// A database is made.
+    /// Creates a database.
     Create,
-    /// A backup is written.
+    /// Writes a backup.
     Backup,
-    /// A backup of what was written without a promise is written; then there is more of it, and the database is closed.
+    /// Backs up writes made without durability, writes more of them, and closes the database.
     BackupAhead,
-    /// A database is made of a backup and an increment.
+    /// Restores a database from a full backup and an increment.
     Restore,
-    /// A log whose first segment is damaged is salvaged: what is before the damage goes aside.
+    /// Salvages a log with a damaged first segment. The segments before the first valid one are moved aside.
     SalvageFirst,
-    /// A log whose last segment but one is damaged is salvaged: what is behind it goes aside.
+    /// Salvages a log with a damaged second-to-last segment. The segments after it are moved aside.
     SalvageMiddle,
-    /// A log whose last segment is damaged is salvaged: a copy of it is kept.
+    /// Salvages a log with a damaged last segment. A copy of it is kept.
     SalvageLast,
-    /// A log with nothing but damage is salvaged: it begins anew behind the index.
+    /// Salvages a log in which all segments are damaged. A new log starts after the last revision of the index.
     SalvageAll,
-    /// A log that is gone is salvaged: it begins anew behind the index.
+    /// Salvages a missing log. A new log starts after the last revision of the index.
     SalvageGone,
-    /// A damaged log beside a damaged index is salvaged: the index goes aside.
+    /// Salvages a damaged log next to a damaged index. The index is moved aside.
     SalvageBoth,
-    /// The same, where nothing is behind the damaged segment.
+    /// The same, without segments after the damaged one.
     SalvageBothLast,
-    /// A process was killed when it had given the index a new mark; then the log was damaged, and is salvaged.
+    /// A process was killed after renaming a new flush mark into place. Then the log was damaged, and is
+    /// salvaged.
     SalvageMarked,
-    /// A process was killed when it had brought something into a store, and the mark did not say so yet; then the log was
+    /// A process was killed after flushing to a store and before updating the flush mark. Then the log was
     /// damaged, and is salvaged.
     SalvageFlushed,
-    /// The same, where the log has lost its last frame alone.
+    /// The same, but the log has lost only its last frame.
     SalvageTorn,
-    /// A process was killed when it had made a database of a backup; then the log was damaged, and is salvaged.
+    /// A process was killed after restoring a database from a backup. Then the log was damaged, and is
+    /// salvaged.
     SalvageRestored,
-    /// An index is divided into other classes.
+    /// Migrates an index to other retention classes.
     Divide,
-    /// An index that is gone is made anew.
+    /// Rebuilds a missing index.
     Rebuild,
-    /// An index that the log does not hold is made anew of a backup; then the log is trimmed.
+    /// Rebuilds an index that the log does not cover from a backup, then trims the log.
     Base,
-    /// A database is written to, segment after segment, trimmed and closed; then it is trimmed and written to again.
+    /// Fills many segments, trims and closes the database, then trims it and writes again.
     Live,
-    /// The same; then nobody asks it for anything.
+    /// The same, but the reopened database is only left idle.
     Rest,
-    /// Lists of tables get their names, and that is said to have failed; so they are set back.
+    /// Renames table manifests into place with a reported failure, so that the store sets them back.
     SetBack,
 }
 
 impl Procedure {
-    /// All of them.
+    /// All procedures.
     pub const ALL: [Procedure; 21] = [
         Procedure::Create,
         Procedure::Backup,
@@ -95,7 +97,7 @@ impl Procedure {
         Procedure::SetBack,
     ];
 
-    /// The options that it opens databases with.
+    /// The database options of the procedure.
     pub(super) fn options(self) -> Options {
         match self {
             Procedure::Divide => options().retention_class("own/1/", None),
@@ -103,18 +105,18 @@ impl Procedure {
                 let never = Duration::from_secs(3600);
                 options().durability(Durability::Memory).sync_interval(never)
             }
-            // Some tables lie one over the other when it is trimmed, and segments are many.
+            // Several level 0 runs overlap at the trim, and segments are many.
             Procedure::Live | Procedure::Rest | Procedure::Base => {
                 let options = options().retention(Duration::ZERO).segment_bytes(16 << 10);
                 options.feed_retention(Duration::ZERO, 0).write_buffer_bytes(192 << 10)
             }
-            // Nothing happens by itself.
+            // No background work.
             Procedure::SetBack => Procedure::Live.options().background(false),
             _ => options(),
         }
     }
 
-    /// What it begins with.
+    /// Prepares the initial files of the procedure.
     pub(super) fn prepare(self, subject: &Subject, homes: &Homes) -> Outcome<Start> {
         let base = match self {
             Procedure::Create
@@ -136,7 +138,7 @@ impl Procedure {
         Ok(Start { base, ..Start::default() })
     }
 
-    /// Does it.
+    /// Runs the procedure.
     pub(super) fn perform(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}: {error}");
         let (root, tape) = (mount.directory(), mount.tape());
@@ -154,7 +156,7 @@ impl Procedure {
                 let ahead =
                     (0..AFTER).try_for_each(|n| db.cells().set(&own_cell(0, n), 1).map(drop));
                 let backed_up = ahead.and_then(|()| db.backup(&root.join("backup"), &mut |_| {}));
-                // Closing keeps what nobody has promised.
+                // Closing makes writes durable that were made without durability.
                 let more = backed_up.and_then(|_| db.cells().set(&own_cell(0, AFTER), 1));
                 more.and_then(|_| db.close()).map_err(told)
             }
@@ -173,7 +175,7 @@ impl Procedure {
                 }
             }
             _ => {
-                // Where nothing has to be done nothing is shown.
+                // A salvage without damage would prove nothing.
                 match doctor::salvage(&db).map_err(told)?.done.is_empty() {
                     true => Err("the disk in memory: there is no damage".to_owned()),
                     false => Ok(()),
@@ -182,7 +184,7 @@ impl Procedure {
         }
     }
 
-    /// Does it once more, where it was killed.
+    /// Runs the procedure again after it was killed.
     pub(super) fn perform_again(self, mount: &Mount) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("{self:?}, again: {error}");
         let (root, tape) = (mount.directory(), mount.tape());
@@ -190,7 +192,7 @@ impl Procedure {
         match self {
             Procedure::Restore => begin_restore_again(root).map_err(told),
             Procedure::Backup | Procedure::BackupAhead => {
-                // It may be there already; then nobody was told.
+                // The backup may exist although it was not acknowledged.
                 let _ = fs::remove_file(root.join("backup"));
                 again()
             }
@@ -207,9 +209,9 @@ impl Procedure {
                 let db = self.options().open(root.join(DATABASE));
                 db.and_then(|db| rest(&db)).map_err(told)
             }
-            // Who opens it removes the tables that are not listed.
+            // Opening the database deletes the tables that are not listed.
             Procedure::SetBack => self.options().open(root.join(DATABASE)).map_err(told).map(drop),
-            // A log that was salvaged has no more to be salvaged; who opens it makes that certain.
+            // A salvaged log has nothing left to salvage. Opening it makes the result durable.
             _ => {
                 doctor::salvage(&root.join(DATABASE)).map_err(told)?;
                 let quiet = options().background(false).open(root.join(DATABASE));
@@ -224,11 +226,11 @@ fn restore(root: &Path) -> mainstay::Result<()> {
     restore_backup(&root.join(DATABASE), &files, &mut |_| {}).map(drop)
 }
 
-/// What a cut has left of it may have to be removed first; then who restores is told so.
+/// Restores again. A partial database may have to be deleted first, which the error states.
 pub(super) fn begin_restore_again(root: &Path) -> mainstay::Result<()> {
     match restore(root) {
         Err(error) if error.code() == Code::ForeignDirectory => {
-            // With its header it is whole, and opens.
+            // A database with its `DATABASE` file is complete, and opens.
             if root.join(DATABASE).join("DATABASE").exists() {
                 return options().open(root.join(DATABASE))?.close();
             }

@@ -1,4 +1,4 @@
-//! A drill on a disk that writes down what is done to it.
+//! Records a drill on a recording disk.
 
 use crate::disk::{Event, Image, Model, Mount, Platter, Tape, Tree};
 use crate::drill::{Outcome, Run, Voice, Work, write};
@@ -11,46 +11,46 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The database's directory on the disk, in others that are made with it.
+/// The path of the database on the disk. Its parent directories are created with it.
 pub const DATABASE: &str = "srv/data/db";
 
-/// What happens so soon after a name was given may rest on it.
+/// Events this soon after a rename may depend on it.
 const NEAR: usize = 6;
 
-/// A write of no more is there whole or not at all.
+/// Writes up to this size are atomic.
 const SECTOR_BYTES: usize = 512;
 
-/// What happened in one process, and before it.
+/// The events of one process, and the state it started from.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recording {
     /// The number of the process.
     pub generation: u64,
-    /// What it began with.
+    /// The state it started from.
     pub start: Start,
-    /// What happened.
+    /// The recorded events.
     pub events: Vec<Event>,
 }
 
-/// What a process begins with.
+/// The state from which a process starts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Start {
     /// The files that a power cut left.
     pub base: Image,
-    /// What processes did since then that were killed: all of it is seen, and what was not synced is not safe.
+    /// Events of processes that were killed since that cut: visible, but unsynced ones are not durable.
     pub since: Vec<Event>,
-    /// What processes before it had said.
+    /// Journals of earlier processes, by process number.
     pub before: Vec<(u64, String)>,
 }
 
 impl Start {
-    /// The files as they are seen.
+    /// The files as programs see them.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::of(&self.base);
         self.since.iter().for_each(|event| tree.apply(event));
         tree
     }
 
-    /// The disk under them.
+    /// The disk state, durable and pending.
     pub fn platter(&self) -> Platter {
         let mut platter = Platter::of(&Tree::of(&self.base));
         self.since.iter().for_each(|event| platter.apply(event));
@@ -58,7 +58,7 @@ impl Start {
     }
 }
 
-/// Writers who speak onto a tape.
+/// A [`Voice`] that records the writers' journal on a tape.
 pub struct Taped(pub Tape);
 
 impl Voice for Taped {
@@ -68,7 +68,7 @@ impl Voice for Taped {
 }
 
 impl Recording {
-    /// Lets writers work on a disk.
+    /// Records writers that work on a disk.
     pub fn make(start: Start, work: Work, options: Options, home: &Path) -> Outcome<Recording> {
         let disk = |error: std::io::Error| format!("the disk in memory: {error}");
         let mount = Mount::new(start.tree(), home).map_err(disk)?;
@@ -90,14 +90,14 @@ impl Recording {
         Ok(Recording { generation: work.generation, start, events })
     }
 
-    /// The files at its end.
+    /// The files at the end of the recording.
     pub fn end(&self) -> Image {
         let mut tree = self.start.tree();
         self.events.iter().for_each(|event| tree.apply(event));
         tree.image()
     }
 
-    /// What its process had said by then, and those before it.
+    /// The journals up to a cut, of this process and the earlier ones.
     pub fn said(&self, cut: usize) -> Vec<(u64, String)> {
         let notes = self.events[..cut].iter().filter_map(|event| match event {
             Event::Note(line) => Some(line.as_str()),
@@ -107,18 +107,18 @@ impl Recording {
         self.start.before.iter().cloned().chain([(self.generation, said)]).collect()
     }
 
-    /// What the next process begins with if power fails then, and this is left.
+    /// The state for the next process if power fails at `cut` and leaves these files.
     pub fn after_cut(&self, cut: usize, left: Image) -> Start {
         Start { base: left, since: Vec::new(), before: self.said(cut) }
     }
 
-    /// What the next process begins with if all of it is safe.
+    /// The state for the next process if everything is durable.
     pub fn after_all(&self) -> Start {
         self.after_cut(self.events.len(), self.end())
     }
 
-    /// What the next process begins with if this one is killed: where it has given something a name, or written something,
-    /// while it was opening, or at any time.
+    /// The state for the next process if this one is killed: after a change of names or a write, while it was
+    /// opening, or at any time.
     pub fn after_kill(&self, random: &mut Random) -> Start {
         let behind = |is_one: fn(&Event) -> bool| -> Vec<usize> {
             let all = self.events.iter().enumerate();
@@ -126,7 +126,7 @@ impl Recording {
         };
         let places = match random.below(5) {
             0 => behind(Event::is_about_names),
-            // The last ones often enough.
+            // Prefer the last renames sometimes.
             1 => self.last_renames().take([5, usize::MAX][random.below(2) as usize]).collect(),
             2 => behind(|event| matches!(event, Event::Write { .. })),
             3 => (0..=self.opening()).collect(),
@@ -136,26 +136,26 @@ impl Recording {
         self.killed_at(places.get(chosen).copied().unwrap_or(0))
     }
 
-    /// Right behind each renaming, the last one first.
+    /// The positions right after each rename, the last one first.
     pub fn last_renames(&self) -> impl Iterator<Item = usize> {
         let all = self.events.iter().enumerate().rev();
         all.filter(|(_, event)| matches!(event, Event::Rename { .. })).map(|(at, _)| at + 1)
     }
 
-    /// What the next process begins with if this one is killed then.
+    /// The state for the next process if this one is killed at `at`.
     pub fn killed_at(&self, at: usize) -> Start {
         let since = self.start.since.iter().chain(&self.events[..at]);
         let silent = since.filter(|event| !matches!(event, Event::Note(_))).cloned();
         Start { base: self.start.base.clone(), since: silent.collect(), before: self.said(at) }
     }
 
-    /// How many events there are before the database was open.
+    /// The number of events before the database was open.
     pub fn opening(&self) -> usize {
         let opened = |event: &Event| matches!(event, Event::Note(line) if line.starts_with("O "));
         self.events.iter().position(opened).unwrap_or(self.events.len())
     }
 
-    /// So many cuts: everywhere under every model, or else most of them near names.
+    /// Chooses cuts: all boundaries with all models if they are few enough, else mostly near renames.
     pub fn cuts(&self, wanted: u64, random: &mut Random) -> BTreeSet<(usize, Model)> {
         let (boundaries, wanted) = (self.boundaries(), wanted as usize);
         if boundaries.len() * Model::ALL.len() <= wanted {
@@ -172,8 +172,9 @@ impl Recording {
         chosen
     }
 
-    /// How often to look there, of a hundred times. Syncs of the log are the most by far; names, and what comes right behind
-    /// them, are where databases get it wrong. A write of several sectors that is about to be synced can be torn.
+    /// The probability of a cut at this boundary, in percent. Log syncs are by far the most frequent
+    /// boundaries. But databases fail at name changes and right after them. A write of several sectors before
+    /// its sync can be torn.
     fn interest(&self, at: usize) -> u64 {
         let near = &self.events[at.saturating_sub(NEAR)..(at + 1).min(self.events.len())];
         let is_renaming = |event: &Event| matches!(event, Event::Rename { .. });
@@ -198,9 +199,9 @@ impl Recording {
         }
     }
 
-    /// The places where a cut may show something that others do not.
+    /// The positions at which a cut may have a distinct result.
     pub fn boundaries(&self) -> Vec<usize> {
-        // The end is one, too: all that was said was said by then.
+        // The end is a boundary too, where the whole journal must hold.
         let is_one = |at: &usize| {
             let around = [at.checked_sub(1), Some(*at)].into_iter().flatten();
             *at == self.events.len()
@@ -210,10 +211,10 @@ impl Recording {
     }
 }
 
-/// Trims, sweeps and flushes while others write, so that these are cut off, too.
+/// Trims, sweeps and flushes while the writers run, so that cuts hit these too.
 fn keep_house(db: &Database, writers: &[JoinHandle<()>], work: Work) -> Outcome<()> {
     let mut random = Random::of(&[work.seed, work.generation, 1]);
-    // Whoever comes seldom has much to do at once.
+    // With infrequent calls, much work accumulates for one call.
     let often = random.chance(50);
     while !writers.iter().all(JoinHandle::is_finished) {
         thread::sleep(Duration::from_millis(5 + random.below(20)));
@@ -225,7 +226,7 @@ fn keep_house(db: &Database, writers: &[JoinHandle<()>], work: Work) -> Outcome<
     db.trim().map_err(|error| format!("trimming: {error}"))
 }
 
-/// Reads what processes have said.
+/// Parses the journals of all processes.
 pub fn runs(said: &[(u64, String)]) -> Outcome<Vec<Run>> {
     said.iter().map(|(generation, text)| Run::read(*generation, text)).collect()
 }

@@ -1,4 +1,4 @@
-//! What must be so when power failed in a procedure, or behind it.
+//! Checks of the files that a power cut left during or after a procedure.
 
 use super::life::{check_lived, check_there};
 use super::procedure::{AFTER, Procedure, begin_restore_again};
@@ -11,22 +11,21 @@ use mainstay::doctor::Verdict;
 use mainstay::{doctor, restore_backup, verify_backup};
 use std::path::{Path, PathBuf};
 
-/// A procedure that was cut off, or was done before.
+/// The files after a cut, during the procedure or after its end.
 pub(super) struct Remains<'a> {
-    /// What it was.
     pub(super) procedure: Procedure,
-    /// What it was done to.
+    /// The database on which it ran.
     pub(super) subject: &'a Subject,
-    /// The files that it began with.
+    /// The files from which it started.
     pub(super) before: &'a Image,
-    /// The directory that holds what is left.
+    /// The directory with the remaining files.
     pub(super) root: &'a Path,
-    /// What was said before the cut.
+    /// Its results before the cut.
     pub(super) said: &'a Said,
 }
 
 impl Remains<'_> {
-    /// What was done is done, and what was not can be begun again; then everything is there.
+    /// A finished procedure has its full result. An unfinished one can be repeated, and then has it too.
     pub(super) fn verify(&self) -> Outcome<()> {
         match self.procedure {
             Procedure::Create => self.verify_created(),
@@ -71,7 +70,7 @@ impl Remains<'_> {
     fn verify_backup(&self) -> Outcome<()> {
         self.subject.settle(&self.database(), &options())?;
         let backup = self.root.join("backup");
-        // One that has its name is whole, also if nobody was told.
+        // A backup under its final name is complete, even if it was not acknowledged.
         if !self.said.done && !backup.exists() {
             return Ok(());
         }
@@ -82,7 +81,7 @@ impl Remains<'_> {
         self.subject.settle(&restored, &options())
     }
 
-    /// A database reaches as far as its backups do.
+    /// A database holds every revision that its backups hold.
     fn verify_ahead(&self) -> Outcome<()> {
         let path = self.root.join("backup");
         match path.exists() {
@@ -115,7 +114,7 @@ impl Remains<'_> {
         self.subject.check_late(&db)
     }
 
-    /// A salvage that is over needs no other.
+    /// A finished salvage does not have to be repeated.
     fn verify_done(&self) -> Outcome<()> {
         let looked = doctor::inspect(&self.database()).map_err(|error| self.told(&error))?;
         match looked.verdict {
@@ -124,7 +123,7 @@ impl Remains<'_> {
         }
     }
 
-    /// A salvage that was cut off is done once more.
+    /// An interrupted salvage is repeated.
     fn verify_begun_again(&self) -> Outcome<()> {
         let db = self.database();
         if self.procedure == Procedure::SalvageRestored && !db.join("DATABASE").exists() {
@@ -132,7 +131,8 @@ impl Remains<'_> {
         }
         doctor::salvage(&db).map_err(|error| self.told(&error))?;
         match self.procedure {
-            // Power and log failed one after the other: what was salvaged is the database of one moment or another.
+            // Power and log failed one after the other, so the salvaged database may be at either of two
+            // revisions.
             Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageRestored => {
                 self.check_early()?;
                 check_stays(&db).map_err(|error| self.told(&error))?
@@ -148,7 +148,7 @@ impl Remains<'_> {
         self.check_early()?;
         check_stays(&db).map_err(|error| self.told(&error))??;
         match self.procedure {
-            // Something of the index is not in the log.
+            // The index has data that the log lacks.
             Procedure::SalvageFlushed | Procedure::SalvageTorn => {
                 self.subject.check_index_aside(self.before, &db)
             }
@@ -156,7 +156,7 @@ impl Remains<'_> {
         }
     }
 
-    /// A process that was killed has written to one of two cells, and what was there before it began is there.
+    /// A killed process wrote to only one of two cells. All data from before its start must exist.
     fn check_early(&self) -> Outcome<()> {
         match self.procedure {
             Procedure::SalvageMarked | Procedure::SalvageFlushed | Procedure::SalvageTorn => {
@@ -167,13 +167,13 @@ impl Remains<'_> {
     }
 }
 
-/// What is there is not changed by what is written elsewhere: nothing waits in it for its revision to come.
+/// Writes to another cell do not change a cell: no version waits for its revision to be reached.
 fn check_stays(directory: &Path) -> mainstay::Result<Outcome<()>> {
     let db = options().open(directory)?;
     let (cell, other) = (own_cell(0, 0), own_cell(1, 0));
     let before = db.cells().get_versioned(&cell)?;
     (0..20).try_for_each(|n| db.cells().set(&other, n).map(drop))?;
-    // Who reads it for the first time remembers nothing of it.
+    // Reopen, so that the read does not use a cache.
     drop(db);
     let now = options().open(directory)?.cells().get_versioned(&cell)?;
     Ok(match before == now {

@@ -1,29 +1,30 @@
-//! Lists of tables that are set back.
+//! Table manifests that are set back after a failed rename.
 //!
 //! ```text
-//!   a list gets its name ── the disk says that it failed, and it is there for good
-//!        │ the store names the list before it again, and removes what it has written
+//!   a manifest is renamed ── the disk reports a failure, but the rename is durable
+//!        │ the store names the previous manifest again, and deletes the tables it has written
 //!        v
-//!   the next list is written over the one that was refused: whoever is cut off now must not be left with its name
+//!   the next manifest overwrites the rejected one: a cut now must not leave `current` naming it
 //! ```
 
 use super::life::turn;
 use crate::disk::{Action, Fault, Mount};
 use mainstay::Database;
 
-/// Lists of tables that fail, one in each round: those of a flush, and those of compactions.
+/// Number of failing manifest renames, one per round: those of a flush, and those of compactions.
 pub(super) const ROUNDS: u64 = 4;
 
-/// So many cells are written in half a round.
+/// Cells written per half round.
 const TURNS: u64 = 3;
 
-/// Writes and trims; in each round another list of tables is said to have failed. Gives in how many that came to pass.
+/// Writes and trims. In each round another manifest rename fails. Returns the number of failures that
+/// occurred.
 pub(super) fn set_back(
     open: impl Fn() -> mainstay::Result<Database>,
     mount: &Mount,
 ) -> mainstay::Result<u64> {
     let (faults, tape) = (mount.faults(), mount.tape());
-    // From the beginning on, so that the kernel believes in no name.
+    // From the start, so that the kernel caches no names.
     let fail = |n| faults.plan_at(Action::Rename, "/current", n, Fault::After);
     fail(u64::MAX);
     let db = open()?;
@@ -32,7 +33,7 @@ pub(super) fn set_back(
     for round in 0..ROUNDS {
         write()?;
         fail(round);
-        // It may fail; what was written is there all the same.
+        // The trim may fail, but the writes must survive.
         let _ = db.trim();
         hits += u64::from(faults.clear().is_some());
         fail(u64::MAX);

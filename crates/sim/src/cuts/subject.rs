@@ -1,4 +1,4 @@
-//! Databases that things are done to: whole, damaged, and half done by a process that was killed.
+//! Databases on which procedures run: intact, damaged, and left half done by a killed process.
 
 use super::explore::{Tally, settle_at};
 use super::procedure::Procedure;
@@ -12,23 +12,23 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A place in the first block of a table.
+/// An offset in the first block of a table.
 const FIRST_BLOCK: usize = 50;
 
-/// A place in a segment behind its header, in the first frame.
+/// An offset in the first frame of a segment, after its header.
 const FIRST_FRAME: usize = 200;
 
-/// What says which cells are in the index.
+/// The file that lists the tables with cells.
 pub(super) const FLUSHED: &str = "index/cells/current";
 
-/// A database at two moments of its life.
+/// A database at two points in time.
 pub struct Subject {
     early: Image,
     pub(super) late: Image,
-    /// The same as the second, with no more of a log than it needs.
+    /// The later state, with no more of the log than it needs.
     pub(super) lean: Image,
     said: Vec<(u64, String)>,
-    /// What the cells were at the two moments.
+    /// The cells at the earlier point.
     early_cells: Cells,
     late_cells: Cells,
 }
@@ -36,11 +36,11 @@ pub struct Subject {
 type Cells = Vec<Option<Versioned>>;
 
 impl Subject {
-    /// A database that three processes have written to.
+    /// Creates a database to which three processes have written.
     pub fn make(seed: u64, homes: &Homes) -> Outcome<Subject> {
         let mut start = Start::default();
         let mut images = Vec::new();
-        // The last of them leaves a segment with more than one frame.
+        // The last process leaves a segment with more than one frame.
         for (generation, operations) in (1..).zip([60, 60, 3]) {
             let work = Work { seed, generation, writers: 4, operations, faulty: false };
             start = Recording::make(start, work, options(), &homes.mounted)?.after_all();
@@ -58,13 +58,13 @@ impl Subject {
         Ok(Subject { early, late, lean, said, early_cells, late_cells })
     }
 
-    /// What was there at the first moment is there, or what came after it.
+    /// Every cell has its earlier value or a newer one.
     pub(super) fn check_early(&self, db: &Path) -> Outcome<()> {
         let (_, now) = look(db).map_err(|error| format!("LOST: opening: {error}"))?;
         check_after(&self.early_cells, &now)
     }
 
-    /// What was there at the second moment is there, or what came after it.
+    /// Every cell has its later value or a newer one.
     pub(super) fn check_late(&self, db: &Database) -> Outcome<()> {
         let now = cells(db).map_err(|error| format!("LOST: a cell: {error}"))?;
         check_after(&self.late_cells, &now)
@@ -74,7 +74,7 @@ impl Subject {
         settle_at(directory, options, &self.said, &mut Tally::default())
     }
 
-    /// A full backup of the first moment, and an increment from there to the second.
+    /// A full backup of the earlier state, and an increment to the later one.
     pub(super) fn backups(&self, home: &Path) -> Outcome<Image> {
         let told = |error: mainstay::Error| format!("backing up: {error}");
         let disk = |error: std::io::Error| format!("backing up: {error}");
@@ -95,7 +95,7 @@ impl Subject {
         Ok(backups)
     }
 
-    /// The files with an index that is damaged and that the log does not hold, and a backup.
+    /// The files with a damaged index that the log does not cover, and a backup.
     pub(super) fn with_base(&self, home: &Path) -> Outcome<Image> {
         let told = |error: mainstay::Error| format!("backing up: {error}");
         let disk = |error: std::io::Error| format!("backing up: {error}");
@@ -111,7 +111,7 @@ impl Subject {
         Ok(image)
     }
 
-    /// The files with what is to be salvaged.
+    /// The files with the damage that is to be salvaged.
     pub(super) fn damaged(&self, procedure: Procedure) -> Outcome<Image> {
         let mut image = self.late.clone();
         let segments = segments(&image);
@@ -129,7 +129,7 @@ impl Subject {
             bytes[FIRST_FRAME] ^= 1;
         }
         match procedure {
-            // Opening notices the one by itself, and not the other.
+            // Opening notices the damaged mark, but not the damaged table.
             Procedure::SalvageBothLast => spoil_mark(&mut image)?,
             Procedure::SalvageBoth => spoil_table(&mut image)?,
             _ => {}
@@ -137,8 +137,8 @@ impl Subject {
         Ok(image)
     }
 
-    /// What is left of a process that was killed when it first had given something of the index this name; then its log was
-    /// damaged.
+    /// The state after a process was killed when it first renamed a file of the index to `name`, with its log
+    /// damaged afterwards.
     pub(super) fn killed_when_named(&self, name: &str, homes: &Homes) -> Outcome<Start> {
         spoil(&self.killed(name, homes)?)
     }
@@ -160,7 +160,7 @@ impl Subject {
         }
     }
 
-    /// Whether cells came into the index since the first moment, and its mark does not say so.
+    /// Returns whether cells were flushed since the earlier point without an update of the flush mark.
     fn is_ahead(&self, image: &Image) -> bool {
         let is_same = |name: &str| {
             let path = Path::new(DATABASE).join(name);
@@ -169,8 +169,8 @@ impl Subject {
         is_same("index/MARK") && !is_same(FLUSHED)
     }
 
-    /// What is left of a process that was killed when it had brought something into a store, all of it safe after a while; then
-    /// its log lost its last frame.
+    /// The files after a process was killed when it had flushed to a store and everything became durable.
+    /// Then its log lost its last frame.
     pub(super) fn torn_when_flushed(&self, homes: &Homes) -> Outcome<Image> {
         let mut image = self.killed(FLUSHED, homes)?.tree().image();
         let path = segments(&image).pop().ok_or("there is no segment")?;
@@ -180,14 +180,15 @@ impl Subject {
         Ok(image)
     }
 
-    /// What is left of a process that was killed when it had made a database of a backup; then its log was damaged.
+    /// The state after a process was killed when it had restored a database from a backup, with its log
+    /// damaged afterwards.
     pub(super) fn restored(&self, homes: &Homes) -> Outcome<Start> {
         let start = Procedure::Restore.prepare(self, homes)?;
         let recording = record(start, homes, |mount| Procedure::Restore.perform(mount))?;
         spoil(&killed_when_named("DATABASE", &recording)?)
     }
 
-    /// What was damaged is kept, byte by byte.
+    /// Damaged segments are kept, byte by byte.
     pub(super) fn check_aside(&self, damaged: &Image, db: &Path) -> Outcome<()> {
         let told = |error: std::io::Error| format!("looking for what was damaged: {error}");
         let mut there = Vec::new();
@@ -203,7 +204,7 @@ impl Subject {
         }
     }
 
-    /// The index that was set back is kept: its mark, and which tables it had.
+    /// The index that was set back is kept: its flush mark and its manifests.
     pub(super) fn check_index_aside(&self, damaged: &Image, db: &Path) -> Outcome<()> {
         let index = Path::new(DATABASE).join("index");
         let is_name = |path: &Path| path.ends_with("MARK") || path.ends_with("current");
@@ -220,7 +221,7 @@ impl Subject {
         Ok(())
     }
 
-    /// It is as after a salvage that nobody cut off.
+    /// The result equals that of a salvage that was not cut off.
     pub(super) fn check_salvaged(&self, damaged: &Image, db: &Path) -> Outcome<()> {
         let home = db.with_extension("undisturbed");
         let told = |error: mainstay::Error| format!("salvaging: {error}");
@@ -258,7 +259,7 @@ fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|of| of == "seg")
 }
 
-/// Where a process is killed right when something first has this name in the database.
+/// The state after the process was killed when a file was first renamed to `name` in the database.
 fn killed_when_named(name: &str, recording: &Recording) -> Outcome<Start> {
     let path = Path::new(DATABASE).join(name);
     let mut tree = recording.start.tree();
@@ -271,7 +272,7 @@ fn killed_when_named(name: &str, recording: &Recording) -> Outcome<Start> {
     Ok(recording.killed_at(at + 1))
 }
 
-/// The same, with damage in all segments of the log.
+/// The same state, with damage in all segments of the log.
 fn spoil(start: &Start) -> Outcome<Start> {
     let (mut spoilt, tree) = (start.clone(), start.tree());
     let image = tree.image();
@@ -285,7 +286,7 @@ fn spoil(start: &Start) -> Outcome<Start> {
     Ok(spoilt)
 }
 
-/// The files with an index that nothing but a backup could make again.
+/// The files with an index that only a backup could restore.
 fn lean(image: &Image, home: &Path) -> Outcome<Image> {
     let told = |error: mainstay::Error| format!("making it lean: {error}");
     let disk = |error: std::io::Error| format!("making it lean: {error}");
@@ -298,7 +299,7 @@ fn lean(image: &Image, home: &Path) -> Outcome<Image> {
     Image::read(home).map_err(disk)
 }
 
-/// The revision that a database ends with, and its cells.
+/// The last revision of a database, and its cells.
 fn look(directory: &Path) -> mainstay::Result<(Revision, Cells)> {
     let db = options().open(directory)?;
     Ok((db.open_report().revision, cells(&db)?))
@@ -308,7 +309,7 @@ fn cells(db: &Database) -> mainstay::Result<Cells> {
     all_cells().iter().map(|name| db.cells().get_versioned(name)).collect()
 }
 
-/// Every cell is what it was, or what was written after that.
+/// Every cell has its earlier value or one written later.
 fn check_after(before: &Cells, now: &Cells) -> Outcome<()> {
     let revision = |cell: &Option<Versioned>| cell.as_ref().map_or(0, |cell| cell.revision);
     let newest = before.iter().map(revision).max().unwrap_or(0);

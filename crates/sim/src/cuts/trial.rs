@@ -1,4 +1,4 @@
-//! Something that is done to a database, cut off.
+//! Cuts off a procedure at its event boundaries.
 
 use super::life::turn_of;
 use super::procedure::Procedure;
@@ -12,24 +12,25 @@ use crate::effort;
 use mainstay_conformance::random::Random;
 use std::path::Path;
 
-/// For so many cuts, it is also killed once.
+/// The procedure is also killed once per this many cuts.
 const CUTS_FOR_EACH_KILL: usize = 10;
 
-/// How often power fails after each of these.
+/// Number of power cuts after each kill.
 const CUTS_EACH_KILLED: u64 = 6;
 
-/// For so many cuts, another one comes right behind one of the last names.
+/// One more cut right after one of the last renames, per this many cuts.
 const CUTS_FOR_EACH_FATE: usize = 10;
 
-/// So many names are the last ones.
+/// Number of renames that count as the last ones.
 const LAST_NAMES: usize = 6;
 
-/// The line that says that it is done.
+/// The journal line of a finished procedure.
 const DONE: &str = "done";
 
-/// Does it on a disk, and cuts it off at boundaries, so often at most; gives how often that was.
+/// Runs the procedure on a recording disk and cuts it off at boundaries, at most `most` times. Returns the
+/// number of cuts.
 ///
-/// It is also killed, done again on what that has left, and then cut off.
+/// It also kills the procedure, repeats it on the remaining files, and cuts that off.
 pub fn cut_all(
     procedure: Procedure,
     subject: &Subject,
@@ -42,14 +43,14 @@ pub fn cut_all(
     let before = start.tree().image();
     let trial = Trial { procedure, subject, before: &before, homes };
     let recording = record(start, homes, |mount| procedure.perform(mount))?;
-    // When it is done, and near that, most is promised.
+    // At its end, and shortly before, the procedure has made the most guarantees.
     let mut last = between_names(&recording, most / CUTS_FOR_EACH_FATE, &mut random);
     last.extend(at_end(&recording));
     let mut cuts = trial.cut(&recording, last, &mut random)?;
     let chosen = recording.cuts((most - kills) as u64, &mut random);
     cuts += trial.cut(&recording, chosen.into_iter().collect(), &mut random)?;
     for kill in 0..kills {
-        // The last names are those that it is done by.
+        // The last renames complete the procedure.
         let start = match recording.last_renames().nth(kill / 2) {
             Some(at) if kill % 2 == 0 => recording.killed_at(at),
             _ => recording.after_kill(&mut random),
@@ -62,12 +63,13 @@ pub fn cut_all(
     Ok(cuts)
 }
 
-/// Cuts when all is done, in every way.
+/// A cut at the end, with every model.
 fn at_end(recording: &Recording) -> [(usize, Model); 6] {
     Model::ALL.map(|model| (recording.events.len(), model))
 }
 
-/// Cuts right behind the last names that were given. Which of several names arrive is chance: the same place is tried again.
+/// Cuts right after the last renames. Which of several names survive is random, so the same position is tried
+/// repeatedly.
 fn between_names(recording: &Recording, count: usize, random: &mut Random) -> Vec<(usize, Model)> {
     let places: Vec<_> = recording.last_renames().take(LAST_NAMES).collect();
     let models = [Model::Some, Model::Torn512, Model::Torn4096];
@@ -76,12 +78,12 @@ fn between_names(recording: &Recording, count: usize, random: &mut Random) -> Ve
     (0..count).map(|_| (places[one_of(places.len())], models[one_of(models.len())])).collect()
 }
 
-/// What was violated.
+/// A violation.
 #[derive(Debug)]
 pub struct Broken {
-    /// In words.
+    /// Description of the violation.
     pub what: String,
-    /// How it came about, where a cut was looked at.
+    /// The cut that caused it, if a cut was being checked.
     pub trouble: Option<Box<Trouble>>,
 }
 
@@ -92,7 +94,7 @@ impl From<String> for Broken {
 }
 
 impl Broken {
-    /// Keeps it, so that it can be looked at again.
+    /// Saves the violation, so that it can be replayed. Returns a description.
     pub fn keep(&self, path: &Path, seed: u64) -> String {
         let kept = self.trouble.as_ref().map(|trouble| trouble.save(path));
         format!("seed {seed}: {}\n{}", self.what, kept.unwrap_or_default())
@@ -103,11 +105,11 @@ impl Broken {
     }
 }
 
-/// What was said by then.
+/// Results of a procedure before a cut.
 pub(super) struct Said {
-    /// That it is done.
+    /// True if the procedure has finished.
     pub(super) done: bool,
-    /// Which cells were acknowledged, also before it was killed.
+    /// The acknowledged cells, including those from before a kill.
     pub(super) turns: Vec<u8>,
 }
 
@@ -121,16 +123,16 @@ impl Said {
     }
 }
 
-/// Something that is done, and cut off.
+/// A procedure under test.
 struct Trial<'a> {
     procedure: Procedure,
     subject: &'a Subject,
-    /// The files that it begins with.
+    /// The files from which it starts.
     before: &'a Image,
     homes: &'a Homes,
 }
 
-/// Does something on a disk.
+/// Records a procedure on a recording disk.
 pub(super) fn record(
     start: Start,
     homes: &Homes,

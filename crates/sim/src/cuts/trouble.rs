@@ -1,4 +1,4 @@
-//! A violation, kept so that it can be looked at again.
+//! A saved violation that can be replayed.
 
 use super::explore::{Tally, settle};
 use super::recording::Recording;
@@ -8,27 +8,27 @@ use mainstay_conformance::random::Random;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What went wrong, with all that leads there.
+/// A violation, with everything needed to reproduce it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trouble {
-    /// What had happened.
+    /// The recorded events.
     pub recording: Recording,
-    /// What was said by then, by process.
+    /// The journals up to the cut, by process.
     pub said: Vec<(u64, String)>,
-    /// How much of it, when power failed.
+    /// The number of events before the power failure.
     pub cut: usize,
-    /// Under which model.
+    /// The model of the power failure.
     pub model: Model,
-    /// What its choices came from.
+    /// The seed of the model's random choices.
     pub seed: u64,
-    /// What was wrong.
+    /// Description of the violation.
     pub what: String,
-    /// What was done, beside writing.
+    /// The procedure that was running; `None` for a plain drill.
     pub procedure: Option<String>,
 }
 
 impl Trouble {
-    /// Writes it to a file; says where it is.
+    /// Writes the violation to a file. Returns a message with its path.
     pub fn save(&self, path: &Path) -> String {
         let written = serde_json::to_vec(self)
             .map_err(std::io::Error::other)
@@ -39,7 +39,7 @@ impl Trouble {
         }
     }
 
-    /// Reads it.
+    /// Reads a saved violation.
     pub fn load(path: &Path) -> Outcome<Trouble> {
         let told = |error: std::io::Error| format!("{}: {error}", path.display());
         let bytes = std::fs::read(path).map_err(told)?;
@@ -47,7 +47,7 @@ impl Trouble {
     }
 }
 
-/// Looks at a violation again; the files after the cut stay in a directory.
+/// Replays a violation. The files after the cut remain in `home`.
 pub fn again(path: &Path, home: &Path) -> Outcome<()> {
     let Trouble { recording, said, cut, model, seed, what, procedure } = Trouble::load(path)?;
     let mut platter = recording.start.platter();

@@ -1,92 +1,93 @@
-//! What happens on a disk, in order.
+//! The events on a simulated disk.
 
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The number of a file or a directory.
+/// Inode number of a file or directory.
 pub type Ino = u64;
 
-/// The directory that everything is in.
+/// Inode number of the root directory.
 pub const ROOT: Ino = 1;
 
-/// A file or a directory.
+/// Type of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A file.
+    /// A regular file.
     File,
     /// A directory.
     Directory,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// Something new has a name.
+    /// A file or directory was created.
     Make {
-        /// The directory it is in.
+        /// Inode of the directory.
         parent: Ino,
-        /// Its name there.
+        /// Its name in that directory.
         name: String,
-        /// Its number.
+        /// Its inode number.
         ino: Ino,
-        /// What it is.
+        /// Its type.
         kind: Kind,
     },
     /// Bytes were written to a file.
     Write {
-        /// The file.
+        /// Inode of the file.
         ino: Ino,
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// What.
+        /// The written bytes.
         bytes: Vec<u8>,
     },
-    /// A file was cut, or got longer by zeros.
+    /// A file was truncated or extended with zeros.
     Resize {
-        /// The file.
+        /// Inode of the file.
         ino: Ino,
-        /// Its length now.
+        /// The new length in bytes.
         len: u64,
     },
-    /// A name was changed; what had the new one is gone.
+    /// An entry was renamed, replacing the target if it existed.
     Rename {
-        /// Directory and name before.
+        /// Old directory and name.
         from: (Ino, String),
-        /// Directory and name after.
+        /// New directory and name.
         to: (Ino, String),
     },
-    /// A file has one more name.
+    /// A hard link was created.
     Link {
-        /// The file.
+        /// Inode of the file.
         ino: Ino,
-        /// The directory of the name.
+        /// Inode of the directory.
         parent: Ino,
-        /// The name.
+        /// The additional name.
         name: String,
     },
-    /// A name is gone.
+    /// A name was removed.
     Remove {
-        /// The directory it was in.
+        /// Inode of the directory.
         parent: Ino,
-        /// The name.
+        /// The removed name.
         name: String,
     },
     /// A file or a directory was synced.
     Sync {
-        /// Which.
+        /// Inode of the file or directory.
         ino: Ino,
     },
-    /// A sync of a file failed, and what it should have written is dropped: it is read as long as nobody pulls the plug.
+    /// The fsync of a file failed and its dirty pages were dropped: reads still return them until power
+    /// fails.
     Dropped {
-        /// Which.
+        /// Inode of the file.
         ino: Ino,
     },
-    /// Somebody who writes has said something.
+    /// A journal line of a writer.
     Note(String),
 }
 
 impl Event {
-    /// Whether it gives a name, or takes one.
+    /// Returns whether it creates, changes or removes a name.
     pub fn is_about_names(&self) -> bool {
         matches!(
             self,
@@ -94,33 +95,33 @@ impl Event {
         )
     }
 
-    /// Whether a cut right before it, or right behind it, may show something that others do not.
+    /// Returns whether a cut right before or after it may have a distinct result.
     pub fn is_boundary(&self) -> bool {
         !matches!(self, Event::Write { .. } | Event::Note(_))
     }
 }
 
-/// All events, as they come.
+/// A recorder of all events, in order. Clones share the same tape.
 #[derive(Clone, Debug, Default)]
 pub struct Tape(Arc<Mutex<Vec<Event>>>);
 
 impl Tape {
-    /// Something happened.
+    /// Appends an event.
     pub fn push(&self, event: Event) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
-    /// Everything so far.
+    /// Takes all events recorded so far.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How much there is.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether nothing happened.
+    /// Returns whether the tape has no events.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,29 +1,29 @@
-//! Faults of a disk: which call of which kind fails, and how.
+//! Fault injection: the calls of a simulated disk that fail, and the way they fail.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a program asks a disk for.
+/// The kinds of disk calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// To make a file or a directory.
+    /// Creates a file or a directory.
     Make,
-    /// To read.
+    /// Reads from a file.
     Read,
-    /// To write, or to change a file's length.
+    /// Writes to a file, or changes its length.
     Write,
-    /// To change a name.
+    /// Renames an entry.
     Rename,
-    /// To remove a name.
+    /// Removes a name.
     Remove,
-    /// To sync a file.
+    /// Syncs a file.
     Sync,
-    /// To sync a directory.
+    /// Syncs a directory.
     SyncDir,
 }
 
 impl Action {
-    /// All of them.
+    /// All kinds of calls.
     pub const ALL: [Action; 7] = [
         Action::Make,
         Action::Read,
@@ -35,23 +35,23 @@ impl Action {
     ];
 }
 
-/// How a call fails.
+/// The way a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// It fails; nothing has happened.
+    /// Fails without any effect.
     Io,
-    /// There is no room; nothing has happened.
+    /// Fails with a full disk and without any effect.
     Full,
-    /// A part of it is written, and no more is said than how much.
+    /// Writes a part of the bytes and returns its length.
     Short,
-    /// It fails, and some of it has happened all the same: half of a write, or all of a renaming. What a sync that fails
-    /// should have made durable is dropped, as Linux does it: pages count as clean.
+    /// Fails, but has a partial effect: half of a write, or the whole rename. A failed sync drops the dirty
+    /// pages, as Linux does by marking them clean.
     Half,
-    /// It fails, and all of it has happened all the same: a write, or for good a renaming or a sync.
+    /// Fails, but has its full effect: a whole write, or a durable rename or sync.
     After,
-    /// Power fails right now: what was asked for is begun, and nobody is told how it ends.
+    /// Power fails during the call. It has started, and its result is unknown.
     Cut,
-    /// There is no power; nothing has happened.
+    /// Power is off: the call has no effect.
     Off,
 }
 
@@ -69,17 +69,17 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults that are to happen, and what was asked for so far.
+/// Planned faults, and counters of calls. Clones share the same state.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// By action: what was asked for since the last look.
+    /// Number of calls by kind.
     counts: [u64; Action::ALL.len()],
     plan: Option<Plan>,
     power: Power,
-    /// Where it happened first.
+    /// The first call that failed as planned.
     hit: Option<String>,
 }
 
@@ -87,16 +87,17 @@ struct State {
 enum Power {
     #[default]
     On,
-    /// For so many calls more.
+    /// Power stays on for this many further calls.
     For(u64),
     Off,
 }
 
-/// Of the calls of a kind on such a path, so many are as ever, and then so many fail.
+/// A fault plan: of the calls of one kind on matching paths, the first `before` succeed and the next `many`
+/// fail.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     action: Action,
-    /// What the path ends with.
+    /// The suffix of matching paths.
     place: &'static str,
     before: u64,
     many: u64,
@@ -104,7 +105,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// A call that it is about is made; says whether it fails.
+    /// Accounts for a matching call. Returns whether it fails.
     fn comes_to_pass(&mut self) -> bool {
         let fails = self.before == 0 && self.many > 0;
         match self.before {
@@ -116,12 +117,13 @@ impl Plan {
 }
 
 impl Faults {
-    /// The n-th call of a kind from now on fails, and so many in all from there.
+    /// Makes `many` calls of a kind fail, after `n` more of them have succeeded.
     pub fn plan(&self, action: Action, n: u64, many: u64, fault: Fault) {
         self.set(Plan { action, place: "", before: n, many, fault });
     }
 
-    /// The n-th call of a kind from now on fails that is on something whose path ends so.
+    /// Makes one call of a kind fail on a path that ends with `place`, after `n` more such calls have
+    /// succeeded.
     pub fn plan_at(&self, action: Action, place: &'static str, n: u64, fault: Fault) {
         self.set(Plan { action, place, before: n, many: 1, fault });
     }
@@ -132,17 +134,18 @@ impl Faults {
         state.hit = None;
     }
 
-    /// Power fails at the n-th call from now on, of whatever kind. It does not come back: what is left is another disk.
+    /// Makes power fail at a call of any kind, after `n` more calls. It stays off: the surviving files form
+    /// another disk.
     pub fn cut_power(&self, n: u64) {
         self.state().power = Power::For(n);
     }
 
-    /// Power fails now, between calls.
+    /// Makes power fail now, between calls.
     pub fn cut_power_now(&self) {
         self.state().power = Power::Off;
     }
 
-    /// Power does not fail, if it has not yet.
+    /// Cancels a planned power failure that has not happened yet.
     pub fn keep_power(&self) {
         let power = &mut self.state().power;
         if matches!(power, Power::For(_)) {
@@ -150,24 +153,24 @@ impl Faults {
         }
     }
 
-    /// Whether there is power.
+    /// Returns whether power is on.
     pub fn has_power(&self) -> bool {
         !matches!(self.state().power, Power::Off)
     }
 
-    /// Nothing fails any more; says where something did.
+    /// Removes the plan. Returns the first call that failed.
     pub fn clear(&self) -> Option<String> {
         let mut state = self.state();
         state.plan = None;
         state.hit.take()
     }
 
-    /// Nothing fails any more.
+    /// Removes the plan.
     pub fn clear_plan(&self) {
         self.state().plan = None;
     }
 
-    /// Whether something may get another name, and nobody is told.
+    /// Returns whether a rename may happen although it reports a failure.
     pub fn may_rename_unseen(&self) -> bool {
         let plan = self.state().plan;
         plan.is_some_and(|plan| {
@@ -175,12 +178,12 @@ impl Faults {
         })
     }
 
-    /// How often something was asked for.
+    /// The number of calls of a kind.
     pub fn count(&self, action: Action) -> u64 {
         self.state().counts[action as usize]
     }
 
-    /// Something is asked for; says how it fails, if it does.
+    /// Registers a call. Returns the fault with which it fails, if any.
     pub fn ask(&self, action: Action, whom: impl Fn() -> String) -> Option<Fault> {
         let mut state = self.state();
         match &mut state.power {

@@ -1,4 +1,4 @@
-//! The files of a log on a simulated disk: no kernel, no thread and no mount is between.
+//! The log's file interface on a simulated disk, in the same process: without kernel, threads or a mount.
 
 use super::event::{Ino, Kind, ROOT};
 use super::fault::Action;
@@ -7,7 +7,7 @@ use mainstay::{File, Files};
 use std::io;
 use std::sync::Arc;
 
-/// The files of a log, in the one directory of a disk.
+/// The files of a log, in the root directory of a disk.
 ///
 /// ```
 /// use mainstay::Options;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub struct LogFiles(Volume);
 
 impl LogFiles {
-    /// The files of this disk.
+    /// The log files of this disk.
     pub fn on(volume: &Volume) -> LogFiles {
         LogFiles(volume.clone())
     }
@@ -104,13 +104,13 @@ mod tests {
     use mainstay::{Code, Database, Durability, Options};
     use mainstay_conformance::random::Random;
 
-    /// Opens what is on a disk; the rest of the database is in a directory.
+    /// Opens a database whose log is on the simulated disk, and whose index is in a directory.
     fn open(volume: &Volume, directory: &std::path::Path) -> mainstay::Result<Database> {
         let options = Options::new().background(false).segment_bytes(8 << 10);
         options.files(Arc::new(LogFiles::on(volume))).open(directory)
     }
 
-    /// What is left of a disk after a cut.
+    /// The disk after a power cut.
     fn cut(volume: &Volume, before: &Tree, model: Model, seed: u64) -> Volume {
         volume.faults().cut_power_now();
         let mut platter = Platter::of(before);
@@ -169,8 +169,8 @@ mod tests {
         assert_eq!(image(Model::Nothing).files().count(), 0);
     }
 
-    /// What a failed sync has dropped is read as long as there is power: opening must not take it for certain before it is
-    /// written once more.
+    /// Data dropped by a failed sync stays readable while power is on. Opening must not treat it as durable
+    /// before writing it again.
     #[test]
     fn opening_after_a_failed_sync_may_be_cut_off_anywhere() {
         let loose = |volume: &Volume, path: &std::path::Path| {

@@ -1,22 +1,22 @@
-//! Where disks are mounted, and images written.
+//! Temporary directories for mounted disks and images.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Two directories, gone when it is dropped.
+/// Two directories, deleted on drop.
 pub struct Homes {
     _directory: tempfile::TempDir,
-    /// To mount a disk on.
+    /// Mount point for a disk.
     pub mounted: PathBuf,
-    /// To write images to.
+    /// Directory for images.
     pub image: PathBuf,
 }
 
 impl Homes {
-    /// Makes them.
+    /// Creates the directories.
     pub fn make() -> Result<Homes, String> {
         let told = |error: io::Error| format!("no temporary directory: {error}");
-        // Images are written and read again at once: a file system in memory is the place for them.
+        // Images are written and read back at once, so an in-memory file system is best.
         let memory = Path::new("/dev/shm");
         let within = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let directory = tempfile::Builder::new().prefix("mainstay-sim-").tempdir_in(within);

@@ -1,4 +1,4 @@
-//! The files of a whole disk, by their paths.
+//! A snapshot of all files of a disk, by path.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 /// A file or a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Node {
-    /// A file with its bytes.
+    /// A file with its content.
     File(Vec<u8>),
     /// A directory.
     Directory,
 }
 
-/// Files and directories by their paths, parents before what is in them.
+/// Files and directories by path, parents before their children.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image(BTreeMap<PathBuf, Node>);
 
 impl Image {
-    /// Reads a directory with all that is in it.
+    /// Reads a directory recursively.
     pub fn read(directory: &Path) -> io::Result<Image> {
         let mut image = Image::default();
         image.read_below(directory, Path::new(""))?;
@@ -41,7 +41,7 @@ impl Image {
         Ok(())
     }
 
-    /// Writes it to a directory, in place of all that is there.
+    /// Writes the image to a directory, replacing its content.
     pub fn write(&self, directory: &Path) -> io::Result<()> {
         match fs::remove_dir_all(directory) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -56,23 +56,23 @@ impl Image {
         Ok(())
     }
 
-    /// Adds something.
+    /// Adds or replaces an entry.
     pub fn put(&mut self, path: PathBuf, node: Node) {
         self.0.insert(path, node);
     }
 
-    /// The same, without something and all that is in it.
+    /// A copy without a path and everything below it.
     pub fn without(&self, path: &Path) -> Image {
         let stays = |(at, _): &(&PathBuf, &Node)| !at.starts_with(path);
         Image(self.0.iter().filter(stays).map(|(at, node)| (at.clone(), node.clone())).collect())
     }
 
-    /// Everything, parents first.
+    /// All entries, parents first.
     pub fn nodes(&self) -> impl Iterator<Item = (&PathBuf, &Node)> {
         self.0.iter()
     }
 
-    /// The bytes of a file.
+    /// The content of a file.
     pub fn bytes(&self, path: &Path) -> Option<&[u8]> {
         match self.0.get(path) {
             Some(Node::File(bytes)) => Some(bytes),
@@ -80,7 +80,7 @@ impl Image {
         }
     }
 
-    /// The same, to be changed.
+    /// The content of a file, mutable.
     pub fn bytes_mut(&mut self, path: &Path) -> Option<&mut Vec<u8>> {
         match self.0.get_mut(path) {
             Some(Node::File(bytes)) => Some(bytes),
@@ -88,7 +88,7 @@ impl Image {
         }
     }
 
-    /// The files with their bytes.
+    /// All files with their content.
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &Vec<u8>)> {
         self.0.iter().filter_map(|(path, node)| match node {
             Node::File(bytes) => Some((path, bytes)),

@@ -1,14 +1,14 @@
-//! A disk that can be asked what it would hold if power failed now.
+//! A simulated disk that can compute the files that survive a power failure at any point.
 //!
 //! ```text
 //!   database ── kernel ── mount (FUSE) ─┐
 //!   its log, in one process ──── files ─┴─> volume ──> tree: the files as they are
 //!                           ┌──────────────────┘
-//!                           └──> tape: every change, every sync, and notes of the writers, in order
+//!                           └──> tape: every change, every sync, and the writers' journal, in order
 //!                                  │ replayed up to a cut
 //!                                  v
-//!                                platter: what is certain, and what is on its way
-//!                                  │ a model says what of that arrives
+//!                                platter: durable state, and pending changes
+//!                                  │ a model decides which pending changes survive
 //!                                  v
 //!                                image: the files after the cut
 //! ```

@@ -1,4 +1,4 @@
-//! What of that which was not synced is there after a power cut.
+//! Models of a power failure: which unsynced changes survive it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -7,23 +7,23 @@ use std::str::FromStr;
 /// A model of disks and file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Model {
-    /// POSIX, at its worst: nothing that was not synced, no name in a directory that was not.
+    /// POSIX at its worst: no unsynced data survives, and no unsynced directory entry.
     Nothing,
-    /// POSIX, by chance: of what was not synced any part, in any order, each write as a whole.
+    /// POSIX at random: any subset of the unsynced changes survives, in any order, each write as a whole.
     Some,
-    /// The same, and of each write any of its sectors of 512 bytes.
+    /// The same, but of each write any subset of its 512-byte sectors survives.
     Torn512,
-    /// The same, and of each write any of its pages of 4 KiB.
+    /// The same, but of each write any subset of its 4 KiB pages survives.
     Torn4096,
-    /// As ext4 does it: names and lengths in order, and all of them that came before a sync of anything; what was
-    /// appended is there with the length that covers it.
+    /// Like ext4: names and lengths survive in order, and all of those before any sync survive. Appended data
+    /// survives with the length that covers it.
     Ordered,
-    /// Everything, as after a crash of the program alone.
+    /// Everything survives, as after a crash of the process alone.
     Everything,
 }
 
 impl Model {
-    /// All of them.
+    /// All models.
     pub const ALL: [Model; 6] = [
         Model::Nothing,
         Model::Some,
@@ -33,7 +33,7 @@ impl Model {
         Model::Everything,
     ];
 
-    /// What of a write can be there without the rest.
+    /// The unit in which a write can be torn; `None` if writes are atomic.
     pub fn sector(self) -> Option<usize> {
         match self {
             Model::Torn512 => Some(512),

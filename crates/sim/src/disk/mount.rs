@@ -1,4 +1,4 @@
-//! A file system in memory that writes down what is done to it.
+//! A FUSE file system in memory that records all operations.
 
 use super::event::{Ino, Kind, Tape};
 use super::fault::{Action, Faults};
@@ -15,13 +15,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Nobody else changes anything, so that the kernel may remember it.
+/// The kernel may cache, because only this mount changes the files.
 const TTL: Duration = Duration::from_secs(3600);
 const BLOCK: u64 = 4096;
-/// How much room there seems to be.
+/// Reported capacity, in blocks.
 const BLOCKS: u64 = 1 << 24;
 
-/// A file system, mounted until it is dropped.
+/// A mounted file system. Dropping it unmounts it.
 pub struct Mount {
     session: Option<BackgroundSession>,
     volume: Volume,
@@ -29,7 +29,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts these files on a directory, which must be there.
+    /// Mounts these files on an existing directory.
     pub fn new(tree: Tree, directory: &Path) -> io::Result<Mount> {
         let volume = Volume::new(tree);
         let mut config = Config::default();
@@ -38,30 +38,30 @@ impl Mount {
         Ok(Mount { session: Some(session), volume, directory: directory.to_owned() })
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What is done to it.
+    /// The recorded events.
     pub fn tape(&self) -> &Tape {
         self.volume.tape()
     }
 
-    /// What fails.
+    /// The fault plan.
     pub fn faults(&self) -> &Faults {
         self.volume.faults()
     }
 
-    /// The files as they are.
+    /// A copy of the current files.
     pub fn tree(&self) -> Tree {
         self.volume.tree().clone()
     }
 
-    /// Unmounts it.
+    /// Unmounts the file system.
     pub fn end(mut self) -> io::Result<()> {
         match self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join) {
-            // That is how the kernel says that there is no more to be served.
+            // The kernel ends a FUSE connection with this error.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
             ended => ended,
         }
@@ -70,16 +70,17 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Who wants to know how it ends asks for that.
+        // A caller that needs the result calls `end` instead.
         let _ = self.session.take().map(BackgroundSession::umount_and_join);
     }
 }
 
-/// What the kernel asks for.
+/// The FUSE request handler.
 struct Served(Volume);
 
 impl Served {
-    /// How long the kernel may believe in a name. Where a renaming fails and happens all the same, it believes in the old ones.
+    /// Cache lifetime of a name in the kernel. If a rename can fail and still happen, the kernel must not
+    /// cache names, because it would keep the old ones.
     fn name_ttl(&self) -> Duration {
         if self.0.faults().may_rename_unseen() { Duration::ZERO } else { TTL }
     }
@@ -142,7 +143,7 @@ fn attributes(tree: &Tree, ino: Ino) -> Result<FileAttr, Errno> {
     })
 }
 
-/// Nothing passes through the kernel's cache: what is written is written now, and reads can fail.
+/// Bypasses the page cache, so that writes arrive at once and reads can fail.
 const OPENED: FopenFlags = FopenFlags::FOPEN_DIRECT_IO;
 
 impl Filesystem for Served {
@@ -314,7 +315,7 @@ impl Filesystem for Served {
         answer(self.remove(parent, name), reply);
     }
 
-    /// Nobody is asked again when a file is closed: a process that ends would wait for itself.
+    /// Makes the kernel skip flush calls on close: a process that exits would wait for itself.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
         reply.error(Errno::ENOSYS);
     }

@@ -1,4 +1,4 @@
-//! What is on the disk for certain, and what is on its way.
+//! Durable state of a simulated disk, and its pending changes.
 
 use super::event::{Event, Ino, Kind, ROOT};
 use super::image::{Image, Node};
@@ -8,26 +8,26 @@ use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
-/// A change that was not synced, with the place of its event on the tape.
+/// Unsynced changes, each with the position of its event on the tape.
 type Pending<T> = Vec<(usize, T)>;
 
-/// A disk.
+/// A simulated disk.
 pub struct Platter {
     files: HashMap<Ino, File>,
     directories: HashMap<Ino, Directory>,
-    /// How many events have happened.
+    /// Number of events applied.
     events: usize,
-    /// How many had when anything was synced last.
+    /// The value of `events` at the last sync of any file or directory.
     last_sync: usize,
 }
 
 #[derive(Default)]
 struct File {
     durable: Vec<u8>,
-    /// As programs see it.
+    /// The content as programs see it.
     live: Vec<u8>,
     pending: Pending<Change>,
-    /// A sync has failed: some of what programs see may never be written.
+    /// True if a sync has failed, so that parts of the visible content may never be written.
     dropped: bool,
 }
 
@@ -54,7 +54,7 @@ impl Default for Platter {
 }
 
 impl Platter {
-    /// A disk that holds these files for certain.
+    /// A disk on which these files are durable.
     pub fn of(tree: &Tree) -> Platter {
         let mut platter =
             Platter { files: HashMap::new(), directories: HashMap::new(), events: 0, last_sync: 0 };
@@ -74,7 +74,7 @@ impl Platter {
         }
     }
 
-    /// Something happened.
+    /// Applies an event.
     pub fn apply(&mut self, event: &Event) {
         let at = self.events;
         self.events += 1;
@@ -112,7 +112,8 @@ impl Platter {
         file.pending.push((at, change));
     }
 
-    /// Pages that could not be written count as clean; lengths are the file system's own business.
+    /// Drops the pending writes: pages that could not be written count as clean. Lengths are metadata and
+    /// stay pending.
     fn drop_pending(&mut self, ino: Ino) {
         let file = self.files.entry(ino).or_default();
         file.pending.retain(|(_, change)| matches!(change, Change::Resize(_)));
@@ -141,7 +142,7 @@ impl Platter {
         }
     }
 
-    /// What is there if power fails now.
+    /// The files that survive a power failure now.
     pub fn cut(&self, model: Model, random: &mut Random) -> Image {
         let fate = Fate::of(self, model, random);
         let mut image = Image::default();
@@ -179,7 +180,7 @@ impl Change {
         }
     }
 
-    /// Who writes to a page writes all of it, with what was dropped there before.
+    /// A write to a page writes back the whole page, including data dropped there earlier.
     fn whole_pages(self, live: &[u8]) -> Change {
         let Change::Write { offset, bytes } = self else { return self };
         let page = 4096;
@@ -189,7 +190,7 @@ impl Change {
         Change::Write { offset: start, bytes: live[start as usize..end as usize].to_vec() }
     }
 
-    /// Applies those sectors of it that a coin falls for.
+    /// Applies a random half of the sectors of a write.
     fn apply_torn(&self, bytes: &mut Vec<u8>, sector: usize, random: &mut Random) {
         let Change::Write { offset, bytes: written } = self else { return self.apply(bytes) };
         let mut at = 0;
@@ -224,7 +225,7 @@ impl File {
         bytes
     }
 
-    /// What was appended arrives in order, with its length; what was written over arrives in any.
+    /// Appended data survives in order, together with its length. Overwrites survive in any order.
     fn cut_in_order(&self, bytes: &mut Vec<u8>, fate: &Fate, random: &mut Random) {
         let mut arrives = true;
         for (at, change) in &self.pending {
@@ -233,7 +234,7 @@ impl File {
                 Change::Write { offset, bytes: written }
                     if *offset as usize + written.len() > bytes.len() =>
                 {
-                    // Written back sooner or later; until then the length does not cover it.
+                    // Not written back yet: until then the length does not cover it.
                     arrives &= random.chance(70);
                     if arrives {
                         change.apply(bytes);
@@ -252,7 +253,7 @@ impl File {
 }
 
 impl Directory {
-    /// The names, with those changes that arrive.
+    /// The names after applying the pending changes that survive.
     fn with(&self, arrives: impl Fn(usize) -> bool) -> BTreeMap<String, Ino> {
         let mut names = self.durable.clone();
         for (at, naming) in &self.pending {
@@ -266,12 +267,12 @@ impl Directory {
     }
 }
 
-/// Which changes of names arrive; both sides of a renaming do, or none.
+/// Decides which name changes survive. Both sides of a rename survive, or neither.
 struct Fate {
     model: Model,
-    /// In order: everything before this event.
+    /// For `Ordered`: all events before this one survive.
     committed: usize,
-    /// By chance: these events.
+    /// For random models: these events survive.
     chosen: BTreeSet<usize>,
 }
 

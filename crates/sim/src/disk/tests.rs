@@ -1,4 +1,4 @@
-//! What each model of a power cut keeps, and what it does not.
+//! Tests of the changes that each power failure model keeps and loses.
 
 use super::*;
 use mainstay_conformance::random::Random;
@@ -30,7 +30,7 @@ fn platter(events: &[Event]) -> Platter {
     platter
 }
 
-/// The files that a cut leaves, for many seeds.
+/// The files after a cut, for many seeds.
 fn cuts(events: &[Event], model: Model) -> Vec<Image> {
     let platter = platter(events);
     (0..200).map(|seed| platter.cut(model, &mut Random::of(&[seed]))).collect()
@@ -40,7 +40,7 @@ fn bytes<'a>(image: &'a Image, name: &str) -> Option<&'a [u8]> {
     image.files().find(|(path, _)| *path == Path::new(name)).map(|(_, bytes)| bytes.as_slice())
 }
 
-/// What is synced, file and name, is there under every model.
+/// A file whose content and name are synced survives under every model.
 #[test]
 fn what_is_synced_is_there() {
     let events = [file("a", 2), write(2, 0, b"abc"), sync(2), sync(ROOT)];
@@ -56,7 +56,7 @@ fn a_synced_file_without_a_synced_name_may_be_gone() {
     let some = cuts(&events, Model::Some);
     assert!(some.iter().any(|image| bytes(image, "a").is_none()));
     assert!(some.iter().any(|image| bytes(image, "a") == Some(b"abc")));
-    // A sync of anything brings the names before it to an ext4.
+    // On ext4, a sync of any file makes all earlier names durable.
     assert!(cuts(&events, Model::Ordered).iter().all(|image| bytes(image, "a") == Some(b"abc")));
 }
 
@@ -124,7 +124,7 @@ fn names_arrive_in_order_on_an_ext4() {
     assert!(some.iter().any(|image| bytes(image, "a").is_none() && bytes(image, "c").is_some()));
 }
 
-/// As Linux does it: what a failed sync should have written counts as clean, and no later sync writes it.
+/// As on Linux: pages that a failed sync should have written count as clean, and no later sync writes them.
 #[test]
 fn what_a_failed_sync_has_dropped_is_read_and_never_written() {
     let mut events = vec![
@@ -143,7 +143,7 @@ fn what_a_failed_sync_has_dropped_is_read_and_never_written() {
     let mut tree = Tree::default();
     events.iter().for_each(|event| tree.apply(event));
     assert_eq!(tree.bytes(2).unwrap()[0], 2, "who reads it finds it");
-    // Whoever writes to its page once more brings all of that to the disk.
+    // Another write to the page brings all of it to the disk.
     events.extend([write(2, 100, &[4; 1]), sync(2)]);
     let left = &cuts(&events, Model::Nothing)[0];
     let there = bytes(left, "a").unwrap();
@@ -168,7 +168,7 @@ fn files_can_be_taken_out_of_a_tree_and_put_in_again() {
     assert_eq!(Tree::of(&image).image(), image);
 }
 
-/// What programs do on the mounted disk is on its tape, in order, with syncs; what fails is not.
+/// Operations of programs on the mounted disk are recorded in order, with syncs. Failed operations are not.
 #[test]
 fn a_mount_writes_down_what_is_done_and_fails_as_planned() {
     use std::fs::{self, File};

@@ -5,7 +5,7 @@ use super::image::{Image, Node};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// All files and directories.
+/// An in-memory file system.
 #[derive(Clone, Debug)]
 pub struct Tree {
     files: HashMap<Ino, Vec<u8>>,
@@ -21,10 +21,10 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// A tree with the files of an image.
+    /// Builds a tree from an image.
     pub fn of(image: &Image) -> Tree {
         let mut tree = Tree::default();
-        // A directory comes before what is in it.
+        // Directories come before their children.
         for (path, node) in image.nodes() {
             let Some((parent, name)) = tree.place(path) else { continue };
             let ino = tree.next_ino();
@@ -40,7 +40,7 @@ impl Tree {
         tree
     }
 
-    /// The files as an image.
+    /// Converts the tree to an image.
     pub fn image(&self) -> Image {
         let mut image = Image::default();
         self.fill(&mut image, ROOT, Path::new(""));
@@ -68,34 +68,34 @@ impl Tree {
         Some((parent, path.file_name()?.to_str()?.to_owned()))
     }
 
-    /// What has a path.
+    /// The inode at a path.
     pub fn at(&self, path: &Path) -> Option<Ino> {
         let (parent, name) = self.place(path)?;
         self.find(parent, &name)
     }
 
-    /// A number that nothing has.
+    /// Allocates an unused inode number.
     pub fn next_ino(&mut self) -> Ino {
         self.next += 1;
         self.next - 1
     }
 
-    /// What has a name in a directory.
+    /// The inode with this name in a directory.
     pub fn find(&self, parent: Ino, name: &str) -> Option<Ino> {
         self.directories.get(&parent)?.get(name).copied()
     }
 
-    /// What is in a directory.
+    /// The entries of a directory; `None` if it is not a directory.
     pub fn entries(&self, ino: Ino) -> Option<&BTreeMap<String, Ino>> {
         self.directories.get(&ino)
     }
 
-    /// What is in a file.
+    /// The content of a file; `None` if it is not a file.
     pub fn bytes(&self, ino: Ino) -> Option<&[u8]> {
         self.files.get(&ino).map(Vec::as_slice)
     }
 
-    /// Where something is, to be named to people.
+    /// The path of an inode, for messages.
     pub fn path(&self, ino: Ino) -> PathBuf {
         self.path_below(ROOT, ino, Path::new("")).unwrap_or_else(|| PathBuf::from("?"))
     }
@@ -111,7 +111,7 @@ impl Tree {
         })
     }
 
-    /// Something happened, which is possible.
+    /// Applies an event, which must be possible.
     pub fn apply(&mut self, event: &Event) {
         match event {
             Event::Make { parent, name, ino, kind } => {
@@ -147,7 +147,7 @@ impl Tree {
     }
 }
 
-/// Writes bytes into a file's; what lies between is zeros.
+/// Writes bytes into a file's content. A gap is filled with zeros.
 pub fn write(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     let (start, end) = (offset as usize, offset as usize + bytes.len());
     if file.len() < end {

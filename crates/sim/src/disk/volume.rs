@@ -1,9 +1,9 @@
-//! A disk that writes down what is done to it, and fails when it is told to.
+//! A simulated disk that records all operations and injects faults.
 //!
 //! ```text
-//!   mount: a kernel asks ─┐
-//!                         ├──> volume ──> faults: does this call fail? ──> tree, and the tape
-//!   files: a log asks ────┘
+//!   mount: a kernel calls ─┐
+//!                          ├──> volume ──> faults: does this call fail? ──> tree, and the tape
+//!   files: a log calls ────┘
 //! ```
 
 use super::event::{Event, Ino, Kind, ROOT, Tape};
@@ -12,7 +12,7 @@ use super::tree::Tree;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A disk; clones are the same one.
+/// A simulated disk. Clones share the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct Volume {
     tree: Arc<Mutex<Tree>>,
@@ -20,20 +20,20 @@ pub struct Volume {
     faults: Faults,
 }
 
-/// Why something was not done.
+/// The reason why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is taken.
+    /// The name exists already.
     Exists,
-    /// Nothing has this name.
+    /// The name does not exist.
     NotFound,
     /// The directory is not empty.
     NotEmpty,
-    /// It is a directory.
+    /// A directory was used as a file.
     IsDirectory,
-    /// There is no room.
+    /// The disk is full.
     Full,
-    /// It failed.
+    /// An I/O error.
     Io,
 }
 
@@ -67,28 +67,28 @@ impl Volume {
         Volume { tree: Arc::new(Mutex::new(tree)), ..Volume::default() }
     }
 
-    /// What is done to it.
+    /// The recorded events.
     pub fn tape(&self) -> &Tape {
         &self.tape
     }
 
-    /// What fails.
+    /// The fault plan.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// The files as they are.
+    /// The current files.
     pub fn tree(&self) -> MutexGuard<'_, Tree> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does it and writes it down, both under one lock: the tape has the order in which things happened.
+    /// Applies and records an event under one lock, so that the tape has the events in their real order.
     fn happen(&self, tree: &mut Tree, event: Event) {
         tree.apply(&event);
         self.tape.push(event);
     }
 
-    /// How something fails, if it does.
+    /// The planned fault for a call, if any.
     fn fault(&self, tree: &Tree, action: Action, ino: Ino, name: &str) -> Option<Fault> {
         self.faults.ask(action, || {
             let path = tree.path(ino);
@@ -97,13 +97,13 @@ impl Volume {
         })
     }
 
-    /// Does something that happens as a whole or not at all, and says how it ended.
+    /// Performs an operation that happens as a whole or not at all, and returns its result.
     fn change(&self, tree: &mut Tree, fault: Option<Fault>, event: Event) -> Result<(), Refusal> {
         let happens = match &event {
             Event::Rename { .. } => {
                 matches!(fault, None | Some(Fault::Half | Fault::After | Fault::Cut))
             }
-            // Of cutting, too: so there are writes that have happened and cannot be taken back.
+            // This includes truncation, so that some writes happen and cannot be undone.
             _ => matches!(fault, None | Some(Fault::Cut)),
         };
         if happens {
@@ -112,7 +112,7 @@ impl Volume {
         fault.map_or(Ok(()), |fault| Err(fault.into()))
     }
 
-    /// Makes a file or a directory; gives its number.
+    /// Creates a file or a directory. Returns its inode number.
     pub fn make(&self, parent: Ino, name: &str, kind: Kind) -> Result<Ino, Refusal> {
         let mut tree = self.tree();
         let fault = self.fault(&tree, Action::Make, parent, name);
@@ -125,7 +125,7 @@ impl Volume {
         Ok(ino)
     }
 
-    /// Gives a file one more name.
+    /// Creates a hard link.
     pub fn link(&self, ino: Ino, parent: Ino, name: &str) -> Result<(), Refusal> {
         let mut tree = self.tree();
         let fault = self.fault(&tree, Action::Make, parent, name);
@@ -146,7 +146,7 @@ impl Volume {
         self.change(&mut tree, fault, Event::Remove { parent, name: name.to_owned() })
     }
 
-    /// Renames something, in place of what has the new name.
+    /// Renames an entry, replacing the target if it exists.
     pub fn rename(&self, from: (Ino, String), to: (Ino, String)) -> Result<(), Refusal> {
         let mut tree = self.tree();
         let fault = self.fault(&tree, Action::Rename, to.0, &to.1);
@@ -159,17 +159,17 @@ impl Volume {
         renamed
     }
 
-    /// Cuts a file, or makes it longer by zeros.
+    /// Truncates a file, or extends it with zeros.
     pub fn resize(&self, ino: Ino, len: u64) -> Result<(), Refusal> {
         let mut tree = self.tree();
         let shrinks = tree.bytes(ino).is_some_and(|bytes| bytes.len() as u64 >= len);
-        // What makes room needs none.
+        // Truncating needs no space.
         let fault = self.fault(&tree, Action::Write, ino, "");
         let fault = fault.filter(|fault| !(shrinks && *fault == Fault::Full));
         self.change(&mut tree, fault, Event::Resize { ino, len })
     }
 
-    /// Makes a file at least so long.
+    /// Extends a file to at least this length.
     pub fn reserve(&self, ino: Ino, len: u64) -> Result<(), Refusal> {
         match self.len(ino)? < len {
             true => self.resize(ino, len),
@@ -182,28 +182,29 @@ impl Volume {
         self.tree().bytes(ino).map(|bytes| bytes.len() as u64).ok_or(Refusal::IsDirectory)
     }
 
-    /// Writes some of these bytes; says how many.
+    /// Writes some of these bytes. Returns their number.
     pub fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<usize, Refusal> {
         let mut tree = self.tree();
         let fault = self.fault(&tree, Action::Write, ino, "");
         let len = match fault {
             Some(Fault::Io | Fault::Full | Fault::Off) => 0,
             Some(Fault::Short | Fault::Half) => data.len() / 2,
-            // What of it arrives is for the model to say.
+            // The power failure model decides how much of the write survives.
             Some(Fault::After | Fault::Cut) | None => data.len(),
         };
         if len > 0 {
             self.happen(&mut tree, Event::Write { ino, offset, bytes: data[..len].to_vec() });
         }
         match fault {
-            // Nothing at all would be taken for a full disk by some and for a reason to try for ever by others.
+            // A write of zero bytes would look like a full disk to some callers, and make others retry
+            // forever.
             None => Ok(len),
             Some(Fault::Short) if len > 0 => Ok(len),
             Some(fault) => Err(fault.into()),
         }
     }
 
-    /// Reads up to so many bytes.
+    /// Reads up to `size` bytes.
     pub fn read(&self, ino: Ino, offset: u64, size: usize) -> Result<Vec<u8>, Refusal> {
         let tree = self.tree();
         if let Some(fault) = self.fault(&tree, Action::Read, ino, "") {
@@ -236,13 +237,13 @@ impl Volume {
         }
     }
 
-    /// What has a name in the directory that everything is in.
+    /// The inode with this name in the root directory.
     pub fn find(&self, name: &str) -> Result<Ino, Refusal> {
         self.check_power()?;
         self.tree().find(ROOT, name).ok_or(Refusal::NotFound)
     }
 
-    /// The names in that directory.
+    /// The names in the root directory.
     pub fn names(&self) -> Result<Vec<String>, Refusal> {
         self.check_power()?;
         Ok(self.tree().entries(ROOT).into_iter().flatten().map(|(name, _)| name.clone()).collect())

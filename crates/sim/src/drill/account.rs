@@ -1,4 +1,4 @@
-//! The account: everything that is checked when a database is opened again.
+//! The oracle of a drill: checks a reopened database against everything that the writers reported.
 
 use super::journal::Run;
 use super::ledger::{Ledger, Request};
@@ -7,29 +7,29 @@ use super::{Outcome, audit, keyed, records};
 use mainstay::Database;
 use mainstay_conformance::random::Random;
 
-/// What is known of a database over all its crashes.
+/// The known state of a database over all its crashes.
 pub struct Account {
     random: Random,
     ledger: Ledger,
     requests: Vec<Request>,
     runs: Runs,
-    /// What was done here, by asking again, since the last check.
+    /// Operations done by this checker since the last check, when it repeated requests.
     own: Run,
 }
 
-/// How closely it is looked at.
+/// The extent of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Every version of everything, else what is new and some of the rest.
+    /// True checks every version of every cell; false checks new versions and a sample of the others.
     pub everything: bool,
-    /// The first process whose logs of keyed state are read.
+    /// The first process whose keyed-state logs are read.
     pub since: u64,
     /// The last process.
     pub generation: u64,
 }
 
 impl Account {
-    /// An account of a database that does not exist yet.
+    /// The oracle for a database that does not exist yet.
     pub fn new(seed: u64) -> Account {
         Account {
             random: Random::of(&[seed]),
@@ -40,7 +40,7 @@ impl Account {
         }
     }
 
-    /// Checks what is there against what processes were told; gives how many requests were asked again.
+    /// Checks the database against the journals of its processes. Returns the number of repeated requests.
     pub fn check(&mut self, db: &Database, runs: Vec<Run>, look: Look) -> Outcome<u64> {
         let since = self.ledger.tip;
         let runs: Vec<Run> = [std::mem::take(&mut self.own)].into_iter().chain(runs).collect();
@@ -60,12 +60,12 @@ impl Account {
         Ok(asked)
     }
 
-    /// Writes that were acknowledged as durable, and are there.
+    /// The number of writes acknowledged as durable that were found.
     pub fn acknowledged(&self) -> u64 {
         self.ledger.acknowledged
     }
 
-    /// Writes that were acknowledged without that promise, and are gone.
+    /// The number of writes acknowledged without durability that were lost.
     pub fn unsynced_lost(&self) -> u64 {
         self.ledger.unsynced_lost
     }

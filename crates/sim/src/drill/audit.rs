@@ -1,4 +1,4 @@
-//! The audit: what must hold for the database as a whole, whatever was reported.
+//! Invariants of the database as a whole, independent of the journals.
 
 use super::journal::{Ack, End, Entry, Run};
 use super::ledger::{Ledger, Request, Settled};
@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// How many past revisions are looked at each time.
+/// Number of past revisions checked each time.
 const PAST_REVISIONS: u64 = 10;
-/// How many cells are looked at in each of them.
+/// Number of cells checked at each of them.
 const PAST_CELLS: u64 = 8;
-/// How many requests are asked again each time.
+/// Approximate number of new acknowledged requests repeated each time, plus a quarter of it from earlier ones.
 const REQUESTS: usize = 200;
 
-/// Money is neither made nor lost, now and at past revisions; past values are what they were.
+/// The account balances sum to zero, now and at past revisions, and past values are unchanged.
 pub fn check_past(db: &Database, ledger: &Ledger, random: &mut Random) -> Outcome<()> {
     check_at(db, ledger, ledger.tip, random)?;
     for _ in 0..PAST_REVISIONS {
@@ -69,7 +69,7 @@ fn check_at(
     Ok(())
 }
 
-/// Every version of every cell is still what it was.
+/// Every version of every cell is unchanged.
 pub fn check_everything(db: &Database, ledger: &Ledger) -> Outcome<()> {
     for (name, known) in &ledger.past {
         let mut found = Vec::new();
@@ -94,9 +94,11 @@ pub fn check_everything(db: &Database, ledger: &Ledger) -> Outcome<()> {
     Ok(())
 }
 
-/// The feed has every revision from the beginning of the log to its end, and tells of the new ones
-/// what the cells hold. What nobody owns is the work of operations on branches, or of the database itself: a
-/// sweep tells of nothing but expiries, and what is done for indexes tells nothing; or it is keyed state that was sealed.
+/// The feed contains every revision from the start of the log to its end, and its events for new revisions
+/// match the cell histories.
+///
+/// Revisions without a known owner come from operations on branches, from sealing keyed state, or from the
+/// database itself. Of the latter, a sweep delivers only expiries, and index maintenance delivers no events.
 pub fn check_feed(
     db: &Database,
     ledger: &Ledger,
@@ -108,7 +110,7 @@ pub fn check_feed(
     let told = |error: mainstay::Error| format!("the feed after {start}: {error}");
     let mut feed = db.watch(Filter::default(), start).map_err(told)?;
     let mut last = start;
-    // The revisions that tell of something else than expiries.
+    // Revisions with events other than expiries.
     let mut told_of: BTreeSet<Revision> = BTreeSet::new();
     let mut versions: BTreeMap<(String, Revision), Known> = BTreeMap::new();
     for (name, known) in &ledger.past {
@@ -129,7 +131,7 @@ pub fn check_feed(
             return Err(format!("the feed goes from revision {last} to {}", event.revision));
         }
         last = event.revision;
-        // Children seal what waits and open sessions, beside what they report.
+        // Writers also seal waiting writes and open sessions, which they do not report.
         let beside = matches!(event.contract, Contract::Keyed | Contract::Sessions);
         if event.kind != ChangeKind::Expired && !beside {
             told_of.insert(last);
@@ -159,7 +161,7 @@ pub fn check_feed(
     Ok(())
 }
 
-/// The feed says nothing of revisions that nobody was told of.
+/// Fails if a revision in the range has an owner, because the feed left it out.
 fn silent(settled: &Settled, revisions: Range<Revision>) -> Outcome<()> {
     let mut owned = revisions.filter_map(|revision| settled.owners.get_key_value(&revision));
     match owned.next() {
@@ -168,7 +170,7 @@ fn silent(settled: &Settled, revisions: Range<Revision>) -> Outcome<()> {
     }
 }
 
-/// The revision after which the log begins.
+/// The revision after which the log starts, found by binary search.
 fn beginning(db: &Database, tip: Revision) -> Outcome<Revision> {
     let (mut trimmed, mut kept) = (0, tip);
     let reaches = |after| match db.watch(Filter::default(), after) {
@@ -186,8 +188,8 @@ fn beginning(db: &Database, tip: Revision) -> Outcome<Revision> {
     Ok(kept)
 }
 
-/// Asks requests again: those that are there answer as they did and do nothing; the others run now
-/// and are given back as acknowledged, with how many were asked.
+/// Repeats requests. Executed ones must return the same answer without a new effect. The others are executed
+/// now. Returns those as an acknowledged journal, and the number of repeated requests.
 pub fn ask_again(
     db: &Database,
     requests: &mut Vec<Request>,
@@ -218,13 +220,14 @@ pub fn ask_again(
     Ok((run, count))
 }
 
-/// Asks one request again; gives what it did, if it was done only now.
+/// Repeats one request. Returns its journal entry if it was executed only now.
 fn ask(db: &Database, request: &Request) -> Outcome<Option<Entry>> {
     let Request { id, op, ack, revision } = request;
     let told = |error: mainstay::Error| format!("asking {id} ({op}) again: {error}");
     let Some(transaction) = op.transaction(*id).map_err(told)? else { return Ok(None) };
     let receipt = match db.execute(transaction) {
-        // The client has said that it needs the answer no more. Who was never answered has not said so.
+        // The client has confirmed that it no longer needs the response. Only a client that has received the
+        // response does so.
         Err(error) if op.is_in_session() && error.code() == Code::ResponseEvicted => {
             return if ack.is_some() { Ok(None) } else { Err(told(error)) };
         }

@@ -1,4 +1,4 @@
-//! What is expected of branches: which there are, what was put on them, what a merge brings.
+//! The expected state of branches: their existence, their values, and the effect of merges.
 
 use super::op::Id;
 use super::sight::Sight;
@@ -6,26 +6,25 @@ use super::{OWN_CELLS, Outcome, own_cell};
 use mainstay::{Database, MAIN, Revision, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value that was put on a branch.
+/// A value written on a branch.
 #[derive(Clone, Debug)]
 struct Put {
     value: Value,
-    /// Whether it was acknowledged; otherwise it may or may not be there.
+    /// True if the write was acknowledged. Otherwise it may or may not exist.
     certain: bool,
 }
 
-/// One branch.
 #[derive(Clone, Debug, Default)]
 struct Branch {
     thread: u64,
-    /// What was put, by cell, in order.
+    /// Values written, by cell, in order.
     puts: BTreeMap<u64, Vec<Put>>,
-    /// Of these, what no merge has brought to `main`.
+    /// Those of `puts` that no merge has brought to `main`.
     unmerged: BTreeMap<u64, Vec<Put>>,
 }
 
 impl Branch {
-    /// What a merge may bring for a cell, and whether it must bring something.
+    /// The values that a merge may bring to a cell, and whether it must bring one.
     fn may_bring(&self, k: u64) -> (Vec<&Value>, bool) {
         let puts = self.unmerged.get(&k).map_or(&[][..], Vec::as_slice);
         let from = puts.iter().rposition(|put| put.certain);
@@ -34,22 +33,22 @@ impl Branch {
     }
 }
 
-/// All branches but `main`.
+/// All branches except `main`.
 #[derive(Clone, Debug, Default)]
 pub struct Branches(BTreeMap<String, Branch>);
 
 impl Branches {
-    /// A branch was forked.
+    /// Records a fork.
     pub fn fork(&mut self, name: &str, thread: u64) {
         self.0.insert(name.to_owned(), Branch { thread, ..Branch::default() });
     }
 
-    /// A branch was deleted.
+    /// Records a deletion.
     pub fn drop(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// A value was put, or maybe was.
+    /// Records a write, which is `certain` if it was acknowledged.
     pub fn put(&mut self, name: &str, k: u64, value: Value, certain: bool) -> Outcome<()> {
         let branch = self.0.get_mut(name);
         let branch = branch.ok_or_else(|| format!("`{name}` was written, but never was there"))?;
@@ -59,7 +58,7 @@ impl Branches {
         Ok(())
     }
 
-    /// A merge was acknowledged at this revision: what it had to bring must be there.
+    /// Checks an acknowledged merge: every value that it must bring exists at its revision.
     pub fn merged(&mut self, name: &str, revision: Revision, sight: &mut Sight) -> Outcome<()> {
         let branch = self.0.get_mut(name);
         let branch = branch.ok_or_else(|| format!("`{name}` was merged, but never was there"))?;
@@ -84,7 +83,7 @@ impl Branches {
         Ok(())
     }
 
-    /// A merge may have happened: if it left traces at a revision that is nobody's, it did.
+    /// Checks a merge with unknown outcome. It happened if its values exist at a revision without an owner.
     pub fn maybe_merged(
         &mut self,
         name: &str,
@@ -108,7 +107,7 @@ impl Branches {
         Ok(at)
     }
 
-    /// The branches that are there must be the expected ones, with what was put on them.
+    /// The branches are exactly the expected ones, with the expected values.
     pub fn check(&mut self, db: &Database) -> Outcome<()> {
         let infos = db.branches();
         let there: BTreeSet<&str> =
@@ -127,7 +126,7 @@ impl Branches {
     }
 }
 
-/// What was put on a cell of a branch must be there; what may have been put is settled.
+/// Every certain write on a cell of a branch exists. Uncertain writes are resolved.
 fn check_puts(
     db: &Database,
     name: &str,

@@ -1,42 +1,42 @@
-//! The journal: what a child reported before it was killed.
+//! The journal: the lines that a child process wrote before it was killed.
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `O revision` | the database is open, at this revision |
-//! | `I thread seq op…` | the operation is about to begin |
+//! | `O revision` | the database is open at this revision |
+//! | `I thread seq op…` | the operation is about to start |
 //! | `A thread seq revision stamp answers…` | it was acknowledged |
-//! | `F thread seq why` | it certainly did nothing |
-//! | `X what` | something went wrong that never should |
+//! | `F thread seq why` | it certainly had no effect |
+//! | `X what` | an error that must never happen |
 
 use super::Outcome;
 use super::op::{Id, Op};
 use mainstay::{Revision, Stamp};
 use std::collections::BTreeMap;
 
-/// What is known of an operation's end.
+/// The known outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// It was acknowledged.
     Acknowledged(Ack),
-    /// It did nothing.
+    /// It had no effect.
     Failed,
-    /// The process was killed first.
+    /// The process was killed before the outcome was known.
     Unknown,
 }
 
 /// An acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// The transaction's revision.
+    /// The revision of the transaction.
     pub revision: Revision,
-    /// Its stamp.
+    /// Its commit timestamp.
     pub stamp: Stamp,
-    /// Its answers, in words.
+    /// Its answers, encoded as words.
     pub answers: Vec<String>,
 }
 
 impl Ack {
-    /// The counter and the number that an answer tells, where it does.
+    /// The counter and the number in an answer, if it contains them.
     pub fn counter(&self, position: usize) -> Option<(u64, Option<i64>)> {
         let word = self.answers.get(position)?.strip_prefix('c')?;
         match word.split_once('=') {
@@ -46,32 +46,32 @@ impl Ack {
     }
 }
 
-/// An operation and its end.
+/// An operation and its outcome.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Which.
+    /// The id of the operation.
     pub id: Id,
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// With which end.
+    /// Its outcome.
     pub end: End,
 }
 
-/// Everything one process reported.
+/// The parsed journal of one process.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// The revision it found on opening; nothing when it was killed before.
+    /// The revision at open; `None` if the process was killed before.
     pub opened: Option<Revision>,
-    /// Its operations, each writer's in order.
+    /// Its operations, in order per writer.
     pub entries: Vec<Entry>,
 }
 
 impl Run {
-    /// Reads the lines of a process; an `X` line is a violation of its own.
+    /// Parses the journal of a process. An `X` line is a violation in itself.
     pub fn read(generation: u64, text: &str) -> Outcome<Run> {
         let mut run = Run::default();
         let mut open: BTreeMap<u64, usize> = BTreeMap::new();
-        // Lines are written whole; what has no end was not written.
+        // Lines are written atomically, so a line without an end was not written.
         for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
             let strange = || format!("the child wrote a line that makes no sense: {line}");
             if let Some(what) = line.strip_prefix("X ") {
@@ -106,7 +106,7 @@ impl Run {
         Ok(run)
     }
 
-    /// The newest revision that an acknowledgement promised to be on stable storage.
+    /// The newest revision acknowledged as durable.
     pub fn promised(&self) -> Revision {
         let synced = self.entries.iter().filter(|entry| entry.op.is_synced());
         let revision = |entry: &Entry| match &entry.end {

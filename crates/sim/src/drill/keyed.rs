@@ -1,16 +1,17 @@
-//! Keyed state beside transfers: each transaction that moves money writes a state, an item, a position, and something that
-//! waits.
+//! Keyed-state part of a transfer: each transaction that moves money also writes a state, an item, a position
+//! and a waiting write.
 //!
 //! ```text
-//!   one transaction   accounts, mark/3 = its name     the cells, which the ledger settles
+//!   one transaction   accounts, mark/3 = its name     the cells, which the ledger checks
 //!                     moved  writer/3 = its name @ 7.42   a state whose version is the operation
 //!                            log/7/1 # its name           an item in a log that several writers append to
-//!                            position of writer/3         how far this writer has come
-//!                     due    writer/3 ? 7.42              in order: it waits until later processes seal it
+//!                            position of writer/3         how far this writer has got
+//!                     due    writer/3 ? 7.42              in order: waits until later processes seal it
 //! ```
 //!
-//! The cells are matched with what was acknowledged. So a mark without its state, item, position or waiting write is a
-//! transaction that was torn or lost, and one of these without its mark is one that was done by nobody, or twice.
+//! The cells are matched with the acknowledgements. So a mark without its state, item, position or waiting
+//! write is a transaction that was torn or lost. One of these without its mark comes from no known
+//! transaction, or was applied twice.
 
 use super::op::Id;
 use super::{Outcome, WRITERS};
@@ -20,22 +21,23 @@ use mainstay::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The space of states, logs and positions.
+/// The keyed-state space of states, logs and positions.
 const MOVED: &str = "moved";
-/// The space whose writes wait.
+/// The ordered space, whose writes wait until they are sealed.
 const DUE: &str = "due";
-/// How many logs the writers of a process share.
+/// Number of logs that the writers of a process share.
 const LOGS: u64 = 3;
-/// After so many processes nobody asks for an operation again: what waits is sealed.
+/// Waiting writes older than this many processes are sealed, because no operation of those is repeated any
+/// more.
 const SEALED_AFTER: u64 = 8;
-/// How many writes are sealed in one transaction: few, so that kills leave frontiers that have risen in part.
+/// Writes sealed per transaction: few, so that kills leave partly advanced frontiers.
 const SEAL_PIECE: usize = 50;
-/// How many items or states are read at once.
+/// Items or states per read.
 const PAGE: usize = 500;
-/// More than ever wait.
+/// An upper bound on the number of waiting writes.
 const ALL: usize = 100_000;
 
-/// The key, and the source, of a writer.
+/// The key and source name of a writer.
 fn writer(thread: u64) -> String {
     format!("writer/{thread}")
 }
@@ -52,7 +54,7 @@ fn position(id: Id) -> u64 {
     id.generation << 32 | id.seq
 }
 
-/// What an operation writes, with a text that is its name the first time.
+/// The writes of an operation. The first time, `text` is the operation's name.
 fn writes(id: Id, text: &str) -> [(&'static str, Vec<StateWrite>); 2] {
     let (key, name) = (writer(id.thread), id.to_string());
     let log = log(id.generation, (id.thread + id.seq) % LOGS);
@@ -64,7 +66,7 @@ fn writes(id: Id, text: &str) -> [(&'static str, Vec<StateWrite>); 2] {
     [(MOVED, moved), (DUE, vec![StateWrite::put(key, text, version(id))])]
 }
 
-/// The commands that write it.
+/// The commands that perform these writes.
 pub fn commands(id: Id) -> Result<Vec<StateCommand>> {
     let all = writes(id, &id.to_string()).into_iter();
     all.map(|(space, writes)| Ok(StateCommand::Write { space: Name::new(space)?, writes }))
@@ -79,14 +81,14 @@ pub fn declare(db: &Database) -> Result<()> {
     Ok(())
 }
 
-/// Seals a piece of what waits since processes that are long gone.
+/// Seals some of the waiting writes of old processes.
 pub fn seal(db: &Database, generation: u64) -> Result<()> {
     let frontier = LogicalTime::new(generation.saturating_sub(SEALED_AFTER), 0).into();
     let command = StateCommand::Seal { space: Name::new(DUE)?, frontier, limit: SEAL_PIECE };
     db.execute(mainstay::Transaction::new().step(command)).map(drop)
 }
 
-/// Tells an operation that was acknowledged once more, with other contents: all of it is stale.
+/// Repeats the writes of an acknowledged operation with other contents. All of them must be stale.
 pub fn tell_again(db: &Database, id: Id) -> Result<()> {
     for (space, writes) in writes(id, "told again") {
         let wrote = db.keyed(space)?.write(writes)?;
@@ -98,8 +100,8 @@ pub fn tell_again(db: &Database, id: Id) -> Result<()> {
     Ok(())
 }
 
-/// Looks at everything: what left a mark has left all that is its own, and nobody else has left anything. Of logs, those of
-/// processes since `since`.
+/// Checks that each marked operation has left all of its writes, and that no other write exists. Of the logs,
+/// only those of processes from `since` on are read.
 pub fn check(db: &Database, marked: &BTreeSet<String>, since: u64, generation: u64) -> Outcome<()> {
     let told = |error: Error| format!("looking at keyed state: {error}");
     let ids = marked.iter().map(|name| Id::parse(name).ok_or_else(|| odd(name)));
@@ -120,8 +122,8 @@ fn odd(name: &str) -> String {
     format!("there is a mark `{name}`, which names no operation")
 }
 
-/// What is below the frontier is applied, and the rest waits, each once. A piece of a seal may end among writes of one
-/// version: then the frontier stands there, and some of that version are applied.
+/// Writes below the frontier are applied, and the others wait, each once. A partial seal may end among writes
+/// of the same version. The frontier is then at that version, and only some of its writes are applied.
 fn check_due(due: &Keyed, ids: &[Id]) -> Outcome<()> {
     let told = |error: Error| format!("looking at what waits: {error}");
     let frontier = due.info().map_err(told)?.and_then(|info| info.frontier);
@@ -142,7 +144,7 @@ fn check_due(due: &Keyed, ids: &[Id]) -> Outcome<()> {
     alike("what waits", &waiting, &open.map(one).collect())
 }
 
-/// Of each writer, the newest operation.
+/// The newest operation of each writer.
 fn newest(ids: impl Iterator<Item = Id>) -> BTreeMap<u64, Id> {
     let mut last = BTreeMap::new();
     for id in ids {
@@ -163,7 +165,7 @@ fn state(id: &Id) -> (String, String, String) {
 
 /// Keys, states and versions.
 fn states(space: &Keyed) -> Result<BTreeSet<(String, String, String)>> {
-    // There are no more keys than writers.
+    // The number of keys is at most the number of writers.
     let page = space.scan(b"", None, PAGE.max(WRITERS as usize))?;
     let one = |(key, state): (Vec<u8>, mainstay::State)| {
         (text(&key), text(&state.value), state.version.to_string())
@@ -171,7 +173,7 @@ fn states(space: &Keyed) -> Result<BTreeSet<(String, String, String)>> {
     Ok(page.states.into_iter().map(one).collect())
 }
 
-/// The ids and items of the logs of some processes.
+/// The ids and items in the logs of some processes.
 fn items(space: &Keyed, generations: std::ops::Range<u64>) -> Result<BTreeSet<(String, String)>> {
     let mut found = BTreeSet::new();
     for log in generations.flat_map(|generation| (0..LOGS).map(move |k| log(generation, k))) {
@@ -192,7 +194,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The first thing that is on one side only is told.
+/// Compares two sets. The error names the first element that is in only one of them.
 fn alike<T: Ord + std::fmt::Debug>(
     what: &str,
     found: &BTreeSet<T>,
@@ -216,7 +218,7 @@ mod tests {
         Id { generation, thread, seq }
     }
 
-    /// Operations of two processes, the first of which is sealed in part.
+    /// Runs operations of several processes, and seals the writes of the first one.
     fn filled() -> (Database, BTreeSet<String>) {
         let db = Database::memory().unwrap();
         declare(&db).unwrap();
@@ -229,7 +231,7 @@ mod tests {
         (db, ids.map(|id| id.to_string()).into())
     }
 
-    /// How a check fails after something was done to the state or to the marks.
+    /// The error of a check after a change to the state or to the marks.
     fn fails(bend: impl FnOnce(&Database, &mut BTreeSet<String>)) -> String {
         let (db, mut marked) = filled();
         check(&db, &marked, 1, 9).unwrap();

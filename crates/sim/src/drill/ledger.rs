@@ -1,4 +1,4 @@
-//! The ledger: matches what was reported with what is there, one to one.
+//! The ledger: matches reported operations with the versions in the database, one to one.
 
 use super::branches::Branches;
 use super::journal::{Ack, End, Entry, Run};
@@ -8,11 +8,11 @@ use super::{HOT_CELLS, Outcome, account, cas_cell, hot_cell, mark_cell, own_cell
 use mainstay::{Database, Revision, Value};
 use std::collections::BTreeMap;
 
-/// What an operation leaves in a cell.
+/// The expected effect of an operation on a cell.
 enum Effect {
     Value(Value),
     Deleted,
-    /// The number changes by this.
+    /// The numeric value changes by this amount.
     Delta(i64),
 }
 
@@ -31,7 +31,7 @@ impl Effect {
     }
 }
 
-/// What an operation leaves on `main`, in the order of its answers.
+/// The effects of an operation on `main`, in the order of its answers.
 fn effects(id: Id, op: &Op) -> Vec<(String, Effect)> {
     match op {
         Op::Set { k, filler, .. } => {
@@ -49,49 +49,49 @@ fn effects(id: Id, op: &Op) -> Vec<(String, Effect)> {
     }
 }
 
-/// A request that can be asked again.
+/// A request that can be repeated.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its name.
+    /// Its id.
     pub id: Id,
-    /// What it does.
+    /// Its operation.
     pub op: Op,
-    /// What was answered, if anything was.
+    /// Its acknowledgement, if it received one.
     pub ack: Option<Ack>,
-    /// Its revision, if it is there.
+    /// Its revision, if its effects were found.
     pub revision: Option<Revision>,
 }
 
-/// Everything that is known for certain, over all crashes.
+/// The verified state, over all crashes.
 #[derive(Default)]
 pub struct Ledger {
-    /// Every version there is.
+    /// All versions known to exist.
     pub past: Past,
     /// The newest revision that was checked.
     pub tip: Revision,
-    /// Writes that were acknowledged as durable, and are there.
+    /// The number of writes acknowledged as durable that were found.
     pub acknowledged: u64,
-    /// Writes that were acknowledged without that promise, and are gone.
+    /// The number of writes acknowledged without durability that were lost.
     pub unsynced_lost: u64,
     branches: Branches,
-    /// By counter: increments that were acknowledged, and announced.
+    /// By counter: the number of acknowledged increments, and of all that may have happened.
     hot: BTreeMap<String, (u64, u64)>,
 }
 
-/// What settling a cycle gives.
+/// The result of settling a cycle.
 pub struct Settled {
-    /// Requests to ask again.
+    /// Requests to repeat.
     pub requests: Vec<Request>,
-    /// Who stands behind each new revision that could be told.
+    /// The operation that owns each new revision, as far as it is known.
     pub owners: BTreeMap<Revision, Id>,
-    /// How many operations on branches may stand behind the others.
+    /// The maximum number of other revisions that operations on branches can explain.
     pub open_branch_ops: u64,
 }
 
-/// What is settled while the runs are gone through.
+/// State of the matching of a cycle.
 struct Settling<'a> {
     runs: &'a [Run],
-    /// What each run promised to be durable.
+    /// The newest revision that each process acknowledged as durable.
     promised: Vec<Revision>,
     sight: Sight,
     there: Vec<String>,
@@ -99,10 +99,10 @@ struct Settling<'a> {
 }
 
 impl Ledger {
-    /// Matches the reports of a cycle's processes with what the database holds now.
+    /// Matches the journals of a cycle's processes with the current content of the database.
     pub fn settle(&mut self, db: &Database, runs: &[Run]) -> Outcome<Settled> {
         let tip = db.revision();
-        // What came since then is the database's own: it sweeps and fills indexes as soon as it is open.
+        // Later revisions are internal: the database sweeps and fills indexes as soon as it is open.
         let found = db.open_report().revision;
         let sight = Sight::take(db, &mut self.past)?;
         let there = db.branches().into_iter().map(|branch| branch.name).collect();
@@ -143,7 +143,7 @@ impl Ledger {
         let found = match &entry.end {
             End::Failed => return Ok(()),
             End::Acknowledged(ack) if ack.revision > limit => {
-                // A promise would have been noticed as broken before.
+                // A broken durability promise would have been reported before.
                 self.unsynced_lost += 1;
                 None
             }
@@ -165,7 +165,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// An acknowledged operation must have left all its traces at its revision.
+    /// Every effect of an acknowledged operation must exist at its revision.
     fn acknowledged(&mut self, s: &mut Settling<'_>, entry: &Entry, ack: &Ack) -> Outcome<()> {
         let (id, op) = (entry.id, &entry.op);
         match op {
@@ -195,7 +195,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// An operation of which nothing is known has left all its traces or none.
+    /// An operation with unknown outcome must have left all of its effects or none.
     fn unknown(
         &mut self,
         s: &mut Settling<'_>,
@@ -205,7 +205,7 @@ impl Ledger {
         let (id, op) = (entry.id, &entry.op);
         if let Some(branch) = op.branch() {
             s.settled.open_branch_ops += 1;
-            // A later process that works on it has seen it.
+            // A later process that works on the branch proves that it existed.
             let mut later = s.runs[at + 1..].iter().flat_map(|run| &run.entries);
             let named = later.any(|later| later.op.branch() == Some(branch));
             let there = named || s.there.iter().any(|name| name == branch);
@@ -225,7 +225,7 @@ impl Ledger {
             return Ok(None);
         }
         let effects = effects(id, op);
-        // The last effect names the operation, or nobody can tell it from its like.
+        // Only operations whose last effect contains their id can be identified.
         let Some((cell, effect)) = effects.last() else { return Ok(None) };
         let matches = |revision: &Revision| {
             !s.settled.owners.contains_key(revision)
@@ -254,8 +254,8 @@ impl Ledger {
         }
     }
 
-    /// A counter stands between the increments acknowledged and those announced, and each of its
-    /// versions is worth one.
+    /// A counter lies between the increments acknowledged and those started, and each of its versions counts
+    /// as one.
     fn check_hot(&self) -> Outcome<()> {
         for cell in (0..HOT_CELLS).map(hot_cell) {
             let (least, most) = self.hot.get(&cell).copied().unwrap_or_default();
@@ -270,7 +270,7 @@ impl Ledger {
 }
 
 impl Settling<'_> {
-    /// Notes whose each acknowledged revision is; checks promises and order.
+    /// Records the owner of each acknowledged revision, and checks durability promises and order.
     fn own(&mut self, at: usize, limit: Revision) -> Outcome<()> {
         let (run, promised) = (&self.runs[at], self.promised[at]);
         if promised > limit {
@@ -295,7 +295,7 @@ impl Settling<'_> {
     }
 }
 
-/// The revision up to which a process's work survived it: where the next one began.
+/// The revision up to which a process's work survived: the one at which the next process opened the database.
 fn limit(runs: &[Run], at: usize, found: Revision) -> Revision {
     runs[at + 1..].iter().find_map(|run| run.opened).unwrap_or(found)
 }

@@ -1,14 +1,15 @@
-//! A drill: writers on all contracts who say what they do, and the account of what is there afterwards.
+//! A drill: writers on all contracts that journal their operations, and an oracle that checks the database
+//! afterwards.
 //!
 //! ```text
 //!   writers ── one line before each operation (I), one after it (A or F) ──> journal
 //!      │                                                                       │
 //!      v                                                                       v
-//!   database ── killed, cut off, failing ── opened again ── sight ──────> ledger, account ──> verdict
+//!   database ── killed, cut off, failing ── reopened ────── sight ──────> ledger, account ──> verdict
 //! ```
 //!
-//! Every value names the operation that wrote it, so each version that is found has exactly one
-//! operation behind it, and an operation that was acknowledged has exactly its versions.
+//! Every value contains the id of the operation that wrote it. So each version found belongs to exactly one
+//! operation, and an acknowledged operation has exactly its versions.
 
 mod account;
 mod audit;
@@ -29,21 +30,21 @@ pub use writer::{Voice, Work, write};
 use mainstay::Options;
 use std::time::Duration;
 
-/// How many threads write at once.
+/// Number of writer threads.
 pub const WRITERS: u64 = 16;
-/// How many cells each writer has for itself.
+/// Number of cells that each writer has for itself.
 pub const OWN_CELLS: u64 = 6;
-/// How many counters all writers increment.
+/// Number of counters that all writers increment.
 pub const HOT_CELLS: u64 = 4;
-/// How many cells all writers compare and swap.
+/// Number of cells on which all writers use compare-and-swap.
 pub const CAS_CELLS: u64 = 4;
-/// How many accounts money moves between; together they hold nothing at all times.
+/// Number of accounts. Their balances always sum to zero.
 pub const ACCOUNTS: u64 = 16;
 
-/// Either it is as it should be, or a sentence says what is not.
+/// Success, or a sentence that describes the violation.
 pub type Outcome<T> = Result<T, String>;
 
-/// Buffers and segments so small that rolls, flushes, compactions and trims happen all the time.
+/// Options with buffers and segments so small that rolls, flushes, compactions and trims happen all the time.
 pub fn options() -> Options {
     Options::new()
         .retention_all()
@@ -61,27 +62,27 @@ pub fn own_cell(thread: u64, k: u64) -> String {
     format!("own/{thread}/{k}")
 }
 
-/// A counter that everybody increments.
+/// A counter that all writers increment.
 pub fn hot_cell(k: u64) -> String {
     format!("hot/{k}")
 }
 
-/// A cell that everybody compares and swaps.
+/// A cell on which all writers use compare-and-swap.
 pub fn cas_cell(k: u64) -> String {
     format!("cas/{k}")
 }
 
-/// An account.
+/// The cell of an account balance.
 pub fn account(k: u64) -> String {
     format!("account/{k}")
 }
 
-/// Where a writer notes its last transfer, in the same transaction.
+/// The cell in which a writer records its last transfer, in the same transaction.
 pub fn mark_cell(thread: u64) -> String {
     format!("mark/{thread}")
 }
 
-/// Every cell there may be.
+/// All cells that writers may write.
 pub fn all_cells() -> Vec<String> {
     let own = (0..WRITERS).flat_map(|t| (0..OWN_CELLS).map(move |k| own_cell(t, k)));
     let shared = (0..HOT_CELLS).map(hot_cell).chain((0..CAS_CELLS).map(cas_cell));

@@ -1,4 +1,4 @@
-//! Operations: what writers do, as transactions and as words on the pipe.
+//! The operations of writers, as transactions and as words in the journal.
 
 use super::{account, cas_cell, hot_cell, mark_cell, own_cell};
 use super::{keyed, records, runs};
@@ -9,17 +9,17 @@ use mainstay::{
 use mainstay_conformance::random::Random;
 use std::fmt;
 
-/// How many responses a writer has not got, as it says.
+/// Number of recent responses that a session keeps, according to the acknowledgements of its requests.
 const KEPT_RESPONSES: u64 = 50;
 
-/// Names one operation of all: which process, which of its writers, which of its operations.
+/// The unique id of an operation: process, writer, sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Id {
-    /// The process, counted from the first one.
+    /// The number of the process, starting with the first one.
     pub generation: u64,
-    /// The writer.
+    /// The number of the writer thread.
     pub thread: u64,
-    /// The writer's operation.
+    /// The sequence number of the operation within its writer.
     pub seq: u64,
 }
 
@@ -30,14 +30,14 @@ impl fmt::Display for Id {
 }
 
 impl Id {
-    /// Reads the name that [`fmt::Display`] wrote.
+    /// Parses the name that [`fmt::Display`] writes.
     pub fn parse(name: &str) -> Option<Id> {
         let mut numbers = name.splitn(3, '.').map(|word| word.parse().ok());
         let mut next = || numbers.next().flatten();
         Some(Id { generation: next()?, thread: next()?, seq: next()? })
     }
 
-    /// The value this operation writes: its name, then filler that nobody else would write.
+    /// The value that this operation writes: its name, followed by unique filler.
     pub fn value(&self, filler: u64) -> Value {
         Value::from(self.text(filler))
     }
@@ -55,19 +55,20 @@ impl Id {
         format!("writer/{}.{}", self.generation, self.thread)
     }
 
-    /// The request of that session that it is. Responses of the last few are kept, so that late ones are evicted.
+    /// The operation as a request of that session. Only the last responses are kept, so that late repetitions
+    /// are evicted.
     pub fn in_session(&self) -> Result<SessionRequest> {
         let lowest = self.seq.saturating_sub(KEPT_RESPONSES).max(1);
         Ok(SessionRequest::new(Name::new(&self.session())?, self.seq, lowest))
     }
 
-    /// The request id, for operations that have one.
+    /// The request id, for operations that use one.
     pub fn request(&self) -> Result<RequestId> {
         RequestId::new(self.to_string())
     }
 }
 
-/// How a transfer is made.
+/// The kind of transaction that makes a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Blind increments in one transaction.
@@ -83,30 +84,30 @@ pub enum Way {
 /// One operation of a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Sets a cell of its own.
+    /// Sets a cell of the writer.
     Set { k: u64, filler: u64, durability: Durability, request: bool },
-    /// Deletes a cell of its own.
+    /// Deletes a cell of the writer.
     Delete { k: u64, durability: Durability },
-    /// Increments a counter that everybody increments.
+    /// Increments a counter that all writers increment.
     Hot { k: u64, durability: Durability },
-    /// Swaps a cell that everybody swaps.
+    /// Swaps a cell on which all writers use compare-and-swap.
     Cas { k: u64, expected: Option<u64>, filler: u64 },
-    /// Moves money and notes it in the same transaction.
+    /// Moves money and records the transfer in the same transaction.
     Move { from: u64, to: u64, amount: i64, way: Way, durability: Durability },
     /// Forks a branch off `main`.
     Fork { branch: String },
-    /// Sets a cell of its own on its branch.
+    /// Sets a cell of the writer on its branch.
     Put { branch: String, k: u64, filler: u64 },
     /// Merges its branch into `main`.
     Merge { branch: String },
     /// Deletes its branch.
     Drop { branch: String },
-    /// Makes everything before durable.
+    /// Makes all earlier writes durable.
     Sync,
 }
 
 impl Op {
-    /// Whether its acknowledgement promises that it is on stable storage.
+    /// Returns whether its acknowledgement guarantees durability.
     pub fn is_synced(&self) -> bool {
         match self {
             Op::Set { durability, .. }
@@ -117,7 +118,7 @@ impl Op {
         }
     }
 
-    /// Whether it carries a request id.
+    /// Returns whether it carries a request id.
     pub fn has_request(&self) -> bool {
         matches!(
             self,
@@ -125,12 +126,12 @@ impl Op {
         )
     }
 
-    /// Whether it is a request of a session.
+    /// Returns whether it is a session request.
     pub fn is_in_session(&self) -> bool {
         matches!(self, Op::Move { way: Way::Session, .. })
     }
 
-    /// The branch it is about, other than `main`.
+    /// The branch it operates on, other than `main`.
     pub fn branch(&self) -> Option<&str> {
         match self {
             Op::Fork { branch } | Op::Put { branch, .. } => Some(branch),
@@ -139,7 +140,7 @@ impl Op {
         }
     }
 
-    /// The transaction it is, unless it is interactive or a sync.
+    /// The transaction of the operation; `None` if it is interactive or a sync.
     pub fn transaction(&self, id: Id) -> Result<Option<Transaction>> {
         let own = |k: u64| Name::new(&own_cell(id.thread, k));
         let transaction = match self {
@@ -201,7 +202,7 @@ impl Op {
         Ok(Some(Transaction { request, ..transaction }))
     }
 
-    /// Reads the words that [`fmt::Display`] wrote.
+    /// Parses the words that [`fmt::Display`] writes.
     pub fn parse(words: &[&str]) -> Option<Op> {
         let n = |word: &str| word.parse::<u64>().ok();
         Some(match words {
@@ -289,7 +290,7 @@ fn durability_of(letter: &str) -> Option<Durability> {
     }
 }
 
-/// The answers of a receipt in words; nothing when one says that nothing happened.
+/// The answers of a receipt as words; `None` if one of them had no effect.
 pub fn answers(receipt: &Receipt) -> Option<Vec<String>> {
     let word = |answer: &Answer| match answer {
         _ if !answer.took_effect() => None,

@@ -1,14 +1,14 @@
-//! Records beside the writers' own cells: each transaction that writes such a cell writes its record, too.
+//! Record part of the writers' own cells: each transaction that writes such a cell also writes its record.
 //!
 //! ```text
-//!   one transaction   own/3/1 = text      the cell, which the ledger settles
-//!                     own/3/1 {text, …}   the record, which has to agree with it
-//!                     flash/3 {…} 5 ms    a record that is over before anybody looks
+//!   one transaction   own/3/1 = text      the cell, which the ledger checks
+//!                     own/3/1 {text, …}   the record, which must agree with it
+//!                     flash/3 {…} 5 ms    a record that expires before anyone reads it
 //! ```
 //!
-//! The cells are matched with what was acknowledged. So a record that differs from its cell, now, in the past or
-//! on a branch, is an acknowledged write that was lost or one that nobody made. Indexes are declared and filled
-//! under fire; what a scan finds by them has to be what is there.
+//! The cells are matched with the acknowledgements. So a record that differs from its cell, now, in the past
+//! or on a branch, is a lost acknowledged write or a write that no operation made. Indexes are declared and
+//! filled under load. An index scan must find exactly the matching records.
 
 use super::op::Id;
 use super::{OWN_CELLS, Outcome, WRITERS, own_cell};
@@ -20,21 +20,21 @@ use mainstay_conformance::random::Random;
 use std::thread;
 use std::time::Duration;
 
-/// What the keys of records of cells begin with.
+/// The key prefix of the records of own cells.
 const OWN: &str = "own/";
-/// How many states records have.
+/// Number of distinct values of the field `state`.
 const STATES: u64 = 3;
-/// How long records live that live long: longer than any run.
+/// The TTL of records that must outlive any run of the test, in milliseconds.
 const LONG_MS: u64 = 1 << 40;
-/// How long those live that nobody is to see.
+/// The TTL of records that must expire before they are read, in milliseconds.
 const FLASH_MS: u64 = 5;
 
-/// A record that is over at once.
+/// The key of a record that expires at once.
 fn flash(thread: u64) -> String {
     format!("flash/{thread}")
 }
 
-/// What an operation that sets a cell of its own writes beside it.
+/// The record write of an operation that sets a cell of its writer.
 pub fn mirror(id: Id, k: u64, text: &str) -> Result<RecordWrite> {
     let lives = id.seq.is_multiple_of(2);
     let write = on_branch(id, k, text)?.set("lives", if lives { "1" } else { "0" })?;
@@ -42,8 +42,8 @@ pub fn mirror(id: Id, k: u64, text: &str) -> Result<RecordWrite> {
     Ok(RecordWrite { replace: true, ttl, ..write })
 }
 
-/// What one on a branch writes: it leaves the expiry and what tells of it. A merge settles each by itself, so
-/// that they agree afterwards only if one side alone changes them.
+/// The record write of an operation on a branch. It leaves the expiry and the field `lives` unchanged. A
+/// merge resolves each of them separately, so they stay consistent only if one side alone changes them.
 pub fn on_branch(id: Id, k: u64, text: &str) -> Result<RecordWrite> {
     RecordWrite::to(&own_cell(id.thread, k))?
         .set("text", text)?
@@ -51,18 +51,19 @@ pub fn on_branch(id: Id, k: u64, text: &str) -> Result<RecordWrite> {
         .set("number", id.seq.to_string())
 }
 
-/// What it leaves for a moment.
+/// The write of a record that soon expires.
 pub fn flashing(id: Id) -> Result<RecordWrite> {
     let write = RecordWrite::to(&flash(id.thread))?.set("number", id.seq.to_string())?;
     Ok(RecordWrite { ttl: Ttl::Millis(FLASH_MS), ..write })
 }
 
-/// What one that deletes a cell of its own does beside it.
+/// The record command of an operation that deletes a cell of its writer.
 pub fn deletion(id: Id, k: u64) -> Result<RecordCommand> {
     Ok(RecordCommand::Delete { key: Name::new(&own_cell(id.thread, k))?, when: Vec::new() })
 }
 
-/// Sees to an index; now and then to a new one, which has all records to be filled with.
+/// Makes sure that an index exists. Sometimes replaces it by a new one, which must be filled with all
+/// records.
 pub fn declare(db: &Database, random: &mut Random) -> Result<()> {
     let records = db.records();
     for index in records.indexes()? {
@@ -74,7 +75,7 @@ pub fn declare(db: &Database, random: &mut Random) -> Result<()> {
     records.add_index(OWN, &["state", "number"]).map(drop)
 }
 
-/// A record has to be as its cell is.
+/// Checks that a record agrees with its cell.
 pub fn agree(
     place: &str,
     name: &str,
@@ -103,10 +104,11 @@ pub fn agree(
     }
 }
 
-/// Every record is as its cell is, on every branch, and found by the indexes; what was over is gone.
+/// Checks that on every branch every record agrees with its cell, that index scans are right, and that
+/// expired records are deleted.
 pub fn check(db: &Database) -> Outcome<()> {
     let told = |error: mainstay::Error| format!("looking at records: {error}");
-    // The last ones are filled here, while nobody else writes.
+    // The last indexes are filled here, while no other thread writes.
     db.fill_indexes().map_err(told)?;
     for info in db.branches() {
         let branch = db.branch(&info.name).map_err(told)?;
@@ -126,7 +128,7 @@ fn check_mirrors(branch: &Branch, place: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// What an index finds is what a look at all records finds.
+/// Checks that an index scan finds the same records as a full scan.
 fn check_scans(branch: &Branch, place: &str) -> Outcome<()> {
     let told = |error: mainstay::Error| format!("scanning records on `{place}`: {error}");
     let records = branch.records();
@@ -149,7 +151,7 @@ fn check_scans(branch: &Branch, place: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// Of the operations of a process these are the early ones.
+/// The upper bound of the field `number` in scans: the early operations of a process.
 const BELOW: u64 = 100;
 
 fn filters(state: &str) -> Result<Vec<Where>> {
@@ -160,7 +162,7 @@ fn filters(state: &str) -> Result<Vec<Where>> {
     ])
 }
 
-/// Records whose time is over are deleted by the next sweep, whichever process wrote them.
+/// Checks that the next sweep deletes expired records, regardless of the process that wrote them.
 fn check_flashes(db: &Database) -> Outcome<()> {
     let told = |error: mainstay::Error| format!("sweeping records: {error}");
     thread::sleep(Duration::from_millis(2 * FLASH_MS));

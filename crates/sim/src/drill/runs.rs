@@ -1,13 +1,14 @@
-//! Runs and messages beside transfers: each transaction that moves money appends an event and puts a message.
+//! Run and outbox part of a transfer: each transaction that moves money also appends an event and sends a
+//! message.
 //!
 //! ```text
-//!   one transaction   accounts, mark/3 = its name   the cells, which the ledger settles
+//!   one transaction   accounts, mark/3 = its name   the cells, which the ledger checks
 //!                     run/1  event { key: its name }   in a run that several writers append to
 //!                     outbox { its name }              a message about it
 //! ```
 //!
-//! The cells are matched with what was acknowledged. So an event without the version of its mark, a version without
-//! its event, or either without the message is a transaction that was torn, lost, or done twice.
+//! The cells are matched with the acknowledgements. If the version of the mark, the event or the message
+//! exists without the others, the transaction was torn, lost or executed twice.
 
 use super::op::Id;
 use super::{Outcome, WRITERS, mark_cell};
@@ -15,14 +16,14 @@ use mainstay::{Database, Name, NewEvent, OutboxCommand, Result, RunCommand};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How many runs the writers share.
+/// Number of runs that the writers share.
 const RUNS: u64 = 5;
-/// How many events, versions or messages are read at once.
+/// Events, versions or messages per read.
 const PAGE: usize = 500;
-/// Longer than any check takes.
+/// A lease longer than any check takes.
 const LEASE: Duration = Duration::from_secs(3600);
 
-/// The run that an operation appends to.
+/// The run to which an operation appends.
 fn run_of(id: Id) -> String {
     format!("run/{}", (id.thread + id.seq) % RUNS)
 }
@@ -34,44 +35,45 @@ pub fn event(id: Id) -> NewEvent {
     NewEvent::new(&run_of(id), kind).with_key(&id.to_string()).value(id.seq as i64)
 }
 
-/// The command that appends it.
+/// The command that appends the event.
 pub fn append(id: Id) -> RunCommand {
     RunCommand::Append { event: Box::new(event(id)), expected: None }
 }
 
-/// The message about it: where it goes, what it says, and of which run it is.
+/// The message about the event: subject, payload and run.
 pub fn message(id: Id) -> (&'static str, Vec<u8>, String) {
     ("moved", id.to_string().into_bytes(), run_of(id))
 }
 
-/// The command that puts it.
+/// The command that sends the message.
 pub fn put(id: Id) -> Result<OutboxCommand> {
     let (subject, payload, run) = message(id);
     Ok(OutboxCommand::Put { subject: subject.to_owned(), payload, run: Some(Name::new(&run)?) })
 }
 
-/// What was found so far, over all crashes.
+/// The verified runs and messages, over all crashes.
 #[derive(Default)]
 pub struct Runs {
-    /// By run: its events so far, and the key of the last one.
+    /// By run: the number of events so far, and the key of the last one.
     seen: BTreeMap<String, (u64, String)>,
-    /// By writer: the counter of the last mark that was seen.
+    /// By writer: the counter of the last mark found.
     marks: BTreeMap<u64, u64>,
-    /// Whose marks, events and messages were found.
+    /// The operations whose marks, events and messages were found.
     marked: BTreeSet<String>,
     appended: BTreeSet<String>,
     sent: BTreeSet<String>,
-    /// By run: the last one that a message told of.
+    /// By run: the id of the last message received.
     last_sent: BTreeMap<String, u64>,
 }
 
 impl Runs {
-    /// The names of all operations that have left a mark, as of the last check.
+    /// The names of all operations with a mark, as of the last check.
     pub fn marked(&self) -> &BTreeSet<String> {
         &self.marked
     }
 
-    /// Looks at everything that is new. Whoever left a mark has left an event and a message, and nobody else has.
+    /// Checks everything new: each operation with a mark has an event and a message, and no other operation
+    /// has any.
     pub fn check(&mut self, db: &Database) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("looking at runs: {error}");
         (0..WRITERS).try_for_each(|thread| self.look_at_marks(db, thread)).map_err(told)?;
@@ -94,7 +96,7 @@ impl Runs {
         differing("a message, but no event", &self.sent, &self.appended)
     }
 
-    /// The marks behind the last one seen.
+    /// Reads the marks after the last known one.
     fn look_at_marks(&mut self, db: &Database, thread: u64) -> Result<()> {
         let last = self.marks.get(&thread).copied().unwrap_or(0);
         let (mut newest, mut before) = (last, None);
@@ -114,8 +116,8 @@ impl Runs {
         }
     }
 
-    /// The events behind the last one seen, which is still where it was. No sequence is left out, no key is there
-    /// twice.
+    /// Reads the events after the last known one, which must be unchanged. Sequence numbers have no gap, and
+    /// keys are unique.
     fn look_at_run(&mut self, db: &Database, run: &str) -> Outcome<()> {
         let (mut last, key) = self.seen.get(run).cloned().unwrap_or_default();
         let fetch = |after| {
@@ -144,7 +146,8 @@ impl Runs {
         }
     }
 
-    /// Claims all messages and delivers them: none comes twice, and those of a run come in its order.
+    /// Claims and acknowledges all messages. None may arrive twice, and those of a run must arrive in its
+    /// order.
     fn take_messages(&mut self, db: &Database) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("looking at the outbox: {error}");
         loop {

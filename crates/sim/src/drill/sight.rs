@@ -1,60 +1,60 @@
-//! The sight: what the database holds since it was last looked at.
+//! The versions written to the database since the last check.
 
 use super::{Outcome, all_cells};
 use mainstay::{Cells, Database, HistoryEntry, Revision, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 
-/// What is remembered of a version that was checked.
+/// A digest of a verified version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// The cell's counter.
+    /// The counter of the cell.
     pub counter: u64,
-    /// How many writes it stands for.
+    /// The number of writes that the version stands for.
     pub writes: u64,
-    /// Its transaction.
+    /// The revision of its transaction.
     pub revision: Revision,
-    /// A hash of its value; nothing where it is a deletion.
+    /// A hash of its value; `None` for a deletion.
     pub value: Option<u64>,
 }
 
 impl Known {
-    /// What is remembered of a version.
+    /// The digest of a version.
     pub fn of(entry: &HistoryEntry) -> Known {
         let HistoryEntry { counter, writes, revision, .. } = *entry;
         Known { counter, writes, revision, value: entry.value.as_ref().map(hash) }
     }
 }
 
-/// A hash of a value.
+/// Hashes a value.
 pub fn hash(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(format!("{value:?}").as_bytes());
     hasher.finish()
 }
 
-/// A version that is new.
+/// A new version.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The value before it.
     pub before: Option<Value>,
-    /// The version.
+    /// The history entry of the version.
     pub entry: HistoryEntry,
 }
 
-/// The versions that are new on `main`.
+/// The new versions on `main`. Versions matched with an operation are removed.
 #[derive(Default)]
 pub struct Sight {
     by_revision: BTreeMap<Revision, BTreeMap<String, Seen>>,
     by_cell: BTreeMap<String, BTreeSet<Revision>>,
 }
 
-/// Versions by cell, oldest first.
+/// Verified versions by cell, oldest first.
 pub type Past = BTreeMap<String, Vec<Known>>;
 
 impl Sight {
-    /// Looks at everything behind what is known already, and adds it to that. Counters must have no
-    /// gap, and the known must not have changed.
+    /// Reads all versions after the known ones and adds them to `past`. Counters must have no gap, and known
+    /// versions must be unchanged.
     pub fn take(db: &Database, past: &mut Past) -> Outcome<Sight> {
         let cells = db.cells();
         let mut sight = Sight::default();
@@ -71,7 +71,7 @@ impl Sight {
         let mut before = None;
         for (position, entry) in fresh.into_iter().enumerate() {
             let last = known.last().map_or((0, 0), |last| (last.counter, last.revision));
-            // The first one is the last known, there for its value.
+            // The first entry is the last known version, read for its value.
             if position == 0 && !known.is_empty() {
                 before = entry.value;
                 continue;
@@ -99,7 +99,7 @@ impl Sight {
         self.by_revision.get(&revision)?.get(cell)
     }
 
-    /// Takes a version out: an operation stands behind it.
+    /// Removes a version, because an operation explains it.
     pub fn claim(&mut self, revision: Revision, cell: &str) {
         if let Some(at) = self.by_revision.get_mut(&revision) {
             at.remove(cell);
@@ -112,12 +112,12 @@ impl Sight {
         }
     }
 
-    /// The revisions at which a cell has a version that nobody has claimed.
+    /// The revisions at which a cell has unclaimed versions.
     pub fn revisions_of(&self, cell: &str) -> impl Iterator<Item = Revision> + '_ {
         self.by_cell.get(cell).into_iter().flatten().copied()
     }
 
-    /// Every version that nobody has claimed.
+    /// All unclaimed versions.
     pub fn rest(&self) -> impl Iterator<Item = (&String, &Seen)> {
         self.by_revision.values().flatten()
     }
@@ -128,7 +128,7 @@ impl Sight {
     }
 }
 
-/// The versions behind the last known one, oldest first, with that one before them.
+/// The last known version and all versions after it, oldest first.
 fn fresh_versions(cells: &Cells, name: &str, known: &[Known]) -> Outcome<Vec<HistoryEntry>> {
     let mut limit = 64;
     loop {
@@ -156,7 +156,7 @@ fn fresh_versions(cells: &Cells, name: &str, known: &[Known]) -> Outcome<Vec<His
     }
 }
 
-/// The names that are listed are those of the cells whose newest version is a value.
+/// Checks that the listed names are those of the cells whose newest version is a value.
 fn check_names(cells: &Cells, past: &Past) -> Outcome<()> {
     let listed = cells.list("", None, 10_000).map_err(|error| format!("list: {error}"))?;
     let live = |known: &Vec<Known>| known.last().is_some_and(|last| last.value.is_some());

@@ -1,4 +1,4 @@
-//! Writers: threads that write to one database and say what they do.
+//! Writers: threads that write to a database and journal their operations.
 
 use super::op::{Id, Op, Way, answers};
 use super::{ACCOUNTS, CAS_CELLS, HOT_CELLS, OWN_CELLS, account, cas_cell, mark_cell};
@@ -12,33 +12,34 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Where writers say what they do.
+/// The journal output of writers.
 pub trait Voice: Send + Sync {
-    /// Says a line.
+    /// Writes a journal line.
     fn say(&self, line: &str);
 
-    /// Says what must never happen.
+    /// Writes a line for an error that must never happen.
     fn alarm(&self, what: &str, error: &Error) {
         self.say(&format!("X {what}: {:?}: {error}", error.code()).replace('\n', " "));
     }
 }
 
-/// What is to be written.
+/// Parameters of the writers.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// What all choices come from.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// The number of the process, or of what is taken for one.
+    /// The number of the process, or of a simulated process.
     pub generation: u64,
-    /// How many threads write.
+    /// Number of writer threads.
     pub writers: u64,
-    /// How much each of them does.
+    /// Number of operations per writer.
     pub operations: u64,
-    /// Whether the disk may fail: then an operation that fails is no alarm.
+    /// True if the disk may fail, so that a failed operation is not a violation.
     pub faulty: bool,
 }
 
-/// Declares what writers need, then starts them; a thread ends when it has done all, or cannot go on.
+/// Declares indexes and keyed-state spaces, then starts the writers. A thread ends when it has finished or
+/// cannot continue.
 pub fn write(db: &Database, voice: &Arc<dyn Voice>, work: Work) -> Vec<JoinHandle<()>> {
     voice.say(&format!("O {}", db.open_report().revision));
     let mut random = Random::of(&[work.seed, work.generation, super::WRITERS]);
@@ -64,7 +65,7 @@ struct Writer {
     random: Random,
     work: Work,
     thread: u64,
-    /// The branch this writer has, if any: at most one.
+    /// The branch of this writer, if any. A writer has at most one.
     branch: Option<String>,
 }
 
@@ -87,7 +88,7 @@ impl Writer {
         Id { generation: self.work.generation, thread: self.thread, seq }
     }
 
-    /// It cannot go on; only where the disk may fail that may be.
+    /// Stops the writer. This is a violation unless the disk may fail.
     fn stop(&self, what: &str, error: &Error) {
         if !self.work.faulty {
             self.voice.alarm(what, error);
@@ -115,17 +116,17 @@ impl Writer {
         };
         self.voice.say(&end);
         if matches!(op, Op::Move { .. }) && end.starts_with('A') && self.random.chance(10) {
-            // As a source does that was not told how far it had been read.
+            // Simulates a source that never received its position and sends its items again.
             keyed::tell_again(&self.db, id).map_err(told("telling again"))?;
         }
         if self.random.chance(3) {
-            // What waits since processes that are long gone is applied while others write.
+            // Seals waiting writes of old processes while other writers run.
             keyed::seal(&self.db, self.work.generation).map_err(told("sealing"))?;
         }
         Ok(())
     }
 
-    /// Whether an error says that nothing was written, and may come.
+    /// Returns whether the error is allowed and means that nothing was written.
     fn did_nothing(&self, error: &Error) -> bool {
         match error.kind() {
             ErrorKind::Conflict => true,
@@ -134,14 +135,14 @@ impl Writer {
         }
     }
 
-    /// Whoever asks again, days later, finds it.
+    /// Opens the writer's session with the maximum lease, so that requests can be repeated days later.
     fn open_session(&self) -> Result<()> {
         let options = SessionOptions::new().name(&self.id(1).session());
         let options = options.lease(Duration::from_millis(SESSION_LEASE_LIMIT_MS));
         self.db.sessions().open(options).map(drop)
     }
 
-    /// The line that says what came of an operation.
+    /// The journal line with the outcome of an operation.
     fn report(&mut self, id: Id, op: &Op, receipt: &Receipt) -> String {
         let Id { thread, seq, .. } = id;
         let Some(answers) = answers(receipt) else { return format!("F {thread} {seq} nothing") };
@@ -161,7 +162,7 @@ impl Writer {
             1 => Durability::Interval,
             _ => Durability::Sync,
         };
-        // Mostly small, now and then large enough to cross pages and blocks.
+        // Usually small, sometimes large enough to cross pages and blocks.
         let filler = if random.chance(5) { random.below(8000) } else { random.below(300) };
         let k = random.below(OWN_CELLS);
         Ok(match random.below(100) {

@@ -1,7 +1,7 @@
-//! The locks of `parking_lot`, as far as they are used, on shuttle's.
+//! The subset of `parking_lot`'s locks that the engine uses, built on shuttle for model checking.
 //!
-//! shuttle has no time. A wait of at least [`LONG`] is taken for one without an end, so that a wake-up that is lost shows as
-//! a deadlock; a shorter one is somebody who looks again and again, and may be over at any moment.
+//! shuttle has no time. A wait of at least [`LONG`] counts as endless, so that a lost wake-up shows as a
+//! deadlock. A shorter wait counts as polling and may end at any moment.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -11,10 +11,10 @@ use std::time::Duration;
 pub(crate) use shuttle::sync::atomic;
 pub(crate) use shuttle::{thread, thread_local};
 
-/// From here on a timeout never comes.
+/// Timeouts from this duration on never expire.
 const LONG: Duration = Duration::from_secs(60);
 
-/// Lets the scheduler choose who goes on.
+/// Lets the scheduler switch threads.
 fn switch() {
     thread::sleep(Duration::ZERO);
 }
@@ -22,12 +22,13 @@ fn switch() {
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T> {
     inner: shuttle::sync::Mutex<T>,
-    /// Changes with the lock: nobody else runs between.
+    /// Mirrors the lock state. No other thread runs between the lock operation and its store, because only
+    /// shuttle operations switch threads.
     held: AtomicBool,
 }
 
 pub(crate) struct MutexGuard<'m, T> {
-    /// Nothing only while it waits.
+    /// `None` only during a wait.
     inner: Option<shuttle::sync::MutexGuard<'m, T>>,
     mutex: &'m Mutex<T>,
 }
@@ -47,6 +48,7 @@ impl<T> Mutex<T> {
 
     pub fn is_locked(&self) -> bool {
         switch();
+        // Any ordering works for this flag: shuttle runs all threads on one real thread.
         self.held.load(Ordering::SeqCst)
     }
 

@@ -138,7 +138,7 @@ fn a_renamed_segment_is_refused() {
 
 #[test]
 fn a_segment_of_another_history_is_refused() {
-    // Same database, same revisions, other content: as after restoring half a backup.
+    // The same database and revisions with other content, as after restoring half a backup.
     let bench = Bench::new().segments(2);
     let mut other = Bench::new();
     while other.names().len() < 2 {

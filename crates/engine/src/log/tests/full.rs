@@ -5,7 +5,7 @@ use mainstay_model::Code;
 
 use super::*;
 
-/// A disk with so many bytes left, which counts every byte written or reserved beyond the file.
+/// A disk with `left` bytes free. It counts every byte written, and refuses to allocate when none is left.
 struct Small {
     inner: MemoryFiles,
     state: Arc<State>,
@@ -15,10 +15,10 @@ struct Small {
 struct State {
     left: AtomicI64,
     sync_fails: AtomicBool,
-    /// A file system that needs room to let go of some.
+    /// Simulates a file system that needs free space to truncate.
     truncate_fails: AtomicBool,
     read_only: AtomicBool,
-    /// What was done, in order.
+    /// The operations performed, in order.
     steps: parking_lot::Mutex<Vec<&'static str>>,
 }
 
@@ -103,7 +103,7 @@ impl File for SmallFile {
     }
 }
 
-/// Fills the disk at every possible byte, over the first write, the roll and the second segment.
+/// Fills the disk at every possible position: in the first write, in the roll and in the second segment.
 #[test]
 fn writing_goes_on_after_a_full_disk() {
     for left in (64..12_000).step_by(61) {
@@ -119,7 +119,7 @@ fn writing_goes_on_after_a_full_disk() {
                 Err(error) => {
                     assert_eq!(error.code(), Code::DiskFull, "{error}");
                     refusals += 1;
-                    // The log is whole while the disk is full, and readers go on.
+                    // The log is intact while the disk is full, and readers continue.
                     let (seen, recovered, ..) = reopen(&files.inner, 0);
                     assert_eq!(seen, (1..first).collect::<Vec<_>>());
                     assert_eq!(recovered.cut, None);
@@ -148,7 +148,7 @@ fn a_full_disk_refuses_a_frame_larger_than_a_segment_and_takes_it_later() {
     assert_eq!(reopen(&files.inner, 0).0, [1]);
 }
 
-/// A write that failed and stays in the file is there when the log is opened: nobody may be told that it is not.
+/// A failed write that stays in the file may be recovered at open, so it must not be reported as not written.
 #[test]
 fn what_cannot_be_cut_back_is_no_full_disk() {
     let files = Small::new(i64::MAX);
@@ -253,6 +253,6 @@ fn opening_makes_durable_what_it_read() {
     writer.write(&out, 1, 1, builder.chain()).unwrap();
     files.state.steps.lock().clear();
     Log::open(files.clone(), ID, 0, SMALL, &mut |_| Ok(())).unwrap();
-    // Nothing proves the frame synced: it is written again, then synced.
+    // Nothing proves the frame synced, so it is written again and then synced.
     assert_eq!(*files.state.steps.lock(), ["write", "sync", "sync directory"]);
 }

@@ -1,4 +1,4 @@
-//! What the log promises, one property a file.
+//! Tests of the log, one property per file.
 
 mod damage;
 mod disk;
@@ -34,7 +34,7 @@ impl Bench {
         Bench { files, log, writer, builder: FrameBuilder::new(0, &ID), synced: 0 }
     }
 
-    /// Writes one frame of `count` transactions whose entries have `bytes` bytes.
+    /// Writes one frame of `count` transactions with entries of `bytes` bytes.
     fn frame(&mut self, count: u64, bytes: usize) -> Result<()> {
         let first = self.writer.end() + 1;
         let out = encode(&mut self.builder, first, count, bytes, self.synced);
@@ -59,7 +59,7 @@ impl Bench {
         self
     }
 
-    /// Writes frames of about 450 bytes until there are so many segments.
+    /// Writes frames of about 450 bytes until the log has `count` segments.
     fn segments(mut self, count: usize) -> Bench {
         while self.names().len() < count {
             self.frame(1, 400).unwrap();
@@ -102,7 +102,7 @@ impl FrameBuilder {
         self.chain.crc()
     }
 
-    /// Goes back to the frame with this crc, because those after it were not written.
+    /// Returns to the frame with this crc, because later frames were not written.
     fn reset(&mut self, crc: u32) {
         self.chain = Chain::new(crc, &ID);
     }
@@ -145,7 +145,7 @@ fn encode(
     out
 }
 
-/// Opens a copy of the files and returns the revisions it gave and what it found.
+/// Opens a copy of the files. Returns the revisions visited and the result of the recovery.
 fn reopen(files: &MemoryFiles, after: Revision) -> (Vec<Revision>, RecoveredLog, Log, LogWriter) {
     let mut seen = Vec::new();
     let (log, writer, recovered) =
@@ -161,7 +161,7 @@ fn reopen(files: &MemoryFiles, after: Revision) -> (Vec<Revision>, RecoveredLog,
     (seen, recovered, log, writer)
 }
 
-/// Opens these very files and returns the refusal; nothing may have changed.
+/// Opens these files and returns the error. A refusal must not change any file.
 fn refused(files: MemoryFiles, after: Revision) -> Error {
     let before = contents(&files);
     let files = Arc::new(files);

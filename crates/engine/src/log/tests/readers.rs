@@ -74,12 +74,14 @@ fn readers_follow_the_writer_on_other_threads() {
         for after in [0, 1, 2] {
             let (log, published) = (&log, &published);
             scope.spawn(move || {
+                // Pairs with the `Release` of the writer: published frames are written.
                 while published.load(Ordering::Acquire) < after {
                     std::thread::yield_now();
                 }
                 let mut reader = log.reader(after).unwrap();
                 let mut seen = after;
                 while seen < END {
+                    // Pairs with the `Release` of the writer: published frames are written.
                     let upto = published.load(Ordering::Acquire);
                     let Some(frame) = reader.next(upto).unwrap() else {
                         std::thread::yield_now();
@@ -102,6 +104,7 @@ fn readers_follow_the_writer_on_other_threads() {
         while bench.writer.end() < END {
             let count = (size % 4 + 1).min(END - bench.writer.end());
             bench.frame(count, (size * 37 % 500) as usize).unwrap();
+            // Pairs with the `Acquire` loads of the readers.
             published.store(bench.writer.end(), Ordering::Release);
             size += 1;
         }
@@ -120,6 +123,7 @@ fn a_slow_reader_under_trimming_lags_and_never_sees_damage() {
         scope.spawn(move || {
             let mut last = 0;
             loop {
+                // Pairs with the `Release` after the last write.
                 let finished = done.load(Ordering::Acquire);
                 match reader.next(u64::MAX) {
                     Ok(Some(frame)) => {
@@ -146,6 +150,7 @@ fn a_slow_reader_under_trimming_lags_and_never_sees_damage() {
             bench.log.trim(bench.writer.end().saturating_sub(15)).unwrap();
             bench.log.prepare().unwrap();
         }
+        // Pairs with the `Acquire` of the reader.
         done.store(true, Ordering::Release);
     });
 }

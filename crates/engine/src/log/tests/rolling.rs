@@ -47,7 +47,7 @@ fn a_prepared_segment_is_used() {
 #[test]
 fn an_empty_newest_segment_keeps_the_last_stamp_and_chain() {
     let mut bench = Bench::new().segments(2);
-    // The same files as after a crash between naming the segment and the first frame in it.
+    // The files as after a crash between renaming the segment and writing its first frame.
     let names = bench.names();
     let last = segment::parse_name(&names[1]).unwrap() - 1;
     bench.frame(1, 10).unwrap();

@@ -33,7 +33,7 @@ fn plain(frame: &Frame<'_>) -> Vec<Plain> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What goes in comes out, through recovery and through a reader, in one write or in many.
+    /// Frames survive a round trip through recovery and through a reader, in one write or in several.
     #[test]
     fn frames_come_back_as_they_went_in(frames in frames(), together in 1usize..5) {
         let files = Arc::new(MemoryFiles::new());
@@ -99,7 +99,7 @@ fn rounds_share_a_frame_and_several_frames_a_buffer() {
         writer.write(&bytes, frame.first(), frame.last(), chain.crc()).unwrap();
     }
     writer.sync().unwrap();
-    // The helper checks that every stamp is its revision's.
+    // `reopen` checks the stamp of every revision.
     assert_eq!(reopen(&bench.files, 0).0, [1, 2, 3, 4, 5]);
     assert_eq!(reopen(&bench.files, 2).0.last(), Some(&5));
 }

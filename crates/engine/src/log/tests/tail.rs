@@ -2,7 +2,7 @@ use mainstay_model::Code;
 
 use super::*;
 
-/// Three synced frames and a fourth that is not; its start and end in the segment.
+/// Writes three synced frames and an unsynced fourth. Returns the start and end of the fourth in the segment.
 fn unsynced_tail() -> (Bench, String, u64, u64) {
     let mut bench = Bench::new().synced_frames(3);
     let name = bench.names()[0].clone();
@@ -12,14 +12,14 @@ fn unsynced_tail() -> (Bench, String, u64, u64) {
     (bench, name, start, end)
 }
 
-/// The end of the frames; entries of the tests end in a byte that is not zero.
+/// The end of the frames: the last byte of every test entry is not zero.
 fn used(bench: &Bench, name: &str) -> u64 {
     let bytes = bytes_of(&*bench.files, name);
     let last = bytes.iter().rposition(|&byte| byte != 0).unwrap() as u64 + 1;
     last.next_multiple_of(8)
 }
 
-/// The frames before are there, the fourth is gone, and the log can be written and opened again.
+/// Recovers the first three frames without the fourth. The log can be written and opened again.
 fn recovers_three(files: &MemoryFiles, name: &str, start: u64) {
     let files = Arc::new(files.copy());
     let mut seen = Vec::new();
@@ -58,7 +58,7 @@ fn zeros_from_every_byte_of_the_last_frame_on() {
     let bytes = bytes_of(&*bench.files, &name);
     for from in start + 1..end {
         if bytes[from as usize..].iter().all(|&byte| byte == 0) {
-            continue; // Only padding is zeroed: nothing changes.
+            continue; // Only padding would be zeroed, so nothing changes.
         }
         let files = bench.files.copy();
         files.open(&name).unwrap().write_at(&vec![0; (end - from) as usize], from).unwrap();
@@ -68,7 +68,7 @@ fn zeros_from_every_byte_of_the_last_frame_on() {
 
 #[test]
 fn zeros_up_to_every_byte_of_the_last_frame() {
-    // Sectors reach the disk in any order: the end of a frame may be there without its start.
+    // Sectors reach the disk in any order, so the end of a frame may be written without its start.
     let (bench, name, start, end) = unsynced_tail();
     let last = bytes_of(&*bench.files, &name).iter().rposition(|&byte| byte != 0).unwrap() as u64;
     assert!(last < end);

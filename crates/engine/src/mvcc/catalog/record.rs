@@ -1,27 +1,29 @@
-//! The records of the catalog and their bytes.
+//! The records of the catalog and their encoding.
 
 use crate::key::entry::damaged_record;
 use crate::key::keyspace::{self, MAIN_ID};
 use crate::storage::index::NEWEST;
 use mainstay_model::{Result, Revision, Stamp, Value, codec};
 
-/// When a branch was made whose import is not finished: never, as far as anybody sees.
+/// The creation revision of a branch with an unfinished import, at which no reader can see it.
 pub(crate) const UNFINISHED: Revision = Revision::MAX;
 
-/// The most former names that a branch remembers; before them it is called by the oldest.
+/// Maximum number of former names that a branch keeps. Before the oldest of them, the branch has that oldest
+/// name.
 const FORMER_LIMIT: usize = 256;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BranchRecord {
     pub id: u32,
     pub name: String,
-    /// The names it had before, oldest first, each with the revision that gave it the next one.
+    /// Former names, oldest first, each with the revision of the rename that ended it.
     pub former: Vec<(Revision, String)>,
     pub parent: Option<(u32, Revision)>,
-    /// The transaction from which on it is seen: the one that made it, of an import the last one.
+    /// The first revision at which the branch is visible: the one that created it, or the last one of its
+    /// import.
     pub created: Revision,
     pub created_stamp: Stamp,
-    /// The transaction that deleted it. The record stays, so that the feed can name it.
+    /// The revision that deleted it. The record is kept, so that the feed can name the branch.
     pub deleted: Option<Revision>,
 }
 
@@ -32,7 +34,7 @@ pub(crate) struct TagRecord {
     pub created: Revision,
 }
 
-/// A merge from one branch into another: what the next one starts from.
+/// A merge from one branch into another, from which the next merge starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MergeRecord {
     pub from_revision: Revision,
@@ -40,33 +42,33 @@ pub(crate) struct MergeRecord {
 }
 
 impl BranchRecord {
-    /// Whether it is there for somebody who sees everything up to a revision.
+    /// Returns whether the branch exists for a reader at revision `at`.
     pub fn lives_at(&self, at: Revision) -> bool {
         self.created <= at && self.deleted.is_none_or(|deleted| deleted > at)
     }
 
-    /// Whether it is being imported, or was when a crash came.
+    /// Returns whether its import is unfinished, either still running or interrupted by a crash.
     pub fn is_unfinished(&self) -> bool {
         self.created == UNFINISHED && self.deleted.is_none()
     }
 
-    /// Whether it is there for the writer.
+    /// Returns whether the branch exists for the writer.
     pub fn lives(&self) -> bool {
         self.lives_at(NEWEST)
     }
 
-    /// The name that it had at a revision.
+    /// The name of the branch at a revision.
     pub fn name_at(&self, at: Revision) -> &str {
         let ended = self.former.partition_point(|(until, _)| *until <= at);
         self.former.get(ended).map_or(&self.name, |(_, name)| name)
     }
 
-    /// All names that it has and is known to have had.
+    /// The current name and all former names that are kept.
     pub fn names(&self) -> impl Iterator<Item = &String> {
         self.former.iter().map(|(_, name)| name).chain([&self.name])
     }
 
-    /// The record with another name from a revision on.
+    /// A copy of the record, renamed as of `revision`.
     pub fn renamed(&self, to: &str, revision: Revision) -> BranchRecord {
         let mut record = self.clone();
         let name = std::mem::replace(&mut record.name, to.to_owned());
@@ -128,7 +130,7 @@ fn former_to_value((until, name): &(Revision, String)) -> Value {
     Value::Array(vec![Value::Int(*until as i64), Value::from(name.as_str())])
 }
 
-/// The former names; a branch that was never renamed has no field for them.
+/// Decodes the former names. A branch that was never renamed has no field for them.
 fn former_of(fields: &[Value]) -> Option<Vec<(Revision, String)>> {
     let former = match fields {
         [] => return Some(Vec::new()),
@@ -178,7 +180,7 @@ impl MergeRecord {
         key
     }
 
-    /// The branches of a merge: into which, from which.
+    /// The branches of a merge: (into, from).
     pub fn pair(name: &[u8]) -> Option<(u32, u32)> {
         let (into, from) = name.split_first_chunk::<4>()?;
         Some((u32::from_be_bytes(*into), u32::from_be_bytes(*from.first_chunk::<4>()?)))
@@ -200,7 +202,7 @@ impl MergeRecord {
 
 fn fields(fields: &[Value]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // A record of the catalog is far below every limit of a value.
+    // A catalog record is far below every limit of a value, so encoding cannot fail.
     let _ = codec::encode(&Value::Array(fields.to_vec()), &mut bytes);
     bytes
 }

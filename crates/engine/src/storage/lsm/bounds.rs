@@ -1,13 +1,13 @@
-//! Bounds of a range, made safe for the structures underneath.
+//! Normalization of range bounds for the underlying maps and tables.
 
 use std::ops::Bound;
 
 use super::version::KEY_LIMIT_BYTES;
 
-/// Where a range starts and ends.
+/// Start and end of a range.
 pub(super) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// The same range in bounds that tables and maps accept, or `None` when no key lies in it.
+/// Converts a range to bounds that tables and maps accept; `None` if no key can lie in it.
 pub(super) fn normalise<'a>(from: Bound<&'a [u8]>, to: Bound<&'a [u8]>) -> Option<Bounds<'a>> {
     let (from, to) = (lower(from), upper(to));
     let empty = match (from, to) {
@@ -21,7 +21,8 @@ pub(super) fn normalise<'a>(from: Bound<&'a [u8]>, to: Bound<&'a [u8]>) -> Optio
     (!empty).then_some((from, to))
 }
 
-/// No key is longer than the limit: one that starts like a longer bound is its prefix, below it.
+/// No key is longer than the limit. A stored key that shares the prefix of an overlong bound is shorter, so
+/// it sorts before the bound.
 fn lower(bound: Bound<&[u8]>) -> Bound<&[u8]> {
     match bound {
         Bound::Included(key) | Bound::Excluded(key) if key.len() > KEY_LIMIT_BYTES => {

@@ -1,11 +1,11 @@
-//! Checks a whole store without opening it: opening may delete files.
+//! Verifies a whole store without opening it, because opening may delete files.
 //!
 //! The manifest is an archive whose section `tables` lists, little-endian: levels `u8`, and per
 //! level its runs `u8`, and per run its tables `u32`, and per table its id `u64`, checksum type
 //! `u8` (0), xxh3-128 `u128` of its file and first number `u64`.
 //!
-//! A table begins with its blocks, one behind the other: `LSM\x03`, type `u8`, xxh3-128 `u128` of its data, their length `u32`,
-//! their length uncompressed `u32`, the low `u32` of the xxh3-128 of these 29 bytes, the data.
+//! A table begins with its blocks, back to back: `LSM\x03`, type `u8`, xxh3-128 `u128` of its data, their
+//! length `u32`, their length uncompressed `u32`, the low `u32` of the xxh3-128 of these 29 bytes, the data.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,12 +17,12 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 use super::failure::{corrupt, io_failure};
 use super::manifest;
 
-/// Checks the list of tables in `dir`, which opening checks too; damage is `CorruptIndex`.
+/// Verifies the table manifest in `dir`, as opening does. Damage is `CorruptIndex`.
 pub fn check_list(dir: &Path) -> Result<()> {
     manifest::inspect(dir, true).map(|_| ())
 }
 
-/// Reads every table of the store in `dir`, whose list is sound; damage is `CorruptIndex`.
+/// Reads every table of the store in `dir`, whose manifest must be valid. Damage is `CorruptIndex`.
 pub fn check_tables(dir: &Path) -> Result<()> {
     let Some(id) = manifest::current_id(dir)? else {
         return Err(corrupt(dir, "its file `current` is missing"));
@@ -83,7 +83,7 @@ fn check_table(tables: &Path, listed: &Listed) -> Result<()> {
     Err(corrupt(&path, &format!("what begins at byte {place} does not match its checksum")))
 }
 
-/// How far the blocks of a table are what was written: up to the damage, or to what comes behind all blocks.
+/// The offset up to which the blocks of a table are valid: the start of the damage, or the end of all blocks.
 fn sound_bytes(path: &Path) -> io::Result<u64> {
     let mut file = BufReader::new(File::open(path)?);
     let mut sound = 0;
@@ -93,7 +93,7 @@ fn sound_bytes(path: &Path) -> io::Result<u64> {
     Ok(sound)
 }
 
-/// Reads a block; gives its length, or nothing if it is not what was written.
+/// Reads a block. Returns its length, or `None` if it is damaged.
 fn read_block(file: &mut impl Read) -> io::Result<Option<u64>> {
     let mut header = Vec::new();
     file.take(BLOCK_HEADER_BYTES).read_to_end(&mut header)?;

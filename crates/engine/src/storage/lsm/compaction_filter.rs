@@ -1,6 +1,6 @@
-//! The sieve as a filter of compactions.
+//! The retention rule as a compaction filter of lsm-tree.
 //!
-//! Why a compaction into the last level may purge, from the source of lsm-tree 3.1.10:
+//! Why a compaction into the last level may purge, according to the source of lsm-tree 3.1.10:
 //!
 //! A compaction shows its filter all versions in its input tables, by key ascending and number
 //! descending. Purging `k` at `r` resurrects something only if an older version of `k` lies in a
@@ -34,12 +34,12 @@ use super::Purge;
 use super::early_sync::EarlySync;
 use super::retention_rule::RetentionRule;
 
-/// Makes one sieve per compaction, with the floor as it is when the compaction starts.
+/// Creates one retention rule per compaction, with the floor at the start of the compaction.
 pub(super) struct RetentionFilterFactory {
     pub(super) floor: Arc<AtomicU64>,
-    /// The rule changes nothing, so a panic cannot leave it half done.
+    /// The purge rule modifies nothing, so a panic cannot leave it inconsistent.
     pub(super) purge: AssertUnwindSafe<Purge>,
-    /// A panic leaves a list of tables that is true.
+    /// After a panic, its list of tables is still correct.
     pub(super) early_sync: AssertUnwindSafe<EarlySync>,
 }
 
@@ -49,6 +49,7 @@ impl Factory for RetentionFilterFactory {
     }
 
     fn make_filter(&self, context: &Context) -> Box<dyn CompactionFilter> {
+        // Pairs with the `Release` store in `DiskStore::compact_once`.
         let floor = self.floor.load(Ordering::Acquire);
         let purge = context.is_last_level.then(|| (*self.purge).clone());
         let early_sync = (*self.early_sync).clone();

@@ -1,12 +1,13 @@
-//! Frees the space of removed tables in small parts, as RocksDB's delete scheduler does.
+//! Frees the disk space of removed tables in small steps, like RocksDB's delete scheduler.
 //!
 //! ```text
-//!   compacted table --open--> [ waiting ] --no name, no reader--> 1 MiB cut off, synced; a pause; 1 MiB ... --> closed
+//!   compacted table --open--> [ waiting ] --unlinked, no reader--> truncate 1 MiB, sync; a pause; 1 MiB ... --> closed
 //! ```
 //!
-//! A file system that is mounted with `discard` tells the device of all blocks of a removed file at once. Many devices take tens of milliseconds
-//! for the 64 MiB of a table, and the sync of a commit waits for them. lsm-tree removes the name of a table; as long as we have the file
-//! open, its blocks stay. When the process ends, the kernel frees them.
+//! With the mount option `discard`, a file system reports all blocks of a deleted file to the device at once.
+//! For a table of 64 MiB, many devices need tens of milliseconds, and the fsync of a commit waits for them.
+//! lsm-tree unlinks a table, but its blocks stay allocated while this scheduler holds it open. When the
+//! process ends, the kernel frees them.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -19,37 +20,37 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// So many bytes are freed at a time.
+/// Bytes freed per step.
 const PART_BYTES: u64 = 1 << 20;
-/// Between two parts, in which the device is left to others.
+/// Pause between two steps, in which the device serves other requests.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Beyond so many bytes to be freed there are no pauses: the disk must not fill up with them.
+/// With more than this many bytes left to free, the pauses are skipped, so that the disk does not fill up.
 const BACKLOG_BYTES: u64 = 256 << 20;
-/// More files are not kept open: the oldest are closed, and freed at once.
+/// Maximum number of open files. Beyond it, the oldest are closed, which frees them at once.
 pub(super) const OPEN_FILES: usize = 64;
-/// How often the tables that are still read are looked at.
+/// Polling interval for tables that readers still use.
 const READERS_EVERY: Duration = Duration::from_secs(1);
 
-/// A table that is no longer listed.
+/// A table that the manifest no longer lists.
 pub(super) struct Unlisted {
     path: PathBuf,
     file: File,
 }
 
 impl Unlisted {
-    /// Opens a table before its name is removed. One that cannot be opened is freed when it is removed.
+    /// Opens a table before it is unlinked. If that fails, its space is freed when it is unlinked.
     pub(super) fn open(path: PathBuf) -> Option<Unlisted> {
         let file = File::options().write(true).open(&path).ok()?;
         Unlisted::of(path, file)
     }
 
-    /// A file system that counts no names cannot tell when the last one is removed: its files are left alone.
+    /// Skips file systems without link counts, where it is unknown when the last name is removed.
     fn of(path: PathBuf, file: File) -> Option<Unlisted> {
         let counts_names = file.metadata().ok()?.nlink() > 0;
         counts_names.then_some(Unlisted { path, file })
     }
 
-    /// How many bytes there are to free; none while it has a name, which somebody may read it by.
+    /// The bytes left to free; zero while the file has a name, through which readers may open it.
     fn free_bytes(&self) -> u64 {
         match self.file.metadata() {
             Ok(about) if about.nlink() == 0 => about.len(),
@@ -57,33 +58,33 @@ impl Unlisted {
         }
     }
 
-    /// Whether there is something to free, now or when its readers are done.
+    /// Returns whether the file has space to free, now or once its readers have finished.
     fn is_wanted(&self) -> bool {
         let Ok(about) = self.file.metadata() else { return false };
         let has_name = || fs::metadata(&self.path).is_ok_and(|named| named.ino() == about.ino());
         match about.nlink() {
             0 => about.len() > 0,
-            // One that has another name is none of ours any more.
+            // If the file has only another name, it belongs to someone else, such as a snapshot.
             _ => has_name(),
         }
     }
 
-    /// Frees the last part. The sync has the file system tell the device before the next one.
+    /// Truncates the last part. The sync makes the file system report it to the device before the next part.
     fn free_part(&self) -> io::Result<()> {
         self.file.set_len(self.free_bytes().saturating_sub(PART_BYTES))?;
         self.file.sync_all()
     }
 }
 
-/// Frees the space of removed tables on a thread, which is started when there is something to do. Dropped, it ends the thread and leaves
-/// the rest to the kernel.
+/// Frees the space of removed tables on a background thread, started on first use. Dropping the scheduler
+/// ends the thread and leaves the rest to the kernel.
 #[derive(Default)]
 pub struct DeleteScheduler {
     running: Mutex<Option<(Sender<Unlisted>, JoinHandle<()>)>>,
 }
 
 impl DeleteScheduler {
-    /// Takes tables that are, or will be, removed.
+    /// Takes over tables that are, or will be, unlinked.
     pub(super) fn take(&self, tables: Vec<Unlisted>) {
         if tables.is_empty() {
             return;
@@ -92,7 +93,7 @@ impl DeleteScheduler {
         if running.is_none() {
             let (sender, receiver) = mpsc::channel();
             let thread = thread::Builder::new().name("mainstay-delete".to_owned());
-            // Without a thread they are closed here, and freed when they are removed.
+            // Without a thread the files are closed here, and their space is freed when they are unlinked.
             let Ok(thread) = thread.spawn(move || run(&receiver)) else { return };
             *running = Some((sender, thread));
         }
@@ -128,7 +129,8 @@ fn run(tables: &Receiver<Unlisted>) {
     }
 }
 
-/// Frees a part of the oldest table that nobody reads. Gives the time until the next one; none when there is nothing to wait for.
+/// Frees a part of the oldest table without readers. Returns the time until the next call; `None` if nothing
+/// is left to wait for.
 fn free_next(waiting: &mut VecDeque<Unlisted>) -> Option<Duration> {
     waiting.retain(Unlisted::is_wanted);
     waiting.drain(..waiting.len().saturating_sub(OPEN_FILES));
@@ -137,7 +139,7 @@ fn free_next(waiting: &mut VecDeque<Unlisted>) -> Option<Duration> {
         return (!waiting.is_empty()).then_some(READERS_EVERY);
     };
     if waiting[place].free_part().is_err() {
-        // Closed, it is freed at once.
+        // Closing it frees all its space at once.
         waiting.remove(place);
     }
     Some(if backlog_bytes > BACKLOG_BYTES { Duration::ZERO } else { PAUSE })
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(free_next(&mut waiting), Some(PAUSE));
         assert_eq!(free_next(&mut waiting), Some(READERS_EVERY));
         assert_eq!((fs::metadata(&read).unwrap().len(), waiting.len()), (2 * PART_BYTES, 1));
-        // A snapshot made of links keeps what it has.
+        // A snapshot made of hard links keeps its data.
         let linked = root.path().join("linked");
         fs::rename(&read, &linked).unwrap();
         assert_eq!((free_next(&mut waiting), waiting.len()), (None, 0));

@@ -1,4 +1,4 @@
-//! The store on disk: an lsm-tree without its memtable, its journal and its garbage collection.
+//! The store on disk: an LSM tree without lsm-tree's own memtable, journal and garbage collection.
 
 use std::collections::HashSet;
 use std::fs;
@@ -25,36 +25,36 @@ use super::table_options::{self, LEVEL_TABLES, TABLE_BYTES};
 use super::version::{OrderChecker, REVISION_LIMIT, check_key};
 use super::{Entries, Slice, StoreOptions, bounds};
 
-/// Revision r is stored under number r + 2^40. The tree numbers its own states from 0 and picks
-/// the state for a read by number, so every read must lie above all of them.
+/// Revision r is stored with sequence number r + 2^40. lsm-tree numbers its own versions of the table list
+/// from 0, and picks the list for a read by sequence number. So every read must lie above all of them.
 const NUMBER_BASE: u64 = 1 << 40;
 
-/// Between the numbers of states and those of versions: the tree lets go of states that nobody
-/// reads, but never drops a version by itself. Its own rule drops a shadowed version by its own
-/// number instead of that of the version that shadows it, which loses what reads above the
-/// watermark need.
+/// Lies between the numbers of table lists and those of entries. So lsm-tree drops lists that no reader uses,
+/// but never drops an entry by itself. Its own rule compares the sequence number of the shadowed entry,
+/// instead of that of the entry that shadows it, and so loses entries that reads above the watermark need.
 const WATERMARK: u64 = 1 << 39;
 
-/// The tree's list of tables counts the layers of a level in one byte, and says nothing when they are more.
+/// lsm-tree's manifest counts the runs of a level in one byte and does not report an overflow.
 pub(super) const MOST_RUNS: usize = 250;
 
-/// The tables that the tree listed at one moment.
+/// An immutable snapshot of the tree's table list.
 struct ListedTables {
-    /// The number of the list; later ones have larger numbers.
+    /// The number of the list; newer lists have larger numbers.
     id: u64,
-    /// Finds the newest version of a key below a number.
+    /// Finds the newest version of a key below a sequence number.
     find: Box<Find>,
 }
 
 type Find = dyn Fn(&[u8], u64) -> lsm_tree::Result<Option<Slice>> + Send + Sync;
 
-/// A store in a directory.
+/// An LSM tree in a directory.
 pub struct DiskStore {
     tree: Tree,
-    /// The tree makes all its readers wait while it syncs a new list of tables; this one it never locks.
+    /// lsm-tree blocks all its readers while it syncs a new table list. Readers of this copy never wait for
+    /// that.
     lookup: RwLock<Arc<ListedTables>>,
-    /// Earlier ones that somebody may still read. Whoever lets go of one last removes the files of tables that were compacted
-    /// away, which takes milliseconds: no reader does.
+    /// Earlier lists that readers may still use. Dropping the last reference deletes the files of compacted
+    /// tables, which takes milliseconds. This reference keeps that work away from readers.
     stale_lookups: Mutex<Vec<Arc<ListedTables>>>,
     delete_scheduler: Option<Arc<DeleteScheduler>>,
     dir: PathBuf,
@@ -62,25 +62,25 @@ pub struct DiskStore {
     floor: Arc<AtomicU64>,
     due: AtomicBool,
     litter: Arc<OrphanTables>,
-    /// A failure may have left `current` naming tables that the tree does not know of.
+    /// A failure may have left `current` naming a list that the tree does not know.
     astray: AtomicBool,
-    /// How many compactions failed, one behind the other, and how the last one did.
+    /// The number of consecutive failed compactions, and the last error.
     failed: Mutex<Option<(u32, Error)>>,
-    /// What `current` said last.
+    /// The last known content of `current`.
     current: Mutex<Option<CurrentVersion>>,
-    /// One ingest at a time: tables must enter in order.
+    /// Serializes ingests, because tables must enter the tree in order.
     ingesting: Mutex<()>,
-    /// One compaction at a time: purges rest on it. Whoever takes both takes this one second.
+    /// Serializes compactions, because purging relies on it. Lock order: `ingesting` first, then this one.
     compacting: Mutex<()>,
 }
 
 impl DiskStore {
-    /// Opens or creates; see [`Store::open`](super::Store::open).
+    /// Opens or creates the store; see [`Store::open`](super::Store::open).
     pub fn open(dir: &Path, options: &StoreOptions, expect_existing: bool) -> Result<DiskStore> {
         DiskStore::open_sized(dir, options, expect_existing, TABLE_BYTES)
     }
 
-    /// Opens with another size of tables: small ones let a test fill all levels.
+    /// Opens with another table size: small tables let a test fill all levels.
     pub(super) fn open_sized(
         dir: &Path,
         options: &StoreOptions,
@@ -89,7 +89,7 @@ impl DiskStore {
     ) -> Result<DiskStore> {
         match manifest::inspect(dir, expect_existing)? {
             FoundTree::Nothing => create_directory(dir)?,
-            // The tree deletes what this list of tables does not name.
+            // Sync first, because the tree deletes the tables that this list does not name.
             FoundTree::Tree => {
                 fault_points::unless(InjectedFault::NoSyncOfReadTables, || manifest::keep(dir))?
             }
@@ -103,7 +103,7 @@ impl DiskStore {
         DiskStore::open_found(dir, options, TABLE_BYTES)
     }
 
-    /// Opens what was looked at, or a tree in an empty directory.
+    /// Opens a store that was inspected, or creates one in an empty directory.
     fn open_found(dir: &Path, options: &StoreOptions, table_bytes: u64) -> Result<DiskStore> {
         let floor = Arc::new(AtomicU64::new(0));
         let litter = Arc::<OrphanTables>::default();
@@ -195,13 +195,15 @@ impl DiskStore {
         Error::new(code, message)
     }
 
-    /// See [`Store::compact`](super::Store::compact).
+    /// Runs one round of leveled compaction; see [`Store::compact`](super::Store::compact).
     ///
-    /// The strategy takes no more than fifty tables of the size it is given out of a level, and does nothing where the one that is
-    /// to be merged first is larger: all versions of a key are in one. With larger ones, up to the size that leaves the levels what
-    /// they are, it takes more, and fresh tables come first. What is too large even for that goes with all others.
+    /// The strategy takes at most fifty tables of its target size out of a level. It does nothing if the
+    /// table to merge first is larger than that, which happens because all versions of a key are in one
+    /// table. Larger target sizes, up to the one that keeps the level sizes unchanged, let it take more and
+    /// prefer level 0. If even that is too small, everything is compacted.
     pub fn compact(&self, floor: Revision, runs: u8) -> Result<u64> {
         let is_deep = self.l0_runs() >= runs.max(1).into();
+        // Without a backlog in level 0, one attempt is enough.
         for runs in [runs.max(1), LEVEL_TABLES as u8, 1] {
             let compacted = self.compact_with(floor, || self.compact_level(runs))?;
             if compacted.is_some() || !is_deep {
@@ -211,9 +213,9 @@ impl DiskStore {
         self.compact_all(floor)
     }
 
-    /// Compacts as a level needs it, where it counts as one that so many fresh tables lie one over the other.
+    /// One round of the leveled strategy, in which level 0 is due once it has `runs` runs.
     fn compact_level(&self, runs: u8) -> lsm_tree::Result<()> {
-        // The strategy makes the first level as large as this many tables; it has to stay what it is.
+        // The strategy sizes the first level as target size times `runs`. That product must stay constant.
         let table_bytes = self.table_bytes * LEVEL_TABLES / u64::from(runs);
         let strategy = Leveled::default().with_l0_threshold(runs);
         let strategy = strategy.with_table_target_size(table_bytes);
@@ -229,8 +231,9 @@ impl DiskStore {
         Ok(self.compact_with(floor, major)?.unwrap_or(0))
     }
 
-    /// Whether something was ingested or moved since a compaction last found nothing to do.
+    /// Returns whether tables were added or moved since a compaction last found nothing to do.
     pub fn compaction_due(&self) -> bool {
+        // Pairs with the `Release` stores in `register` and `compact_once`.
         self.due.load(Ordering::Acquire)
     }
 
@@ -260,12 +263,12 @@ impl DiskStore {
         Some(number.saturating_sub(NUMBER_BASE))
     }
 
-    /// The bytes of filters and indexes that stay in memory outside the block cache.
+    /// Bytes of filters and block indexes that stay in memory outside the block cache.
     pub fn pinned_bytes(&self) -> usize {
         self.tree.pinned_filter_size() + self.tree.pinned_block_index_size()
     }
 
-    /// Imitates a compaction that reads the list of tables before an ingest and stores it afterwards.
+    /// Simulates a compaction that reads the table list before an ingest and publishes it afterwards.
     #[cfg(test)]
     pub(super) fn refresh_late(&self, ingest: impl FnOnce()) {
         let early = ListedTables::of(&self.tree);
@@ -278,9 +281,10 @@ impl DiskStore {
         (0..).map_while(|level| self.tree.level_table_count(level)).collect()
     }
 
-    /// Writes the versions into tables that nobody sees yet.
+    /// Writes the versions into tables that are not visible yet.
     ///
-    /// lsm-tree syncs each finished table file and then the directory that holds it; [`EarlySync`] syncs parts of it before.
+    /// lsm-tree syncs each finished table file and then its directory. [`EarlySync`] syncs parts of the file
+    /// before.
     fn write_tables<'a>(
         &self,
         versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
@@ -305,27 +309,30 @@ impl DiskStore {
         }
     }
 
-    /// Makes tables part of the tree.
+    /// Adds tables to the tree.
     ///
-    /// lsm-tree syncs the new manifest, its directory, and the file that points to it.
+    /// lsm-tree syncs the new manifest, its directory, and the file `current` that points to it.
     fn register(&self, tables: &[Table]) -> Result<()> {
+        // Pairs with the `Release` stores of a failed `register_tables` or compaction.
         if self.astray.load(Ordering::Acquire) {
             let _idle = self.compacting.lock();
             self.come_back()?;
         }
         let registered = self.tree.register_tables(tables, None, None, &[], WATERMARK);
         registered.map_err(|error| {
+            // Pairs with the `Acquire` loads in `register` and `compact_once`.
             self.astray.store(true, Ordering::Release);
             self.failure(error, "writing")
         })?;
         self.litter.list(tables.iter().map(Table::id));
         self.refresh_lookup();
         self.learn_current();
+        // Pairs with the `Acquire` in `compaction_due`: the new tables are registered.
         self.due.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Gives how many bytes were written; nothing where nothing was done.
+    /// Runs a compaction and keeps count of failures. Returns the bytes written; `None` if nothing was done.
     fn compact_with(
         &self,
         floor: Revision,
@@ -335,7 +342,7 @@ impl DiskStore {
         let mut failed = self.failed.lock();
         match &compacted {
             Ok(Some(_)) => *failed = None,
-            // Another way may be tried, and fail as before.
+            // Not a success: the caller may try another strategy, and it may fail as before.
             Ok(None) => {}
             Err(error) => {
                 let before = failed.as_ref().map_or(0, |failed| failed.0);
@@ -350,19 +357,23 @@ impl DiskStore {
         floor: Revision,
         run: impl FnOnce() -> lsm_tree::Result<()>,
     ) -> Result<Option<u64>> {
+        // Pairs with the `Release` stores of a failed `register_tables` or compaction.
         if self.astray.load(Ordering::Acquire) {
             let (_no_ingest, _idle) = (self.ingesting.lock(), self.compacting.lock());
             self.come_back()?;
         }
         let _one = self.compacting.lock();
+        // Pairs with the `Acquire` in `RetentionFilterFactory::make_filter`.
         self.floor.store(floor, Ordering::Release);
+        // Before the run, so that an ingest meanwhile sets it again. Pairs with the `Acquire` in
+        // `compaction_due`.
         self.due.store(false, Ordering::Release);
         let version = self.tree.current_version();
         let (before, known) = (version.id(), version.iter_tables().map(Table::id).collect());
         drop(version);
         let ran = run();
         self.list_tables();
-        // Our own list still names them, so that their files are there.
+        // Open them while our own table list still references them, so that their files exist.
         let removed = self.delete_scheduler.as_ref().map(|by| (by, self.unlisted(&known)));
         self.refresh_lookup();
         if let Some((scheduler, tables)) = removed {
@@ -372,6 +383,7 @@ impl DiskStore {
             self.learn_current();
         }
         if ran.is_err() {
+            // Pairs with the `Acquire` loads in `register` and `compact_once`.
             self.astray.store(true, Ordering::Release);
             if let Some(_idle) = self.ingesting.try_lock() {
                 self.sweep();
@@ -379,13 +391,14 @@ impl DiskStore {
         }
         let moved = self.tree.current_version().id() != before;
         if ran.is_err() || moved {
+            // Pairs with the `Acquire` in `compaction_due`.
             self.due.store(true, Ordering::Release);
         }
         ran.map_err(|error| self.failure(error, "compacting"))?;
         Ok(moved.then(|| self.written_bytes(&known)))
     }
 
-    /// Those of the tables that are no longer listed.
+    /// Opens those tables of `before` that are no longer listed.
     fn unlisted(&self, before: &HashSet<u64>) -> Vec<Unlisted> {
         let version = self.tree.current_version();
         let listed: HashSet<u64> = version.iter_tables().map(Table::id).collect();
@@ -394,8 +407,8 @@ impl DiskStore {
         removed.filter_map(|id| Unlisted::open(path(id))).collect()
     }
 
-    /// The bytes of tables that a compaction wrote, given those that were there before. What is new at
-    /// the top was ingested meanwhile.
+    /// The bytes that a compaction wrote, given the tables before it. New tables in level 0 are left out,
+    /// because they were ingested meanwhile.
     fn written_bytes(&self, known: &HashSet<u64>) -> u64 {
         let version = self.tree.current_version();
         let runs = version.iter_levels().skip(1).flat_map(|level| level.iter());
@@ -404,20 +417,20 @@ impl DiskStore {
         fresh.map(|table| table.metadata.file_size).sum()
     }
 
-    /// Remembers what `current` says, so that it can be said again.
+    /// Remembers the content of `current`, so that it can be restored.
     fn learn_current(&self) {
         let mut known = self.current.lock();
-        // One that cannot be read now is made of the list itself if it is needed.
+        // If it cannot be read now, it is rebuilt from the version file when needed.
         let found = manifest::read_current(&self.dir).ok().flatten();
         *known = found.or(*known).max(*known);
     }
 
-    /// Makes ingested tables visible to reads, and lets go of tables that were compacted away.
+    /// Publishes the tree's current table list to readers, and releases lists with compacted tables.
     fn refresh_lookup(&self) {
         self.replace_lookup(ListedTables::of(&self.tree));
     }
 
-    /// An ingest and a compaction refresh it in any order: the newer list stays.
+    /// Keeps the newer list, because an ingest and a compaction may refresh it in any order.
     fn replace_lookup(&self, fresh: ListedTables) {
         let mut lookup = self.lookup.write();
         let is_newer = fresh.id > lookup.id;
@@ -425,7 +438,8 @@ impl DiskStore {
         drop(lookup);
         let mut all = self.stale_lookups.lock();
         all.extend(stale);
-        // Also where nothing is newer: on a full disk no flush succeeds, and the files of these are the room it needs.
+        // Also if no list is newer: on a full disk no flush succeeds until the files of stale lists free
+        // their space.
         all.retain(|stale| Arc::strong_count(stale) > 1);
     }
 
@@ -433,23 +447,25 @@ impl DiskStore {
         self.litter.list(self.tree.current_version().iter_tables().map(Table::id));
     }
 
-    /// Removes what a failure left, unless `current` names it: then the next start needs the new tables.
+    /// Removes the leftovers of a failure, unless `current` still names them and cannot be reset: then the
+    /// next start needs the new tables.
     ///
-    /// Nobody may ingest or compact meanwhile.
+    /// The caller must exclude ingests and compactions.
     fn sweep(&self) {
         if self.come_back().is_ok() {
             self.litter.sweep(&self.dir.join(manifest::TABLES));
         }
     }
 
-    /// Lets `current` name what the tree has, if a failure came after it was switched.
+    /// Makes `current` name the tree's own table list again, in case a failure came after it was switched.
     ///
-    /// The tree would write its next list of tables over the one that `current` names: whoever stopped it then would leave
-    /// none. Nobody may ingest or compact meanwhile.
+    /// The tree would write its next list over the file that `current` names, and a crash during that write
+    /// would leave no valid list. The caller must exclude ingests and compactions.
     fn come_back(&self) -> Result<()> {
         let id = self.tree.current_version().id();
         let known = self.current.lock().filter(|known| known.id == id);
         manifest::point(&self.dir, id, known)?;
+        // Pairs with the `Acquire` loads in `register` and `compact_once`: `current` is reset.
         self.astray.store(false, Ordering::Release);
         Ok(())
     }
@@ -461,8 +477,8 @@ impl DiskStore {
 }
 
 impl ListedTables {
-    /// As [`Tree::get`](AbstractTree::get) looks a key up, without the lock on the list of tables. The tree's own memtables are empty:
-    /// see [`DiskStore::ingest`].
+    /// Looks a key up like [`Tree::get`](AbstractTree::get), but without the lock on the table list. The
+    /// tree's own memtables are always empty: see [`DiskStore::ingest`].
     fn of(tree: &Tree) -> ListedTables {
         let version = tree.current_version();
         let id = version.id();
@@ -480,7 +496,7 @@ impl ListedTables {
     }
 }
 
-/// The tree takes its bound as exclusive.
+/// Converts a revision to lsm-tree's read bound, which is exclusive.
 fn read_bound(at: Revision) -> u64 {
     at.min(REVISION_LIMIT) + NUMBER_BASE + 1
 }
@@ -498,7 +514,8 @@ fn open_tree(config: lsm_tree::Config, dir: &Path) -> Result<Tree> {
     }
 }
 
-/// Creates a directory. Its name is synced before there is a mark; what is inside it lsm-tree syncs itself.
+/// Creates the directory of a store. The caller syncs its parent before it writes a flush mark. lsm-tree
+/// syncs the content.
 fn create_directory(dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).map_err(|error| io_failure(&error, "creating", dir))
 }

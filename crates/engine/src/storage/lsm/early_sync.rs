@@ -1,7 +1,8 @@
-//! Syncs table files while they are written, as RocksDB does with `bytes_per_sync`.
+//! Syncs table files while they are being written, like RocksDB's `bytes_per_sync`.
 //!
-//! lsm-tree syncs a table once, when it is complete. For 64 MiB that takes tens of milliseconds, and the sync of a commit waits for it:
-//! a disk takes all that was written before. Synced in small parts, a table delays a commit by one part.
+//! lsm-tree syncs a table once, when it is complete. For 64 MiB that takes tens of milliseconds. The fsync of
+//! a commit waits for it, because a disk first writes everything submitted before. Synced in small parts, a
+//! table delays a commit by one part only.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,16 +12,16 @@ use std::sync::Arc;
 
 use super::orphan_tables::OrphanTables;
 
-/// After so many bytes of keys and values the table is synced.
+/// A table is synced after this many bytes of keys and values.
 const BYTES_PER_SYNC: usize = 2 << 20;
 
-/// Counts the bytes that go into new tables of a store.
+/// Counts the bytes written to new tables of a store.
 #[derive(Clone)]
 pub(super) struct EarlySync {
     tables: PathBuf,
     litter: Arc<OrphanTables>,
     unsynced: usize,
-    /// How long each unlisted table was when it was synced last.
+    /// The length of each unlisted table at its last sync.
     synced: HashMap<PathBuf, u64>,
 }
 
@@ -29,11 +30,12 @@ impl EarlySync {
         EarlySync { tables, litter, unsynced: 0, synced: HashMap::new() }
     }
 
-    /// Adds bytes that are about to be written; when they are many, syncs the tables that are not listed yet. Gives how many
-    /// it synced.
+    /// Adds bytes that are about to be written. Every [`BYTES_PER_SYNC`] bytes it syncs the tables that are
+    /// not listed yet. Returns the number of tables synced.
     ///
-    /// lsm-tree does not tell which file it writes, and lists the tables of a compaction when all are complete. Those that have
-    /// not grown since their last sync are left alone: even that of a clean file makes the disk write its cache.
+    /// lsm-tree does not report which file it writes, and lists the tables of a compaction when all are
+    /// complete. Tables that have not grown since their last sync are skipped, because even an fsync of a
+    /// clean file flushes the disk's cache.
     pub(super) fn add(&mut self, bytes: usize) -> io::Result<usize> {
         self.unsynced += bytes;
         if self.unsynced < BYTES_PER_SYNC {
@@ -43,8 +45,8 @@ impl EarlySync {
         let before = std::mem::take(&mut self.synced);
         let mut count = 0;
         for path in self.litter.unlisted(&self.tables).into_iter().flatten() {
-            // One that cannot be opened is synced when it is complete. One that cannot be synced ends the ingest or the compaction: the
-            // next sync of the same file may not report it again.
+            // A table that cannot be opened is synced when it is complete. A failed sync aborts the ingest or
+            // the compaction, because the next sync of the same file may not report the error again.
             let Ok(file) = File::open(&path) else { continue };
             let Ok(length) = file.metadata().map(|about| about.len()) else { continue };
             if before.get(&path) != Some(&length) {

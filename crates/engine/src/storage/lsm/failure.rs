@@ -1,4 +1,4 @@
-//! Errors of the tree and of files in our own words.
+//! Maps errors of lsm-tree and of files to engine errors.
 
 use std::io;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn io_failure(error: &io::Error, doing: &str, path: &Path) -> Error {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             (Code::ReadOnlyFiles, "make the directory writable")
         }
-        // A table that is gone, or shorter or otherwise than its index says, is damage.
+        // A table that is missing, truncated or inconsistent with its index is damaged.
         io::ErrorKind::UnexpectedEof
         | io::ErrorKind::NotFound
         | io::ErrorKind::InvalidInput
@@ -45,7 +45,7 @@ pub(super) fn io_failure(error: &io::Error, doing: &str, path: &Path) -> Error {
     Error::new(code, format!("{doing} the index at {path} failed: {error}; {advice}"))
 }
 
-/// The error for stored bytes that are not what was written.
+/// The error for stored bytes that differ from those written.
 #[cold]
 pub(super) fn corrupt(path: &Path, what: &str) -> Error {
     let path = path.display();

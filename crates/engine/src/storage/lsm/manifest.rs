@@ -1,7 +1,7 @@
-//! Checks the list of tables before lsm-tree opens it.
+//! Verifies the table manifest before lsm-tree opens it.
 //!
-//! lsm-tree 3.1.10 writes a checksum of its manifest but does not look at it: after one flipped
-//! bit it opens an empty tree and deletes the tables as orphans. So we look first.
+//! lsm-tree 3.1.10 writes a checksum of its manifest but does not verify it: after one flipped bit it opens
+//! an empty tree and deletes the tables as orphans. So the engine verifies it first.
 //!
 //! `current`: version id `u64`, xxh3-128 `u128` of the file `v<id>`, checksum type `u8` (0), all
 //! little-endian.
@@ -18,22 +18,22 @@ use super::failure::{corrupt, io_failure};
 
 const CURRENT: &str = "current";
 const CURRENT_BYTES: usize = 25;
-/// What is to become `current`.
+/// The temporary name of a new `current`.
 const NEXT: &str = "current.next";
 
 /// The directory of table files.
 pub(super) const TABLES: &str = "tables";
 
-/// What was found where a tree is to be opened.
+/// The state of a directory in which a tree is to be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FoundTree {
-    /// A tree whose manifest is what was written.
+    /// A tree with a valid manifest.
     Tree,
-    /// No tree, and no trace of one.
+    /// Neither a tree nor remains of one.
     Nothing,
 }
 
-/// What the file `current` says.
+/// The content of the file `current`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct CurrentVersion {
     pub(super) id: u64,
@@ -49,7 +49,7 @@ impl CurrentVersion {
     }
 }
 
-/// Looks without touching; anything that is not as it was written is an error.
+/// Inspects the directory without changing it. Any damage is an error.
 pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<FoundTree> {
     match read_current(dir)? {
         Some(current) => {
@@ -62,13 +62,14 @@ pub(super) fn inspect(dir: &Path, expect_existing: bool) -> Result<FoundTree> {
     }
 }
 
-/// Makes the names of the tree durable: whoever gave them may have come no further.
+/// Syncs the directory, because the process that made its names may have crashed before doing so.
 pub(super) fn keep(dir: &Path) -> Result<()> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.map_err(|error| io_failure(&error, "opening", dir))
 }
 
-/// Lets the next start open this version, whatever `current` says now; by what it said of it before, if that is known.
+/// Makes `current` name this version, so that the next start opens it. `known` is its earlier content for
+/// this version.
 pub(super) fn point(dir: &Path, id: u64, known: Option<CurrentVersion>) -> Result<()> {
     let named = current_id(dir)?;
     let path = dir.join(CURRENT);
@@ -76,7 +77,7 @@ pub(super) fn point(dir: &Path, id: u64, known: Option<CurrentVersion>) -> Resul
         if named != Some(id) {
             rewrite_current(dir, id, known)?;
         }
-        // One that was set back before may not be durable yet.
+        // Always sync: an earlier reset of `current` may not be durable yet.
         fault_points::unless(InjectedFault::NoSyncOfCurrentName, || File::open(dir)?.sync_all())
     };
     steps().map_err(|error| io_failure(&error, "writing", &path))
@@ -118,7 +119,7 @@ fn parse_current(bytes: &[u8]) -> Option<CurrentVersion> {
     Some(CurrentVersion { id, checksum })
 }
 
-/// What the file `current` says, for fuzzers: an id and a checksum.
+/// Parses the file `current`, for fuzzers: returns an id and a checksum.
 #[cfg(any(test, fuzzing))]
 pub fn current_of(bytes: &[u8]) -> Option<(u64, u128)> {
     parse_current(bytes).map(|current| (current.id, current.checksum))
@@ -140,8 +141,9 @@ fn check_manifest(dir: &Path, current: &CurrentVersion) -> Result<()> {
     Ok(())
 }
 
-/// That every listed table is there lsm-tree checks itself, before it deletes anything; but
-/// without the directory it would make one, and a directory in it would stop the program.
+/// Checks the directory of tables. lsm-tree itself checks that every listed table exists, before it deletes
+/// anything. But it would create a missing directory of tables, and a directory inside it would stop the
+/// program.
 fn check_table_names(dir: &Path) -> Result<()> {
     let tables = dir.join(TABLES);
     for file in fs::read_dir(&tables).map_err(|error| io_failure(&error, "reading", &tables))? {
@@ -153,8 +155,8 @@ fn check_table_names(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A creation that was cut short leaves at most `v0` and an empty directory of tables. More than
-/// that without `current` was a tree once.
+/// An interrupted creation leaves at most `v0` and an empty directory of tables. Anything more without
+/// `current` means that a tree existed.
 fn check_untouched(dir: &Path) -> Result<()> {
     let remains = || corrupt(dir, "there are tables, but its file `current` is missing");
     for name in names(dir)? {

@@ -1,4 +1,4 @@
-//! The store in memory: the same behaviour without files.
+//! The store in memory: the same behavior without files.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -11,13 +11,13 @@ use super::retention_rule::RetentionRule;
 use super::version::{OrderChecker, check_key};
 use super::{Entries, Purge, Slice, bounds};
 
-/// How many keys a range or a compaction handles under one hold of the lock.
+/// Number of keys that a range or a compaction handles per lock acquisition.
 const CHUNK_KEYS: usize = 256;
 
-/// Compaction is due when this many versions came in, plus a quarter of what is there.
+/// Compaction is due after this many new versions, plus a quarter of those stored.
 const DUE_VERSIONS: u64 = 1024;
 
-/// A store that lives as long as the process.
+/// A store in memory, without persistence.
 pub struct MemoryStore {
     purge: Purge,
     shared: Arc<MemoryStoreShared>,
@@ -27,13 +27,13 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct MemoryStoreShared {
     versions: RwLock<Versions>,
-    /// The revisions that open ranges read at, with their number.
+    /// The revisions at which open ranges read, with the number of ranges.
     open: Mutex<BTreeMap<Revision, usize>>,
 }
 
 #[derive(Default)]
 struct Versions {
-    /// The versions of each key with revisions ascending, so that a new one goes to the end.
+    /// The versions of each key, revisions ascending, so that a new one is appended.
     keys: BTreeMap<Slice, Vec<(Revision, Slice)>>,
     entries: u64,
     since_compaction: u64,
@@ -80,7 +80,7 @@ impl MemoryStore {
             accepted.push((key, revision, Slice::from(entry)));
         }
         let mut versions = self.shared.versions.write();
-        // Oldest first, so that each goes to the end of its key's history.
+        // Oldest first, so that each is appended to its key's history.
         for (key, revision, entry) in accepted.into_iter().rev() {
             versions.put(key, revision, entry);
         }
@@ -100,7 +100,7 @@ impl MemoryStore {
         while let Some(from) = next {
             next = self.compact_chunk(from, floor);
         }
-        // It writes nothing.
+        // Nothing is written to disk.
         Ok(0)
     }
 
@@ -120,7 +120,7 @@ impl MemoryStore {
         self.shared.versions.read().highest
     }
 
-    /// Sifts some keys and says where to go on.
+    /// Applies the retention rule to some keys. Returns the start of the next chunk.
     fn compact_chunk(&self, from: Bound<Slice>, floor: Revision) -> Option<Bound<Slice>> {
         let mut versions = self.shared.versions.write();
         let floor = floor.min(self.shared.lowest_open());
@@ -142,7 +142,8 @@ impl MemoryStore {
 }
 
 impl MemoryStoreShared {
-    /// Ranges read in chunks, so what they will come to must stay until they are done.
+    /// The lowest revision of an open range. Ranges read in chunks, so versions they have not reached yet
+    /// must stay.
     fn lowest_open(&self) -> Revision {
         self.open.lock().keys().next().copied().unwrap_or(Revision::MAX)
     }
@@ -181,7 +182,7 @@ fn newest(history: &[(Revision, Slice)], at: Revision) -> Option<Slice> {
     Some(history[..seen].last()?.1.clone())
 }
 
-/// Drops what need not stay and says how many versions that were.
+/// Drops the versions that the rule does not keep. Returns their number.
 fn sift(sieve: &mut RetentionRule, key: &[u8], history: &mut Vec<(Revision, Slice)>) -> u64 {
     let before = history.len();
     history.reverse();
@@ -190,11 +191,11 @@ fn sift(sieve: &mut RetentionRule, key: &[u8], history: &mut Vec<(Revision, Slic
     (before - history.len()) as u64
 }
 
-/// Walks the store in chunks, so that it does not hold the lock while its caller works.
+/// A range iterator that reads in chunks, so that it does not hold the lock while its caller works.
 struct MemoryRange {
     shared: Arc<MemoryStoreShared>,
     at: Revision,
-    /// Where the next chunk starts; `None` after the last one.
+    /// The start of the next chunk; `None` after the last one.
     next: Option<Bound<Slice>>,
     to: Bound<Slice>,
     chunk: VecDeque<(Slice, Slice)>,
@@ -218,7 +219,8 @@ impl MemoryRange {
         }
     }
 
-    /// A map refuses bounds that exclude the same key on both sides, or that cross.
+    /// Ends the iteration before the bounds cross or exclude the same key on both sides, because a map panics
+    /// on those.
     fn finish_if_done(&mut self) {
         let done = match (&self.next, &self.to) {
             (Some(Bound::Excluded(last)), Bound::Included(to) | Bound::Excluded(to)) => last >= to,

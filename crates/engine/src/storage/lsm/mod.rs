@@ -1,19 +1,19 @@
-//! The versioned ordered store under the index.
+//! The versioned LSM store under the index.
 //!
 //! ```text
 //!  memtable full            background thread
 //!       | ingest                 | compact(floor)
 //!       v                        v
-//!  +---------+   tables   +-------------+   Sieve: what no read at or above
-//!  | level 0 | ---------> | levels 1..6 |   the floor can see does not pass
+//!  +---------+   tables   +-------------+   RetentionRule: drops versions that
+//!  | level 0 | ---------> | levels 1..6 |   no read at or above the floor sees
 //!  +---------+            +-------------+
 //!       ^                        ^
 //!       +--- get, range (at) ----+
 //! ```
 //!
-//! A version is (key, revision, entry). A read at revision `at` sees the newest version of a key
-//! that is not above `at`. An entry carries its own revision: byte 0 belongs to the caller, bytes
-//! 1..9 hold the revision as `u64` little-endian, the rest belongs to the caller again.
+//! A version is (key, revision, entry). A read at revision `at` sees the newest version of a key that is not
+//! above `at`. An entry carries its own revision: byte 0 belongs to the caller, bytes 1..9 hold the revision
+//! as `u64` little-endian, the rest belongs to the caller again.
 
 mod bounds;
 mod check;
@@ -49,53 +49,53 @@ pub use memory::MemoryStore;
 #[cfg(test)]
 use version::{KEY_LIMIT_BYTES, REVISION_LIMIT, revision_of};
 
-/// Bytes that are cheap to clone, as they lie in a block of the store.
+/// A reference-counted byte slice, which may point into a block of the store.
 pub type Slice = lsm_tree::Slice;
 
-/// Says of a key and its entry whether it is a deletion that hides nothing, so that it may go
-/// once no read can come before it.
+/// Returns whether an entry is a deletion that hides nothing. Such a tombstone may be dropped once no read
+/// can come before it.
 pub type Purge = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
 
-/// Walks keys in ascending order with the entry that a read sees.
+/// Iterates keys in ascending order, with the entry that the read sees.
 pub type Entries = Box<dyn Iterator<Item = Result<(Slice, Slice)>> + Send + 'static>;
 
-/// What all stores of a database share.
+/// Options shared by all stores of a database.
 #[derive(Clone)]
 pub struct StoreOptions {
-    /// Blocks read from disk, shared by all stores.
+    /// Cache of blocks read from disk, shared by all stores.
     pub block_cache: Arc<lsm_tree::Cache>,
-    /// Open files, shared by all stores; `None` keeps every table open.
+    /// Cache of open files, shared by all stores; `None` keeps every table open.
     pub descriptors: Option<Arc<lsm_tree::DescriptorTable>>,
-    /// Frees the space of tables that were compacted away, on a thread; without it, it is freed at once.
+    /// Frees the space of compacted tables on a background thread; with `None` their space is freed at once.
     pub delete_scheduler: Option<Arc<DeleteScheduler>>,
-    /// Which deletions may go.
+    /// Decides which tombstones may be dropped.
     pub purge: Purge,
 }
 
 /// An ordered set of versions, on disk or in memory.
 pub enum Store {
-    /// Tables on disk.
+    /// An LSM tree on disk.
     Disk(DiskStore),
-    /// A tree in memory.
+    /// An ordered map in memory.
     Memory(MemoryStore),
 }
 
 impl Store {
-    /// Opens the store in `dir`, or creates it there unless it is expected to exist.
+    /// Opens the store in `dir`, or creates it unless `expect_existing` is set.
     ///
-    /// Damage to the list of tables is refused with [`CorruptIndex`] before any file is touched.
+    /// A damaged table manifest is refused with [`CorruptIndex`] before any file is touched.
     ///
     /// [`CorruptIndex`]: mainstay_model::Code::CorruptIndex
     pub fn open(dir: &Path, options: &StoreOptions, expect_existing: bool) -> Result<Store> {
         DiskStore::open(dir, options, expect_existing).map(Store::Disk)
     }
 
-    /// Opens a copy of a store that nobody needs after a power cut.
+    /// Opens a temporary copy of a store, without the syncs that make it survive a power failure.
     pub fn open_copy(dir: &Path, options: &StoreOptions) -> Result<Store> {
         DiskStore::open_copy(dir, options).map(Store::Disk)
     }
 
-    /// An empty store that lives as long as the process.
+    /// An empty store in memory.
     pub fn memory(purge: Purge) -> Store {
         Store::Memory(MemoryStore::new(purge))
     }
@@ -110,7 +110,7 @@ impl Store {
 
     /// The newest version not above `at` of each key between the bounds, in ascending order.
     ///
-    /// Reads lazily, and sees one state whatever is written or compacted meanwhile.
+    /// Reads lazily from one consistent state, regardless of concurrent writes and compactions.
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, at: Revision) -> Entries {
         match self {
             Store::Disk(store) => store.range(from, to, at),
@@ -118,11 +118,11 @@ impl Store {
         }
     }
 
-    /// Takes versions in, keys ascending and the revisions of a key descending.
+    /// Ingests versions, keys ascending and the revisions of a key descending.
     ///
-    /// They are durable and visible when this returns; all of them or, after an error, none. A
-    /// version that is here already may come again. Otherwise the versions of a key must be newer
-    /// than all that were ingested before: reads stop at the first table that has an answer.
+    /// All of them are durable and visible when this returns; after an error, none is. A version that is
+    /// already stored may be ingested again. Otherwise the versions of a key must be newer than all that were
+    /// ingested before, because reads stop at the first table that has an answer.
     pub fn ingest<'a>(
         &self,
         versions: impl Iterator<Item = (&'a [u8], Revision, &'a [u8])>,
@@ -133,14 +133,14 @@ impl Store {
         }
     }
 
-    /// One round of compaction if one is due; gives how many bytes it wrote. It blocks, so call it
-    /// from a background thread.
+    /// Runs one round of compaction if one is due. Returns the bytes written. It blocks, so call it from a
+    /// background thread.
     ///
-    /// Fresh tables go down when `runs` of them lie one over the other: many at once rewrite what is below them
-    /// less often, few are faster to read.
+    /// Level 0 is compacted once it has `runs` runs. More runs mean fewer rewrites of the levels below, fewer
+    /// runs mean faster reads.
     ///
-    /// What no read at or above `floor` can see is dropped on the way. Nothing at or below the
-    /// floor may be ingested any more, and no new read may start below it.
+    /// Drops versions that no read at or above `floor` can see. From then on, no revision at or below the
+    /// floor may be ingested, and no new read may start below it.
     pub fn compact(&self, floor: Revision, runs: u8) -> Result<u64> {
         match self {
             Store::Disk(store) => store.compact(floor, runs),
@@ -148,8 +148,8 @@ impl Store {
         }
     }
 
-    /// Rewrites everything without what no read at or above `floor` can see; gives how many bytes
-    /// it wrote.
+    /// Rewrites everything and drops versions that no read at or above `floor` can see. Returns the bytes
+    /// written.
     pub fn compact_all(&self, floor: Revision) -> Result<u64> {
         match self {
             Store::Disk(store) => store.compact_all(floor),
@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Whether [`compact`](Store::compact) may find something to do.
+    /// Returns whether [`compact`](Store::compact) may find work.
     pub fn compaction_due(&self) -> bool {
         match self {
             Store::Disk(store) => store.compaction_due(),
@@ -165,8 +165,8 @@ impl Store {
         }
     }
 
-    /// Whether it is time for [`compact`](Store::compact), given how many fresh tables there should be for that. What is
-    /// in memory has no tables, and decides by itself.
+    /// Returns whether it is time for [`compact`](Store::compact), given the number of level 0 runs required
+    /// for it. A store in memory has no tables, and decides by itself.
     pub fn is_ripe(&self, runs: u8) -> bool {
         let enough = match self {
             Store::Disk(store) => store.l0_runs() >= runs.into(),
@@ -175,8 +175,8 @@ impl Store {
         enough && self.compaction_due()
     }
 
-    /// How many layers of fresh tables a read has to look through: many are a reason to slow
-    /// writes down until compaction catches up.
+    /// The number of level 0 runs that a read has to check. A high number is a reason for back-pressure on
+    /// writes until compaction catches up.
     pub fn l0_runs(&self) -> usize {
         match self {
             Store::Disk(store) => store.l0_runs(),
@@ -184,8 +184,8 @@ impl Store {
         }
     }
 
-    /// Refuses where so many layers of fresh tables lie one over the other that no more can be taken; says why nobody has
-    /// compacted them.
+    /// Fails if level 0 has so many runs that no more tables can be added. The error says why they are not
+    /// compacted.
     pub fn check_room(&self) -> Result<()> {
         match self {
             Store::Disk(store) => store.check_room(),
@@ -193,8 +193,8 @@ impl Store {
         }
     }
 
-    /// How many compactions have failed, one behind the other, over a damaged table say: fresh tables lie one over the other for
-    /// as long as they do.
+    /// The number of consecutive failed compactions, for example because of a damaged table. Level 0 grows
+    /// while they fail.
     pub fn failed_compactions(&self) -> u32 {
         match self {
             Store::Disk(store) => store.failed_compactions(),
@@ -202,7 +202,7 @@ impl Store {
         }
     }
 
-    /// The memory for filters and indexes that stays outside the block cache.
+    /// Bytes of filters and block indexes that stay in memory outside the block cache.
     pub fn pinned_bytes(&self) -> u64 {
         match self {
             Store::Disk(store) => store.pinned_bytes() as u64,
@@ -218,7 +218,7 @@ impl Store {
         }
     }
 
-    /// How many versions are stored; versions ingested twice may count twice.
+    /// The number of stored versions; versions ingested twice may count twice.
     pub fn entries(&self) -> u64 {
         match self {
             Store::Disk(store) => store.entries(),
@@ -226,8 +226,8 @@ impl Store {
         }
     }
 
-    /// The highest revision stored, if any. A purge may have taken away what was ingested last,
-    /// so this is no mark of what was ingested.
+    /// The highest revision stored, if any. A purge may have removed the newest versions, so this does not
+    /// state how far the store was filled.
     pub fn highest(&self) -> Option<Revision> {
         match self {
             Store::Disk(store) => store.highest(),

@@ -1,8 +1,8 @@
-//! Table files that are no part of the tree: being written, or left behind by a failed ingest or compaction.
+//! Table files that are not part of the tree: being written, or left behind by a failed ingest or compaction.
 //!
-//! lsm-tree removes them when a store is opened. A disk that ran full must not stay full until
-//! then, so we remove them at once. A file that is no longer listed may still be read by an open
-//! range; those were listed once, and are told apart by that.
+//! lsm-tree removes them when a store is opened. A full disk must not stay full until then, so the store
+//! removes them at once. A file that is no longer listed may still be used by an open range. Such files were
+//! listed once, which distinguishes them from orphans.
 
 use std::collections::HashSet;
 use std::fs;
@@ -18,12 +18,13 @@ pub(super) struct OrphanTables {
 }
 
 impl OrphanTables {
-    /// Remembers tables that are, or are about to be, part of the tree.
+    /// Records tables that are, or are about to be, part of the tree.
     pub(super) fn list(&self, ids: impl Iterator<Item = u64>) {
         self.listed.lock().extend(ids);
     }
 
-    /// The files in `tables` that never were part of the tree: those that are being written, and those that a failure left.
+    /// The files in `tables` that were never part of the tree: those being written, and the leftovers of a
+    /// failure.
     pub(super) fn unlisted(&self, tables: &Path) -> io::Result<Vec<PathBuf>> {
         let files: Vec<fs::DirEntry> = fs::read_dir(tables)?.collect::<io::Result<_>>()?;
         let listed = self.listed.lock();
@@ -31,9 +32,9 @@ impl OrphanTables {
         Ok(unlisted.map(fs::DirEntry::path).collect())
     }
 
-    /// Removes the files in `tables` that never were part of the tree.
+    /// Deletes the files in `tables` that were never part of the tree.
     ///
-    /// No table may be being written meanwhile. What cannot be removed waits for the next start.
+    /// No table may be written meanwhile. Files that cannot be deleted remain until the next start.
     pub(super) fn sweep(&self, tables: &Path) {
         for path in self.unlisted(tables).into_iter().flatten() {
             drop(fs::remove_file(path));
@@ -41,7 +42,7 @@ impl OrphanTables {
     }
 }
 
-/// The id of the table in this file.
+/// The table id of this file; `None` if it is not a table.
 fn id(file: &fs::DirEntry) -> Option<u64> {
     file.file_name().to_str()?.parse().ok()
 }

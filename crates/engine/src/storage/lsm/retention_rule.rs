@@ -1,40 +1,39 @@
-//! The one rule of retention.
+//! The retention rule: decides which versions compaction keeps.
 
 use mainstay_model::Revision;
 
 use super::Purge;
 use super::version::revision_of;
 
-/// Decides for versions, shown with keys ascending and revisions descending, which must stay.
+/// Decides which versions must be kept. Versions are passed with keys ascending and revisions descending.
 ///
-/// The rule: a version is *shadowed* when a newer version of its key is at or below the floor,
-/// for then every read at or above the floor stops at the newer one. Shadowed versions go.
+/// A version is *shadowed* if a newer version of its key is at or below the floor. Then every read at or
+/// above the floor stops at the newer one. Shadowed versions are dropped.
 ///
-/// On top of that a *purge* may take a version that is itself at or below the floor, is not
-/// shadowed, and is a deletion that hides nothing: a read that finds no version at all answers
-/// the same. What makes this safe is that all older versions go with it: being at or below the
-/// floor it shadows every older version that is shown here. So whoever allows purges promises
-/// that no older version of a key exists anywhere else; see `compaction_filter.rs` for why a compaction
-/// into the last level may promise that.
+/// A *purge* may also drop a version that is itself at or below the floor, is not shadowed, and is a deletion
+/// that hides nothing: a read that finds no version at all has the same result. This is safe because all
+/// older versions are dropped with it: being at or below the floor, it shadows every older version passed
+/// here. The caller that allows purges therefore guarantees that no older version of a key exists anywhere
+/// else. See `compaction_filter.rs` for why a compaction into the last level can guarantee that.
 pub(super) struct RetentionRule {
     floor: Revision,
     purge: Option<Purge>,
     key: Vec<u8>,
-    /// The revision of the version of `key` shown before, kept or not.
+    /// The revision of the previous version of `key`, kept or not.
     newer: Option<Revision>,
 }
 
 impl RetentionRule {
-    /// A sieve for one pass; without `purge` deletions stay.
+    /// A rule for one pass. Without `purge`, tombstones are kept.
     pub(super) fn new(floor: Revision, purge: Option<Purge>) -> RetentionRule {
         RetentionRule { floor, purge, key: Vec::new(), newer: None }
     }
 
-    /// Whether this version must stay.
+    /// Returns whether this version must be kept.
     pub(super) fn keep(&mut self, key: &[u8], entry: &[u8]) -> bool {
         self.enter(key);
         let Some(revision) = revision_of(entry) else {
-            // Ingest lets no such entry in; whatever it is, it is not ours to drop.
+            // Ingest rejects such entries, so its origin is unknown and it is kept.
             self.newer = None;
             return true;
         };

@@ -1,16 +1,16 @@
-//! How tables are laid out on disk and what of them stays in memory.
+//! Layout of tables on disk, and the parts of them that are pinned in memory.
 //!
-//! As fjall has it by default, except for what is pinned. Policies go by the level counted from
-//! the first one in use when a table is written, but by the level's fixed number when a store
-//! is opened, where the level of a small store is the last one. Pinning everywhere and deciding
-//! by partitioning alone gives the same memory before and after a restart: the parts of a
-//! partitioned index or filter live in the block cache, only its top level (about 1 %) is pinned.
+//! The options are fjall's defaults, except for pinning. When a table is written, policies count levels from
+//! the first one in use. When a store is opened, they use the level's fixed number, and the level of a small
+//! store is the last one. Pinning everything and deciding by partitioning alone gives the same memory use
+//! before and after a restart. The parts of a partitioned index or filter live in the block cache, and only
+//! its top level (about 1 %) is pinned.
 //!
-//! Pinned are the filters of levels 0 to 2, about 1.25 bytes a key (1.8 in level 0), and the
-//! indexes of levels 0 and 1, about 50 bytes for each block of 4 KiB. Level 2 ends at 2.5 GiB, so
-//! this stops growing there. Keys that only ever ascend are the exception: their tables move down
-//! as they were written for level 0, with all of filter and index pinned. The worst case of 10
-//! million keys of 30 bytes with values of 100 bytes is then 18 MiB + 17 MiB.
+//! Pinned are the filters of levels 0 to 2, about 1.25 bytes per key (1.8 in level 0), and the block indexes
+//! of levels 0 and 1, about 50 bytes per block of 4 KiB. Level 2 ends at 2.5 GiB, so the growth stops there.
+//! Keys that only ever ascend are the exception: their tables move down as they were written for level 0,
+//! with the whole filter and index pinned. The worst case of 10 million keys of 30 bytes with values of 100
+//! bytes is then 18 MiB + 17 MiB.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use lsm_tree::{CompressionType, Config, SequenceNumberCounter};
 use super::StoreOptions;
 use super::compaction_filter::RetentionFilterFactory;
 
-/// The size at which a table is closed and the next one begun.
+/// The size at which a table is finished and the next one started.
 pub(super) const TABLE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How many of them the first level has below the fresh ones.
+/// The size of the first level below level 0, in tables.
 pub(super) const LEVEL_TABLES: u64 = 4;
 
 /// The configuration of the tree in `dir`.
@@ -36,7 +36,7 @@ pub(super) fn config(
     options: &StoreOptions,
     factory: RetentionFilterFactory,
 ) -> Config {
-    // The tree numbers its own states with these counters; revisions never mix with them.
+    // The tree numbers its own states with these counters. Revisions never mix with them.
     let (states, visible) = (SequenceNumberCounter::default(), SequenceNumberCounter::default());
     Config::new(dir, states, visible)
         .use_cache(options.block_cache.clone())
@@ -54,13 +54,13 @@ pub(super) fn config(
         .with_compaction_filter_factory(Some(Arc::new(factory)))
 }
 
-/// Fresh tables are read most and rewritten soon: they are not worth compressing.
+/// Level 0 and 1 tables are read most and rewritten soon, so they are not compressed.
 fn compression() -> CompressionPolicy {
     CompressionPolicy::new([CompressionType::None, CompressionType::None, CompressionType::Lz4])
 }
 
-/// Every read passes the tables of level 0, so these get the sharper filter: one false hit in a
-/// thousand. (fjall takes one in ten thousand, which costs a third more memory.)
+/// Every read checks the tables of level 0, so these get a lower false positive rate: one in a thousand.
+/// (fjall uses one in ten thousand, which costs a third more memory.)
 fn filters() -> FilterPolicy {
     FilterPolicy::new([
         FilterPolicyEntry::Bloom(BloomConstructionPolicy::FalsePositiveRate(0.001)),

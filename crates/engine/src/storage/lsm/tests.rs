@@ -1,4 +1,4 @@
-//! What both stores promise, and what the one on disk promises about damage.
+//! Tests of both stores, and of how the one on disk handles damage.
 
 mod damage;
 mod limits;
@@ -12,7 +12,7 @@ use mainstay_model::Revision;
 
 use super::{DiskStore, Store, StoreOptions};
 
-/// Entry flags of these tests: a value, a deletion that may go, a deletion that must stay.
+/// Entry flags of these tests: a value, a tombstone that may be purged, a tombstone that must stay.
 const VALUE: u8 = 0;
 const DELETION: u8 = 1;
 const HIDING: u8 = 2;
@@ -49,7 +49,7 @@ fn put(store: &Store, key: &[u8], revision: Revision, payload: &[u8]) {
     ingest(store, &[(key.to_vec(), revision, entry(VALUE, revision, payload))]).unwrap();
 }
 
-/// Compacts until nothing is due any more.
+/// Compacts until nothing is due.
 fn settle(store: &Store, floor: Revision) {
     for _ in 0..1000 {
         if !store.compaction_due() {

@@ -1,23 +1,23 @@
-//! What a version must look like to be taken in.
+//! Validation of versions before they are ingested.
 
 use mainstay_model::{Code, Error, Result, Revision};
 
-/// The longest key; the table format counts key bytes in 16 bits.
+/// Maximum key length in bytes; the table format stores key lengths in 16 bits.
 pub const KEY_LIMIT_BYTES: usize = u16::MAX as usize;
 
 /// The highest revision: far beyond use, and with room for the offset of sequence numbers.
 pub const REVISION_LIMIT: Revision = 1 << 62;
 
-/// The bytes at the start of each entry that the store understands.
+/// Length of the entry prefix that the store interprets: flags and revision.
 pub const ENTRY_HEADER_BYTES: usize = 9;
 
-/// The revision that an entry carries, if it is long enough to carry one.
+/// The revision of an entry, `None` if the entry is too short.
 pub fn revision_of(entry: &[u8]) -> Option<Revision> {
     let bytes = entry.get(1..ENTRY_HEADER_BYTES)?;
     Some(Revision::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Refuses keys that a table cannot hold.
+/// Fails for keys that a table cannot hold.
 pub(super) fn check_key(key: &[u8]) -> Result<()> {
     if key.is_empty() {
         return Err(Error::new(Code::InvalidArgument, "the key is empty: give at least one byte"));
@@ -31,9 +31,9 @@ pub(super) fn check_key(key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Checks each version on its own and against the one before it.
+/// Validates each version by itself and its order after the previous one.
 ///
-/// Tables written out of order would answer reads wrongly, so a mistake must not get that far.
+/// Tables written out of order would return wrong results, so ingest checks the order.
 #[derive(Default)]
 pub(super) struct OrderChecker {
     key: Vec<u8>,
@@ -41,7 +41,7 @@ pub(super) struct OrderChecker {
 }
 
 impl OrderChecker {
-    /// Accepts the next version or says what is wrong with it.
+    /// Accepts the next version, or returns an error that describes the problem.
     pub(super) fn check(&mut self, key: &[u8], revision: Revision, entry: &[u8]) -> Result<()> {
         check_key(key)?;
         check_entry(revision, entry)?;

@@ -1,4 +1,4 @@
-//! Damage is refused, and nothing is deleted.
+//! Damage is refused, and no file is deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use mainstay_model::Code;
 use super::super::{Store, check_tables};
 use super::{VALUE, entry, ingest, open_small, options, put};
 
-/// A store of some tables in two levels, closed.
+/// Creates and closes a store with several tables in two levels.
 fn closed_store() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let store = open_small(dir.path(), false);
@@ -43,7 +43,7 @@ fn tables(dir: &Path) -> Vec<PathBuf> {
     files(&dir.join("tables")).into_iter().map(|(path, _)| path).collect()
 }
 
-/// Opening is refused as damage, and every file is as it was.
+/// Opening fails with a damage error, and every file stays unchanged.
 fn assert_refused(dir: &Path, expect_existing: bool, what: &str) {
     let before = files(dir);
     match Store::open(dir, &options(), expect_existing) {
@@ -121,7 +121,7 @@ fn a_directory_among_the_tables_is_refused() {
     assert_refused(dir.path(), true, "a directory among the tables");
 }
 
-/// Tables are checked block by block when they are read: an error or the truth, nothing else.
+/// Tables are verified block by block when they are read: a read returns an error or the correct data.
 #[test]
 fn a_flipped_bit_in_a_table_is_never_read_as_data() {
     let dir = closed_store();
@@ -227,7 +227,8 @@ fn a_list_that_a_failure_left_is_set_back_before_another_is_written() {
     let before = files(dir.path());
     let current = fs::read(dir.path().join("current")).unwrap();
     let id = u64::from_le_bytes(current[..8].try_into().unwrap());
-    // What the tree does before it fails: its next list has its name, and `current` names it.
+    // The state that the tree leaves if it fails late: its next list is renamed into place, and `current`
+    // names it.
     let next = dir.path().join(format!("v{}", id + 1));
     fs::copy(manifest(dir.path()), &next).unwrap();
     let mut switched = current.clone();

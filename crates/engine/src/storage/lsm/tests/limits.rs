@@ -1,4 +1,4 @@
-//! The largest and the impossible.
+//! Size limits and impossible input.
 
 use std::fs::{self, File};
 use std::ops::Bound;
@@ -33,7 +33,7 @@ fn values_of_17_mib_come_back_whole_after_compaction_and_reopening() {
     assert_eq!(&store.get(b"k", 1).unwrap().unwrap()[9..], b"small");
 }
 
-/// A file system with `discard` holds up commits while it tells the device of a whole table.
+/// With `discard`, a file system delays commits while it reports the blocks of a whole table to the device.
 #[test]
 fn the_space_of_compacted_tables_is_freed_in_parts() {
     let dir = tempfile::tempdir().unwrap();
@@ -58,7 +58,7 @@ fn the_space_of_compacted_tables_is_freed_in_parts() {
     );
 }
 
-/// A large table that is synced only when it is complete delays all commits that come meanwhile.
+/// A large table that is synced only when complete would delay all concurrent commits.
 #[test]
 fn tables_are_synced_while_they_are_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ fn tables_are_synced_while_they_are_written() {
         let value = |n: u8| (vec![n], revision, entry(VALUE, revision, &[n; 1 << 20]));
         ingest(&store, &[1, 2, 3].map(value))
     };
-    // Nothing can sync this file, so whoever tries is seen.
+    // Syncing this file fails, so every attempt to sync it shows as an error.
     let unsyncable = || {
         std::os::unix::fs::symlink("/dev/null", dir.path().join("tables/1000000")).unwrap();
     };
@@ -75,7 +75,7 @@ fn tables_are_synced_while_they_are_written() {
     unsyncable();
     put(&store, b"small", 2, b"is synced once");
     mebibytes(3).unwrap_err();
-    // The failure has removed it.
+    // The failure has removed the file.
     mebibytes(3).unwrap();
     unsyncable();
     store.compact_all(0).unwrap_err();
@@ -83,7 +83,7 @@ fn tables_are_synced_while_they_are_written() {
     assert_eq!(&store.get(&[3], 3).unwrap().unwrap()[9..], [3; 1 << 20]);
 }
 
-/// The tree's list of tables would count them wrongly, and could not be opened by again.
+/// lsm-tree's manifest would count the runs wrongly, and the store could not be opened again.
 #[test]
 fn no_more_layers_are_taken_than_can_be_counted() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,13 +105,13 @@ fn no_more_layers_are_taken_than_can_be_counted() {
     put(&store, 1_000).unwrap();
 }
 
-/// Bytes that cannot be compressed.
+/// Incompressible bytes.
 fn noise(n: u64) -> Vec<u8> {
     let number = |at: u64| (n * 256 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
     (0..256).flat_map(number).collect()
 }
 
-/// Where one way of compacting finds nothing to do and the other fails, it has failed.
+/// If one compaction strategy finds nothing to do and the next one fails, the compaction counts as failed.
 #[test]
 fn failures_behind_a_key_that_is_too_large_are_counted() {
     let dir = tempfile::tempdir().unwrap();

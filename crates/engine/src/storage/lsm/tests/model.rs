@@ -1,4 +1,4 @@
-//! Random programs on both stores against a list of versions.
+//! Model-based test: random programs on both stores, compared with a plain list of versions.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -44,7 +44,7 @@ fn key(number: u16) -> Vec<u8> {
     format!("key/{number:05}").into_bytes()
 }
 
-/// All versions ever written, and nothing clever.
+/// The model: all versions ever written.
 #[derive(Default)]
 struct Model {
     versions: BTreeMap<Vec<u8>, Vec<(Revision, Vec<u8>)>>,
@@ -83,7 +83,7 @@ impl Model {
         keys.filter_map(|key| Some((key.clone(), self.get(key, at)?))).collect()
     }
 
-    /// Deletions that may be purged are the same as nothing.
+    /// A tombstone that may be purged counts as absent.
     fn seen(&self, key: &[u8], entry: &[u8]) -> bool {
         !purge(key, entry) || revision_of(entry).unwrap() > self.floor
     }
@@ -142,7 +142,7 @@ impl Run {
         self.open.push((range, self.model.range(&from, &to, at)));
     }
 
-    /// Ranges see what they saw when they were opened, whatever happened since.
+    /// Open ranges return the state at the time they were opened, regardless of later operations.
     fn drain(&mut self) {
         for (range, expected) in std::mem::take(&mut self.open) {
             assert_eq!(self.model.seen_pairs(pairs(range)), self.model.seen_pairs(expected));
@@ -196,7 +196,7 @@ proptest! {
     }
 }
 
-/// A long run that fills several levels, which random programs of a few steps do not.
+/// A long run that fills several levels, unlike the short random programs.
 #[test]
 fn many_levels_answer_like_a_list_of_versions() {
     let mut run = Run::disk();

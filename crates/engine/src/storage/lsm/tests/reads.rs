@@ -1,4 +1,4 @@
-//! Retention and reads, one case each.
+//! Retention and reads, one test per case.
 
 use std::ops::Bound;
 
@@ -32,7 +32,8 @@ fn a_read_at_exactly_the_floor_sees_what_it_saw_before() {
     });
 }
 
-/// A compaction that reads the list of tables before an ingest, and stores it afterwards, must not hide the new tables.
+/// A compaction that reads the table list before an ingest and publishes it afterwards must not hide the new
+/// tables.
 #[test]
 fn a_list_of_tables_from_before_an_ingest_replaces_no_newer_one() {
     let dir = tempfile::tempdir().unwrap();
