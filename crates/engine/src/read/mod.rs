@@ -1,4 +1,5 @@
-//! Readers: snapshots, pinned moments, open transactions, and the reads that are made before the writer is asked.
+//! The read side: snapshots, pinned views, open transactions, and reads made before the writer runs a
+//! transaction.
 
 pub(crate) mod answer_guards;
 pub(crate) mod merge_candidates;
