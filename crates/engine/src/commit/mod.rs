@@ -3,7 +3,7 @@
 //! ```text
 //!   prepared, prefetched --> sequencer --> executor --> log, index
 //!                                 |                        |
-//!                               tickets <---- wake <--------'
+//!                              tickets <---- wake <--------'
 //! ```
 
 pub(crate) mod executor;

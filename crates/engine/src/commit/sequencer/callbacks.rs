@@ -1,7 +1,7 @@
 //! Completion callbacks: called with no lock held, one after the other, never nested.
 //!
 //! ```text
-//!   answers of a group:  waiters first, woken by one call    ->  then the callbacks
+//!   answers of a group:  waiters first, woken by one call     ->  then the callbacks
 //!   a callback executes: the group it logs has callbacks, too ->  they queue behind it
 //! ```
 //!

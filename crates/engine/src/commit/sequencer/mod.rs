@@ -535,8 +535,9 @@ impl Sequencer {
 
     fn leave(&self, count: usize) {
         let before = self.in_flight.fetch_sub(count, Ordering::Relaxed);
-        // Callers wait for room of at most `CHUNK_LIMIT`, so below this none waits. The lock is not
-        // taken: a lost wake-up costs at most the 10 ms that `wait_for_room` sleeps.
+        // A caller asks for at most `CHUNK_LIMIT` places, so below this none waits for a place. The lock
+        // is not taken: a lost wake-up costs at most the 10 ms that `wait_for_room` sleeps. Callers that
+        // wait for unwritten bytes rely on these 10 ms, too.
         if before + CHUNK_LIMIT > IN_FLIGHT_LIMIT {
             self.room_made.notify_all();
         }

@@ -18,7 +18,7 @@ const UNDER_WAY: usize = 256;
 /// Replays a verified file.
 ///
 /// ```text
-///   Import: a hidden branch            --> its versions --> Finish: it is visible, with its tags
+///   Import: a hidden branch --> its versions --> Finish: it is visible, with its tags
 /// ```
 ///
 /// A crash leaves nothing of it, because opening deletes unfinished imports. Sweeps skip the hidden

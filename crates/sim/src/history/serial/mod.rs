@@ -1,7 +1,7 @@
 //! Strict serializability checker: searches the dependency graph of transactions for cycles.
 //!
 //! ```text
-//!   versions of every key ──chains──> the writer of each, in their order lost, aborted and half writes are found here
+//!   versions of every key ──chains──> the writers in version order       lost, aborted and half writes are found here
 //!   reads ──sights──> which version each transaction saw                 G1a, G1b, and its own writes
 //!                        │
 //!              ww, wr, rw, time ──graph──> a cycle: the history is not serializable
