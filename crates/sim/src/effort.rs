@@ -1,5 +1,6 @@
-//! A counter of check steps. A check that found an injected fault runs once more for as many steps
-//! without it, and must then find nothing.
+//! A counter of check steps.
+//!
+//! A check that found an injected fault runs once more for as many steps without it, and must then find nothing.
 
 use crate::drill::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! Proof: crash, fault-injection, simulation and history tests that detect the loss of an acknowledged
-//! write.
+//! Proof: crash, fault-injection, simulation and history tests that detect the loss of an acknowledged write.
 //!
 //! ```text
 //!   drill      writers on all contracts, their recorded answers, and the check of the data afterwards

@@ -1,5 +1,4 @@
-//! The executor: the single writer, which runs transactions one after the other before they are
-//! durable.
+//! The executor: the single writer, which runs transactions one after the other before they are durable.
 //!
 //! ```text
 //!   transaction --guards, apply--> write set --commit--> frame (for the log)

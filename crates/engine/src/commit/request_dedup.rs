@@ -1,5 +1,4 @@
-//! Request deduplication: stores receipts under idempotency keys, so that a retry is answered and not
-//! executed again.
+//! Request deduplication by idempotency key: a retry returns the stored receipt of the first execution.
 //!
 //! A receipt is stored as a value under the request's id, in the same transaction as the effects. A
 //! fingerprint of the transaction beside it detects an id that is reused for another transaction.

@@ -1,5 +1,4 @@
-//! Positions of the open feeds, so that monitoring sees a slow consumer before the log is trimmed
-//! behind it.
+//! Positions of the open feeds, so that monitoring sees a slow consumer before the log is trimmed behind it.
 
 use mainstay_model::Revision;
 use parking_lot::Mutex;

@@ -1,5 +1,4 @@
-//! Merge candidates: the names that a merge's source branch may have changed, collected before the
-//! writer runs the merge.
+//! Merge candidates: names that a merge's source branch may have changed, collected in advance.
 //!
 //! ```text
 //!   caller   walks the source's changes at a published revision; every thousand rows it adds the names

@@ -1,5 +1,4 @@
-//! The read side: snapshots, pinned views, open transactions, and reads made before the writer runs a
-//! transaction.
+//! The read side: snapshots, pinned views, open transactions, and reads made ahead of the writer.
 
 pub(crate) mod answer_guards;
 pub(crate) mod merge_candidates;

@@ -1,5 +1,4 @@
-//! Open transactions with optimistic concurrency control: read a snapshot, buffer writes, commit if the
-//! read set is unchanged.
+//! Open transactions with optimistic concurrency control: the commit checks the read set.
 //!
 //! ```text
 //!   begin -> snapshot + write set

@@ -1,5 +1,4 @@
-//! Full and incremental backups: a consistent snapshot of the index in one file, which a restore can
-//! start from.
+//! Full and incremental backups: a consistent snapshot of the index in one file.
 //!
 //! ```text
 //!   index at revision R --backup--> file --verify--> index.next --rename--> index

@@ -1,5 +1,4 @@
-//! The doctor: checks the integrity of a database without changing it, and salvages a damaged one on
-//! request.
+//! The doctor: checks the integrity of a database without changing it, and salvages a damaged one on request.
 //!
 //! ```text
 //!   DATABASE, log, index, runs --check-> Report --judge--> Verdict, cure

@@ -1,5 +1,4 @@
-//! Bit-flip testing: flips one bit in a block of any file, and checks that no read returns a wrong
-//! answer.
+//! Bit-flip testing: flips one bit in a block of any file, and checks that no read returns a wrong answer.
 //!
 //! ```text
 //!   files of a database ── one bit ──> doctor: names file and place, or finds it sound

@@ -1,5 +1,4 @@
-//! History checking: records the calls of many threads to one database and checks them for strict
-//! serializability.
+//! History checking: records the calls of many threads and checks them for strict serializability.
 //!
 //! ```text
 //!   seed ──recorder──> calls with their moments ──┬─ by key ──linear──> an order that a small model agrees with?

@@ -1,5 +1,4 @@
-//! Minimal RESP and HTTP clients over blocking sockets, because attacks send bytes that no proper
-//! client would.
+//! Minimal RESP and HTTP clients over blocking sockets, to send bytes that no proper client would.
 
 use crate::drill::Outcome;
 use base64::Engine;

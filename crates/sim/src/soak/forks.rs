@@ -1,5 +1,4 @@
-//! Branch load: branches are forked, written, compared, merged and deleted; revisions are tagged and
-//! untagged.
+//! Branch load: branches are forked, written, compared, merged and deleted; revisions are tagged and untagged.
 
 use super::work::RETENTION;
 use crate::drill::Outcome;

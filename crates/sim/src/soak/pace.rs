@@ -1,5 +1,4 @@
-//! An open-loop schedule: the start time of each operation, independent of the completion of earlier
-//! ones.
+//! An open-loop schedule: the start time of each operation, independent of the completion of earlier ones.
 //!
 //! ```text
 //!   scheduled        |----|----|----|----|----|----|      one gap after the other, from the start

@@ -1,5 +1,4 @@
-//! The ledger of a world: requests, server promises, client results, and the revisions known to be
-//! durable.
+//! The ledger of a world: requests, server promises, client results, and the revisions known to be durable.
 
 use super::operation::Operation;
 use crate::drill::Outcome;

@@ -1,5 +1,4 @@
-//! A simulated client: it sends requests, handles messages, falls silent, crashes, and resumes from its
-//! journal.
+//! A simulated client: sends requests, handles messages, falls silent, crashes, resumes from its journal.
 //!
 //! ```text
 //!   life 1   open ── number 7 in the journal ── sent ── crash

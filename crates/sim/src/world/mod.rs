@@ -1,5 +1,4 @@
-//! Deterministic simulation in one thread: a server, its disk, the network and its clients, all from
-//! one seed.
+//! Deterministic simulation in one thread: a server, its disk, the network and its clients, all from one seed.
 //!
 //! ```text
 //!   client 0 ── life after life, with its journal ───────────────┐   requests, messages; crashes, silences

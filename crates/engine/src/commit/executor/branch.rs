@@ -1,5 +1,7 @@
-//! Rules about the branch that a command runs on: only imports restore exported contents, and only
-//! served branches deliver messages and requests to clients. Normally only `main` is served.
+//! Rules about the branch that a command runs on.
+//!
+//! Only imports restore exported contents. Only served branches deliver messages and requests to clients; normally
+//! only `main` is served.
 
 use super::Executor;
 use crate::apply::{keyed, outbox, sessions};

@@ -1,5 +1,4 @@
-//! Exactly-once session requests: each is executed once, and its response is stored in the commit of
-//! its effects.
+//! Exactly-once session requests: each is executed once, and its response is committed with its effects.
 //!
 //! ```text
 //!   judge -- Repeat ---> the stored response, returned once it is durable

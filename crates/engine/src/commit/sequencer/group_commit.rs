@@ -1,5 +1,4 @@
-//! Group commit, the second stage: writes, syncs, publishes and answers groups of executed
-//! transactions.
+//! Group commit, the second stage: writes, syncs, publishes and answers groups of executed transactions.
 
 use super::{Sequencer, callbacks, closed};
 use crate::base::fault_points::{self, InjectedFault};

@@ -1,5 +1,4 @@
-//! Recomputes the checksums of a mutated backup, because otherwise a fuzzer's changes would never get
-//! past them.
+//! Recomputes the checksums of a mutated backup, without which a fuzzer's changes are never parsed.
 
 use super::file::checksum;
 use super::increment;

@@ -1,5 +1,4 @@
-//! Test fixtures of inconsistent databases, written without the writer, as only a software or hardware
-//! fault could.
+//! Test fixtures of inconsistent databases, written without the writer as only a fault could.
 
 use super::*;
 use crate::key::entry::{DELETED, EntryHeader};

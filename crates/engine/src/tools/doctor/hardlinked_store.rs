@@ -1,5 +1,6 @@
-//! Hard-linked copies of stores, so that they can be read without touching the original. Opening a
-//! store may delete files, so the doctor opens a directory of links elsewhere.
+//! Hard-linked copies of stores, so that they can be read without touching the original.
+//!
+//! Opening a store may delete files, so the doctor opens a directory of links elsewhere.
 //!
 //! ```text
 //!   index/runs/current, v7     --copied-->  a temporary directory

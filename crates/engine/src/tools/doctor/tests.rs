@@ -1,5 +1,4 @@
-//! Inconsistent runs and outboxes, written without the writer, as only a software or hardware fault
-//! could.
+//! Inconsistent runs and outboxes, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
 use super::*;

@@ -1,5 +1,4 @@
-//! Linearizability checker: searches for a real-time order of all calls in which every response is
-//! correct.
+//! Linearizability checker: searches for a real-time order of all calls in which every response is correct.
 //!
 //! ```text
 //!   calls to one key ──search──> an order that the model agrees with

@@ -1,5 +1,6 @@
-//! A fault-injecting disk for the log: slow, full, or failing to sync on demand. Written data stays
-//! readable.
+//! A fault-injecting disk for the log: slow, full, or failing to sync on demand.
+//!
+//! Written data stays readable.
 
 use mainstay::{File, Files, MemoryFiles};
 use std::io;

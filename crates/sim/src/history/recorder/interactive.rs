@@ -1,5 +1,4 @@
-//! Interactive transactions: they read, write, list and pause, and are committed, refused or rolled
-//! back.
+//! Interactive transactions: they read, write, list and pause, and are committed, refused or rolled back.
 
 use super::super::serial::{Fate, Recorded, Saw, Step};
 use super::keys::{self, FIELD, Part};

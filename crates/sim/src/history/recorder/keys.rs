@@ -1,5 +1,6 @@
-//! The keys of transactions: cells and records in small groups, so that transactions collide and lists
-//! are short.
+//! The keys of transactions: few cells and records in small groups, so that transactions collide.
+//!
+//! The groups are small, so that lists are short.
 
 use super::super::serial::{Range, Saw, Step};
 use mainstay::{Fields, Name, Page, Record, RecordPage, Result, Value, Versioned};

@@ -1,5 +1,4 @@
-//! Handwritten histories: the checker names the anomaly of each bad one and accepts each unusual but
-//! valid one.
+//! Handwritten histories: the checker names each anomaly and accepts unusual but valid histories.
 
 use super::Step::{List, Read, Write};
 use super::{Fate, History, Range, Recorded, Saw, Step, Version, check};

@@ -1,5 +1,4 @@
-//! Keyed-state load: rising versions of the same keys, writes that wait for a seal, and spaces that are
-//! dropped.
+//! Keyed-state load: rising versions of the same keys, waiting writes with seals, and dropped spaces.
 
 use super::{Desk, agree, told};
 use crate::drill::Outcome;

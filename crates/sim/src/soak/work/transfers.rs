@@ -1,5 +1,4 @@
-//! Transactions over all contracts: each transfers money, and writes a cell, a record, an event, a
-//! state and a message.
+//! Transactions over all contracts: a transfer also writes a cell, a record, an event, a state and a message.
 
 use super::{Desk, agree, keyed, number, outbox, told};
 use crate::drill::Outcome;

@@ -1,5 +1,4 @@
-//! The doctor's checks: whether the state of each contract is consistent, and whether orphaned data
-//! exists.
+//! The doctor's checks: whether the state of each contract is consistent, and whether orphaned data exists.
 
 pub(crate) mod outbox;
 pub(crate) mod run_orphans;
