@@ -1,26 +1,29 @@
-//! How far a check goes. One that has found a bug goes as far once more without it, and must find nothing then.
+//! A counter of check steps.
+//!
+//! A check that found an injected fault runs once more for as many steps without it, and must then find nothing.
 
 use crate::drill::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Steps that were taken.
+/// The number of steps taken.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// No more than so many are taken.
+/// The most steps that may be taken.
 static LIMIT: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// What a check ends with when it has gone far enough.
+/// The error that ends a check that has taken enough steps.
 pub const ENOUGH: &str = "this is far enough";
 
-/// One more cut, failure, flip or round; the error ends the check.
+/// Counts one cut, failure, flip or round. An error ends the check.
 pub fn step() -> Outcome<()> {
+    // SeqCst for simplicity: only the counts matter, and no other data is published through them.
     match TAKEN.fetch_add(1, Ordering::SeqCst) < LIMIT.load(Ordering::SeqCst) {
         true => Ok(()),
         false => Err(ENOUGH.to_owned()),
     }
 }
 
-/// Where nothing was met nothing was shown: each of these has to have happened.
+/// Fails unless each of these events has occurred, because a check without them proves nothing.
 pub fn insist_on(met: &[(&str, u64)]) -> Outcome<()> {
     match met.iter().find(|(_, count)| *count == 0) {
         Some((what, _)) => Err(format!("too little was tried: no {what}")),
@@ -28,8 +31,9 @@ pub fn insist_on(met: &[(&str, u64)]) -> Outcome<()> {
     }
 }
 
-/// The next check goes no further than the one before.
+/// Limits the next check to as many steps as the check before took.
 #[cfg(feature = "planted")]
 pub fn go_as_far_again() {
+    // SeqCst as in `step`.
     LIMIT.store(TAKEN.swap(0, Ordering::SeqCst), Ordering::SeqCst);
 }

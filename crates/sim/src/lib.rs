@@ -1,20 +1,20 @@
-//! Proof: what would catch us if an acknowledged write could be lost.
+//! Proof: crash, fault-injection, simulation and history tests that detect the loss of an acknowledged write.
 //!
 //! ```text
-//!   drill      writers on all contracts, what they were told, and the account of what is there afterwards
-//!   disk       a file system that writes down what is done to it, and knows what a power cut would leave
+//!   drill      writers on all contracts, their recorded answers, and the check of the data afterwards
+//!   disk       a file system that records all operations and computes the possible states after a power failure
 //!
 //!   kill       a process in a drill is killed at any moment
 //!   cuts       power fails at every boundary of a drill
 //!   failures   each call of a disk fails in turn
-//!   strace     calls of the system fail, on a real file system
-//!   flips      a bit of a file is another one
-//!   world      a server, its disk, its clients and the ways between them, in one thread and from one seed
-//!   history    many threads, what each was told and when, and whether any one order explains it
-//!   soak       load for long, and nothing grows
+//!   strace     system calls fail, on a real file system
+//!   flips      a bit of a file is flipped
+//!   world      a server, its disk, its clients and the network, simulated in one thread from one seed
+//!   history    many threads, their recorded calls, and a check for strict serializability
+//!   soak       load for a long time, and no resource may grow
 //!   hostile    greedy clients of every kind beside one honest client
 //!
-//!   planted    bugs on purpose: each of them is found
+//!   planted    injected faults: each of them must be found
 //! ```
 
 pub mod cuts;

@@ -1,14 +1,14 @@
-//! Ends the process when something hangs, and says what.
+//! A watchdog: ends the process when a step hangs, and names the step.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Barks when nothing is heard for too long.
+/// Ends the process if no step begins for too long.
 pub struct Watchdog(Sender<String>);
 
 impl Watchdog {
-    /// Everything that is watched takes less than this.
+    /// Creates a watchdog whose steps take less than `limit`.
     pub fn new(limit: Duration) -> Watchdog {
         let (tell, told) = channel::<String>();
         thread::spawn(move || {
@@ -27,9 +27,9 @@ impl Watchdog {
         Watchdog(tell)
     }
 
-    /// This is done now; what was before is over.
+    /// Begins a step, which ends the step before.
     pub fn watch(&self, what: String) {
-        // It listens as long as this is there.
+        // The receiving thread lives as long as this sender.
         let _ = self.0.send(what);
     }
 }

@@ -1,12 +1,12 @@
-//! The executor: runs transactions one after the other, before they are durable.
+//! The executor: the single writer, which runs transactions one after the other before they are durable.
 //!
 //! ```text
-//!   transaction --guards, apply--> overlay --commit--> frame (for the log)
-//!                                                  \-> index: current, buffer, trail, catalog
+//!   transaction --guards, apply--> write set --commit--> frame (for the log)
+//!                                                   \-> index: cache, buffer, recent writes, catalog
 //! ```
 //!
-//! Effects enter the index as soon as they are executed, under a revision that readers do not look
-//! at yet, so the next transaction builds on them while the log is being written. If writing fails,
+//! Effects enter the index as soon as they are executed, under a revision that readers do not read yet.
+//! So the next transaction builds on them while the log is being written. If that write fails,
 //! [`Executor::undo`] takes them back.
 
 use crate::apply::branches::BranchContext;
@@ -54,36 +54,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) mod branch;
 pub(crate) mod session;
 
-/// The answers of so few steps are never too much: each has a limit of its own.
+/// The answers of this many steps never need a common limit, because each answer has a limit of its
+/// own.
 const FEW_STEPS: usize = 2;
 
-/// A transaction that writes more keeps the others waiting for longer than they are used to.
+/// A transaction that writes more counts as large, because it delays the transactions behind it.
 const LARGE_WRITE_BYTES: usize = 1 << 20;
 
-/// What the executor shares with readers.
+/// The state that the executor shares with readers.
 pub(crate) struct SharedState {
     pub index: Index,
     pub catalog: RwLock<Catalog>,
     pub trail: RecentWrites,
-    /// Ranges of names that are all dead.
+    /// Ranges of names that are all deleted.
     pub dead_names: DeadNames,
-    /// The earliest moment at which something may expire.
+    /// The earliest time at which something may expire.
     pub next_expiry: AtomicU64,
-    /// Whether runs may have left something that is to go.
+    /// True if deleted runs or spaces may have left data to reap.
     pub reaps: AtomicBool,
-    /// Up to where queues of outboxes hold nothing, to save time.
+    /// A cache of positions in outbox queues before which the queue is empty.
     pub fronts: Mutex<Fronts>,
-    /// The sessions, as the writer has left them.
+    /// The sessions as of the last executed transaction.
     pub sessions: Mutex<SessionTable>,
-    /// What stamps say the time is, less the monotonic clock.
+    /// Stamp time minus the monotonic clock, in microseconds.
     pub time_offset_us: AtomicU64,
-    /// Whether messages and requests to clients leave from other branches than `main`.
+    /// Whether messages and requests to clients are delivered from branches other than `main`.
     pub serves_branches: bool,
-    /// Sealed buffers that wait to be flushed.
+    /// The number of sealed write buffers that wait to be flushed.
     pub sealed: AtomicUsize,
-    /// How many transactions were large, those that were refused as too large included.
+    /// The number of large transactions, including those refused as too large.
     pub large_writes: AtomicU64,
-    /// What is counted.
     pub figures: Metrics,
 }
 
@@ -91,29 +91,30 @@ pub(crate) struct Executor {
     state: Arc<SharedState>,
     pub stamper: Stamper,
     active: Arc<Memtable>,
-    /// The revision that the next transaction gets.
+    /// The revision of the next transaction.
     next: Revision,
-    /// The earliest moment at which something may expire that was written since the last sweep.
+    /// The earliest expiry among the writes since the last sweep.
     due_since_sweep: Stamp,
-    /// The last revision that changed something of sessions, or that their table was read at.
+    /// The last revision that changed a session, or at which the session table was loaded.
     sessions_changed: Revision,
-    /// Readers are at this revision or later.
+    /// A revision that is visible to readers; the published one may be newer.
     pub seen: Revision,
     work: WorkMeter,
-    /// The memory of the last overlay, for the next; in a box, so that taking it copies no more than an address.
+    /// The write set of the last transaction, whose memory the next one reuses. Boxed, so that taking
+    /// it copies only an address.
     overlay: Option<Box<WriteSet>>,
     scratch: Vec<u8>,
-    /// Room for the response of a request of a session.
+    /// A reused buffer for the response of a session's request.
     response: Vec<u8>,
     main: Layers,
-    /// What runs have come to, to save time.
+    /// A cache of the folded state of runs.
     folds: RefCell<Folds>,
-    /// The transactions of this round for the log, and the first one's revision.
+    /// The transactions of this round for the log, and the revision of the first.
     payload: FramePayload,
     first: Option<Revision>,
 }
 
-/// What a transaction has come to, to be told when the revision that it rests on is written.
+/// The outcome of a transaction. It may be answered once `revision`, on which it rests, is written.
 pub(crate) struct Executed {
     pub revision: Revision,
     pub answer: Result<Receipt>,
@@ -125,7 +126,7 @@ impl From<Receipt> for Executed {
     }
 }
 
-/// What a round of execution leaves for the log.
+/// The part of a round of execution that goes to the log.
 pub(crate) struct Round<'a> {
     pub payload: &'a FramePayload,
     pub first: Revision,
@@ -158,13 +159,13 @@ impl Executor {
         }
     }
 
-    /// The newest executed revision.
+    /// Returns the newest executed revision.
     pub fn executed(&self) -> Revision {
         self.next - 1
     }
 
-    /// Brings close to the processor what the next transactions look at. Only a hint: those of
-    /// cells and records on `main` are all it knows.
+    /// Prefetches the cache lines of the rows that the next transactions read. Only a hint: it covers
+    /// commands on `main` that name one cell, record, run or space.
     pub fn prefetch<'a>(&self, next: impl Iterator<Item = &'a Transaction>) {
         let current = &self.state.index.current;
         let hash = |step: &Step| {
@@ -191,7 +192,7 @@ impl Executor {
         }
     }
 
-    /// Runs one transaction at time `now`. An error is told at once: nothing of it is kept.
+    /// Runs one transaction at time `now`. An error is returned at once, and no effect remains.
     pub fn run(&mut self, submitted: &PreparedTransaction, now: Stamp) -> Result<Executed> {
         self.end_expired(&submitted.transaction, now)?;
         let told = match submitted.transaction.session() {
@@ -199,7 +200,8 @@ impl Executor {
             None => self.run_alone(submitted, now).map(Executed::from),
         };
         match told {
-            // It rests on what was executed before, which may not be durable yet.
+            // The refusal rests on earlier transactions, which may not be durable yet: answer it with
+            // their group.
             Err(error) if is_refusal(&error) => {
                 Ok(Executed { revision: self.executed(), answer: Err(error) })
             }
@@ -220,7 +222,7 @@ impl Executor {
             }
             None => 0,
         };
-        // The stamp is taken when it is certain that it is used.
+        // Taken only once it is certain that it is used.
         let stamp = now.max(self.stamper.last() + 1);
         let mut overlay = self.overlay.take().unwrap_or_default();
         let done = self.apply(submitted, stamp, &mut overlay);
@@ -233,7 +235,7 @@ impl Executor {
         done
     }
 
-    /// Keeps the overlay's memory for the next transaction.
+    /// Keeps the write set's memory for the next transaction.
     fn put_away(&mut self, mut overlay: Box<WriteSet>) {
         self.count_large(&overlay);
         overlay.clear();
@@ -246,7 +248,7 @@ impl Executor {
         }
     }
 
-    /// What answers tell and effects do not: what was there already, and what was handed out.
+    /// Counts outcomes that leave no effect, such as duplicates and claims.
     fn count_answers(&self, transaction: &Transaction, receipt: &Receipt) {
         let steps = match receipt.held {
             true => transaction.steps.iter(),
@@ -303,7 +305,7 @@ impl Executor {
             (Some(otherwise), false) => otherwise,
             (None, false) => return Err(guard_failed()),
         };
-        // An import repeats transactions as they once were, however large.
+        // An import repeats transactions as they were, so the limits on their size do not apply.
         let is_import = self.is_import(transaction);
         if is_import {
             overlay.make_import_room();
@@ -316,7 +318,7 @@ impl Executor {
             if let Some(answer) = reuse.as_mut().and_then(|reuse| reuse.next(overlay, stamp)) {
                 return Ok(answer);
             }
-            // Before each further command: a single one has limits of its own.
+            // Before each further command. A single command has limits of its own.
             if !is_import {
                 self.work.check_written(overlay.written_bytes())?;
             }
@@ -326,7 +328,7 @@ impl Executor {
         Ok(Receipt { revision: self.executed(), stamp, held, repeated: false, answers })
     }
 
-    /// Whether a transaction is part of an import that is under way.
+    /// Returns whether a transaction is part of an import in progress.
     fn is_import(&self, transaction: &Transaction) -> bool {
         transaction
             .branch_id
@@ -441,7 +443,7 @@ impl Executor {
         Ok(receipt)
     }
 
-    /// Adds what follows from the effects: entries of indexes, markers of expiries. Gives the earliest of these.
+    /// Adds the derived effects: index entries and expiry markers. Returns the earliest expiry.
     fn derive_effects(&self, overlay: &mut WriteSet) -> Result<Option<Stamp>> {
         let layers = |branch| match branch {
             MAIN_ID => self.main.clone(),
@@ -471,7 +473,7 @@ impl Executor {
         let key = request_dedup::key(id);
         let hash = self.state.index.current.hash(&key);
         let (start, ()) = overlay.stage(|out| request_dedup::encode(fingerprint, receipt, out))?;
-        // The receipt's key, and that key again in the marker of its expiry.
+        // Room for the receipt's key, and for the same key in the marker of its expiry.
         overlay.make_room(start, key.len() + keyspace::expiry_key(0, &key).len());
         let payload = write_set::Payload::Staged(start);
         let expires = Some(receipt.stamp + request_dedup::KEPT_US);
@@ -479,7 +481,7 @@ impl Executor {
         overlay.write(key, hash, write)
     }
 
-    /// Gives the overlay its revision: into the frame and into the index.
+    /// Writes the write set under the next revision to the log frame and into the index.
     fn commit(&mut self, overlay: &WriteSet, stamp: Stamp, request: &[u8]) -> Result<()> {
         let revision = self.next;
         self.first.get_or_insert(revision);
@@ -528,7 +530,8 @@ impl Executor {
         Ok(())
     }
 
-    /// An expiry comes to light in a deletion of its own, or in the write that found the key gone.
+    /// An expiry appears as a deletion of its own, or as a flag on the write that found the key
+    /// expired.
     fn count_effect(&self, head: &EntryHeader, key: &[u8]) {
         let figures = &self.state.figures;
         let expired = u64::from(head.flags & (EXPIRED | LAPSED) != 0);
@@ -548,7 +551,7 @@ impl Executor {
         }
     }
 
-    /// What was remembered of runs and what was not, and how many snapshots were kept.
+    /// Returns how often the cache of folded runs hit and missed, and how many snapshots were kept.
     pub fn folds(&self) -> FoldCounts {
         self.folds.borrow().counts
     }
@@ -558,10 +561,10 @@ impl Executor {
         look(&self.folds.borrow())
     }
 
-    /// How the outbox of `main` stands. What was claimed lately is not looked through again.
+    /// Returns the state of `main`'s outbox. Messages claimed lately are not scanned again.
     pub fn outbox(&self) -> Result<OutboxState> {
         if !self.state.index.has_runs() {
-            // Nothing is looked up where there is nothing.
+            // Without runs the outbox is empty, so no lookup is needed.
             return Ok(OutboxState::default());
         }
         let now = self.stamper.last();
@@ -571,12 +574,12 @@ impl Executor {
         answer.into_outbox()?.into_outbox_state()
     }
 
-    /// The bytes for the log in this round so far.
+    /// Returns the log bytes of this round so far.
     pub fn round_bytes(&self) -> usize {
         self.payload.len_bytes()
     }
 
-    /// Hands the round over, and seals the buffer when it is full.
+    /// Hands the round over, and seals the write buffer if it is full. Returns whether it was sealed.
     pub fn end_round<T>(&mut self, hand_over: impl FnOnce(Option<Round<'_>>) -> T) -> (T, bool) {
         let Some(first) = self.first.take() else { return (hand_over(None), false) };
         let handed = hand_over(Some(Round { payload: &self.payload, first }));
@@ -588,7 +591,7 @@ impl Executor {
         (handed, sealed)
     }
 
-    /// Looks when the next expiry is due, after all up to `now` were turned into deletions.
+    /// Sets the next expiry, after everything due up to `now` has been turned into deletions.
     pub fn swept(&self, now: Stamp) -> Result<()> {
         let next = expire::next_due(&self.state.index, now + 1)?.unwrap_or(Stamp::MAX);
         let leases = self.state.sessions.lock().next_due().unwrap_or(Stamp::MAX);
@@ -597,13 +600,13 @@ impl Executor {
         Ok(())
     }
 
-    /// Starts a new buffer.
+    /// Seals the write buffer and starts a new one.
     pub fn seal(&mut self) {
         self.state.sealed.fetch_add(1, Ordering::Relaxed);
         self.active = self.state.index.seal(self.next - 1);
     }
 
-    /// The time as stamps see it; readers judge expiry by the same clock.
+    /// Returns the time as stamps see it, and lets readers judge expiry by the same clock.
     pub fn now(&mut self) -> Stamp {
         let (now, monotonic) = self.stamper.now();
         let offset = now.wrapping_sub(monotonic);
@@ -617,11 +620,11 @@ impl Executor {
         now
     }
 
-    /// Takes back everything after a revision that was written, with its stamp.
+    /// Undoes everything after revision `last`, which was written with `stamp`.
     pub fn undo(&mut self, last: Revision, stamp: Stamp) -> Result<()> {
         self.state.next_expiry.store(0, Ordering::Relaxed);
         self.state.reaps.store(true, Ordering::Relaxed);
-        // What was taken out of a queue stands in it again.
+        // The positions are invalid: messages that were removed from a queue are back in it.
         self.state.fronts.lock().clear();
         self.state.index.undo(last);
         self.state.trail.undo(last);
@@ -629,14 +632,14 @@ impl Executor {
         self.stamper.rewind(stamp);
         let catalog = load_catalog(&self.state.index)?;
         *self.state.catalog.write() = catalog;
-        // Sessions that nothing was taken back of keep their leases.
+        // If no change of a session was undone, the sessions keep their leases.
         match self.sessions_changed > last {
             true => self.load_sessions(),
             false => Ok(()),
         }
     }
 
-    /// Reads the sessions from their spaces; their leases begin now.
+    /// Loads the session table from its keyspaces; leases begin now.
     pub fn load_sessions(&mut self) -> Result<()> {
         let now = self.now().max(self.stamper.last());
         let table = SessionTable::load(&self.state.index, NEWEST, now)?;
@@ -647,7 +650,7 @@ impl Executor {
     }
 }
 
-/// Reads the catalog from its spaces.
+/// Loads the catalog from its keyspaces.
 pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
     use std::ops::Bound::{Excluded, Included};
     let mut catalog = Catalog::new();
@@ -664,7 +667,8 @@ pub(crate) fn load_catalog(index: &Index) -> Result<Catalog> {
     Ok(catalog)
 }
 
-/// Runs commands one behind the other. Their answers have a limit, and each has what it demands.
+/// Runs commands one after the other. Limits the total size of their answers and enforces each step's
+/// demand.
 #[inline]
 pub(crate) fn run_all(
     steps: &[Step],
@@ -703,8 +707,8 @@ pub(crate) fn check_limits(transaction: &Transaction) -> Result<()> {
     Ok(())
 }
 
-/// Makes the error of a command that may fail its answer. It has written nothing, as no command on
-/// data has that fails.
+/// Turns the error of a step that may fail into its answer. A command on data that fails has written
+/// nothing.
 fn tolerate(step: &Step, error: Error) -> Result<Answer> {
     let on_data =
         !matches!(step.command, Command::Branch(_) | Command::Index(_) | Command::System(_));
@@ -724,20 +728,21 @@ fn check_effect(step: &Step, answer: Answer) -> Result<Answer> {
     Err(Error::new(Code::MustFailed, message))
 }
 
-/// Whether an error says that a session, or a response of it, is gone.
+/// Returns whether an error says that a session expired or that its response was evicted.
 fn is_refusal(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::SessionExpired | ErrorKind::ResponseEvicted)
 }
 
-/// When the first of what a transaction wrote is due. Sweeps have passed an import by: what came due in it comes due now.
+/// Returns the first expiry of a transaction's writes. Sweeps skip an import in progress, so finishing
+/// it makes the next sweep due at once.
 fn due_of(transaction: &Transaction, due: Option<Stamp>) -> Option<Stamp> {
     let command = transaction.steps.first().map(|step| &step.command);
     let shown = matches!(command, Some(Command::Branch(BranchCommand::Finish { .. })));
     if shown { Some(0) } else { due }
 }
 
-/// Forks and merges change what a branch is, and sessions are opened and closed by nobody's request: they stand alone in
-/// their transaction.
+/// Rejects transactions that combine certain commands with others. Forks and merges change the branch
+/// itself, and opening or closing sessions cannot be a request of a session.
 fn check_alone(transaction: &Transaction) -> Result<()> {
     let of_sessions =
         matches!(transaction.steps.first(), Some(Step { command: Command::Session(_), .. }));

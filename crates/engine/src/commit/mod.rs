@@ -1,9 +1,9 @@
-//! The commit path: one writer executes transactions, the log makes them durable in groups.
+//! The commit path: one writer executes transactions, and group commit makes them durable.
 //!
 //! ```text
 //!   prepared, prefetched --> sequencer --> executor --> log, index
 //!                                 |                        |
-//!                              tickets <---- bell <--------'
+//!                              tickets <---- wake <--------'
 //! ```
 
 pub(crate) mod executor;

@@ -1,4 +1,4 @@
-//! Reads of a transaction that were made before the writer was asked, and whether they still hold.
+//! Prefetched reads of a transaction, and the check that they are still valid when the writer runs it.
 
 use crate::commit::prepared::PreparedTransaction;
 use crate::mvcc::recent_writes::RecentWrites;
@@ -8,44 +8,44 @@ use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-/// Answers to some steps of a transaction, with the ranges of keys that they rest on.
+/// Answers to some steps of a transaction, with the key ranges that they rest on.
 pub(crate) struct Prefetched {
     branch: u32,
-    /// Up to here it is known which stretches were written.
+    /// The revision up to which `written` is complete.
     pub revision: Revision,
-    /// Stretches that others wrote while it was read.
+    /// Stretches that other transactions wrote during the read.
     written: BTreeSet<usize>,
-    /// Where the ranges begin and end, in order: between two of them lies a stretch.
+    /// The sorted bounds of all ranges. A stretch is the keys between two neighbouring bounds.
     bounds: Vec<Vec<u8>>,
-    /// By the position of the step.
+    /// Reads by the position of their step.
     reads: HashMap<usize, PrefetchedRead>,
-    /// The transaction asked for too much before all was read.
+    /// Set if the transaction asked for too much before everything was read.
     failed: Option<Error>,
 }
 
-/// One of them.
 struct PrefetchedRead {
-    /// Taken by the writer: it may be large, and nobody wants it twice.
+    /// Taken out by the writer, because it may be large and is used only once.
     answer: Mutex<Option<Answer>>,
-    /// The stretches that it rests on.
+    /// The stretches that the answer rests on.
     stretches: SmallVec<[Range<usize>; 2]>,
-    /// When the first of what it found expires.
+    /// The first expiry among the rows found.
     expires: Option<Stamp>,
 }
 
-/// Keys from the first one up to another, which is not among them.
+/// A half-open range of keys: from the first key up to, and without, the second. `None` means no upper
+/// bound.
 pub(crate) type KeyRange = (Vec<u8>, Option<Vec<u8>>);
 
-/// An answer and the keys that it rests on.
+/// An answer and the key ranges that it rests on.
 pub(crate) struct PrefetchedAnswer {
     pub answer: Answer,
     pub keys: SmallVec<[KeyRange; 2]>,
-    /// When the first of them expires.
+    /// The first expiry among the rows found.
     pub expires: Option<Stamp>,
 }
 
 impl Prefetched {
-    /// Reads of a branch as of a revision, by the positions of their steps.
+    /// Reads of a branch at a revision, by the positions of their steps.
     pub fn new(
         (branch, revision): (u32, Revision),
         found: Vec<(usize, PrefetchedAnswer)>,
@@ -57,7 +57,7 @@ impl Prefetched {
         let bounds: Vec<Vec<u8>> = bounds.into_iter().cloned().collect();
         let stretches = |(from, to): &KeyRange| {
             let first = stretch_of(&bounds, from);
-            // Nothing lies behind the last stretch.
+            // No key lies behind the last stretch.
             let end = to.as_ref().map_or(bounds.len() + 1, |to| stretch_of(&bounds, to));
             first..end.max(first)
         };
@@ -70,15 +70,17 @@ impl Prefetched {
         Prefetched { branch, revision, written: BTreeSet::new(), bounds, reads, failed }
     }
 
-    /// Notes the stretches that others wrote during the read, so that the writer checks only later writes. If the trail does not
-    /// reach back so far, it does not for the writer either.
+    /// Records the stretches that other transactions wrote during the read, so that the writer checks
+    /// only later writes. If the recent writes do not reach back that far, nothing is recorded, and the
+    /// writer's own check fails the same way.
     pub fn catch_up(&mut self, trail: &RecentWrites, upto: Revision) {
         if let Some(written) = self.written(trail, upto) {
             (self.written, self.revision) = (written, upto.max(self.revision));
         }
     }
 
-    /// The stretches that were written up to a revision; nothing where nobody remembers.
+    /// Returns the stretches written up to a revision; `None` if the recent writes do not reach back
+    /// that far.
     fn written(&self, trail: &RecentWrites, upto: Revision) -> Option<BTreeSet<usize>> {
         let mut written = self.written.clone();
         trail.any_between(self.revision, upto, |key| {
@@ -89,25 +91,25 @@ impl Prefetched {
     }
 }
 
-/// The number of the stretch that a key lies in; 0 is that before all bounds.
+/// Returns the number of the stretch that a key lies in. Stretch 0 is before the first bound.
 fn stretch_of(bounds: &[Vec<u8>], key: &[u8]) -> usize {
     bounds.partition_point(|bound| bound.as_slice() <= key)
 }
 
-/// Prefetched reads as the writer uses them, step by step.
+/// The writer's view of prefetched reads, step by step.
 pub(crate) struct Reuse<'p> {
     prefetched: &'p Prefetched,
-    /// Stretches that were written since, by others or by the transaction itself.
+    /// Stretches written since the read, by other transactions or by this one.
     written: BTreeSet<usize>,
-    /// How many of its own writes are among them.
+    /// The number of the transaction's own writes that are in `written`.
     passed: usize,
-    /// The step that comes next.
+    /// The position of the next step.
     position: usize,
 }
 
 impl<'p> Reuse<'p> {
-    /// The reads of a transaction whose steps are executed on this branch, if there are any; the error says that they ask for too
-    /// much.
+    /// Returns the prefetched reads if the steps are executed on the branch that was read. Fails if the
+    /// transaction asks for too much.
     pub fn of(
         submitted: &'p PreparedTransaction,
         held: bool,
@@ -124,7 +126,7 @@ impl<'p> Reuse<'p> {
         Ok(written.map(|written| Reuse { prefetched, written, passed: 0, position: 0 }))
     }
 
-    /// The answer to the next step, if it is still the right one.
+    /// Returns the prefetched answer of the next step if it is still valid.
     pub fn next(&mut self, overlay: &WriteSet, now: Stamp) -> Option<Answer> {
         let prefetched = self.prefetched;
         let position = self.position;

@@ -1,25 +1,26 @@
-//! Transactions on their way to the writer.
+//! Transactions on their way to the writer, with the work that was done for them in advance.
 
 use crate::apply::candidates::Candidates;
 use crate::apply::guards::CheckedRanges;
 use crate::commit::prefetched::Prefetched;
 use mainstay_model::{Result, Transaction};
 
-/// A transaction for the writer, with the reads that were made before.
+/// A transaction for the writer, with the reads that were made in advance.
 pub(crate) struct PreparedTransaction {
     pub transaction: Transaction,
-    /// Nothing for most: they are short.
+    /// `None` for most transactions, which are short.
     pub ahead: Option<Box<ReadAhead>>,
 }
 
-/// The work for a transaction that was done before it went to the writer.
+/// The work that was done for a transaction before it went to the writer.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// The range guards, where they were checked before.
+    /// The range guards, if they were checked in advance.
     pub checked: Option<CheckedRanges>,
-    /// The names that the source of a merge may have changed, or the error that stopped the search for them.
+    /// The names that a merge's source branch may have changed, or the error that stopped the search
+    /// for them.
     pub candidates: Option<Result<Candidates>>,
-    /// Long reads that were made before.
+    /// Long reads that were made in advance.
     pub prefetched: Option<Prefetched>,
 }
 

@@ -1,7 +1,7 @@
-//! Kept receipts: a request that had an id is answered again without being done again.
+//! Request deduplication by idempotency key: a retry returns the stored receipt of the first execution.
 //!
-//! A receipt is stored as a value under the request's id, in the same transaction as the effects,
-//! beside a fingerprint of the transaction, so that an id used for something else is noticed.
+//! A receipt is stored as a value under the request's id, in the same transaction as the effects. A
+//! fingerprint of the transaction beside it detects an id that is reused for another transaction.
 
 use crate::key::keyspace::{self, Key};
 use mainstay_model::limits::{RECEIPT_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
@@ -13,8 +13,8 @@ use mainstay_model::{
 /// How long receipts are kept, in microseconds.
 pub(crate) const KEPT_US: u64 = 24 * 3_600_000_000;
 
-/// A receipt holds answers, which hold values: it is three levels deeper than the deepest of them,
-/// and larger than all of them together.
+/// A receipt contains answers, which contain values. So it is three levels deeper than the deepest
+/// value, and larger than all values together.
 const BOUNDS: codec::Bounds =
     codec::Bounds { limit_bytes: RECEIPT_LIMIT_BYTES, limit_depth: VALUE_LIMIT_DEPTH + 3 };
 
@@ -23,15 +23,15 @@ pub(crate) fn key(id: &RequestId) -> Key {
     keyspace::key(keyspace::RECEIPTS, keyspace::MAIN_ID, id.as_bytes())
 }
 
-/// A number that differs for transactions that differ, and stays the same from one version of this
-/// program to the next: a retry may reach a newer one.
+/// Returns a hash of the transaction. It stays the same across versions of this program, because a
+/// retry may reach a newer version.
 pub(crate) fn fingerprint(transaction: &Transaction) -> u64 {
     let mut hasher = xxhash_rust::xxh3::Xxh3::new();
     canonical::transaction(transaction, &mut |bytes| hasher.update(bytes));
     hasher.digest()
 }
 
-/// Encodes what is kept of a receipt.
+/// Encodes the stored part of a receipt.
 pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> Result<()> {
     let fields = vec![
         int(fingerprint),
@@ -43,7 +43,7 @@ pub(crate) fn encode(fingerprint: u64, receipt: &Receipt, out: &mut Vec<u8>) -> 
     codec::encode_within(BOUNDS, &Value::Array(fields), out).map_err(|_| too_large())
 }
 
-/// The receipt that was kept; an error if the id was used for another transaction.
+/// Decodes a stored receipt. Fails if the id was used for another transaction.
 pub(crate) fn decode(payload: &[u8], fingerprint: u64) -> Result<Receipt> {
     let Value::Array(fields) = codec::decode_within(BOUNDS, payload)? else {
         return Err(damaged());
@@ -131,7 +131,7 @@ fn answer_to_value(answer: &Answer) -> Result<Value> {
         Answer::RecordHistory(versions) => {
             tagged("record_history", [Value::Bytes(wire::encode(versions)?)])
         }
-        // What cannot be given again must not be promised.
+        // An answer that cannot be returned again must not be accepted for storage.
         _ => {
             return Err(Error::new(
                 Code::Unsupported,
@@ -236,7 +236,7 @@ mod tests {
         RecordHistoryEntry, RunAnswer, RunSnapshot, StateAnswer, Wrote,
     };
 
-    /// Receipts outlive the program that wrote them: these numbers may never change.
+    /// Stored receipts outlive the program version that wrote them, so these numbers must never change.
     #[test]
     fn fingerprints_stay_what_they_are() {
         let name = |name: &str| Name::new(name).unwrap();
@@ -269,7 +269,7 @@ mod tests {
         Record { fields, counter: 1, stamp: 2, revision: 3, expires }
     }
 
-    /// The fields are written down in formats.md: receipts of earlier versions are read, too.
+    /// The fields are specified in formats.md: receipts of earlier versions must stay readable.
     #[test]
     fn kept_answers_are_read_as_they_are_written_down() {
         let text = Value::from;

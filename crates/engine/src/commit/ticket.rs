@@ -1,7 +1,7 @@
-//! Tickets: the answer to come of a submitted transaction.
+//! Tickets: futures for the answers of submitted transactions.
 //!
 //! ```text
-//!   one sync answers many: the log puts all answers down, then rings the bell of their group once
+//!   one sync answers many: the log stores all answers, then wakes the waiters of their group by one call
 //! ```
 
 use crate::base::fault_points::{self, InjectedFault};
@@ -16,39 +16,39 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What is called with the answer of a transaction.
+/// The function that is called with the answer of a transaction.
 pub(crate) type Callback = Box<dyn FnOnce(Result<Receipt>) + Send>;
 
-/// Who is told when a transaction is done.
+/// The receiver of a transaction's answer.
 pub(crate) enum Completion {
     Waiter(Arc<Waiter>),
     Callback(Callback),
-    /// A place in answers that are waited for together.
+    /// One slot of a batch of answers that are waited for together.
     Part(Arc<Batch>, usize),
 }
 
 impl Completion {
-    /// Says at which bell the answer will be rung.
+    /// Sets the group whose event count the answer will signal.
     pub fn expect_at(&self, bell: u32) {
         match self {
             Completion::Waiter(waiter) => waiter.bell.store(bell, Ordering::Relaxed),
-            // The last group of a batch is the one that is waited for.
+            // The last group of a batch is the one that the waiter sleeps for.
             Completion::Part(batch, _) => batch.waiter.bell.store(bell, Ordering::Relaxed),
             Completion::Callback(_) => {}
         }
     }
 }
 
-/// Those who sleep although their answers are there.
+/// Waiters that sleep although their answers have arrived; they are woken together.
 #[derive(Default)]
 pub(crate) struct Sleepers {
     chime: WakeSet,
-    /// Who slept before the group was known, and tasks.
+    /// Tasks, and threads that slept before their group was known.
     alone: Vec<Arc<Waiter>>,
 }
 
 impl Sleepers {
-    /// Puts an answer down; whoever sleeps is added to those to be woken.
+    /// Stores an answer. If the waiter sleeps, adds it to those to be woken.
     pub fn settle(&mut self, waiter: Arc<Waiter>, result: Result<Receipt>) {
         match waiter.put(result) {
             OPEN | DONE => {}
@@ -57,7 +57,7 @@ impl Sleepers {
         }
     }
 
-    /// Puts an answer of a batch down; with the last one there is somebody to wake.
+    /// Stores one answer of a batch. The last one may wake the waiter.
     pub fn settle_part(&mut self, batch: &Batch, place: usize, result: Result<Receipt>) {
         if let Some(waiter) = batch.put(place, result) {
             self.settle(waiter, Ok(nothing()));
@@ -70,24 +70,24 @@ impl Sleepers {
     }
 }
 
-/// No answer yet, and nobody sleeps.
+/// No answer yet, and no thread sleeps.
 const OPEN: u32 = 0;
-/// The answer is there.
+/// The answer has arrived.
 const DONE: u32 = 1;
-/// Somebody sleeps at the waiter's own bell.
+/// A thread sleeps at the waiter's own event count.
 const ALONE: u32 = 2;
-/// Somebody sleeps at the group's bell `state - ASLEEP`.
+/// A thread sleeps at event count `state - ASLEEP`, which its group shares.
 const ASLEEP: u32 = 3;
-/// A task is to be told, by its waker.
+/// A task waits and has left its waker.
 const POLLED: u32 = u32::MAX;
 
-/// No bell is known yet.
+/// The group is not known yet.
 const NO_BELL: u32 = u32::MAX;
 
-/// A place for one answer, and who waits for it.
+/// A slot for one answer, and the thread or task that waits for it.
 pub(crate) struct Waiter {
     state: AtomicU32,
-    /// The bell of the group that the transaction is in.
+    /// The index of the event count of the transaction's group.
     bell: AtomicU32,
     own: Bell,
     waker: Mutex<Option<Waker>>,
@@ -107,44 +107,47 @@ impl Default for Waiter {
 }
 
 thread_local! {
-    /// A thread waits for one answer after the other at the same place.
+    /// A thread reuses the same waiter for one answer after the other.
     static SEAT: Cell<Option<Arc<Waiter>>> = const { Cell::new(None) };
 
-    /// What this thread has to do before it may sleep, if others rely on it.
+    /// The work that this thread must do before it may sleep, if other threads rely on it.
     static DUTY: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
-/// Says what this thread has to do before it may sleep.
+/// Sets the work that this thread must do before it may sleep.
 pub(crate) fn before_sleep(duty: impl Fn() + 'static) {
     DUTY.with(|kept| *kept.borrow_mut() = Some(Box::new(duty)));
 }
 
-/// A thread that ends has no duty any more.
+/// Does the work set by `before_sleep`. A thread that ends has none any more.
 fn do_duty() {
     let _ = DUTY.try_with(|duty| duty.borrow().as_ref().inspect(|duty| duty()).is_some());
 }
 
 impl Waiter {
-    /// Lends this thread's own place.
+    /// Runs `wait` with this thread's own waiter.
     pub fn with_seat<T>(wait: impl FnOnce(&Arc<Waiter>) -> T) -> T {
-        // A callback that waits finds the seat taken and gets another, and so does a thread that ends.
+        // A callback that waits finds the thread's waiter in use and gets a new one. So does a thread
+        // that ends.
         let seat = SEAT.try_with(Cell::take).ok().flatten().unwrap_or_default();
         seat.state.store(OPEN, Ordering::Relaxed);
         seat.bell.store(NO_BELL, Ordering::Relaxed);
         let waited = wait(&seat);
-        // At a thread's end there is nobody to keep it for.
+        // While a thread ends its local storage is destroyed, so the waiter is dropped.
         let _ = SEAT.try_with(|kept| kept.set(Some(seat)));
         waited
     }
 
-    /// Puts the answer down; gives the state before.
+    /// Stores the answer and returns the state before.
     fn put(&self, result: Result<Receipt>) -> u32 {
         *self.result.lock() = Some(result);
-        // The place may be used again from here on.
+        // From here on the waiting thread may take the answer and reuse the waiter. SeqCst: releases
+        // the answer to `is_done`, and acquires the state that `poll` or `sleep` has set.
         self.state.swap(DONE, Ordering::SeqCst)
     }
 
     pub fn is_done(&self) -> bool {
+        // Acquire: pairs with the swap in `put`.
         self.state.load(Ordering::Acquire) == DONE
     }
 
@@ -162,9 +165,11 @@ impl Waiter {
         }
     }
 
-    /// The answer, or the promise to tell the task of it.
+    /// Returns the answer, or stores the task's waker for it.
     fn poll(&self, context: &Context<'_>) -> Poll<Result<Receipt>> {
-        // Put down before the state says so: who then answers finds it.
+        // The waker is stored before the state changes, so that the thread that answers finds it.
+        // SeqCst: either this exchange comes first and `put` sees `POLLED`, or the answer is seen
+        // below.
         *self.waker.lock() = Some(context.waker().clone());
         let order = (Ordering::SeqCst, Ordering::SeqCst);
         let before = self.state.compare_exchange(OPEN, POLLED, order.0, order.1);
@@ -174,7 +179,7 @@ impl Waiter {
         }
     }
 
-    /// Wakes the task or the thread that waits here alone.
+    /// Wakes the task or the thread that waits here and not at a group's event count.
     fn wake(&self) {
         let task = self.waker.lock().take();
         match task {
@@ -183,10 +188,10 @@ impl Waiter {
         }
     }
 
-    /// No task is to be told any more: a thread will wait.
+    /// Removes the task's waker, because a thread will wait instead.
     fn unpoll(&self) {
         *self.waker.lock() = None;
-        // Fails if none was, or if the answer came.
+        // Fails if no task had polled, or if the answer arrived. SeqCst as in `poll`.
         let order = (Ordering::SeqCst, Ordering::SeqCst);
         let _ = self.state.compare_exchange(POLLED, OPEN, order.0, order.1);
     }
@@ -197,13 +202,15 @@ impl Waiter {
             NO_BELL => (ALONE, &self.own),
             bell => (ASLEEP + bell, wakeup::get(bell)),
         };
-        // Looked at before the state says that somebody sleeps: who then rings is noticed.
+        // The epoch is read before the state says that a thread sleeps, so that a wake-up after that is
+        // noticed. SeqCst: `put` then either sees the sleeper, or has stored the answer and the
+        // exchange fails.
         let rung = at.rung();
         let order = (Ordering::SeqCst, Ordering::SeqCst);
         if self.state.compare_exchange(OPEN, asleep, order.0, order.1).is_ok() {
             let rung = if fault_points::is(InjectedFault::RungReadLate) { at.rung() } else { rung };
             at.wait(rung);
-            // Fails if the answer came, which is what is hoped for.
+            // Fails if the answer arrived, which is the usual case.
             let _ = self.state.compare_exchange(asleep, OPEN, order.0, order.1);
         }
     }
@@ -217,36 +224,37 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// A batch of so many, at least one.
+    /// A batch of `count` answers, at least one.
     pub fn new(count: usize, waiter: &Arc<Waiter>) -> Arc<Batch> {
         let answers = Mutex::new((0..count).map(|_| None).collect());
         Arc::new(Batch { answers, left: AtomicUsize::new(count), waiter: waiter.clone() })
     }
 
-    /// Puts one answer down; the last one gives whom to tell.
+    /// Stores one answer. After the last one, returns the waiter.
     fn put(&self, place: usize, result: Result<Receipt>) -> Option<Arc<Waiter>> {
         if let Some(answer) = self.answers.lock().get_mut(place) {
             *answer = Some(result);
         }
+        // AcqRel: the thread that counts down to zero comes after all others have stored their answers.
         let last = self.left.fetch_sub(1, Ordering::AcqRel) == 1;
         last.then(|| self.waiter.clone())
     }
 
     /// Waits for all answers.
     pub fn wait(&self) -> Vec<Result<Receipt>> {
-        // What it says is in the answers.
+        // The waiter's own result is empty: the outcomes are in the answers.
         let _ = self.waiter.wait();
         std::mem::take(&mut *self.answers.lock()).into_iter().flatten().collect()
     }
 }
 
-/// A receipt that nobody looks at.
+/// A placeholder receipt for the waiter of a batch; its content is not used.
 fn nothing() -> Receipt {
     let answers = SmallVec::new();
     Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers }
 }
 
-/// The answer to come of a submitted transaction.
+/// A future for the answer of a submitted transaction.
 pub struct Ticket(Origin);
 
 enum Origin {
@@ -274,7 +282,7 @@ impl Ticket {
         }
     }
 
-    /// Whether the answer is there.
+    /// Returns whether the answer has arrived.
     pub fn is_done(&self) -> bool {
         match &self.0 {
             Origin::Here(waiter) => waiter.is_done(),
@@ -283,7 +291,7 @@ impl Ticket {
     }
 }
 
-/// A ticket can be awaited, on any runtime.
+/// A ticket can be awaited on any async runtime.
 impl Future for Ticket {
     type Output = Result<Receipt>;
 

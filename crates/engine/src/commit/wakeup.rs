@@ -1,15 +1,15 @@
-//! Bells: one call wakes everyone who waits for the same group.
+//! Event counts for group wake-ups: one call wakes all threads that wait for the same group.
 //!
 //! ```text
-//!   t1 t2 t3 wait at bell 7          group 7 is durable: answers are put down, bell 7 rings once
+//!   t1 t2 t3 wait at bell 7          group 7 is durable: answers are stored, bell 7 is signalled
 //!   t4 t5    wait at bell 8          they sleep on
 //! ```
 //!
-//! Waking sixty threads one by one costs the system as many calls, and as many interrupts of the other
-//! processors; one call wakes them in a row. Bells are shared by all databases of the process: who
-//! is woken for nothing looks and sleeps again.
+//! Waking sixty threads one by one costs sixty system calls, and as many interrupts of the other
+//! processors. One call wakes them all in a row. All databases of the process share these event counts
+//! (`Bell`). A thread that is woken for another group checks its state and sleeps again.
 
-/// The bells, used in turn by groups.
+/// The number of event counts; groups use them round-robin.
 const BELLS: u32 = if cfg!(feature = "model-checking") { 2 } else { 32 };
 
 #[cfg(not(feature = "model-checking"))]
@@ -17,21 +17,21 @@ static ALL: [Bell; BELLS as usize] = [const { Bell::new() }; BELLS as usize];
 
 #[cfg(feature = "model-checking")]
 shuttle::lazy_static! {
-    /// Others for every schedule.
+    /// Each schedule of the model checker gets its own.
     static ref ALL: [Bell; BELLS as usize] = [const { Bell::new() }; BELLS as usize];
 }
 
-/// The bell of a group.
+/// Returns the index of a group's event count.
 pub(crate) fn of_group(number: u32) -> u32 {
     number % BELLS
 }
 
-/// The bell of this number.
+/// Returns the event count at this index.
 pub(crate) fn get(bell: u32) -> &'static Bell {
     &ALL[bell as usize]
 }
 
-/// Bells that have to ring.
+/// The set of event counts to signal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WakeSet(u32);
 
@@ -40,7 +40,7 @@ impl WakeSet {
         self.0 |= 1 << bell;
     }
 
-    /// Rings them all.
+    /// Signals each event count in the set.
     pub fn ring(self) {
         let mut left = self.0;
         while left != 0 {
@@ -68,17 +68,22 @@ mod linux {
         }
 
         pub fn rung(&self) -> u32 {
+            // The epoch. SeqCst: read before the caller's state change `OPEN -> asleep`. A notifier
+            // that sees that state increments the epoch afterwards, and then `wait` returns at once.
             self.0.load(Ordering::SeqCst)
         }
 
         pub fn wait(&self, rung: u32) {
-            // It rang meanwhile, a signal came, or it was time: the caller looks in any case.
+            // Returned because of a wake-up, a changed epoch or a signal: the caller rechecks its state
+            // in any case.
             let _ = wait(&self.0, Flags::PRIVATE, rung, None);
         }
 
         pub fn ring(&self) {
+            // SeqCst: comes after the notifier has stored the answers, and changes the epoch before the
+            // wake, so that a thread between `rung` and `wait` does not sleep.
             self.0.fetch_add(1, Ordering::SeqCst);
-            // Nothing can go wrong with an address of our own.
+            // Cannot fail: the address belongs to this process.
             let _ = wake(&self.0, Flags::PRIVATE, i32::MAX as u32);
         }
     }

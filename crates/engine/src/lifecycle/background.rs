@@ -1,9 +1,9 @@
-//! Work in the background: the log's stage, flushing, compaction, retention and expiry.
+//! Background threads: group commit, flush, compaction, retention and expiry.
 //!
 //! ```text
 //!   log      writes and syncs groups when no caller does it
 //!   flush    sealed buffers -> stores, mark; reserves the log's next segment
-//!   compact  merges tables; raises floors as retention allows; trims the log
+//!   compact  merges tables; raises retention floors; trims the log
 //!   sweep    turns expiries into deletions
 //! ```
 
@@ -26,21 +26,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often compaction looks for work of its own accord.
+/// How often compaction looks for work without being woken.
 const COMPACT_EVERY: Duration = Duration::from_millis(500);
-/// How often retention is looked at, in rounds of compaction.
+/// How often retention runs, in rounds of compaction.
 const RETENTION_ROUNDS: u32 = 120;
-/// Compaction takes fresh tables down when this many lie one over the other.
+/// The number of level-0 runs that starts a compaction while no buffers are flushed.
 const RUNS_WHEN_QUIET: u8 = 4;
-/// While buffers are being flushed it waits for more of them: they go down together, and what lies below them is
-/// rewritten less often. Beyond the limit flushing waits for compaction: reads would have to look into too many tables.
+/// Thresholds of level-0 runs. While buffers are being flushed, compaction waits for `runs` of them, so
+/// that they are merged together and the levels below are rewritten less often. At `limit`, flushing
+/// waits for compaction (back-pressure), because reads would have to search too many tables.
 struct FlushThrottle {
     runs: u8,
     limit: usize,
 }
 
 const USUALLY: FlushThrottle = FlushThrottle { runs: 12, limit: 40 };
-/// Where few are looked for in the tables, many of these do no harm.
+/// For classes whose tables are rarely searched, so that many level-0 runs do little harm.
 const SELDOM_READ: FlushThrottle = FlushThrottle { runs: 36, limit: 80 };
 
 impl FlushThrottle {
@@ -49,26 +50,27 @@ impl FlushThrottle {
     }
 }
 
-/// After so many compactions that failed nobody waits for the next one to catch up.
+/// After this many failed compactions in a row, flushing no longer waits for compaction.
 const FAILURES_WAITED_FOR: u32 = 3;
-/// After so many rounds without a flush all is quiet.
+/// After this many rounds without a flush, compaction uses [`RUNS_WHEN_QUIET`].
 const QUIET_ROUNDS: u32 = 10;
-/// How many buffers are flushed together while writers fill others: fewer and larger tables, for more memory.
+/// The number of buffers flushed together while writers fill others: fewer and larger tables, for more
+/// memory.
 const FLUSH_TOGETHER: usize = 2;
-/// How long sealed buffers wait for others.
+/// How long a sealed buffer waits for others to be flushed with it.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// How often somebody looks for an index to fill.
+/// How often the index thread looks for an index to fill.
 const INDEX_PAUSE: Duration = Duration::from_millis(100);
-/// How many records are looked at in one transaction that fills an index.
+/// The most records read by one transaction that fills an index.
 const FILL_LIMIT: usize = 1000;
 
-/// The threads of a database, and how they are woken and stopped.
+/// The background threads of a database, with the signal that wakes and stops them.
 pub(crate) struct BackgroundThreads {
     bell: Arc<WorkSignal>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Rings when there is something to flush or to compact, or when all is over.
+/// Wakes a thread when it has something to flush or compact, or must end.
 #[derive(Default)]
 struct WorkSignal {
     rung: Mutex<bool>,
@@ -83,15 +85,17 @@ impl WorkSignal {
     }
 
     fn end(&self) {
+        // Release: pairs with `is_over`. Set before the signal, so that a woken thread sees it.
         self.over.store(true, Ordering::Release);
         self.ring();
     }
 
     fn is_over(&self) -> bool {
+        // Acquire: pairs with the store in `end`.
         self.over.load(Ordering::Acquire)
     }
 
-    /// Waits for the bell or the time and says whether it rang; nothing when all is over.
+    /// Waits for a signal or the timeout. Returns whether a signal came; `None` if the thread must end.
     fn wait(&self, timeout: Duration) -> Option<bool> {
         let mut rung = self.rung.lock();
         if !*rung && !self.is_over() {
@@ -108,7 +112,7 @@ impl BackgroundThreads {
         match workers.spawn_all(core) {
             Ok(()) => Ok(workers),
             Err(error) => {
-                // Nothing was written yet.
+                // No write was possible yet, so closing has nothing to sync.
                 let _ = core.sequencer.close();
                 workers.join();
                 Err(error)
@@ -131,7 +135,7 @@ impl BackgroundThreads {
         let sequencer = core.sequencer.clone();
         self.spawn("mainstay-log", move || sequencer.run_log())?;
         if cfg!(feature = "model-checking") {
-            // The others wait for clocks and files, which no model has.
+            // The other threads wait for clocks and files, which the model checker does not have.
             return Ok(());
         }
         let (inner, own, next) = (core.clone(), bell.clone(), flush_bell.clone());
@@ -162,24 +166,24 @@ impl BackgroundThreads {
         Ok(())
     }
 
-    /// Stops the threads and waits for them, except for the one that asks.
+    /// Stops the threads and waits for them, except for the calling thread.
     pub fn join(self) {
         self.bell.end();
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         for thread in self.threads {
             if thread.thread().id() != thread::current().id() {
-                // A thread that panicked has nothing more to finish.
+                // A thread that panicked has nothing left to finish.
                 let _ = thread.join();
             }
         }
     }
 }
 
-/// Runs a background step; what goes wrong is kept for [`EngineShared::last_failure`].
+/// Runs a background step. Stores its error for [`EngineShared::last_failure`].
 fn attempt(core: &EngineShared, what: &str, step: impl FnOnce() -> Result<()>) -> bool {
     match step() {
         Ok(()) => true,
-        // Closing ends what is under way, and that is no failure.
+        // Closing the database stops steps in progress; this is no failure.
         Err(error) if error.code() == Code::Closed => false,
         Err(error) => {
             core.note_failure(what, &error);
@@ -214,19 +218,19 @@ fn run_flush(core: &EngineShared, bell: &Arc<WorkSignal>, compaction: &WorkSigna
     }
 }
 
-/// Whether compaction has to come before more is flushed. Where it fails again and again it never comes: reads get slower then, and
-/// writers go on for as long as the store takes more.
+/// Returns whether compaction has to run before the next flush. If compaction fails repeatedly this is
+/// false: reads get slower, and writers continue for as long as the store accepts tables.
 fn is_overdue((store, class): (&Store, &RetentionClass)) -> bool {
     is_deep(store, class) && store.failed_compactions() < FAILURES_WAITED_FOR
 }
 
-/// Whether reads have to look into too many tables.
+/// Returns whether reads have to search too many tables.
 fn is_deep(store: &Store, class: &RetentionClass) -> bool {
     store.l0_runs() >= FlushThrottle::of(class).limit
 }
 
-/// Compacts what replay has flushed, where no thread does it yet. Nothing is dropped: nobody knows yet what may go. What fails is left
-/// for later.
+/// Compacts tables that replay has flushed, before the compaction thread exists. Drops no versions,
+/// because it is not yet known which retention allows. After an error the rest is left for later.
 pub(crate) fn catch_up(index: &Index) {
     for (store, class) in index.stores().iter().zip(index.classes.all()) {
         while is_overdue((store, class)) && store.compact(0, FlushThrottle::of(class).runs).is_ok()
@@ -237,7 +241,8 @@ pub(crate) fn catch_up(index: &Index) {
 
 fn run_compact(core: &EngineShared, bell: &WorkSignal, flush: &WorkSignal) {
     let (mut rounds, mut silent) = (0_u32, QUIET_ROUNDS);
-    // Where time stands still, what failed is tried again all the same.
+    // The system clock, so that failed compactions are retried even if the database's clock is
+    // simulated and does not advance.
     let clock = SystemClock::new();
     let mut not_before = vec![0; core.index().stores().len()];
     while let Some(rang) = bell.wait(COMPACT_EVERY) {
@@ -266,12 +271,14 @@ fn run_compact(core: &EngineShared, bell: &WorkSignal, flush: &WorkSignal) {
     flush.end();
 }
 
-/// What failed reads and writes much in vain each time: longer and longer pauses, up to half a minute.
+/// The pause after a failed compaction, which reads and writes much in vain. It doubles with each
+/// failure, up to 32 s.
 fn pause_us(store: &Store) -> u64 {
     (COMPACT_EVERY.as_micros() as u64 / 4) << store.failed_compactions().min(8)
 }
 
-/// Fills indexes that were declared over records of before, some records at a time: writers come between.
+/// Fills indexes declared over existing records, some records per transaction, so that writers run in
+/// between.
 fn run_index(core: &EngineShared, bell: &WorkSignal) {
     while !bell.is_over() {
         let unfilled = core.index().declared().iter().find(|one| one.ready.is_none()).cloned();
@@ -300,9 +307,9 @@ fn run_sweep(core: &EngineShared, bell: &WorkSignal, interval: Duration) {
 
 /// The oldest revisions that the catalog holds.
 struct CatalogPins {
-    /// By whatever.
+    /// The oldest revision held by tags, branches or anything else in the catalog.
     pins: Revision,
-    /// By branches, which read their parent there all the time.
+    /// The oldest revision held by branches, which always read their parent there.
     forks: Revision,
 }
 
@@ -315,14 +322,15 @@ impl CatalogPins {
 }
 
 impl EngineShared {
-    /// By a writer that finds the buffers full, where no thread flushes them. A callback may have come here while its
-    /// thread was flushing: then that goes on when it returns.
+    /// Flushes on the thread of a writer that finds the buffers full, if the database has no
+    /// background. If a flush on this thread runs the callback that calls this, the lock is taken and
+    /// that flush goes on after the callback.
     fn make_room(&self) {
         let Some(flushing) = self.flushing.try_lock() else { return };
         let classes = self.index().classes.all().iter().enumerate();
         for (class, rule) in classes {
             let compact = || self.compact(class, FlushThrottle::of(rule).runs);
-            // What fails is tried again by whoever comes next.
+            // A failed step is retried by the next writer.
             while is_deep(&self.index().stores()[class], rule) && attempt(self, "compact", compact)
             {
             }
@@ -333,7 +341,7 @@ impl EngineShared {
         });
     }
 
-    /// Moves sealed buffers into the stores, once the log holds the oldest durably.
+    /// Moves sealed buffers into the stores, after the log has made the oldest durable.
     pub fn flush_sealed(&self) -> Result<()> {
         self.flush_while(self.flushing.lock())
     }
@@ -342,11 +350,12 @@ impl EngineShared {
         let Some(last) = self.index().tables().sealed.first().map(|sealed| sealed.1) else {
             return Ok(());
         };
-        // The stores and their mark go by their names.
+        // Stores and mark are written by path, so the paths must still lead to this database.
         self.check_hold()?;
         if self.sequencer.durable() < last && !fault_points::is(InjectedFault::NoSyncBeforeFlush) {
             self.sequencer.sync()?;
-            // A full disk may have taken some of it back meanwhile: look again.
+            // If the disk was full, some revisions may have been undone meanwhile: read the oldest
+            // buffer again.
             let last = self.index().tables().sealed.first().map_or(0, |sealed| sealed.1);
             if self.sequencer.durable() < last {
                 return Err(Error::new(Code::TimedOut, "the buffer's log is not durable yet"));
@@ -362,12 +371,12 @@ impl EngineShared {
         flushed.map(drop)
     }
 
-    /// One round of compaction of a store.
+    /// Runs one round of compaction of a store.
     fn compact(&self, class: usize, runs: u8) -> Result<()> {
         self.compact_with(class, |store, floor| store.compact(floor, runs))
     }
 
-    /// Compacts all of a store.
+    /// Compacts a store completely.
     pub fn compact_all(&self, class: usize) -> Result<()> {
         self.compact_with(class, Store::compact_all)
     }
@@ -383,7 +392,7 @@ impl EngineShared {
         self.state.figures.compaction.measure(&*self.clock, compact).map(drop)
     }
 
-    /// Reserves the log's next segment ahead, where that costs a file system something.
+    /// Preallocates the log's next segment, if the log is on disk, where this takes time.
     fn prepare_segment(&self) -> Result<()> {
         match self.on_disk && self.sequencer.wants_segment() {
             true => self.log.prepare(),
@@ -391,7 +400,8 @@ impl EngineShared {
         }
     }
 
-    /// Finds out whether the log takes writes again after the disk was full: where nobody writes, nobody else would.
+    /// Probes whether the log accepts writes again after the disk was full. Without this, a database
+    /// without writes would never notice.
     fn look_for_space(&self) -> Result<()> {
         if !self.sequencer.is_log_full() {
             return Ok(());
@@ -404,7 +414,7 @@ impl EngineShared {
         Ok(())
     }
 
-    /// Moves everything into the stores.
+    /// Moves everything in memory into the stores.
     pub fn flush_all(&self) -> Result<()> {
         for (class, store) in self.index().stores().iter().enumerate() {
             if store.check_room().is_err() {
@@ -418,22 +428,24 @@ impl EngineShared {
         Ok(())
     }
 
-    /// Raises each class's floor as far as retention, pins and the mark allow.
+    /// Raises the floor of each class, the oldest readable revision, as far as retention, pins and the
+    /// flush mark allow.
     ///
-    /// Whoever takes a snapshot pins it first and looks at the floor afterwards, so a floor that is
-    /// raised meanwhile is noticed. Forks and tags are made by the executor, which is held.
+    /// A reader first pins its snapshot and then checks the floor, so it notices a floor that was
+    /// raised meanwhile. Forks and tags are made by the executor, which is held here.
     pub fn raise_floors(&self) -> Result<()> {
         let now = self.now();
         let limit = u64::try_from(self.options.reader_limit.as_micros()).unwrap_or(u64::MAX);
         let young = self.clock.monotonic_us().saturating_sub(limit);
-        // A tag or branch whose removal is not durable yet would come back after a power cut:
-        // what was pinned before the sync stays pinned.
+        // A tag or branch whose removal is not durable yet would return after a power failure. So every
+        // pin that existed before the sync still counts.
         let before = CatalogPins::of(&self.state.catalog.read());
         fault_points::unless(InjectedFault::NoSyncBeforeFloors, || {
             self.sequencer.sync().map(drop)
         })?;
         let horizons = self.horizons(now)?;
-        // All at once: of a run's head and its events, which are in different classes, neither outlives the other.
+        // All classes under one lock: a run's head and its events are in different classes, and neither
+        // may outlive the other.
         self.sequencer.with_exec(|_| {
             let reached = self.index().flushed().min(self.sequencer.published());
             let held = CatalogPins::of(&self.state.catalog.read());
@@ -444,8 +456,8 @@ impl EngineShared {
                 let rule = &self.index().classes.all()[class];
                 let floor = match class {
                     retention_class::SYSTEM => floor,
-                    // Where a tag or a reader looks there may be no entries: it walks. Else one tag would keep
-                    // every entry that has died since.
+                    // A reader at a tag or snapshot may find no index entries and then scans the
+                    // records. Otherwise one tag would keep every entry that has died since.
                     _ if rule.is_of_entries() => floor.min(forks),
                     _ => floor.min(pins).min(read),
                 };
@@ -458,13 +470,13 @@ impl EngineShared {
         self.index().keep_floors()
     }
 
-    /// Behind which revision each class keeps everything, if it lets go of anything.
+    /// Returns for each class with a retention the revision up to which history may be dropped.
     fn horizons(&self, now: Stamp) -> Result<Vec<(usize, Revision)>> {
         let mut horizons = Vec::new();
         for (class, rule) in self.index().classes.all().iter().enumerate() {
             let horizon = match rule.retention_us {
                 None => continue,
-                // What has no records or runs loses none of its past to their shorter retention.
+                // A class without records or runs must not lose history to their shorter retention.
                 Some(_) if !self.index().has_any_of(rule) => continue,
                 Some(0) => Revision::MAX,
                 Some(kept) => self.index().revision_at(now.saturating_sub(kept))?,
@@ -474,7 +486,7 @@ impl EngineShared {
         Ok(horizons)
     }
 
-    /// Drops segments of the log that neither replay nor the feed needs.
+    /// Deletes log segments that neither replay nor the feed needs.
     pub fn trim_log(&self) -> Result<u64> {
         self.check_hold()?;
         let kept = u64::try_from(self.options.feed_retention.as_micros()).unwrap_or(u64::MAX);
@@ -494,7 +506,7 @@ impl EngineShared {
         self.log.trim(keep_from.min(self.index().flushed() + 1))
     }
 
-    /// Lets go of stamps of revisions that can be read neither in the data nor in the log. Floors
+    /// Drops timestamps of revisions that can be read neither from the data nor from the log. Floors
     /// that a crash could take back do not count.
     pub fn drop_times(&self) {
         let first_logged = self.log.segments().first().map_or(0, |segment| segment.0);
@@ -503,21 +515,21 @@ impl EngineShared {
         self.purger.drop_times(before);
     }
 
-    /// Fills an index with some records more; says whether there are further ones.
+    /// Fills an index with some more records. Returns whether more remain.
     pub fn fill_index(&self, id: u32) -> Result<bool> {
         let command = IndexCommand::Fill { id, limit: FILL_LIMIT };
         let receipt = self.sequencer.execute(Transaction::new().step(command))?;
         Ok(matches!(receipt.answers.first(), Some(Answer::Did(true))))
     }
 
-    /// Deletes what deleted runs have left; gives how many keys that were.
+    /// Deletes data of deleted runs. Returns the number of deleted keys.
     pub fn reap(&self) -> Result<u64> {
         let mut reaped = 0;
         loop {
             let command = SystemCommand::Reap { limit: SWEEP_LIMIT };
             let receipt =
                 self.sequencer.execute(Transaction::new().step(command)).inspect_err(|_| {
-                    // What could not go now is looked for again.
+                    // The data that could not be deleted now is retried later.
                     self.state.reaps.store(true, Ordering::Relaxed);
                 })?;
             match receipt.answers.first() {
@@ -527,7 +539,7 @@ impl EngineShared {
         }
     }
 
-    /// Turns every expiry that is due into a deletion; kept receipts expire too.
+    /// Turns every expiry that is due into a deletion, including those of stored receipts.
     pub fn sweep(&self) -> Result<u64> {
         let mut swept = 0;
         loop {
@@ -600,7 +612,7 @@ mod tests {
         db.here("a test").unwrap().trim_log().unwrap();
         let first = db.here("a test").unwrap().log.first_revision();
         assert!(first > 1 && first <= mark + 1, "the log begins at {first}, the mark is {mark}");
-        // What a crash would leave now.
+        // The state that a crash would leave now.
         db.sync().unwrap();
         copy(&directory.path().join("db"), &directory.path().join("copy"));
         drop(flushing);
@@ -631,7 +643,7 @@ mod tests {
         assert!(core.sequencer.durable() >= deleted, "it does not come back after a power cut");
     }
 
-    /// The floor of every class that holds something of runs.
+    /// Returns the floor of every class that holds data of runs.
     fn floors_of_runs(db: &Database) -> Vec<(String, Revision)> {
         let index = db.here("a test").unwrap().index();
         let all = index.classes.all().iter().enumerate();

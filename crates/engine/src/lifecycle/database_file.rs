@@ -1,17 +1,18 @@
-//! What makes a directory a database: its header file, its identity and its lock.
+//! The files that make a directory a database: the header file with its identity, and the lock.
 //!
 //! ```text
 //!   DATABASE   | "MAINSTAY" | format u32 LE | id 16 bytes | crc32c u32 LE |
 //!   LOCK       locked by the process that has the database open, as are DATABASE and the directory itself
 //!   log/       segments
 //!   index/     MARK and a directory per retention class
-//!   scratch/   files on their way through a server; nothing of the database
+//!   scratch/   temporary files of a server; no data of the database
 //! ```
 //!
-//! A lock is held on an inode, not on a name. Earlier programs lock `LOCK` alone, and with the name removed the next one
-//! would lock a new file. The directory cannot be made anew without its old inode staying locked, so a second opener is
-//! refused there. Whether the names still lead to what is locked is looked at before anything that goes by a name
-//! ([`LockedInodes::check`]).
+//! A file lock is held on an inode, not on a name. Earlier versions of this program lock only `LOCK`.
+//! If that name is removed, the next process would lock a new file. The directory itself is locked,
+//! too: it cannot be created again while its old inode is locked, so a second opener is refused there.
+//! Before every operation by path, [`LockedInodes::check`] verifies that the names still lead to the
+//! locked inodes.
 
 use crate::base::fault_points::{self, InjectedFault};
 use crate::fs::durable_dir::fsync_ancestors;
@@ -28,31 +29,32 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 8] = b"MAINSTAY";
 const FILE: &str = "DATABASE";
 pub(crate) const LOCK: &str = "LOCK";
-/// The rights of everybody but the owner.
+/// The mode bits of group and others.
 const OTHERS: u32 = 0o077;
 /// The directory, by its name inside itself.
 const ITSELF: &str = ".";
 
-/// The format that this program writes, and the newest it reads.
+/// The on-disk format that this program writes, and the newest it reads.
 pub(crate) const FORMAT: u32 = 1;
 
-/// A directory that is ours, locked.
+/// A database directory that this process has locked.
 pub(crate) struct DatabaseFile {
     pub id: [u8; 16],
-    /// Where the header file is still to be written.
+    /// The directory whose header file is still to be written.
     reserved: Option<PathBuf>,
     locks: Locks,
 }
 
-/// Everything that is locked while a database is open.
+/// All files that are locked while a database is open.
 struct Locks {
     directory: PathBuf,
-    /// By the names that lead to them, inside the directory.
+    /// The locked files, with their names inside the directory.
     held: Vec<(&'static str, File)>,
 }
 
 impl Locks {
-    /// Takes the lock that every version of this program takes, and the one that no name can be taken from.
+    /// Locks `LOCK`, which every version of this program locks, and the directory, whose lock survives
+    /// the removal of names.
     fn take(directory: &Path) -> Result<Locks> {
         let path = directory.join(LOCK);
         let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
@@ -64,17 +66,17 @@ impl Locks {
         Ok(locks)
     }
 
-    /// Locks the header file as well; who restores has none before all is there.
+    /// Locks the header file, too. During a restore it does not exist until everything else does.
     fn take_header(&mut self) -> Result<()> {
         let path = self.directory.join(FILE);
-        // Where only reading is allowed a lock is possible all the same, except on network file systems.
+        // A file opened read-only can be locked as well, except on some network file systems.
         let file = File::options().read(true).write(true).open(&path);
         let file = file.or_else(|_| File::open(&path));
         self.add(FILE, file.map_err(|error| io_error("open", &path, &error))?, true)
     }
 
-    /// Locks one more. Some network file systems lock no directories, and nothing that is open for reading: what `is_extra`
-    /// may stay unlocked there.
+    /// Locks one more file. Some network file systems cannot lock directories or files opened
+    /// read-only. If `is_extra`, the file may stay unlocked there.
     fn add(&mut self, name: &'static str, file: File, is_extra: bool) -> Result<()> {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -92,28 +94,30 @@ impl Locks {
             Err(error) => Err(io_error("look at", &self.directory.join(name), &error)),
         };
         let mut inodes = self.held.iter().map(inode).collect::<Result<Vec<_>>>()?;
-        // A directory that was moved says more than the files that are missing at its old name.
+        // The directory first: that it was moved explains more than files missing under its old name.
         inodes.sort_by_key(|(name, ..)| *name != ITSELF);
         Ok(LockedInodes { directory: self.directory.clone(), inodes })
     }
 }
 
 impl Drop for Locks {
-    /// `LOCK` goes last: whoever finds another one held without it takes it for lost.
+    /// Releases `LOCK` last. A process that finds another lock held without it concludes that `LOCK`
+    /// was lost.
     fn drop(&mut self) {
         while self.held.pop().is_some() {}
     }
 }
 
-/// Whether a database is open. Where nobody has it open, nobody can while this is there: shared locks let others look, but not write.
+/// Whether a database is open. If it is not, the shared locks held here keep other processes from
+/// opening it for writing.
 pub(crate) struct DatabaseUse {
     pub is_open: bool,
-    /// It is open, and `LOCK` is no longer the file that was locked.
+    /// True if the database is open and `LOCK` is no longer the file that was locked.
     pub lost_lock_file: bool,
     _held: Vec<File>,
 }
 
-/// Looks who has it open; makes no file for it.
+/// Returns whether a process has the database open. Creates no file.
 pub(crate) fn look_at_use(directory: &Path) -> Result<DatabaseUse> {
     let mut held = Vec::new();
     let mut taken = Vec::new();
@@ -137,15 +141,16 @@ pub(crate) fn look_at_use(directory: &Path) -> Result<DatabaseUse> {
 
 /// The inodes that the names of a database led to when it was locked.
 ///
-/// It keeps nothing open, so it may outlive the lock. While the lock is held no other file gets one of these inodes.
+/// It keeps no file open, so it may outlive the lock. While the lock is held, no other file can get one
+/// of these inode numbers.
 pub(crate) struct LockedInodes {
     directory: PathBuf,
     inodes: Vec<(&'static str, u64, u64)>,
 }
 
 impl LockedInodes {
-    /// Refuses once a name leads somewhere else: whatever is written by name from then on may go into another database, or
-    /// another program may write this one.
+    /// Fails once a name leads to another inode. From then on a write by path may go into another
+    /// database, or another program may write this one.
     pub fn check(&self) -> Result<()> {
         self.inodes.iter().try_for_each(|(name, device, inode)| {
             let path = self.directory.join(name);
@@ -154,7 +159,7 @@ impl LockedInodes {
                 Ok(_) => "leads to another one now",
                 Err(error) if error.kind() == ErrorKind::NotFound => "was removed",
                 Err(error) if error.kind() == ErrorKind::NotADirectory => "was replaced",
-                // Not to be able to look is no sign that anything was changed.
+                // A failed lookup is no sign that a name was changed.
                 Err(_) => return Ok(()),
             };
             Err(self.lost(name, what))
@@ -178,7 +183,7 @@ impl LockedInodes {
 }
 
 impl DatabaseFile {
-    /// Recognises or makes a database; touches nothing in a directory that is something else.
+    /// Opens or creates a database. Changes nothing in a directory that holds something else.
     pub fn claim(directory: &Path) -> Result<DatabaseFile> {
         let known = read(directory)?;
         if known.is_none() {
@@ -187,7 +192,7 @@ impl DatabaseFile {
             make_directory(directory)?;
         }
         let mut locks = Locks::take(directory)?;
-        // Somebody may have made it while this one waited for nothing but the lock.
+        // Another process may have created the database while this one waited for the lock.
         let id = match read(directory)? {
             Some(id) => {
                 keep_names(directory)?;
@@ -203,8 +208,9 @@ impl DatabaseFile {
         Ok(DatabaseFile { id, reserved: None, locks })
     }
 
-    /// Takes an empty directory for a database that is restored. It becomes one by
-    /// [`complete`](DatabaseFile::complete), when all of it is there: half a restore is none.
+    /// Reserves an empty directory for a restore. It becomes a database by
+    /// [`complete`](DatabaseFile::complete), when everything is restored, because half a restore must
+    /// not be opened.
     pub fn reserve(directory: &Path, id: [u8; 16]) -> Result<DatabaseFile> {
         check_empty(directory)?;
         make_directory(directory)?;
@@ -215,7 +221,7 @@ impl DatabaseFile {
         }
     }
 
-    /// Makes a reserved directory a database.
+    /// Writes the header file, which makes a reserved directory a database.
     pub fn complete(&mut self) -> Result<()> {
         if let Some(directory) = &self.reserved {
             write(directory, &self.id)?;
@@ -225,12 +231,12 @@ impl DatabaseFile {
         Ok(())
     }
 
-    /// The inodes to look at before anything is written by its name.
+    /// Returns the inodes to check before anything is written by path.
     pub fn hold(&self) -> Result<LockedInodes> {
         self.locks.hold()
     }
 
-    /// Takes the lock of a database that must exist.
+    /// Locks a database that must exist.
     pub fn existing(directory: &Path) -> Result<DatabaseFile> {
         match read(directory)? {
             Some(id) => {
@@ -243,14 +249,15 @@ impl DatabaseFile {
     }
 }
 
-/// Makes the names in the directory durable: whoever gave them may have come no further, and what is done now rests on them.
+/// Fsyncs the directory, so that its names are durable. The process that created them may have crashed
+/// before it did, and the next steps rely on them.
 pub(crate) fn keep_names(directory: &Path) -> Result<()> {
     let synced =
         fault_points::unless(InjectedFault::NoSyncOfKnown, || File::open(directory)?.sync_all());
     synced.map_err(|error| io_error("sync", directory, &error))
 }
 
-/// The id of the database in a directory; nothing when there is none.
+/// Returns the id of the database in a directory; `None` if the directory holds no database.
 pub(crate) fn read(directory: &Path) -> Result<Option<[u8; 16]>> {
     let path = directory.join(FILE);
     let bytes = match fs::read(&path) {
@@ -313,14 +320,14 @@ fn write(directory: &Path, id: &[u8; 16]) -> Result<()> {
     steps().map_err(|error| io_error("write", &directory.join(FILE), &error))
 }
 
-/// What an interrupted start may leave in a directory.
+/// Returns whether an interrupted creation may leave this name in a directory.
 fn is_our_litter(name: &str) -> bool {
     let index = matches!(name, "index" | "index.next" | "index.old" | "index.damaged");
     index || matches!(name, LOCK | "DATABASE.next" | "log" | "log.next" | "scratch")
 }
 
-/// A start makes the header file before all else: a log or an index without one is what is left
-/// of a restore, or of a database that lost its header. Neither is to be written over.
+/// Creation writes the header file first. So a log or an index without a header is left from a restore,
+/// or from a database that lost its header. Neither may be overwritten.
 fn check_unused(directory: &Path) -> Result<()> {
     let log = match fs::read_dir(directory.join("log")) {
         Ok(entries) => entries
@@ -354,7 +361,7 @@ fn check_empty(directory: &Path) -> Result<()> {
         .filter_map(|entry| entry.ok())
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
-    // A power cut may have kept either of the two that a start makes first.
+    // Creation makes these two names first, and a power failure may have kept either of them.
     let is_first = |name: &String| matches!(name.as_str(), LOCK | "DATABASE.next");
     let ours = names.is_empty() || names.iter().any(is_first);
     if ours && names.iter().all(|name| is_our_litter(name)) {
@@ -372,7 +379,7 @@ fn foreign(directory: &Path) -> Error {
     Error::new(Code::ForeignDirectory, message)
 }
 
-/// Only its owner gets into a directory that is made here.
+/// Creates a directory that only its owner can enter.
 fn make_directory(directory: &Path) -> Result<()> {
     let steps = || -> std::io::Result<()> {
         directory.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -390,11 +397,11 @@ fn locked(directory: &Path) -> Error {
     Error::new(Code::Locked, message)
 }
 
-/// Takes the rights of others than the owner from all that belongs to a database, whatever it was made with. The owner's own are left:
-/// whoever took the right to write from the owner meant it.
+/// Removes the rights of group and others from all files of a database, with whatever mode they were
+/// created. The owner's rights are kept: if the owner cannot write, that was intended.
 pub(crate) fn make_private(directory: &Path) {
     restrict(directory);
-    // What else lies there is not ours, and `log` and `index` may lead to other disks.
+    // Other files in the directory are not ours. `log` and `index` may be links to other disks.
     for name in [FILE, LOCK, "log", "index", "scratch"] {
         restrict_all(&directory.join(name));
     }
@@ -402,7 +409,7 @@ pub(crate) fn make_private(directory: &Path) {
 
 fn restrict_all(path: &Path) {
     restrict(path);
-    // A file has no entries; what vanishes meanwhile needs no rights.
+    // A file has no entries. A file that vanishes meanwhile needs no change.
     let Ok(entries) = fs::read_dir(path) else { return };
     for entry in entries.filter_map(|entry| entry.ok()) {
         match entry.file_type() {
@@ -413,7 +420,7 @@ fn restrict_all(path: &Path) {
     }
 }
 
-/// Only the owner may change it, and not on every file system: where it cannot be done, it is as if nobody had tried.
+/// Ignores errors: only the owner may change the mode, and not on every file system.
 fn restrict(path: &Path) {
     let Ok(found) = fs::metadata(path) else { return };
     let mode = found.permissions().mode();
@@ -422,10 +429,10 @@ fn restrict(path: &Path) {
     }
 }
 
-/// Sixteen bytes that no other database has.
+/// Returns a random id of 16 bytes.
 pub(crate) fn random_id() -> [u8; 16] {
     let mut id = [0; 16];
-    // The standard library seeds each of these from the system's randomness.
+    // The standard library seeds each `RandomState` from the operating system's randomness.
     id[..8].copy_from_slice(&RandomState::new().hash_one(1).to_le_bytes());
     id[8..].copy_from_slice(&RandomState::new().hash_one(2).to_le_bytes());
     id

@@ -1,4 +1,4 @@
-//! The core that all handles share; [`open`](crate::lifecycle::open) makes what it is made of.
+//! The engine core that all handles share; built by [`open`](crate::lifecycle::open).
 
 use super::feed_positions::FeedPositions;
 use crate::base::clock::{Clock, Stamper};
@@ -24,10 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How far the clocks of callers may be ahead of the database's.
+/// How far the clocks of callers may be ahead of the database's, in microseconds.
 const CLOCK_SLACK_US: u64 = 5_000_000;
 
-/// What handles hold: when the last one goes, the database is closed.
+/// The reference that handles hold. When the last one is dropped, the database is closed.
 pub(crate) struct Engine {
     inner: Arc<EngineShared>,
 }
@@ -41,7 +41,7 @@ impl std::ops::Deref for Engine {
     }
 }
 
-/// What handles and background threads share.
+/// The state that handles and background threads share.
 pub(crate) struct EngineShared {
     pub options: Options,
     pub state: Arc<SharedState>,
@@ -53,37 +53,38 @@ pub(crate) struct EngineShared {
     pub report: OpenReport,
     pub purger: Arc<TombstoneGc>,
     pub workers: sync::Mutex<Option<BackgroundThreads>>,
-    /// One flush at a time.
+    /// Allows one flush at a time.
     pub flushing: sync::Mutex<()>,
     /// Called at every step of the search for a merge's candidates.
     #[cfg(test)]
     pub searching: Mutex<Option<Box<dyn FnMut() + Send>>>,
     pub on_disk: bool,
-    /// The inodes that the names in the directory led to when it was locked; nothing in memory.
+    /// The inodes that the names in the directory led to when it was locked; `None` in memory.
     pub hold: Option<Arc<LockedInodes>>,
-    /// What went wrong last in the background, and where.
+    /// The last error of a background step, with the name of the step.
     failure: Mutex<Option<String>>,
-    /// Keeps the directory locked; let go when the database is closed.
+    /// Keeps the directory locked until the database is closed.
     pub identity: Mutex<Option<DatabaseFile>>,
 }
 
-/// What opening found and did.
+/// The outcome of opening a database: recovery, repair and rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenReport {
-    /// The newest revision that was there.
+    /// The newest revision that was found.
     pub revision: Revision,
-    /// Revisions that were read from the log because the index did not hold them.
+    /// The number of revisions replayed from the log because the index did not hold them.
     pub replayed: u64,
-    /// A torn end of the log that was cut off: nothing in it had been acknowledged.
+    /// A torn tail of the log that was cut off. No transaction in it had been acknowledged.
     pub cut: Option<String>,
-    /// Why the index was rebuilt from the log, or from a base and the log, if it was.
+    /// The reason why the index was rebuilt from the log, or from a base and the log; `None` if it was
+    /// not.
     pub rebuilt: Option<String>,
-    /// The revision of the backup that the index was filled from, if it was.
+    /// The revision of the backup that the index was filled from; `None` if it was not.
     pub base: Option<Revision>,
 }
 
 impl OpenReport {
-    /// The report of what was not opened here.
+    /// The report of a database that was opened by another process.
     pub(crate) const NOTHING: OpenReport =
         OpenReport { revision: 0, replayed: 0, cut: None, rebuilt: None, base: None };
 }
@@ -137,7 +138,7 @@ impl Engine {
         let catalog = load_catalog(&index)?;
         catalog.note_dropped(&purger, &index);
         let state = Arc::new(new_state(index, catalog, end.last, &options)?);
-        // Who fills a database from a backup of long ago has said that time went by.
+        // A restore from an old backup implies that time has passed, so the clock may be far ahead.
         let limit = options.clock_jump_limit.filter(|_| report.base.is_none());
         let limit_us = limit.map(|limit| u64::try_from(limit.as_micros()).unwrap_or(u64::MAX));
         let stamper = Stamper::new(options.clock.clone(), stamp, limit_us);
@@ -173,18 +174,19 @@ impl Engine {
 }
 
 impl EngineShared {
-    /// Refuses, and keeps writers from going on, once the directory or its lock is no longer what was opened.
+    /// Fails, and refuses further writes, once the directory or its lock is no longer the one that was
+    /// opened.
     pub fn check_hold(&self) -> Result<()> {
         let Some(hold) = &self.hold else { return Ok(()) };
         hold.check().inspect_err(|error| self.sequencer.refuse_writes(error))
     }
 
-    /// Keeps what went wrong in the background for whoever asks.
+    /// Stores the error of a background step for `last_failure`.
     pub fn note_failure(&self, what: &str, error: &Error) {
         *self.failure.lock() = Some(format!("{what}: {error}"));
     }
 
-    /// What went wrong last in the background.
+    /// The last error of a background step.
     pub fn last_failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -194,13 +196,13 @@ impl EngineShared {
         &self.state.index
     }
 
-    /// The time as stamps see it.
+    /// Returns the time as stamps see it.
     pub fn now(&self) -> Stamp {
         let offset = self.state.time_offset_us.load(Ordering::Relaxed);
         offset.wrapping_add(self.clock.monotonic_us())
     }
 
-    /// The revision and the time that a read at a point in time means.
+    /// Resolves a point in time to the revision and the time that a read uses.
     pub fn resolve(&self, at: At) -> Result<(Revision, Stamp)> {
         let published = self.sequencer.published();
         match at {
@@ -230,14 +232,15 @@ impl EngineShared {
         }
     }
 
-    /// The layers of a branch as readers see it at a revision, and its number.
+    /// Returns a branch's id and its layers as readers see them at a revision.
     pub fn layers(&self, branch: &str, at: Revision) -> Result<(u32, Layers)> {
         let catalog = self.state.catalog.read();
         let id = catalog.visible(branch, self.sequencer.published())?.id;
         Ok((id, catalog.layers(id, at)))
     }
 
-    /// Deletes what a crash left of imports. Nobody sees it, so failing to is no reason not to open.
+    /// Deletes imports that a crash left unfinished. Readers never see them, so an error does not keep
+    /// the database from opening.
     fn drop_imports(&self) {
         let names: Vec<_> = {
             let catalog = self.state.catalog.read();
@@ -251,11 +254,12 @@ impl EngineShared {
         }
     }
 
-    /// Finishes what is under way, then stops everything. Reads and writes fail from then on. The error says that not all of it
-    /// could be synced; it is closed all the same.
+    /// Finishes the transactions in flight, then stops all threads. Later reads and writes fail. An
+    /// error means that not everything could be synced; the database is closed all the same.
     pub fn close(&self) -> Result<()> {
         let synced = self.sequencer.close();
-        // In a callback nobody waits for another who closes: that one may be waiting for this very thread.
+        // Inside a callback this must not wait for another thread that closes: that thread may be
+        // waiting for this one.
         let workers = match self.sequencer.is_calling() {
             true => self.workers.try_lock(),
             false => Some(self.workers.lock()),
@@ -286,13 +290,15 @@ impl EngineShared {
         Err(Error::new(Code::TimedOut, message))
     }
 
-    /// Waits until a revision is visible, the time is over, or somebody set `stop` and told listeners.
+    /// Waits until a revision is visible, the timeout passes, or `stop` is set and the listeners are
+    /// notified.
     pub fn wait_for_unless(
         &self,
         revision: Revision,
         timeout: Duration,
         stop: &AtomicBool,
     ) -> Result<()> {
+        // SeqCst: pairs with the store of `stop`, after which the setter notifies the listeners.
         let ready = || self.sequencer.published() >= revision || stop.load(Ordering::SeqCst);
         match ready() || self.sequencer.wait_until(timeout, ready) {
             true => Ok(()),
@@ -303,7 +309,7 @@ impl EngineShared {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Whoever wants to know closes first.
+        // A caller that needs the result of the sync calls `close` itself.
         let _ = self.close();
     }
 }

@@ -1,4 +1,4 @@
-//! How far the feeds are that are open: a consumer that has fallen behind is seen before it loses its position.
+//! Positions of the open feeds, so that monitoring sees a slow consumer before the log is trimmed behind it.
 
 use mainstay_model::Revision;
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ pub(crate) struct FeedPosition {
 }
 
 impl FeedPositions {
-    /// Takes on a feed that begins after a revision.
+    /// Registers a feed that begins after a revision.
     pub fn open(&self, after: Revision) -> FeedPosition {
         let after = Arc::new(AtomicU64::new(after));
         let mut open = self.open.lock();
@@ -37,7 +37,7 @@ impl FeedPositions {
         FeedPosition { all: self.open.clone(), number, after }
     }
 
-    /// How many feeds are open, and the revision that the slowest of them is at.
+    /// Returns the number of open feeds and the revision of the slowest one.
     pub fn count_and_slowest(&self) -> (usize, Option<Revision>) {
         let open = self.open.lock();
         let slowest = open.positions.values().map(|after| after.load(Ordering::Relaxed)).min();
@@ -46,7 +46,7 @@ impl FeedPositions {
 }
 
 impl FeedPosition {
-    /// Notes how far the feed is now.
+    /// Records the feed's new position.
     pub fn moved(&self, after: Revision) {
         self.after.store(after, Ordering::Relaxed);
     }

@@ -1,11 +1,11 @@
-//! How a database is opened and recovered.
+//! Opening and crash recovery: loads the index, replays the log, and rebuilds a damaged index.
 //!
 //! ```text
 //!   DATABASE, LOCK  ->  index (stores + MARK)  ->  replay the log behind the mark
 //!                         | damaged?
 //!                         v
-//!                       the log reaches back to revision 1: rebuild it from there
-//!                       it reaches back to a verified base: fill it from that, replay from there
+//!                       the log reaches back to revision 1: rebuild from the log
+//!                       it reaches back to a verified base: fill from the base, replay from there
 //!                       else refuse
 //! ```
 
@@ -39,42 +39,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-/// What the memory for buffers is divided by: one active, the sealed ones, and a third of all for what a flush works with and for what
-/// the allocator loses between versions that live for different times.
+/// The divisor of the memory for write buffers: one active buffer, the sealed ones, and a third of the
+/// total. That third is for the work of a flush and for allocator fragmentation between versions of
+/// different lifetimes.
 const BUFFERS: usize = SEALED_LIMIT + 4;
 
-/// The size of a segment of a log in memory.
+/// The segment size of a log in memory.
 const MEMORY_SEGMENT_BYTES: u64 = 1 << 20;
 
-/// A copy of the database, checked, that an index can be filled from.
+/// A verified copy of the database that an index can be filled from.
 pub(crate) trait RebuildSource: Send + Sync {
     fn database(&self) -> [u8; 16];
     fn revision(&self) -> Revision;
-    /// It must be of this database.
+    /// Fails unless the copy is of this database.
     fn check_owner(&self, database: [u8; 16]) -> Result<()>;
-    /// The log must go on where it ends.
+    /// Fails unless the log continues where the copy ends.
     fn check_reach(&self, log: &log::LogReport) -> Result<()>;
-    /// Copies of a database go ways of their own under one id: where the log holds its revision, that must be the same one.
+    /// Fails if the copies have diverged. Copies of a database share one id, so if the log holds the
+    /// copy's revision, it must be the same revision.
     fn check_history(&self, files: &dyn Files) -> Result<()>;
-    /// Makes an index of it, in place of the one in the directory, which is kept under another name.
+    /// Builds an index from the copy. The index in the directory is kept under another name.
     fn fill(&self, directory: &Path, options: &StoreOptions) -> Result<()>;
 }
 
-/// Opens and checks it.
+/// Opens and verifies a source.
 pub(crate) type OpenRebuildSource = Arc<dyn Fn() -> Result<Box<dyn RebuildSource>> + Send + Sync>;
 
-/// Where a database is, and whose it is.
+/// The files and the identity of a database.
 pub(crate) struct DatabasePlace {
     pub files: Arc<dyn Files>,
     pub database: [u8; 16],
-    /// The index's directory; nothing in memory.
+    /// The index's directory; `None` in memory.
     pub index: Option<PathBuf>,
     pub identity: Option<DatabaseFile>,
-    /// What an empty directory is filled from.
+    /// The source that an empty directory is filled from.
     pub base: Option<Box<dyn RebuildSource>>,
 }
 
-/// Where a log ends.
+/// The end of a log after recovery.
 #[derive(Default)]
 pub(crate) struct LogEnd {
     pub last: Revision,
@@ -84,16 +86,16 @@ pub(crate) struct LogEnd {
     pub replayed: u64,
 }
 
-/// A number that hardly any other opening has, and not zero. The clock tells them apart: a simulated one gives the same log
-/// again from the same seed.
+/// Returns a nonzero number that is very unlikely to be used by another opening. It is derived from the
+/// clock, so that a simulated clock gives the same log from the same seed.
 fn owner_of(clock: &dyn Clock) -> u64 {
     let moment = clock.wall_us().rotate_left(32) ^ clock.monotonic_us();
-    // Spreads the bits (SplitMix64), so that moments which differ little give numbers which differ much.
+    // Spreads the bits (SplitMix64), so that similar times give very different numbers.
     let mixed = (moment ^ (moment >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     (mixed ^ (mixed >> 27)).max(1)
 }
 
-/// Opens the log and replays into the index what that does not hold; where there is no log yet, makes it.
+/// Opens the log and replays it into the index behind the mark. Creates the log if none exists.
 pub(crate) fn open_log(
     place: &DatabasePlace,
     options: &Options,
@@ -101,12 +103,13 @@ pub(crate) fn open_log(
     restored: bool,
 ) -> Result<(Log, LogWriter, LogEnd)> {
     let mark = index.flushed();
-    // What the log has lost would come back, and by half, where a flush that was cut short has brought it into some stores.
+    // A flush that was cut short may have brought revisions behind the mark into some stores. If the
+    // log has lost them, they would reappear later, and only in part. So the log must reach that far.
     let reach =
         if fault_points::is(InjectedFault::LostComesBack) { mark } else { index.reach().max(mark) };
     let segment_bytes = match place.index {
         Some(_) => options.segment_bytes,
-        // Memory is not reserved ahead.
+        // A log in memory preallocates nothing.
         None => options.segment_bytes.min(MEMORY_SEGMENT_BYTES),
     };
     let (files, id) = (place.files.clone(), DatabaseId(place.database));
@@ -124,13 +127,14 @@ pub(crate) fn open_log(
     let known = DurableElsewhere { all: mark, some: reach };
     let (log, writer, found) = Log::open(files, id, known, options, visit)?;
     let last = found.last_revision.max(mark);
-    // All of it is on stable storage now.
+    // Everything replayed is on stable storage now.
     flush(index, last)?;
     let log::RecoveredLog { last_stamp: stamp, chain, cut, .. } = found;
     Ok((log, writer, LogEnd { last, stamp, chain, cut, replayed: replay.replayed }))
 }
 
-/// What executing and reading share, over an index that holds everything up to `last`.
+/// Builds the state shared by the executor and readers, over an index that holds everything up to
+/// `last`.
 pub(crate) fn new_state(
     index: Index,
     catalog: Catalog,
@@ -156,7 +160,8 @@ pub(crate) fn new_state(
     })
 }
 
-/// Takes the directory; where there is no database yet, as the one that a base was taken of.
+/// Locks the directory. If it holds no database yet and a base is configured, reserves it under the
+/// base's id.
 pub(crate) fn claim(
     directory: &Path,
     options: &Options,
@@ -170,19 +175,19 @@ pub(crate) fn claim(
     }
 }
 
-/// An index, and how it came to be.
+/// An index, and how it was obtained.
 pub(crate) struct OpenedIndex {
     pub index: Index,
-    /// Why it was rebuilt, if it was.
+    /// The reason for a rebuild; `None` if the index was opened as it was.
     pub rebuilt: Option<String>,
-    /// The revision of the base it was filled from, if it was.
+    /// The revision of the base that the index was filled from, if any.
     pub base: Option<Revision>,
-    /// Whether the base is all there is, so that the log starts behind it.
+    /// True if only the base exists, so that the log starts behind it.
     pub restored: bool,
 }
 
-/// Opens the index, or starts it anew where the log can fill it again, or a base and the log; says
-/// why.
+/// Opens the index. If it is damaged, rebuilds it from the log, or from a base and the log, and reports
+/// the reason.
 pub(crate) fn open_index(
     place: &mut DatabasePlace,
     options: &Options,
@@ -204,7 +209,7 @@ pub(crate) fn open_index(
     };
     let report = log::inspect(&*place.files)?;
     if let Some(problem) = report.problem.as_ref().filter(|problem| !problem.torn) {
-        // With log and index both damaged nothing may be thrown away.
+        // Log and index are both damaged, so nothing may be discarded.
         return Err(problem.refusal());
     }
     check_end(place, &report)?;
@@ -228,7 +233,8 @@ pub(crate) fn open_index(
     Ok(OpenedIndex { index, rebuilt, base: Some(base.revision()), restored: false })
 }
 
-/// What a damaged index was marked with was synced: a log that ends before that has lost its end, torn or not.
+/// Fails if the log ends before the damaged index's mark. Everything up to the mark was synced, so such
+/// a log has lost its end, torn or not.
 fn check_end(place: &DatabasePlace, log: &log::LogReport) -> Result<()> {
     let Some(index) = &place.index else { return Ok(()) };
     let mark = match FlushMark::read(&reclassify::settled(index)) {
@@ -252,7 +258,7 @@ fn check_end(place: &DatabasePlace, log: &log::LogReport) -> Result<()> {
     Err(Error::new(Code::CorruptLog, message))
 }
 
-/// The base, checked, where there is nothing else to open: neither a log nor an index.
+/// Returns the verified base if neither a log nor an index exists.
 fn restores(
     place: &mut DatabasePlace,
     options: &Options,
@@ -272,7 +278,7 @@ fn restores(
     Ok(Some(base))
 }
 
-/// A restore that was cut short leaves a log that begins behind the base and in which nothing is.
+/// Accepts only the log that an interrupted restore leaves: empty, and beginning behind the base.
 fn check_left(place: &DatabasePlace, base: &dyn RebuildSource) -> Result<()> {
     let log = log::inspect(&*place.files)?;
     let next = base.revision() + 1;
@@ -394,7 +400,7 @@ fn open_stores(
     let mark = match known {
         Some(mark) => mark,
         None => {
-            // Where there is a mark there are stores.
+            // A mark implies that the stores exist, so they must be durable first.
             let sync = || std::fs::File::open(directory)?.sync_all();
             let synced = fault_points::unless(InjectedFault::NoSyncOfStores, sync);
             synced.map_err(|error| io_error("sync", directory, &error))?;
@@ -405,7 +411,7 @@ fn open_stores(
     Ok((mark, stores))
 }
 
-/// How stores are filled before anybody reads them.
+/// The options of stores that are filled before they have readers.
 pub(crate) fn plain_store_options() -> StoreOptions {
     store_options(&Options::new(), &Arc::default())
 }
@@ -419,7 +425,7 @@ fn store_options(options: &Options, purger: &Arc<TombstoneGc>) -> StoreOptions {
     }
 }
 
-/// The index must belong to this database.
+/// Fails if the index belongs to another database.
 fn check_mark(mark: &FlushMark, place: &DatabasePlace) -> Result<()> {
     if mark.database == place.database && mark.classes.len() > retention_class::CELLS {
         return Ok(());
@@ -427,21 +433,21 @@ fn check_mark(mark: &FlushMark, place: &DatabasePlace) -> Result<()> {
     Err(Error::new(Code::CorruptIndex, "the index belongs to another database"))
 }
 
-/// Whether the index has the classes that are asked for.
+/// Returns whether the index has the requested classes.
 fn fits(mark: &FlushMark, classes: &RetentionClasses) -> bool {
     let asked = classes.all().iter().map(|class| class.label.as_str());
     asked.eq(mark.classes.iter().map(|class| class.0.as_str()))
 }
 
-/// Puts what the log holds behind the mark into the index.
+/// Replays the log behind the mark into the index.
 ///
-/// What a failed sync has dropped is read as if it were there, and is not before the log has written it once more, which
-/// it does behind all that is replayed. So only what is proven synced goes into the stores until then; the rest is
-/// less than a segment.
+/// After a failed fsync the page cache may still return data that is not on disk. The log rewrites such
+/// data, but only after everything has been replayed. Until then only data that is proven synced goes
+/// into the stores. The rest is less than a segment.
 struct LogReplay<'a> {
     index: &'a Index,
     replayed: u64,
-    /// Everything up to here is proven synced.
+    /// Everything up to this revision is proven synced.
     certain: Revision,
 }
 
@@ -470,11 +476,12 @@ impl LogReplay<'_> {
     }
 }
 
-/// What may stay in memory where the stores take no more, beside what buffers have anyway: what was under way in the process before.
+/// How much may stay in memory beyond the write buffers if the stores accept no more tables: the data
+/// that was in memory in the process before.
 const KEPT_BYTES: usize = 256 << 20;
 
-/// Moves what was replayed into the stores, where no thread compacts them yet. Where they take no more it stays in memory: reads are
-/// served, and writers are told.
+/// Moves replayed data into the stores, before the compaction thread exists. If the stores accept no
+/// more, the data stays in memory: reads are served, and writers get an error.
 fn flush(index: &Index, durable: Revision) -> Result<()> {
     if index.tables().sealed.is_empty() {
         return Ok(());
@@ -488,7 +495,7 @@ fn flush(index: &Index, durable: Revision) -> Result<()> {
     }
 }
 
-/// Keeps a damaged index under another name, in place of one kept before.
+/// Renames a damaged index, replacing one that was kept before.
 pub(crate) fn set_aside(directory: &Path) -> Result<()> {
     let aside = directory.with_extension("damaged");
     let steps = || -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! Settings: data, with defaults that suit an embedded database.
+//! Options of a database, with defaults for embedded use.
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::work::WorkLimits;
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// How a database is opened.
+/// Configures how a database is opened.
 ///
 /// ```
 /// use mainstay::{Durability, Options};
@@ -28,7 +28,7 @@ pub struct Options {
     pub(crate) block_cache_bytes: u64,
     pub(crate) write_buffer_bytes: u64,
     pub(crate) segment_bytes: u64,
-    /// `None`: for ever.
+    /// `None` keeps all versions forever.
     pub(crate) retention: Option<Duration>,
     pub(crate) classes: Vec<(String, Option<Duration>)>,
     pub(crate) record_retention: Option<Duration>,
@@ -58,7 +58,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Options {
         Options {
             durability: Durability::Sync,
@@ -96,92 +96,93 @@ impl Options {
         }
     }
 
-    /// What a write waits for, unless its transaction says otherwise. Default: `Sync`.
+    /// The durability of writes whose transaction does not set its own. Default: `Sync`.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
         self.durability = durability;
         self
     }
 
-    /// How long a write may stay unsynced under `Interval`. Default: 100 ms.
+    /// The longest time that a write with `Durability::Interval` may stay unsynced. Default: 100 ms.
     #[must_use]
     pub fn sync_interval(mut self, interval: Duration) -> Options {
         self.sync_interval = interval;
         self
     }
 
-    /// The memory for current values that are on disk too. Default: 64 MiB.
+    /// The size of the cache of current values that are also on disk, in bytes. Default: 64 MiB.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Options {
         self.cache_bytes = bytes;
         self
     }
 
-    /// The memory for blocks of the stores. Default: 64 MiB.
+    /// The size of the stores' block cache, in bytes. Default: 64 MiB.
     #[must_use]
     pub fn block_cache_bytes(mut self, bytes: u64) -> Options {
         self.block_cache_bytes = bytes;
         self
     }
 
-    /// The memory for versions that the stores do not hold yet, all buffers together. When they are
-    /// full, writers wait. Default: 96 MiB.
+    /// The memory for versions that are not in the stores yet, for all write buffers together. When it
+    /// is full, writers wait. Default: 96 MiB.
     #[must_use]
     pub fn write_buffer_bytes(mut self, bytes: u64) -> Options {
         self.write_buffer_bytes = bytes;
         self
     }
 
-    /// The size of a segment of the log. Default: 64 MiB.
+    /// The size of a log segment, in bytes. Default: 64 MiB.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.segment_bytes = bytes;
         self
     }
 
-    /// How long shadowed versions of cells stay readable. Default: 7 days.
+    /// How long overwritten versions of cells stay readable. Default: 7 days.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Options {
         self.retention = Some(retention);
         self
     }
 
-    /// Keeps all versions of cells for ever.
+    /// Keeps all versions of cells forever.
     #[must_use]
     pub fn retention_all(mut self) -> Options {
         self.retention = None;
         self
     }
 
-    /// Gives cells under a prefix their own retention; `None` keeps all.
+    /// Sets the retention of cells whose name begins with a prefix; `None` keeps all versions.
     #[must_use]
     pub fn retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
         self.classes.push((prefix.to_owned(), retention));
         self
     }
 
-    /// How long shadowed versions of records stay readable; `None` keeps all. Default: 24 hours.
+    /// How long overwritten versions of records stay readable; `None` keeps all. Default: 24 hours.
     #[must_use]
     pub fn record_retention(mut self, retention: Option<Duration>) -> Options {
         self.record_retention = retention;
         self
     }
 
-    /// Gives records under a prefix their own retention; `None` keeps all.
+    /// Sets the retention of records whose key begins with a prefix; `None` keeps all versions.
     #[must_use]
     pub fn record_retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
         self.record_classes.push((prefix.to_owned(), retention));
         self
     }
 
-    /// How long shadowed versions of keyed state stay readable; `None` keeps all. Default: 24 hours.
+    /// How long overwritten versions of keyed state stay readable; `None` keeps all. Default: 24 hours.
     #[must_use]
     pub fn keyed_retention(mut self, retention: Option<Duration>) -> Options {
         self.keyed_retention = retention;
         self
     }
 
-    /// Gives spaces of keyed state whose names begin with a prefix their own retention; `None` keeps all.
+    /// Sets the retention of keyed-state spaces whose name begins with a prefix; `None` keeps all
+    /// versions.
     #[must_use]
     pub fn keyed_retention_class(mut self, prefix: &str, retention: Option<Duration>) -> Options {
         self.keyed_classes.push((prefix.to_owned(), retention));
@@ -196,44 +197,52 @@ impl Options {
         self
     }
 
-    /// Whether the database's files and directories keep the modes that they have, so that a group can have access. Default: opening
-    /// takes the rights of everybody but the owner from them.
+    /// Whether the database's files and directories keep their modes, so that a group can have access.
+    /// Default: no, opening removes the rights of group and others.
     #[must_use]
     pub fn keep_modes(mut self, keep: bool) -> Options {
         self.keep_modes = keep;
         self
     }
 
-    /// How far the wall clock may be ahead of the last stamp when the database is opened: it may have been closed for so long. A clock
-    /// that is further ahead is followed only once it is confirmed with [`Database::confirm_clock`](crate::Database::confirm_clock), for stamps never go back;
-    /// [`Stats::clock_jump_us`](crate::Stats::clock_jump_us) tells. `None`: whatever it shows is believed. Default: 365 days.
+    /// How far the wall clock may be ahead of the last stamp when the database is opened, because the
+    /// database may have been closed for that long. A clock further ahead is used only after
+    /// [`Database::confirm_clock`](crate::Database::confirm_clock), because stamps never go back.
+    /// [`Stats::clock_jump_us`](crate::Stats::clock_jump_us) shows such a jump. `None` accepts any
+    /// clock. Default: 365 days.
     #[must_use]
     pub fn clock_jump_limit(mut self, limit: Option<Duration>) -> Options {
         self.clock_jump_limit = limit;
         self
     }
 
-    /// How often expiries are looked for; `None`: only when [`Database::sweep`](crate::Database::sweep) is called.
-    /// Default: every second.
+    /// How often expired state is swept; `None`: only when [`Database::sweep`](crate::Database::sweep)
+    /// is called. Default: every second.
     #[must_use]
     pub fn sweep_interval(mut self, interval: Option<Duration>) -> Options {
         self.sweep_interval = interval;
         self
     }
 
-    /// Whether the database has threads of its own. Default: it has.
+    /// Whether the database has background threads. Default: yes.
     ///
-    /// Without them whoever calls does the work, and nothing happens between calls; so a program of one thread does the
-    /// same each time it runs, if its [clock](Options::clock) and its [files](Options::files) do. What is different then:
+    /// Without them each caller does the work itself, and nothing happens between calls. So a
+    /// single-threaded program is deterministic if its [clock](Options::clock) and its
+    /// [files](Options::files) are. The differences are:
     ///
-    /// - A write, [`Database::submit`](crate::Database::submit) and [`Database::submit_with`](crate::Database::submit_with) have their answer when they return, and callbacks are
-    ///   called before; inside a callback, those of what it submits are called when it has returned.
-    /// - What was written under [`Durability::Interval`] is synced by the first write, sync or sweep behind its interval,
-    ///   which passes by the database's clock; until there is one, it is not.
-    /// - A writer that finds the write buffers full moves them into the stores itself.
-    /// - Nobody compacts, applies retention or trims the log but [`Database::trim`](crate::Database::trim); nobody turns expiries into deletions but
-    ///   [`Database::sweep`](crate::Database::sweep), which should both be called now and then; nobody deletes what deleted runs have left but
-    ///   [`Database::reap`](crate::Database::reap), and nobody fills an index over records of before but [`Database::fill_indexes`](crate::Database::fill_indexes).
+    /// - A write, [`Database::submit`](crate::Database::submit) and
+    ///   [`Database::submit_with`](crate::Database::submit_with) have their answer when they return,
+    ///   and callbacks are called before that. Inside a callback, the callbacks of its own submissions
+    ///   are called after it returns.
+    /// - A write under [`Durability::Interval`] is synced by the first write, sync or sweep after its
+    ///   interval, measured by the database's clock. Without such a call it stays unsynced.
+    /// - A writer that finds the write buffers full flushes them itself.
+    /// - Compaction, retention and log trimming run only in [`Database::trim`](crate::Database::trim),
+    ///   and expiries become deletions only in [`Database::sweep`](crate::Database::sweep). Call both
+    ///   from time to time.
+    /// - Data of deleted runs is deleted only in [`Database::reap`](crate::Database::reap). New indexes
+    ///   over existing records are filled only in
+    ///   [`Database::fill_indexes`](crate::Database::fill_indexes).
     ///
     /// ```
     /// use mainstay::{CellCommand, Name, Options, Transaction};
@@ -248,22 +257,24 @@ impl Options {
         self
     }
 
-    /// Whether messages and requests to clients leave from other branches than `main` as well. Default: no, they are
-    /// state of their branch until it is merged into `main`.
+    /// Whether messages and requests to clients are also delivered from branches other than `main`.
+    /// Default: no, they stay in their branch until it is merged into `main`.
     #[must_use]
     pub fn serve_branches(mut self, serve: bool) -> Options {
         self.serve_branches = serve;
         self
     }
 
-    /// How long a reader may hold back retention before it is cut. Default: an hour.
+    /// How long a reader may hold back retention. After that its snapshot may be trimmed. Default: one
+    /// hour.
     #[must_use]
     pub fn reader_limit(mut self, limit: Duration) -> Options {
         self.reader_limit = limit;
         self
     }
 
-    /// How long an interactive transaction may be idle, and open in all. Default: 30 s, 5 min.
+    /// The longest idle time, and the longest total time, of an interactive transaction. Default: 30 s,
+    /// 5 min.
     #[must_use]
     pub fn transaction_limits(mut self, idle: Duration, total: Duration) -> Options {
         self.idle_limit = idle;
@@ -271,8 +282,8 @@ impl Options {
         self
     }
 
-    /// How many entries one transaction may look at, and how many bytes of them it may read, all its commands together;
-    /// over it the error `TooLarge`, and nothing is written. Default: 10 million, 4 GiB.
+    /// The most entries that one transaction may read, and the most bytes of them, over all its
+    /// commands. Beyond that it fails with `TooLarge` and writes nothing. Default: 10 million, 4 GiB.
     ///
     /// ```
     /// use mainstay::{Code, Options};
@@ -290,46 +301,48 @@ impl Options {
         self
     }
 
-    /// How many entries the lists, counts and searches of a transaction may pass while it holds the writer, so that all others
-    /// wait for it; it may look up four times as many by their keys. Lists, counts and searches are made before, as long as
-    /// nobody changes what they found. Default: 250,000.
+    /// The most entries that a transaction's lists, counts and searches may pass while it holds the
+    /// writer, because all other transactions wait meanwhile. Point lookups may be four times as many.
+    /// Lists, counts and searches run before the transaction enters the writer and are reused if no
+    /// write has changed their results. Default: 250,000.
     #[must_use]
     pub fn writer_entries(mut self, entries: u64) -> Options {
         self.work_limits.writer_entries = entries;
         self
     }
 
-    /// How many commands a transaction may have that writes: while they are executed, all others wait. Default, and at most:
-    /// 100,000.
+    /// The most commands of a transaction that writes, because all other transactions wait while it
+    /// executes. Default and maximum: 100,000.
     #[must_use]
     pub fn transaction_commands(mut self, commands: usize) -> Options {
         self.work_limits.commands = commands.min(TRANSACTION_LIMIT_COMMANDS);
         self
     }
 
-    /// How many bytes a transaction may write before its last command, those counted that it overwrites itself: each command on a
-    /// large record writes the whole record, while all others wait. Default, and at most: 256 MiB.
+    /// The most bytes that a transaction may write before its last command, including bytes that it
+    /// overwrites itself. Each command on a large record writes the whole record while all other
+    /// transactions wait. Default and maximum: 256 MiB.
     #[must_use]
     pub fn transaction_write_bytes(mut self, bytes: usize) -> Options {
         self.work_limits.write_bytes = bytes.min(TRANSACTION_LIMIT_WRITTEN_BYTES);
         self
     }
 
-    /// Where time comes from.
+    /// Sets the source of time.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Options {
         self.clock = clock;
         self
     }
 
-    /// Where the log's files live, instead of the directory's `log`.
+    /// Sets the storage of the log's files, instead of the directory's `log`.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn Files>) -> Options {
         self.files = Some(files);
         self
     }
 
-    /// Those that concern commits.
+    /// Returns the options that concern commits.
     pub(crate) fn commit(&self) -> CommitOptions {
         CommitOptions {
             durability: self.durability,
@@ -340,7 +353,7 @@ impl Options {
         }
     }
 
-    /// Whether a database can be opened so; opening asks, too.
+    /// Returns an error if a database cannot be opened with these options. Opening calls it, too.
     pub fn check(&self) -> Result<()> {
         let invalid = |message: &str| Err(Error::new(Code::InvalidOption, message));
         if self.write_buffer_bytes < 64 << 10 {

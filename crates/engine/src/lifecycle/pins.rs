@@ -1,11 +1,11 @@
-//! The pins of a database: the revisions that it keeps, and for whom.
+//! The pins of a database: the revisions that it keeps readable, and their holders.
 
 use super::engine::Engine;
 use mainstay_model::{Pin, PinSummary, Revision, Stamp};
 use std::collections::BTreeMap;
 
 impl Engine {
-    /// All pins, oldest first.
+    /// Returns all pins, oldest first.
     pub fn all_pins(&self) -> Vec<Pin> {
         let (newest, now) = (self.sequencer.published(), self.now());
         let mut pins = self.pinned(newest);
@@ -17,8 +17,8 @@ impl Engine {
         pins.into_iter().map(pin).collect()
     }
 
-    /// The pins by kind. Stamps are looked up for the oldest of each kind only: there may
-    /// be very many pins.
+    /// Returns the pins by kind. Looks up the timestamp of only the oldest of each kind, because the
+    /// pins may be very many.
     pub fn pins_by_kind(&self) -> Vec<PinSummary> {
         let (newest, now) = (self.sequencer.published(), self.now());
         let mut kinds: BTreeMap<String, (u64, Revision)> = BTreeMap::new();
@@ -36,7 +36,7 @@ impl Engine {
         kinds.into_iter().map(summary).collect()
     }
 
-    /// The holders of revisions.
+    /// Returns the pinned revisions with their holders.
     fn pinned(&self, newest: Revision) -> Vec<(Revision, String)> {
         let mut pins = self.state.catalog.read().pins(newest);
         let readers = self.pins.held();
@@ -44,7 +44,7 @@ impl Engine {
         pins
     }
 
-    /// How long ago a revision was stamped.
+    /// Returns the age of a revision in microseconds.
     fn age_us(&self, revision: Revision, now: Stamp) -> u64 {
         let stamp = self.index().stamp_of(revision).ok().flatten().unwrap_or(now);
         now.saturating_sub(stamp)

@@ -1,14 +1,15 @@
-//! What an open transaction tells its caller of commands that write, and how that stays true until the commit.
+//! Guards that keep the provisional answers of an open transaction's writes valid until commit.
 //!
 //! ```text
-//!   append -> "new, called e"      guarded: the run has no event with its key; the step that is executed calls it e, too
+//!   append -> "new, called e"      guarded: the run has no event with its key; the executed step uses the name e, too
 //!   append -> "it is event 17"     guarded: the event with its key is 17
-//!   ack 5  -> "it was there"       guarded: message 5
+//!   ack 5  -> "it was acked"       guarded: message 5
 //! ```
 //!
-//! The caller may act on an answer: name e as the cause of the next event, or leave out what was done before. Whoever
-//! changes what it rests on makes the commit a conflict. Counters, sequences of new events, times and the numbers of
-//! new messages come with the commit: others may append, and conflict with nobody.
+//! The caller may act on an answer: it may name e as the cause of the next event, or skip work that was
+//! done before. A write of another transaction that changes the basis of an answer makes the commit a
+//! conflict. Counters, sequence numbers of new events, times and numbers of new messages are assigned
+//! at commit. So concurrent appends do not conflict.
 
 use crate::apply::outbox;
 use mainstay_model::{
@@ -16,8 +17,9 @@ use mainstay_model::{
     Result, RunAnswer, RunCommand, SmallVec, StringCommand,
 };
 
-/// What the answer of a command tells something of; a blind write tells nothing but its counter, which
-/// is provisional. Redis's commands tell whether a name is a cell or a record.
+/// Returns the names that the answer of a command depends on. The answer of a blind write depends on
+/// nothing: only its counter is in it, which is provisional. Redis commands reveal whether a name is a
+/// cell or a record.
 pub(crate) fn guards_for_answer(command: &Command) -> Result<SmallVec<[(Contract, Name); 2]>> {
     let both = |name: &Name| [(Contract::Cells, name.clone()), (Contract::Records, name.clone())];
     Ok(match command {
@@ -36,11 +38,12 @@ pub(crate) fn guards_for_answer(command: &Command) -> Result<SmallVec<[(Contract
             command.key().map(|key| (Contract::Records, key.clone())).into_iter().collect()
         }
         Command::Hash(command) => both(command.key()).into_iter().collect(),
-        // Whoever keeps a reducer's state comes again if somebody else has kept a later one.
+        // A caller that stores a reducer's state retries if another caller has stored a later one.
         Command::Run(RunCommand::Keep { .. }) => SmallVec::new(),
-        // It tells of its event alone; where the run is matters to whoever expects it somewhere.
+        // The answer depends on this event only. A caller that needs a certain position sets
+        // `expected`.
         Command::Run(RunCommand::Append { expected: None, .. }) => SmallVec::new(),
-        // A run's head changes with every event.
+        // The head of a run changes with every event.
         Command::Run(command) => match command.run() {
             Some(run) => [(Contract::Runs, Name::new(run)?)].into_iter().collect(),
             None => SmallVec::new(),
@@ -53,7 +56,7 @@ pub(crate) fn guards_for_answer(command: &Command) -> Result<SmallVec<[(Contract
     })
 }
 
-/// The messages whose standing a command tells.
+/// Returns the messages whose state a command's answer depends on.
 fn messages(command: &OutboxCommand) -> &[u64] {
     match command {
         OutboxCommand::Ack { ids } | OutboxCommand::AckHeld { ids, .. } => ids,
@@ -64,7 +67,7 @@ fn messages(command: &OutboxCommand) -> &[u64] {
     }
 }
 
-/// The event whose place in its run a command tells.
+/// Returns the event, by run and key, whose position a command's answer reveals.
 pub(crate) fn event(command: &Command) -> Result<Option<(Name, String)>> {
     match command {
         Command::Run(RunCommand::Append { event, expected: None }) => {
@@ -74,7 +77,8 @@ pub(crate) fn event(command: &Command) -> Result<Option<(Name, String)>> {
     }
 }
 
-/// The command with what was told of it: new events keep the names that their producer heard.
+/// Returns the command with the ids that its answer assigned, so that new events keep the names their
+/// producer has seen.
 pub(crate) fn pin_assigned_ids(mut command: Command, answer: &Answer) -> Command {
     if let (Command::Run(command), Answer::Run(answer)) = (&mut command, answer) {
         match (command, answer.as_ref()) {

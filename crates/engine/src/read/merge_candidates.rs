@@ -1,15 +1,14 @@
-//! Candidates of a merge: the names that its source may have changed, found before the writer is
-//! asked.
+//! Merge candidates: names that a merge's source branch may have changed, collected in advance.
 //!
 //! ```text
-//!   caller   walks what the source changed, at a published revision; every thousand rows it asks the
-//!            trail what was written to the source meanwhile
-//!   writer   asks the trail for the rest, then merges
+//!   caller   walks the source's changes at a published revision; every thousand rows it adds the names
+//!            written to the source meanwhile (recent writes)
+//!   writer   adds the names written since, then merges
 //! ```
 //!
-//! The walk costs as much as the branches are large, and no writer waits for it. What it gives holds
-//! for one source and one common ancestor; if the writer finds others, or the trail does not reach
-//! back to where the walk ended, it walks itself, as it does for a merge without candidates.
+//! The walk takes time proportional to the size of the branches, but no writer waits for it. Its result
+//! is valid for one source and one common ancestor. If the writer finds others, or if the recent writes
+//! do not reach back to the end of the walk, it walks itself, as for a merge without candidates.
 
 use crate::apply::candidates::Candidates;
 use crate::apply::guards::CheckedRanges;
@@ -22,13 +21,13 @@ use mainstay_model::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay_model::{BranchCommand, Code, Command, Name, Result, Transaction};
 use std::collections::BTreeSet;
 
-/// How many rows are walked before the trail is asked, which must not forget meanwhile.
+/// The number of rows walked between two reads of the recent writes, which forget old writes.
 const STEP_ROWS: usize = 1024;
-/// How often a walk is made anew because another merge came first.
+/// The attempts of a walk that became invalid because another merge came first.
 const TRIES: usize = 3;
 
 impl EngineShared {
-    /// Looks for a merge's candidates, and whether guards on ranges hold so far.
+    /// Collects a merge's candidates and checks range guards before the writer runs.
     pub fn look_ahead(&self, transaction: &Transaction) -> ReadAhead {
         let merge = merge_of(transaction);
         ReadAhead {
@@ -38,7 +37,8 @@ impl EngineShared {
         }
     }
 
-    /// Checks guards on ranges; nothing where there are none, or the writer has to look for itself.
+    /// Checks range guards. `None` if the transaction has none, or if the writer has to check them
+    /// itself.
     fn checked(&self, transaction: &Transaction) -> Option<CheckedRanges> {
         if !transaction.has_range_guards() {
             return None;
@@ -52,7 +52,8 @@ impl EngineShared {
         CheckedRanges::new(&transaction.guards, branch, &self.state.trail, upto).ok().flatten()
     }
 
-    /// Nothing if something is wrong: the writer will say what. A search that was stopped does not go on in the writer.
+    /// Returns `None` on any other error, because the writer reports it. A cancelled search does not
+    /// continue in the writer.
     fn find(&self, from: &Name, into: &Name) -> Result<Option<Candidates>> {
         for _ in 0..TRIES {
             let found = match self.search(from, into) {
@@ -61,7 +62,7 @@ impl EngineShared {
             };
             match found {
                 Some(found) if self.still_fits(&found, from, into) => return Ok(Some(found)),
-                // Another merge may be executed and not yet visible: the next walk begins behind it.
+                // Another merge may be executed but not visible yet: the next walk begins after it.
                 Some(_) => self.sequencer.settle(),
                 None => break,
             }
@@ -69,11 +70,13 @@ impl EngineShared {
         Ok(None)
     }
 
-    /// Walks what the source changed, as of the newest visible revision and then up to the newest one.
+    /// Walks the source's changes at the newest visible revision, then catches up to the revision that
+    /// is newest by then.
     fn search(&self, from: &Name, into: &Name) -> Result<Option<Candidates>> {
         self.check_open()?;
         let (at, _pin, source, comparison) = {
-            // In this order: what readers no longer see may go while the catalog is not held.
+            // In this order: while the catalog is not held, branches that readers no longer see may be
+            // dropped from it.
             let catalog = self.state.catalog.read();
             let at = self.sequencer.published();
             let pin = self.pins.hold("merge", self.clock.monotonic_us(), at);
@@ -93,7 +96,7 @@ impl EngineShared {
             if row % STEP_ROWS == 0 && self.catch_up(&mut found).is_none() {
                 return Ok(None);
             }
-            // The merge is refused for them: no more are gathered.
+            // The merge will be refused for its size, so collecting stops.
             if found.names.len() > TRANSACTION_LIMIT_COMMANDS {
                 break;
             }
@@ -118,7 +121,7 @@ impl EngineShared {
     }
 }
 
-/// The branches of a transaction that merges, which stands alone.
+/// Returns the branches of a merge, which is the only step of its transaction.
 fn merge_of(transaction: &Transaction) -> Option<(&Name, &Name)> {
     match transaction.steps.as_slice() {
         [step] => match &step.command {
@@ -163,15 +166,17 @@ mod tests {
         }
         let (writes, before) = (Arc::new(AtomicUsize::new(0)), db.revision());
         let (own, count) = (db.clone(), writes.clone());
-        // A write of the merging thread itself: it would wait for ever if the writer were held.
+        // A write of the merging thread itself. It would deadlock if the writer were held.
         *db.here("a test").unwrap().searching.lock() = Some(Box::new(move || {
             for branch in ["main", "side"] {
                 own.branch(branch).unwrap().cells().set("meanwhile", branch).unwrap();
+                // SeqCst: a test counter; any order would do.
                 count.fetch_add(1, Ordering::SeqCst);
             }
         }));
         let merged = db.merge("side", "main", MergeStrategy::Theirs).unwrap();
         *db.here("a test").unwrap().searching.lock() = None;
+        // SeqCst as above.
         let writes = writes.load(Ordering::SeqCst);
         assert!(writes > 2 * 5_000 / STEP_ROWS, "{writes} writes during the search");
         assert_eq!(merged, before + writes as u64 + 1);
@@ -179,7 +184,7 @@ mod tests {
         assert_eq!(db.cells().list("", None, 10_000).unwrap().names.len(), 5_001);
     }
 
-    /// A client that hangs up during the search does not make the writer search instead.
+    /// A client that disconnects during the search does not make the writer search instead.
     #[test]
     fn a_search_that_is_stopped_ends_the_merge() {
         let db = open(&ManualClock::new(1_000_000_000));
@@ -222,7 +227,7 @@ mod tests {
         assert_eq!(db.cells().get("b").unwrap(), Some(2.into()));
     }
 
-    /// Something that happens before a merge, or while it searches.
+    /// An operation before a merge, or during its search.
     #[derive(Clone, Debug)]
     enum Act {
         Set(usize, u8, i64),
@@ -247,7 +252,7 @@ mod tests {
     }
 
     impl Act {
-        /// Does it; what is refused is refused to both twins.
+        /// Runs the operation. An error is the same for both twins.
         fn run(&self, db: &Database, clock: &ManualClock) {
             let cells = |branch: usize| db.branch(BRANCHES[branch]).map(|branch| branch.cells());
             let name = |cell: u8| format!("{cell}");
@@ -291,8 +296,10 @@ mod tests {
             let (own, clock, acts, count) =
                 (searched.clone(), clocks[0].clone(), meanwhile.clone(), ran.clone());
             *searched.here("a test").unwrap().searching.lock() = Some(Box::new(move || {
+                // SeqCst: a test counter on one thread; any order would do.
                 let now = acts.get(count.load(Ordering::SeqCst));
                 now.into_iter().flatten().for_each(|act| act.run(&own, &clock));
+                // SeqCst as above.
                 count.fetch_add(now.is_some().into(), Ordering::SeqCst);
             }));
             let merge = merge(BRANCHES[from], BRANCHES[into], STRATEGIES[strategy]);
@@ -300,6 +307,7 @@ mod tests {
             *searched.here("a test").unwrap().searching.lock() = None;
             after.iter().for_each(|act| act.run(&searched, &clocks[0]));
             let result = searched.here("a test").unwrap().sequencer.execute(submitted);
+            // SeqCst as above.
             let ran = ran.load(Ordering::SeqCst);
             meanwhile[..ran].iter().flatten().for_each(|act| act.run(&alone, &clocks[1]));
             after.iter().for_each(|act| act.run(&alone, &clocks[1]));

@@ -1,4 +1,4 @@
-//! Readers: snapshots, pinned moments, open transactions, and the reads that are made before the writer is asked.
+//! The read side: snapshots, pinned views, open transactions, and reads made ahead of the writer.
 
 pub(crate) mod answer_guards;
 pub(crate) mod merge_candidates;

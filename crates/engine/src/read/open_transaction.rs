@@ -1,15 +1,15 @@
-//! Transactions that are open in this process: read a snapshot, write aside, commit if nothing read
-//! has changed.
+//! Open transactions with optimistic concurrency control: the commit checks the read set.
 //!
 //! ```text
-//!   begin -> snapshot + overlay
-//!     reads   -> answered from both, remembered as guards (keys, absences, ranges)
-//!     writes  -> applied to the overlay, remembered as steps
+//!   begin -> snapshot + write set
+//!     reads   -> answered from both, recorded as guards (keys, absences, ranges)
+//!     writes  -> applied to the write set, recorded as steps
 //!   commit -> Transaction { guards, steps } through the sequencer
 //! ```
 //!
-//! Counters and times inside the transaction are provisional; the receipt has the final ones. A blind write is no
-//! read and never conflicts; commands whose answer tells something of what was there count as reads: see `answer_guards.rs`.
+//! Counters and times inside the transaction are provisional; the receipt has the final ones. A blind
+//! write is no read and never conflicts. A command whose answer depends on existing state counts as a
+//! read: see `answer_guards.rs`.
 
 use crate::apply::guards::{self, CheckedRanges};
 use crate::apply::outbox::Fronts;
@@ -38,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The overhead of an entry in the trees of the read set, beside its name.
+/// The memory overhead of an entry in the read set, beside its name.
 const NOTED_BYTES: usize = 128;
 
 /// A transaction that is open in this process.
@@ -46,26 +46,28 @@ pub(crate) struct OpenTransaction {
     snapshot: Snapshot,
     branch: String,
     overlay: WriteSet,
-    /// What runs have come to in it, to save time.
+    /// A cache of the folded state of runs inside the transaction.
     folds: Folds,
     steps: SmallVec<[Step; 1]>,
-    /// What was read, with its expiry as seen.
+    /// The read set: keys, each with its expiry as it was read.
     read: BTreeMap<(Contract, Name), Option<Stamp>>,
-    /// Which events there were, by run and idempotency key.
+    /// The events whose existence was read, by run and idempotency key, with their sequence if they
+    /// existed.
     events: BTreeMap<(Name, String), Option<u64>>,
-    /// What was read of spaces.
+    /// The places in keyed-state spaces that were read.
     states: BTreeSet<(Name, StatePlace)>,
     ranges: Vec<Guard>,
     durability: Option<Durability>,
     began_us: u64,
     used_us: u64,
-    /// The memory of the steps.
+    /// The memory of the steps, in bytes.
     step_bytes: usize,
-    /// The memory of the read set.
+    /// The memory of the read set, in bytes.
     noted_bytes: usize,
-    /// Set when it was given up: why. It holds nothing more then.
+    /// The reason why the transaction was ended early. Its memory is freed then.
     given_up: Option<Error>,
-    /// The writer waits for it, so that it cannot be asked anything: the sessions that were found to have ended.
+    /// Set while the writer waits for this transaction, so that nothing can be submitted to it.
+    /// Collects the sessions found expired.
     alone: Option<Vec<SessionCommand>>,
     pin: Option<PinGuard>,
 }
@@ -76,8 +78,8 @@ impl OpenTransaction {
         OpenTransaction::over(core, branch, snapshot, WorkMeter::outside(core.options.work_limits))
     }
 
-    /// Runs a closure in a transaction that nobody else's comes between: the writer waits meanwhile. It does nothing where a
-    /// guard does not hold.
+    /// Runs a closure in a transaction while the writer is held, so that no other transaction runs in
+    /// between. If a guard does not hold, nothing is executed.
     pub fn alone<T>(
         core: &Arc<Engine>,
         branch: &str,
@@ -108,7 +110,8 @@ impl OpenTransaction {
             ended = open.alone.take().unwrap_or_default();
             made = Some(value);
             let mut transaction = open.take();
-            // The writer waits, so none of its own guards can fail.
+            // The writer waits, so the guards from its own reads cannot fail. Only the caller's guards
+            // are checked.
             transaction.otherwise = (!guards.is_empty()).then(Vec::new);
             transaction.guards = guards;
             Ok(transaction)
@@ -130,7 +133,8 @@ impl OpenTransaction {
     ) -> Result<OpenTransaction> {
         snapshot.fresh = false;
         snapshot.work = Some(work);
-        // Its time is behind that of all it sees, also while the clock stands still: jobs are ordered by it.
+        // The transaction's time is after everything it sees, even if the clock does not advance,
+        // because jobs are ordered by it.
         let newest = core.index().stamp_of(snapshot.revision)?;
         snapshot.now = snapshot.now.max(newest.map_or(0, |newest| newest + 1));
         let began_us = core.clock.monotonic_us();
@@ -173,14 +177,15 @@ impl OpenTransaction {
         self.durability = Some(durability);
     }
 
-    /// Refuses to go on after too long a pause, or in all.
+    /// Fails if the transaction was idle for too long or is open for too long; otherwise restarts the
+    /// idle time.
     fn touch(&mut self) -> Result<()> {
         if let Some(why) = &self.given_up {
             return Err(why.clone());
         }
         let now = self.snapshot.core.clock.monotonic_us();
         if let Some(expired) = self.expired_at(now) {
-            // Nothing of it can be of use any more.
+            // It can never commit, so its memory is freed.
             self.give_up(expired.clone());
             return Err(expired);
         }
@@ -188,7 +193,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Why it is over by now, if it is.
+    /// Returns the error if its time is over at `now_us`.
     fn expired_at(&self, now_us: u64) -> Option<Error> {
         let options = &self.snapshot.core.options;
         let idle = now_us.saturating_sub(self.used_us) > micros(options.idle_limit);
@@ -208,7 +213,7 @@ impl OpenTransaction {
         Some(Error::new(Code::TransactionExpired, message))
     }
 
-    /// How long it stays open if nothing more is asked of it; nothing once it was given up.
+    /// Returns how long it stays open without further calls; `None` after it was ended early.
     pub fn time_left(&self) -> Option<Duration> {
         if self.given_up.is_some() {
             return None;
@@ -217,12 +222,12 @@ impl OpenTransaction {
         let idle_us = self.used_us.saturating_add(micros(options.idle_limit));
         let old_us = self.began_us.saturating_add(micros(options.transaction_limit));
         let now_us = self.snapshot.core.clock.monotonic_us();
-        // It is over when more than the limit has passed.
+        // The limit itself is still allowed, so it ends one microsecond later.
         let over_us = idle_us.min(old_us).saturating_add(1);
         Some(Duration::from_micros(over_us.saturating_sub(now_us)))
     }
 
-    /// Frees its memory once its time is over; every later call says so.
+    /// Frees its memory once its time is over. Every later call fails with that error.
     pub fn give_up_if_expired(&mut self) {
         if let Some(expired) = self.expired_at(self.snapshot.core.clock.monotonic_us()) {
             self.give_up(expired);
@@ -241,16 +246,16 @@ impl OpenTransaction {
         self.ranges = Vec::new();
         self.step_bytes = 0;
         self.noted_bytes = 0;
-        // History that it could still have read need not be kept for it.
+        // Its snapshot is no longer read, so retention need not keep history for it.
         self.pin = None;
     }
 
-    /// The memory that it holds, with the overhead of every entry.
+    /// Returns the memory that it holds, including the overhead of each entry.
     pub fn held_bytes(&self) -> usize {
         self.overlay.held_bytes() + self.folds.held_bytes() + self.step_bytes + self.noted_bytes
     }
 
-    /// Says whether a further step of this size fits.
+    /// Fails if a further step of this size exceeds a limit.
     fn check_step(&self, bytes: usize) -> Result<()> {
         if self.steps.len() >= TRANSACTION_LIMIT_COMMANDS {
             let message = format!(
@@ -268,7 +273,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Remembers that something was read, unless this transaction wrote it first.
+    /// Adds a key to the read set, unless this transaction wrote it first.
     fn note_read(&mut self, contract: Contract, name: &Name) -> Result<()> {
         let noted = (contract, name.clone());
         if self.read.contains_key(&noted) {
@@ -278,7 +283,8 @@ impl OpenTransaction {
         let (key, hash) = guards::key(&view, contract, name)?;
         let found = view.find(&self.overlay, &key, hash, |head, _| Ok(head))?;
         let head = match found {
-            // Its own value says nothing about others, its counter and existence might.
+            // Its own value depends on no other transaction, but its counter and its existence may:
+            // look up the stored entry.
             Some((_, Origin::Overlay)) => {
                 view.find_stored(&key, hash, |head, _| Ok(head))?.map(|(head, _)| head)
             }
@@ -291,7 +297,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Remembers whether an event was there, whatever this transaction has written itself.
+    /// Adds the existence of an event to the read set, regardless of this transaction's own writes.
     fn note_event(&mut self, event: (Name, String)) -> Result<()> {
         if self.events.contains_key(&event) {
             return Ok(());
@@ -304,7 +310,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Refuses to remember more than can be checked.
+    /// Fails if the read set has reached the largest number of guards.
     fn check_guards(&self) -> Result<()> {
         if self.guard_count() < GUARD_LIMIT {
             return Ok(());
@@ -315,8 +321,8 @@ impl OpenTransaction {
         Err(Error::new(Code::TransactionTooLarge, message))
     }
 
-    /// Runs a command on data. A read is answered by [`OpenTransaction::read`], from the snapshot and the own writes and with guards;
-    /// everything else is a step of the commit.
+    /// Runs a command on data. [`OpenTransaction::read`] answers a read from the snapshot and this
+    /// transaction's own writes, and guards it. Any other command becomes a step of the commit.
     pub fn run(&mut self, command: Command) -> Result<Answer> {
         self.touch()?;
         if command.is_read() {
@@ -333,7 +339,8 @@ impl OpenTransaction {
         self.change(command)
     }
 
-    /// Runs a command, and has the commit answer it once more, also where it only reads.
+    /// Runs a command and makes it a step of the commit even if it only reads, so that the receipt has
+    /// its answer.
     pub fn run_as_step(&mut self, command: Command) -> Result<Answer> {
         let again = command.is_read().then(|| command.clone());
         let answer = self.run(command)?;
@@ -341,7 +348,8 @@ impl OpenTransaction {
         Ok(answer)
     }
 
-    /// Answers a command that only reads. An unknown one is refused, so that nothing is read past the snapshot.
+    /// Answers a command that only reads. An unknown one is refused, so that nothing is read outside
+    /// the snapshot.
     fn read(&mut self, command: &Command) -> Result<Answer> {
         match command {
             Command::Cell(CellCommand::Get { name }) => {
@@ -396,7 +404,8 @@ impl OpenTransaction {
         Ok(answer)
     }
 
-    /// Remembers that names were read, up to one of them. Records that are hidden are no part of the answer: they may change.
+    /// Guards the names up to `upto`. Ranges of hidden records are left out, because they are not part
+    /// of the answer.
     fn note_names(
         &mut self,
         command: &KeyCommand,
@@ -418,7 +427,8 @@ impl OpenTransaction {
                 if upto.as_ref().is_some_and(|upto| *upto < hidden) {
                     break;
                 }
-                // No character is greater, so all that begin so come before it, or right behind it.
+                // `char::MAX` is the greatest character, so every name with the hidden prefix sorts
+                // before `behind`, or directly after it.
                 let behind = format!("{hidden}{}", char::MAX);
                 if from.as_ref().is_some_and(|from| *from >= behind) {
                     continue;
@@ -433,8 +443,8 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// A cell, as those see it to whom a name is one thing: only where there is none it matters whether
-    /// there is a record.
+    /// Reads a cell for a client with one namespace for cells and records. Only if no cell exists does
+    /// the answer depend on the record.
     fn text(&mut self, name: &Name) -> Result<Option<Versioned>> {
         self.look(Contract::Cells, name)?;
         let found = cells::get(&self.snapshot.view(), &self.overlay, name)?;
@@ -445,14 +455,14 @@ impl OpenTransaction {
         Ok(found)
     }
 
-    /// A record, as those see it to whom a name is one thing.
+    /// Runs a command on a record for a client with one namespace for cells and records.
     fn hash(&mut self, command: &HashCommand) -> Result<Answer> {
         self.look(Contract::Cells, command.key())?;
         self.look(Contract::Records, command.key())?;
         hashes::run(&self.snapshot.view(), &mut self.overlay, command)
     }
 
-    /// What is read of a run counts as read with its head, which changes whenever the run does.
+    /// Reads runs. A read of one run guards its head, which changes whenever the run does.
     fn look_at_runs(&mut self, command: &RunCommand) -> Result<Answer> {
         if let Some(run) = command.run() {
             self.note_read(Contract::Runs, &Name::new(run)?)?;
@@ -480,7 +490,8 @@ impl OpenTransaction {
         Ok(answer)
     }
 
-    /// Remembers what of a space a command reads, or tells of. What its own writes say of it is as true as they are.
+    /// Adds the places of a space that a command's answer depends on. An answer from its own writes
+    /// needs no guard.
     fn note_states(&mut self, command: &StateCommand, answer: Option<&Answer>) -> Result<()> {
         let Some(space) = command.space() else { return Ok(()) };
         let view = self.snapshot.view();
@@ -488,7 +499,8 @@ impl OpenTransaction {
         let now = keyed::space::find(&view, &self.overlay, space)?;
         let places = match before.map(|it| it.generation) == now.map(|it| it.generation) {
             true => keyed::guard::told(command, now.map(|it| it.info).as_ref(), answer),
-            // What it made or replaced itself is its own, whatever becomes of what was there.
+            // This transaction created or replaced the space, so the space's earlier contents do not
+            // matter.
             false => vec![StatePlace::Space],
         };
         for place in places {
@@ -519,7 +531,7 @@ impl OpenTransaction {
         let answer = match &command {
             Command::Cell(command) => cells::run(&view, &mut self.overlay, command)?,
             Command::String(command) => strings::run(&view, &mut self.overlay, command)?,
-            // Its revision is not known before it commits.
+            // Its revision is not known before the commit.
             Command::Record(command) => records::run(&view, &mut self.overlay, command, 0)?,
             Command::Hash(command) => hashes::run(&view, &mut self.overlay, command)?,
             Command::Run(RunCommand::Tombstone { .. }) => return Err(only_imports()),
@@ -533,7 +545,8 @@ impl OpenTransaction {
                 outbox::check_served(&view, command, &self.branch, serves)?;
                 outbox::run(&view, &mut self.overlay, &mut Fronts::default(), command)?
             }
-            // What they answer is provisional: others may send and acknowledge meanwhile.
+            // The answers are provisional, because other transactions may send and acknowledge
+            // meanwhile.
             Command::Session(
                 command @ (SessionCommand::Send { .. } | SessionCommand::Acknowledge { .. }),
             ) => {
@@ -557,8 +570,8 @@ impl OpenTransaction {
         Ok(answer)
     }
 
-    /// Notes that something is looked at, unless this transaction wrote it. Of a record it may have written
-    /// some fields, and look at the others.
+    /// Adds a name to the read set, unless this transaction wrote it. A record is added in any case,
+    /// because the transaction may have written some of its fields and read the others.
     fn look(&mut self, contract: Contract, name: &Name) -> Result<()> {
         let (key, hash) = self.snapshot.view().key(keyspace::of(contract)?, name.as_bytes());
         if contract == Contract::Records || self.overlay.find(hash, &key).is_none() {
@@ -601,8 +614,9 @@ impl OpenTransaction {
         Ok(count)
     }
 
-    /// Remembers which record comes first. Any of them that is written could come before it by a field; by
-    /// their keys only those up to it. That one behind it expires changes nothing.
+    /// Guards the record that a pick found first. If the order is by a field, any write in the prefix
+    /// could put a record before it. If the order is by key, only writes up to the found key could.
+    /// Expiry of a later record changes nothing.
     fn note_pick(&mut self, pick: &RecordPick) -> Result<()> {
         let next = records::next(&self.snapshot.view(), &self.overlay, pick)?;
         let expires = next.as_ref().and_then(|(_, expires)| *expires);
@@ -610,7 +624,7 @@ impl OpenTransaction {
         self.note_range(Contract::Records, pick.prefix.clone(), None, upto, expires)
     }
 
-    /// Remembers that a range was read, up to and including a name.
+    /// Guards a range that was read, up to and including a name.
     fn note_range(
         &mut self,
         contract: Contract,
@@ -629,7 +643,7 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Commits, or fails with `Conflict` when something that was read has changed.
+    /// Commits. Fails with `Conflict` if something in the read set has changed.
     pub fn commit(mut self) -> Result<Receipt> {
         self.touch()?;
         if self.steps.is_empty() {
@@ -637,7 +651,7 @@ impl OpenTransaction {
         }
         let core = self.snapshot.core.clone();
         let transaction = self.take();
-        // The writer checks only what comes after this.
+        // The writer then checks only writes after `upto`.
         let upto = core.sequencer.published();
         let (branch, trail) = (self.snapshot.branch, &core.state.trail);
         let checked = CheckedRanges::new(&transaction.guards, branch, trail, upto)?;
@@ -649,7 +663,8 @@ impl OpenTransaction {
         core.sequencer.execute(submitted).map_err(refusal)
     }
 
-    /// A snapshot is consistent in itself: who only reads need not ask anyone.
+    /// Returns the receipt of a transaction that only read: its snapshot is consistent, so the writer
+    /// is not needed.
     fn read_only(&self) -> Receipt {
         Receipt {
             revision: self.snapshot.revision,
@@ -660,7 +675,7 @@ impl OpenTransaction {
         }
     }
 
-    /// What a commit would execute; of one that only read, an empty transaction.
+    /// Returns the transaction that a commit would execute; an empty one if it only read.
     pub fn into_transaction(mut self) -> Result<Transaction> {
         self.touch()?;
         if self.steps.is_empty() {
@@ -669,7 +684,7 @@ impl OpenTransaction {
         Ok(self.take())
     }
 
-    /// What it did, behind guards for what it read.
+    /// Takes the steps, with guards for the read set.
     fn take(&mut self) -> Transaction {
         let since = self.snapshot.revision;
         let mut transaction = Transaction::on(&self.branch);
@@ -694,18 +709,18 @@ impl OpenTransaction {
         transaction
     }
 
-    /// How many keys, events and ranges it has read.
+    /// Returns the number of keys, events, places and ranges in the read set.
     pub fn guard_count(&self) -> usize {
         self.read.len() + self.events.len() + self.states.len() + self.ranges.len()
     }
 
-    /// How many steps a commit would have.
+    /// Returns the number of steps that a commit would have.
     pub fn step_count(&self) -> usize {
         self.steps.len()
     }
 }
 
-/// The bytes of a place in a space.
+/// Returns the size of a place in a space, in bytes.
 fn place_bytes(place: &StatePlace) -> usize {
     match place {
         StatePlace::Key(key) => key.len(),
@@ -723,16 +738,16 @@ fn micros(limit: Duration) -> u64 {
     u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Has the writer commit the expiry of a session before it is reported: leases restart with the database and would revive
-/// the session.
+/// Has the writer commit the expiry of a session before it is reported, because leases restart with the
+/// database and would revive the session.
 fn have_ended(core: &Engine, command: &SessionCommand) -> Result<()> {
     let Some(session) = command.session().cloned() else { return Ok(()) };
     let transaction = Transaction::new().step(SessionCommand::Info { session });
     core.sequencer.execute(transaction).map(drop)
 }
 
-/// Whether a command on the outbox gives the same when the transaction commits: what a claim takes, others may
-/// have taken by then.
+/// Returns whether a command on the outbox gives the same answer at commit. A claim does not, because
+/// other transactions may claim the same messages first.
 fn stands_in_open(command: &OutboxCommand) -> bool {
     matches!(
         command,
@@ -751,11 +766,11 @@ fn not_on_data() -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 
-/// What a commit says when its transaction failed: whoever commits knows nothing of guards.
+/// Converts the error of a commit, because its caller knows nothing of guards.
 #[cold]
 pub(crate) fn refusal(error: Error) -> Error {
     match error.code() {
-        // What was told of a run's event was told of a run that is gone.
+        // The transaction read an event of a run that has been deleted since.
         Code::GuardFailed | Code::RunNotFound => conflict(),
         _ => error,
     }

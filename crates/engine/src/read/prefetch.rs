@@ -1,14 +1,14 @@
-//! Searches and lists of a transaction, made on a snapshot before the writer is asked.
+//! Prefetch: long reads of a transaction run on a snapshot before the writer gets the transaction.
 //!
 //! ```text
 //!   caller   snapshot at a published revision -> answer, and the range of keys that it rests on
-//!   writer   was the range written since, by others (trail) or by the transaction itself (overlay)?
+//!   writer   was the range written since, by others (recent writes) or by the transaction itself (write set)?
 //!              no  -> the answer
-//!              yes -> it searches itself, within `Options::writer_entries`
+//!              yes -> the writer searches, within `Options::writer_entries`
 //! ```
 //!
-//! A transaction that writes nothing does not enter the writer at all: it is answered by the snapshot. So nobody waits
-//! for the long reads of somebody else, and no transaction becomes a conflict by it.
+//! A transaction that writes nothing does not enter the writer at all: the snapshot answers it. So no
+//! transaction waits for the long reads of another, and prefetching never causes a conflict.
 
 use crate::apply::{cells, keyed, names, records};
 use crate::base::work::WorkMeter;
@@ -29,7 +29,7 @@ use mainstay_model::{
 use std::sync::Arc;
 
 impl Engine {
-    /// Executes a transaction and waits.
+    /// Executes a transaction and waits for its answer.
     pub fn execute(self: &Arc<Engine>, transaction: Transaction) -> Result<Receipt> {
         match self.answer(&transaction) {
             Some(answered) => answered,
@@ -37,7 +37,7 @@ impl Engine {
         }
     }
 
-    /// Executes a transaction; the callback gets its answer.
+    /// Executes a transaction. The callback gets its answer.
     pub fn execute_with(
         self: &Arc<Engine>,
         transaction: Transaction,
@@ -49,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// Makes long reads, and those of a merge, before the writer is asked.
+    /// Runs long reads, and the search of a merge, before the transaction goes to the writer.
     pub fn prepare(self: &Arc<Engine>, transaction: Transaction) -> PreparedTransaction {
         if !transaction.walks() && !transaction.takes_a_while() {
             return PreparedTransaction::from(transaction);
@@ -59,7 +59,7 @@ impl Engine {
         PreparedTransaction::new(transaction, ahead)
     }
 
-    /// Answers a long transaction that reads and does nothing else; nothing for all others.
+    /// Answers a long transaction that only reads; `None` for all others.
     fn answer(self: &Arc<Engine>, transaction: &Transaction) -> Option<Result<Receipt>> {
         let Transaction { request, guards, otherwise, branch_id, steps, .. } = transaction;
         let is_plain =
@@ -72,11 +72,11 @@ impl Engine {
 
     fn answer_reads(self: &Arc<Engine>, transaction: &Transaction) -> Result<Receipt> {
         check_limits(transaction)?;
-        // What the caller submitted before may not be visible yet.
+        // The caller's earlier submissions may not be visible yet.
         self.sequencer.settle_queued();
         let receipt = loop {
             match self.read_once(transaction) {
-                // What retention passed by meanwhile is read again.
+                // Retention trimmed the snapshot during the read: read again at a newer revision.
                 Err(error) if error.code() == Code::HistoryTrimmed => {}
                 read => break read?,
             }
@@ -98,8 +98,8 @@ impl Engine {
         Ok(Receipt { revision, stamp, held: true, repeated: false, answers })
     }
 
-    /// Makes the long reads of a transaction; nothing where it has none. What cannot be read here the writer reads, or says
-    /// why not.
+    /// Runs the long reads of a transaction; `None` if it has none. A read that fails here is left to
+    /// the writer, which runs it or reports the error.
     fn prefetch(self: &Arc<Engine>, transaction: &Transaction) -> Option<Prefetched> {
         if !transaction.walks() {
             return None;
@@ -118,7 +118,7 @@ impl Engine {
                     failed = Some(error.at_position(position));
                     break;
                 }
-                // It is about this command: the writer says it again.
+                // The error concerns this command only, so the writer reports it.
                 Err(_) => {}
             }
         }
@@ -131,13 +131,13 @@ impl Engine {
     }
 }
 
-/// Whether the whole transaction fails by it.
+/// Returns whether the whole transaction fails with this error.
 fn ends_all(error: &Error) -> bool {
     matches!(error.code(), Code::TransactionTooLarge | Code::Cancelled)
 }
 
 impl Snapshot {
-    /// Answers a long read; nothing for other commands.
+    /// Answers a long read; `None` for other commands.
     fn prefetch(&self, command: &Command) -> Result<Option<PrefetchedAnswer>> {
         let (view, nothing) = (self.view(), WriteSet::default());
         let (space, prefix, after, upto, expires, answer) = match command {
@@ -149,7 +149,7 @@ impl Snapshot {
             }
             Command::Cell(CellCommand::History { name, limit, before }) => {
                 let versions = self.history(name, *limit, *before)?;
-                // Expiry adds a version, which the trail does not tell of.
+                // An expiry adds a version, but is not in the recent writes.
                 let expires = versions.first().and_then(|newest| newest.expires);
                 let found = self.found_at(CELLS, name, Answer::History(versions));
                 return Ok(Some(PrefetchedAnswer { expires, ..found }));
@@ -199,16 +199,17 @@ impl Snapshot {
         Ok(Some(PrefetchedAnswer { answer, keys, expires }))
     }
 
-    /// Whatever is read of a run rests on its head, which changes whenever the run does.
+    /// Reads a run. The answer depends on the run's head, which changes whenever the run does.
     fn prefetch_run(&self, command: &RunCommand) -> Result<Option<PrefetchedAnswer>> {
-        // A state that somebody kept is written without the head.
+        // A stored reducer state is written without a change of the head.
         let run = command.run().filter(|_| !matches!(command, RunCommand::Kept { .. }));
         let Some(run) = run else { return Ok(None) };
         let answer = Answer::Run(Box::new(self.runs(command)?));
         Ok(Some(self.found_at(RUNS, &Name::new(run)?, answer)))
     }
 
-    /// A read of keyed state rests on entries of the space's generation, and on its declaration.
+    /// Reads keyed state. The answer depends on entries of the space's generation, and on its
+    /// declaration.
     fn prefetch_state(&self, command: &StateCommand) -> Result<Option<PrefetchedAnswer>> {
         let Some(space) = command.space() else { return Ok(None) };
         let declared = keyed::space::find(&self.view(), &WriteSet::default(), space)?;
@@ -228,7 +229,8 @@ impl Snapshot {
         Ok(Some(found))
     }
 
-    /// Names of cells and records. Whether there are too many is for the writer to say: own deletions come before.
+    /// Reads names of cells and records. Only the writer checks for too many names, because the
+    /// transaction's own deletions come first.
     fn prefetch_names(&self, command: &KeyCommand) -> Result<Option<PrefetchedAnswer>> {
         let (kinds, hidden, prefix, after, limit) = match command {
             KeyCommand::Names { kinds, prefix, after, limit, hidden } => {
@@ -259,7 +261,7 @@ impl Snapshot {
         keyspace::key(space, self.branch, name).to_vec()
     }
 
-    /// Keys whose names begin with `prefix`, behind `after` and up to `upto`.
+    /// Returns the keys whose names begin with `prefix`, after `after` and up to `upto`.
     fn keys_in(
         &self,
         space: u8,
@@ -271,7 +273,7 @@ impl Snapshot {
         between(key(prefix), after.map(key), upto.map(key))
     }
 
-    /// An answer that rests on one key.
+    /// Returns an answer that depends on one key.
     fn found_at(&self, space: u8, name: &Name, answer: Answer) -> PrefetchedAnswer {
         let key = self.key(space, name.as_bytes());
         let keys = SmallVec::from_iter([(key.clone(), Some(behind(key)))]);
@@ -279,14 +281,14 @@ impl Snapshot {
     }
 }
 
-/// The keys that begin with a prefix, behind one key and up to another.
+/// Returns the range of keys with a prefix, after one key and up to another.
 fn between(prefix: Vec<u8>, after: Option<Vec<u8>>, upto: Option<Vec<u8>>) -> KeyRange {
     let end = keyspace::after_prefix(&prefix);
     let to = [end, upto.map(behind)].into_iter().flatten().min();
     (after.map(behind).unwrap_or_default().max(prefix), to)
 }
 
-/// The first key behind this one.
+/// Returns the smallest key after this one.
 fn behind(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
@@ -386,7 +388,7 @@ mod tests {
 
     #[test]
     fn long_reads_do_not_hold_the_writer() {
-        // The writer may look at far fewer entries than one count does.
+        // The writer may read far fewer entries than one count needs.
         let db = filled(Options::new().writer_entries(100));
         let many = || (0..20).map(|_| count(""));
         let read = db.execute(all(many())).unwrap();
@@ -551,7 +553,7 @@ mod tests {
         db.execute(all([set("g1")])).unwrap();
         assert!(!core.sequencer.execute(fails).unwrap().held, "written between the two checks");
         assert!(!db.execute(guarded(MAIN, since)).unwrap().held, "written before both");
-        // The same name, but another branch when the writer comes to it.
+        // The same name, but a different branch when the writer executes it.
         db.fork("b", MAIN, At::Latest).unwrap();
         let since = db.revision();
         db.execute(Transaction::on("b").step(set("g2"))).unwrap();
@@ -612,7 +614,7 @@ mod tests {
         prop_oneof![3 => writes, 3 => reads, 1 => histories]
     }
 
-    /// A page says where to go on if there may be more, and that may be gone.
+    /// Removes the cursor: a page has one if more may follow, and nothing may follow.
     fn without_next(answer: Answer) -> Answer {
         match answer {
             Answer::Names(page) => Answer::Names(crate::Page { next: None, ..page }),
@@ -626,7 +628,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is read before, and whatever others write in between, answers are those of the writer alone.
+        /// For any prefetched reads and any concurrent writes, the answers equal those of the writer
+        /// alone.
         #[test]
         fn prefetched_answers_are_those_of_the_writer(
             before in prop::collection::vec(command(), 0..6),

@@ -1,13 +1,13 @@
-//! Moments: one branch as of one revision, whatever its names hold.
+//! Read views: one branch at one revision, for cells, records, runs and all other kinds of state.
 //!
 //! ```text
 //!   commands that only read --+
-//!                             +--> Moment { branch, revision, time } --> answers that belong together
+//!                             +--> ReadView { branch, revision, time } --> answers that are consistent
 //!   names of several kinds  --+
 //! ```
 //!
-//! This is for those who serve a database: they have commands as values, and to some of their clients a
-//! name is one thing, be it a cell or a record.
+//! For servers of a database: they have commands as values, and some of their clients have one
+//! namespace for cells and records.
 
 use crate::apply::key_state::{FoundNames, text};
 use crate::apply::names::hidden_of;
@@ -23,16 +23,16 @@ use mainstay_model::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A branch as of one revision.
+/// A branch at one revision.
 pub struct ReadView {
     snapshot: Snapshot,
-    /// Records whose keys begin with one of these are in no list of names.
+    /// Records whose keys begin with one of these are left out of lists of names.
     hidden: Option<Arc<[String]>>,
     _pin: Option<PinGuard>,
 }
 
 impl ReadView {
-    /// That of a snapshot, which nothing keeps from being trimmed.
+    /// The view of a snapshot that is not pinned, so retention may trim it.
     pub(crate) fn of(snapshot: Snapshot) -> ReadView {
         ReadView { snapshot, hidden: None, _pin: None }
     }
@@ -46,33 +46,35 @@ impl ReadView {
         Ok(ReadView { snapshot, hidden: None, _pin: Some(pin) })
     }
 
-    /// The same, but its lists of names and its choice of a name leave out records whose keys begin with one of these.
+    /// Returns the view without records whose keys begin with one of these prefixes in lists of names
+    /// and random names.
     #[must_use]
     pub fn hiding(self, prefixes: Arc<[String]>) -> ReadView {
         ReadView { hidden: Some(prefixes), ..self }
     }
 
-    /// The revision it shows.
+    /// The revision of the view.
     pub fn revision(&self) -> u64 {
         self.snapshot.revision
     }
 
-    /// Its time, at which expiry is judged.
+    /// The time at which the view judges expiry.
     pub fn now(&self) -> Stamp {
         self.snapshot.now
     }
 
-    /// When the cell or record of this name expires; nothing where there is none, or it does not. Its value is not read.
+    /// Returns when the cell or record of this name expires; `None` if it does not exist or does not
+    /// expire. Its value is not read.
     pub fn expiry(&self, contract: Contract, name: &Name) -> Result<Option<Stamp>> {
         self.snapshot.expiry(keyspace::of(contract)?, name)
     }
 
-    /// Answers commands that only read; together their answers have a limit.
+    /// Answers commands that only read. The total size of their answers is limited.
     pub fn answers(&self, commands: &[Command]) -> Result<SmallVec<[Answer; 1]>> {
         self.answers_within(commands, usize::MAX)?.ok_or_else(Answer::mismatch)
     }
 
-    /// The same; nothing once some of the answers have more bytes than this, and there are more commands.
+    /// As `answers`, but returns `None` if the answers exceed `bytes` before the last command.
     pub fn answers_within(
         &self,
         commands: &[Command],
@@ -130,8 +132,8 @@ impl ReadView {
         }
     }
 
-    /// Names of these kinds of state in byte order, each once: those that begin with `prefix` and come
-    /// behind `after`.
+    /// Returns names of these kinds of state in byte order, each once: those that begin with `prefix`
+    /// and come after `after`.
     pub fn names(
         &self,
         kinds: &[Contract],
@@ -142,8 +144,9 @@ impl ReadView {
         self.names_within(kinds, prefix, after, limit, usize::MAX)
     }
 
-    /// The same, but no more than so many names of each kind are looked at, dead ones included. Where that ends it, fewer
-    /// are given, perhaps none, and `next` says where to go on.
+    /// As `names`, but examines at most `looks` names of each kind, including deleted ones. If that
+    /// limit is reached, the page has fewer names, perhaps none, and `next` is the cursor to continue
+    /// from.
     pub fn names_within(
         &self,
         kinds: &[Contract],
@@ -157,7 +160,8 @@ impl ReadView {
         Ok(self.merged(kinds, range, (limit, looks.max(1)))?.into_page())
     }
 
-    /// Names of several kinds in one order. Behind the first place where one of them ended, nothing is known.
+    /// Merges names of several kinds in one order. The result ends at the first place where the scan of
+    /// one kind ended.
     fn merged(
         &self,
         kinds: &[Contract],
@@ -182,10 +186,10 @@ impl ReadView {
         Ok(FoundNames { names, next, expires: None, looked })
     }
 
-    /// Some name of these kinds, another one each time; `random` gives numbers. Where there are few, each is as likely as
-    /// any other; where there are many, it goes down their tree, at each fork as likely this way as that one. About so many
-    /// names are looked at, dead ones included. Where all of them were dead and there are more, none is given, and `next`
-    /// says so.
+    /// Returns a random name of these kinds; `random` supplies random numbers. Among few names each is
+    /// equally likely. Among many, it descends the tree of prefixes and chooses each branch with equal
+    /// probability. It examines about `looks` names, including deleted ones. If all of them were
+    /// deleted and more follow, the page is empty and `next` is set.
     ///
     /// ```
     /// use mainstay::{At, Contract, Database};
@@ -218,7 +222,8 @@ impl ReadView {
         }
     }
 
-    /// The first few names under a prefix. Where all that come first are dead, it goes on until some live.
+    /// Returns the first few names under a prefix. Continues past deleted names until it finds live
+    /// ones.
     fn some(&self, kinds: &[Contract], prefix: &[u8], left: &mut usize) -> Result<FoundNames> {
         let mut after = None;
         loop {
@@ -232,7 +237,8 @@ impl ReadView {
         }
     }
 
-    /// The ways by which the names under a prefix go apart, of which `first` is the first.
+    /// Returns the ways in which the names under a prefix continue. `first` is the first of these
+    /// names.
     fn ways(
         &self,
         kinds: &[Contract],
@@ -245,9 +251,9 @@ impl ReadView {
             *left = left.saturating_sub(found.looked + 1);
             Ok(found.names.into_iter().next().filter(|_| *left > 0))
         };
-        // No name has this byte, so all that begin in some way come before it.
+        // No name contains this byte, so every name with that beginning sorts before it.
         let behind = |way: &[u8]| [way, &[u8::MAX]].concat();
-        // The longest beginning that all names share.
+        // Binary search for the longest prefix that all names share.
         let (mut shared, mut apart) = (prefix.len(), first.len());
         while shared < apart {
             let middle = (shared + apart).div_ceil(2);
@@ -270,17 +276,17 @@ impl ReadView {
     }
 }
 
-/// How names go on behind a beginning that they share.
+/// A continuation of names after a shared prefix.
 enum NameBranch {
-    /// That is a name itself.
+    /// The shared prefix is itself a name.
     Name(Vec<u8>),
-    /// Some begin with this.
+    /// Some names begin with this.
     Prefix(Vec<u8>),
 }
 
-/// So few names are chosen from evenly.
+/// Up to this many names are chosen from with equal probability.
 const FEW_NAMES: usize = 128;
-/// How many names are looked at for them, dead ones included.
+/// How many names are examined to find them, including deleted ones.
 const FEW_LOOKS: usize = 512;
 
 fn choose<T>(mut all: Vec<T>, random: &mut impl FnMut() -> u64) -> Option<T> {
@@ -289,7 +295,7 @@ fn choose<T>(mut all: Vec<T>, random: &mut impl FnMut() -> u64) -> Option<T> {
     Some(all.swap_remove(place))
 }
 
-/// One of these names; where there are none, where to look on.
+/// Returns one of the names. If none was found, returns the cursor to continue from.
 fn chosen(found: FoundNames, random: &mut impl FnMut() -> u64) -> Page {
     let next = found.next.filter(|_| found.names.is_empty()).map(text);
     Page { names: choose(found.names, random).map(text).into_iter().collect(), next }
@@ -330,7 +336,7 @@ mod tests {
         db.moment("main", At::Latest).unwrap()
     }
 
-    /// Numbers that look random, and are the same each time.
+    /// Pseudo-random numbers, the same in every run.
     fn random() -> impl FnMut() -> u64 {
         let mut state = 1_u64;
         move || {
@@ -366,7 +372,7 @@ mod tests {
         assert!(look(&db).looked >= 4_990);
         let again = look(&db);
         assert_eq!((again.names.len(), again.looked < 20), (5, true), "{}", again.looked);
-        // What is written among them is found, and only that stretch is walked again.
+        // A new name among them is found, and only its stretch is walked again.
         db.cells().set("user:000100", 2).unwrap();
         assert_eq!(look(&db).names[0], b"user:000100");
     }

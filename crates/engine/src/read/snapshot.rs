@@ -1,4 +1,4 @@
-//! Snapshots: one branch as of one revision, read without any lock on writers.
+//! MVCC snapshots: one branch at one revision, read without blocking writers.
 
 use crate::apply::{cells, hashes, key_state, keyed, names, outbox, records, runs};
 use crate::base::work::{Budget, WorkMeter};
@@ -17,16 +17,16 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// A branch as of a revision.
+/// A branch at a revision.
 pub(crate) struct Snapshot {
     pub core: Arc<Engine>,
     pub branch: u32,
     pub layers: Layers,
     pub revision: Revision,
     pub now: Stamp,
-    /// Whether this was the newest revision when it was taken.
+    /// Whether this was the newest revision when the snapshot was taken.
     pub fresh: bool,
-    /// The work of a transaction that reads it; nothing where it only serves reads.
+    /// The work limits of the transaction that reads it; `None` for plain reads.
     pub work: Option<WorkMeter>,
 }
 
@@ -50,7 +50,7 @@ impl Snapshot {
         }
     }
 
-    /// The budget that its reads count towards.
+    /// Returns the budget that its reads count towards.
     fn budget(&self) -> Budget<'_> {
         self.work.as_ref().map_or(Budget::Reader, Budget::Transaction)
     }
@@ -65,7 +65,7 @@ impl Snapshot {
         self.names(CELLS, prefix, after, limit)
     }
 
-    /// The names of a space.
+    /// Returns the names of a keyspace.
     pub fn names(
         &self,
         space: u8,
@@ -79,7 +79,8 @@ impl Snapshot {
         Ok(found.into_page())
     }
 
-    /// As many names of a space as are wanted, none with a hidden prefix, for which no more than so many are looked at.
+    /// Returns up to `most.0` names of a keyspace without the hidden prefixes, and examines at most
+    /// `most.1`.
     pub fn names_within(
         &self,
         (space, hidden): (u8, &[String]),
@@ -87,7 +88,8 @@ impl Snapshot {
         most: (usize, usize),
     ) -> Result<key_state::FoundNames> {
         let (index, state) = (self.core.index(), &self.core.state);
-        // A walk whose start lies before its prefix begins at the prefix, and skips the names between the two.
+        // If the start lies before the prefix, the walk begins at the prefix and skips the names
+        // between the two.
         let start = range.1.filter(|after| *after >= range.0);
         let start =
             start.map(|after| crate::key::keyspace::key(space, self.branch, after).to_vec());
@@ -100,7 +102,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// A cell, to those to whom a name is one thing: a record of this name is the error `WrongType`.
+    /// Reads a cell for a client with one namespace for cells and records. If a record has this name,
+    /// fails with `WrongType`.
     pub fn text(&self, name: &Name) -> Result<Option<Versioned>> {
         let found = self.get(name)?;
         if found.is_none() && self.core.index().has_records() {
@@ -110,7 +113,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// A record, to those to whom a name is one thing: a cell of this name is the error `WrongType`.
+    /// Reads a record for a client with one namespace for cells and records. If a cell has this name,
+    /// fails with `WrongType`.
     pub fn hash(&self, command: &HashCommand) -> Result<Answer> {
         let answer = hashes::run(&self.view(), &mut WriteSet::default(), command)?;
         self.check_reach(CELLS, command.key())?;
@@ -118,7 +122,7 @@ impl Snapshot {
         Ok(answer)
     }
 
-    /// When an entry expires; nothing where there is none, or it does not.
+    /// Returns when an entry expires; `None` if it does not exist or does not expire.
     pub fn expiry(&self, space: u8, name: &Name) -> Result<Option<Stamp>> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
@@ -129,7 +133,7 @@ impl Snapshot {
         Ok(found.and_then(|(expires, _)| expires))
     }
 
-    /// The stored size of an entry; 0 where there is none. Its value is not decoded.
+    /// Returns the stored size of an entry in bytes; 0 if it does not exist. Its value is not decoded.
     pub fn stored_bytes(&self, space: u8, name: &Name) -> Result<usize> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
@@ -138,7 +142,7 @@ impl Snapshot {
         Ok(found.map_or(0, |(bytes, _)| bytes))
     }
 
-    /// The same; nothing where it is not in memory.
+    /// As `stored_bytes`, but `None` if the entry is not in memory.
     pub fn size_in_memory(&self, space: u8, name: &Name) -> Option<usize> {
         let view = self.view();
         let (key, hash) = view.key(space, name.as_bytes());
@@ -164,7 +168,7 @@ impl Snapshot {
         Ok(page)
     }
 
-    /// How a scan would go about it.
+    /// Describes how a scan would be executed.
     pub fn explain(&self, prefix: &str, filters: &[Where]) -> String {
         let catalog = self.core.state.catalog.read();
         let name = |id| catalog.name_at(id, self.revision).unwrap_or_default().to_owned();
@@ -177,7 +181,8 @@ impl Snapshot {
         Ok(count)
     }
 
-    /// Answers a command on runs that only reads. Below what is kept of heads it goes by the events.
+    /// Answers a command on runs that only reads. For a revision whose heads were trimmed, replays the
+    /// events.
     pub fn runs(&self, command: &RunCommand) -> Result<RunAnswer> {
         let answer = runs::read(&self.view(), &WriteSet::default(), command);
         match self.core.index().check_space_reach(RUNS, self.revision) {
@@ -187,7 +192,8 @@ impl Snapshot {
         }
     }
 
-    /// Events of a run behind one of them: at most so many, which end with the one that makes them as large as this.
+    /// Returns events of a run after `after`: at most `limit`, ending with the one that reaches
+    /// `bytes`.
     pub fn events(
         &self,
         run: &Name,
@@ -216,7 +222,7 @@ impl Snapshot {
 
     /// Answers a command on the outbox that only reads.
     pub fn outbox(&self, command: &OutboxCommand) -> Result<Answer> {
-        // What the writer knows of the front is true of every newest snapshot, or soon.
+        // The writer's cached positions are valid for the newest snapshot, or will be within moments.
         let mut fronts = match self.fresh {
             true => self.core.state.fronts.lock().clone(),
             false => outbox::Fronts::default(),
@@ -235,7 +241,7 @@ impl Snapshot {
         Ok(answer)
     }
 
-    /// A space is kept by the rules of its name, a list of spaces by those of all.
+    /// Checks retention: a space by the rules for its name, a list of spaces by the rules for all.
     pub fn check_state_reach(&self, command: &StateCommand) -> Result<()> {
         match command.space() {
             Some(space) => self.check_reach(KEYED, space),
@@ -243,7 +249,7 @@ impl Snapshot {
         }
     }
 
-    /// Visits all entries of a space of keyed state, as a snapshot of it has them.
+    /// Visits all entries of a space of keyed state, as a snapshot of the space has them.
     pub fn each_of_space(
         &self,
         space: &Name,
@@ -255,31 +261,32 @@ impl Snapshot {
         self.check_reach(KEYED, space)
     }
 
-    /// What keys of a space take, in bytes.
+    /// Returns the size of these keys of a space, in bytes.
     pub fn state_bytes(&self, space: &Name, keys: &[StateKey]) -> Result<usize> {
         let (view, nothing) = (self.view(), WriteSet::default());
         keyed::read::SpaceReader::open(&view, &nothing, space)?.weigh(keys)
     }
 
-    /// The revision that brought an event of a run.
+    /// Returns the revision that appended an event of a run.
     pub fn revision_of(&self, run: &Name, seq: u64) -> Result<Option<Revision>> {
         let found = runs::revision_of(&self.view(), &WriteSet::default(), run, seq)?;
         self.check_reach(RUNS, run)?;
         Ok(found)
     }
 
-    /// The last event of a run that there is.
+    /// Returns the sequence of the last event of a run.
     pub fn last_seq(&self, run: &Name) -> Result<Option<u64>> {
         runs::last_seq_of(&self.view(), &WriteSet::default(), run)
     }
 
-    /// Checked after the read: history that is trimmed meanwhile is noticed as well.
+    /// Called after the read, so that history trimmed during the read is noticed as well.
     fn check_reach(&self, space: u8, name: &Name) -> Result<()> {
         let (key, _) = self.view().key(space, name.as_bytes());
         self.core.index().check_reach(&key, self.revision)
     }
 
-    /// The versions of a cell, newest first, those of the branches it was forked from included.
+    /// Returns the versions of a cell, newest first, including those of the branches it was forked
+    /// from.
     pub fn history(
         &self,
         name: &Name,
@@ -290,7 +297,8 @@ impl Snapshot {
         cells::history(&self.view(), &WriteSet::default(), name, limit, before)
     }
 
-    /// The versions of a record, newest first, those of the branches it was forked from included.
+    /// Returns the versions of a record, newest first, including those of the branches it was forked
+    /// from.
     pub fn record_history(
         &self,
         key: &Name,
@@ -301,7 +309,7 @@ impl Snapshot {
         records::history(&self.view(), &WriteSet::default(), key, limit, before)
     }
 
-    /// Names of cells or records, each once.
+    /// Returns names of cells or records, each once.
     pub fn key_names(&self, command: &KeyCommand) -> Result<Answer> {
         let answer = names::read(&self.view(), &WriteSet::default(), command)?;
         for space in [CELLS, RECORDS] {
@@ -311,7 +319,8 @@ impl Snapshot {
     }
 }
 
-/// What retention passed by is looked at again, newly.
+/// The error of a fresh read whose history was trimmed meanwhile. The caller reads again at a newer
+/// revision.
 #[cold]
 fn trimmed_meanwhile() -> Error {
     Error::new(Code::HistoryTrimmed, "what was read has been trimmed meanwhile: read again")

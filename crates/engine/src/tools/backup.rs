@@ -1,4 +1,4 @@
-//! Backups: everything that the index holds at one revision, in one file that can be its base.
+//! Full and incremental backups: a consistent snapshot of the index in one file.
 //!
 //! ```text
 //!   index at revision R --backup--> file --verify--> index.next --rename--> index
@@ -6,11 +6,11 @@
 //!     classes and floors
 //! ```
 //!
-//! A backup is a picture of one published revision. It is taken while writers go on: a pin holds
-//! history back, and what the database keeps about itself, whose old versions no pin holds, is read
-//! from a state of its store that was taken hold of at that revision.
+//! A full backup is a snapshot at one published revision, taken while writers continue. A pin keeps the
+//! history of user data. No pin keeps old versions of the database's own metadata, so that is read from
+//! a store snapshot acquired at that revision.
 //!
-//! An increment holds what came behind a revision, as frames of the log:
+//! An increment holds the changes after a revision, as frames of the log:
 //!
 //! ```text
 //!   full, R1 | increment R1..R2 | increment R2..R3   --joined-->  index of R1 + log of R1 + 1 to R3
@@ -48,46 +48,46 @@ use mainstay_model::{Code, Error, Result, Revision};
 use std::ops::Bound;
 use std::path::Path;
 
-/// Whether a backup stands for itself.
+/// The kind of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It holds everything.
+    /// A full backup: it holds everything.
     Full,
-    /// It holds what was committed after a revision.
+    /// An increment: it holds the transactions committed after a revision.
     Increment {
-        /// That revision.
+        /// The revision that it continues from.
         since: Revision,
     },
 }
 
-/// What a backup says of itself at its beginning.
+/// The header of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupHead {
-    /// The database it was taken of.
+    /// The database that was backed up.
     pub database: DatabaseId,
-    /// Whether it stands for itself.
+    /// Full or increment.
     pub kind: Kind,
-    /// The last revision in it: an increment goes on from here.
+    /// The last revision in it; the next increment continues from here.
     pub revision: Revision,
 }
 
-/// What a backup holds.
+/// The contents of a verified backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// The database it was taken of.
+    /// The database that was backed up.
     pub database: DatabaseId,
-    /// Whether it stands for itself.
+    /// Full or increment.
     pub kind: Kind,
-    /// The revision that it shows: everything up to it, nothing behind it.
+    /// The revision of the snapshot: the backup holds everything up to it and nothing after it.
     pub revision: Revision,
-    /// Keys: cells of all branches, deleted ones included, and what the database keeps beside them.
-    /// An increment does not count them.
+    /// The number of keys: user data of all branches, deleted keys included, and the database's own
+    /// metadata. `None` for an increment, which does not count them.
     pub keys: Option<u64>,
-    /// Versions of them.
+    /// The number of versions of these keys.
     pub versions: u64,
-    /// The file's size.
+    /// The size of the file in bytes.
     pub bytes: u64,
 }
 
@@ -121,7 +121,7 @@ fn report(mark: &FlushMark, contents: &BackupContents) -> BackupReport {
     }
 }
 
-/// One published revision, taken hold of.
+/// One published revision with the snapshots of its stores.
 struct BackupSource {
     revision: Revision,
     data: Scan,
@@ -130,8 +130,8 @@ struct BackupSource {
 }
 
 impl BackupSource {
-    /// Floors are raised, and never above what is published, while the executor is held: so none
-    /// is above this revision, and what the scans take hold of is complete at it.
+    /// Floors are raised only while the executor is held, and never above the published revision. So no
+    /// floor is above this revision, and the acquired snapshots are complete at it.
     fn take(core: &Engine) -> BackupSource {
         core.sequencer.with_exec(|_| {
             let revision = core.sequencer.published();
@@ -177,7 +177,7 @@ impl Backup<'_> {
         Ok(report(&contents.mark, &contents))
     }
 
-    /// All kept versions of the users' keys.
+    /// Writes all retained versions of user data.
     fn data(&mut self, scan: Scan, blocks: &mut Blocks) -> Result<()> {
         let index = self.core.index();
         for row in scan {
@@ -194,7 +194,7 @@ impl Backup<'_> {
         Ok(())
     }
 
-    /// Of what the database keeps about itself only the newest version matters.
+    /// Writes the newest version of the database's own metadata; older ones are not needed.
     fn system(&mut self, scan: Scan, blocks: &mut Blocks) -> Result<()> {
         for row in scan {
             let row = row?;
@@ -218,8 +218,8 @@ impl Backup<'_> {
         (self.progress)(Progress { phase: "writing", done, total: None });
     }
 
-    /// The mark of an index that holds what was written, with the floors as they are now: when the
-    /// backup outlived its pin, what was trimmed meanwhile is trimmed in it as well.
+    /// Returns the mark of an index with the backup's contents and the current floors. If the backup
+    /// outlived its pin, history trimmed meanwhile counts as trimmed in the backup, too.
     fn mark(&self, revision: Revision) -> Result<FlushMark> {
         let index = self.core.index();
         if index.data_floor() > revision {
@@ -232,7 +232,8 @@ impl Backup<'_> {
     }
 }
 
-/// A backup never holds what its database could still lose: the log would not reach up to it.
+/// Makes a revision durable first: the backup must not hold data that the database could still lose,
+/// because the log would not reach up to it.
 pub(crate) fn make_durable(core: &Engine, revision: Revision) -> Result<()> {
     match core.sequencer.durable() >= revision
         || fault_points::is(InjectedFault::NoSyncBeforeBackup)

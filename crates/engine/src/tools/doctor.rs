@@ -1,10 +1,10 @@
-//! The doctor: looks at a database without changing a byte, and salvages one when asked to.
+//! The doctor: checks the integrity of a database without changing it, and salvages a damaged one on request.
 //!
 //! ```text
-//!   DATABASE, log, index, runs --look--> Report --judge--> Verdict, cure
+//!   DATABASE, log, index, runs --check-> Report --judge--> Verdict, cure
 //!                                                       | only in `salvage`, under the lock
 //!                                                       v
-//!                            nothing is deleted: what goes is renamed to `...damaged...`
+//!                            nothing is deleted: damaged files are renamed to `...damaged...`
 //! ```
 
 pub(crate) mod checks;
@@ -39,66 +39,67 @@ pub use index::{IndexReport, IndexState, StoreReport};
 pub use runs::RunsReport;
 pub use salvage::{SalvageReport, salvage};
 
-/// What a look at a database found.
+/// The findings of an inspection.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// Where the database is.
+    /// The directory of the database.
     pub directory: PathBuf,
-    /// Its id.
+    /// The database's id.
     pub database: DatabaseId,
-    /// The newest format that this program reads; that of the database is not above it.
+    /// The newest format that this program reads. The database's format is not newer.
     pub format: u32,
-    /// Whether a process has it open, so that it may change while it is looked at.
+    /// Whether a process has the database open, so that it may change during the inspection.
     pub in_use: bool,
     /// The log, checked frame by frame.
     pub log: LogReport,
     /// The index, checked file by file.
     pub index: IndexReport,
-    /// Runs, the outbox, keyed state and sessions, checked for whether what belongs together agrees.
+    /// Runs, the outbox, keyed state and sessions, checked for consistency.
     pub runs: RunsReport,
-    /// What it comes to.
+    /// The overall result.
     pub verdict: Verdict,
-    /// What was found, in sentences; empty when all is well.
+    /// The findings, in sentences; empty for a healthy database.
     pub findings: Vec<String>,
-    /// What to do.
+    /// The recommended next step.
     pub advice: String,
     cure: Cure,
 }
 
-/// What a look at a database comes to.
+/// The overall result of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It opens and holds everything; a torn end that a crash left counts as well.
+    /// It opens and holds everything. A torn tail that a crash left counts as healthy.
     Healthy,
-    /// The next open repairs it by itself and loses nothing.
+    /// The next open repairs it automatically and loses nothing.
     Mends,
-    /// Opening is refused, or will be; `salvage` keeps what can be kept.
+    /// Opening is or will be refused; `salvage` keeps as much as possible.
     Salvage,
-    /// It opens, but what it holds of runs, keyed state, sessions or the outbox does not agree with itself.
+    /// It opens, but its runs, keyed state, sessions or outbox are inconsistent.
     Disagrees,
-    /// More than one program wrote, or can: it opens, but what one of them has acknowledged may be gone.
+    /// More than one program wrote, or could. It opens, but transactions that one of them acknowledged
+    /// may be lost.
     Contested,
-    /// It was written by a newer program.
+    /// It was written by a newer version of this program.
     Newer,
-    /// Neither log nor index suffices: restore a backup.
+    /// Neither the log nor the index suffices: restore a backup.
     Beyond,
 }
 
 impl Report {
-    /// Whether nothing needs to be done.
+    /// Returns whether no action is needed.
     pub fn is_healthy(&self) -> bool {
         self.verdict == Verdict::Healthy
     }
 
-    /// Whether the index could be built again from the log alone.
+    /// Returns whether the index could be rebuilt from the log alone.
     pub fn can_rebuild(&self) -> bool {
         diagnose::can_rebuild(&self.log, &self.index)
     }
 }
 
-/// Looks at the database in a directory; changes nothing.
+/// Inspects the database in a directory without changing it.
 ///
 /// ```
 /// let directory = tempfile::tempdir().unwrap();
@@ -109,7 +110,7 @@ impl Report {
 /// ```
 pub fn inspect(directory: &Path) -> Result<Report> {
     let id = database_file::read(directory)?.ok_or_else(|| not_a_database(directory))?;
-    // Held while looking, so that nobody begins to write meanwhile.
+    // The shared locks are held during the inspection, so that no process starts writing meanwhile.
     let found = database_file::look_at_use(directory)?;
     let mut report = look(directory, id, found.is_open)?;
     if found.lost_lock_file {
@@ -118,7 +119,7 @@ pub fn inspect(directory: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Looks while the caller sees to it that nobody writes.
+/// Inspects a database to which no process writes; the caller ensures that.
 fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     let log = look_at_log(&directory.join("log"))?;
     let index = index::look(&reclassify::settled(&directory.join("index")), &id)?;
@@ -141,11 +142,12 @@ fn look(directory: &Path, id: [u8; 16], in_use: bool) -> Result<Report> {
     })
 }
 
-/// What is damaged, or changes meanwhile, is not looked at: what does not agree there follows from that.
+/// Skipped for files that are damaged or may change meanwhile, because inconsistencies would only
+/// follow from that.
 fn look_at_runs(directory: &Path, verdict: Verdict, in_use: bool) -> Result<RunsReport> {
     match (verdict, in_use) {
         (_, true) => Ok(RunsReport::skipped("the database is open in a process")),
-        // Whatever keeps it from looking, the rest of the report is worth having.
+        // Any error here is reported and not returned, because the rest of the report is still useful.
         (Verdict::Healthy, _) => {
             Ok(runs::look(directory).unwrap_or_else(|error| RunsReport::failed(&error)))
         }
@@ -167,7 +169,7 @@ fn look_at_log(directory: &Path) -> Result<LogReport> {
     })
 }
 
-/// The last revision that the log holds without a gap; nothing when it holds none.
+/// Returns the last revision that the log holds without a gap; `None` if it holds none.
 fn log_end(log: &LogReport) -> Option<Revision> {
     log.last_revision()
 }

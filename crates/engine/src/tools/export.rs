@@ -5,24 +5,23 @@
 //!   record: length u32 LE | kind u8 | body
 //!     1 head     a value: format, branch, revision
 //!     2 version  revision u64 LE | name length u16 LE | name | entry      by revision
-//!     3 tag      revision u64 LE | name                                   behind its revision
+//!     3 tag      revision u64 LE | name                                   after its revision
 //!     4 version  of a record, as 2 is of a cell
-//!     6 event    of a run, as 2 is of a cell: its name has the sequence behind a NUL; 0 is when and with what the run was made
-//!     7 entry    of a space of keyed state, as 2 is of a cell: its name has the place behind a NUL, and before the entry stands
-//!                the length of its versions u8, 80 more while nobody saw it
-//!     8 space    of keyed state, as 2 is of a cell: 1 if it is seen from then on u8 | how it is declared
-//!     5 index    over records: a value with its prefix and fields         behind the head
-//!    10 message  to be sent, as 2 is of a cell: its name is `m` and its number u64 BE, and instead of an entry stands 1 if it is
-//!                dead u8 | why | subject | run | payload
+//!     6 event    of a run, as 2 is of a cell: its name is the run, a NUL and the sequence; 0 is the run's creation time and metadata
+//!     7 entry    of a space of keyed state, as 2 is of a cell: its name is the space, a NUL and the place. The entry follows
+//!                the length of its versions u8, 80 more while readers did not see it
+//!     8 space    of keyed state, as 2 is of a cell: 1 if readers see it from then on u8 | its declaration
+//!     5 index    over records: a value with its prefix and fields         after the head
+//!    10 message  to be sent, as 2 is of a cell: its name is `m` and its number u64 BE, and instead of an entry: 1 if it is
+//!                dead u8 | reason | subject | run | payload
 //!    11 request  to a client, the same with `c`: session | payload
 //!    12 deleted  run, as 2 is of a cell
 //!     9 end      number of versions u64 LE
 //! ```
 //!
-//! Versions stand in the order of their revisions, so an import replays history: each
-//! transaction of the source becomes one of the target, with the target's own revision and stamp.
-//! What the branch inherits is its own in the file. Nothing of the file is used before all of it
-//! has been checked.
+//! Versions are in the order of their revisions, so an import replays history: each transaction of the
+//! source becomes one of the target, with the target's own revision and stamp. Inherited state is
+//! exported as the branch's own. An import uses nothing of the file before all of it has been verified.
 
 use crate::key::keyspace::{CELLS, DATA};
 use crate::lifecycle::engine::Engine;
@@ -41,78 +40,78 @@ mod reader;
 mod record;
 mod writer;
 
-/// How far an export or import has come.
+/// The progress of an export or import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done.
+    /// The current step.
     pub phase: &'static str,
-    /// Versions, or bytes when checking, dealt with so far.
+    /// The number of versions processed so far; while checking, the number of bytes.
     pub done: u64,
-    /// How many there are, where that is known.
+    /// The total, if it is known.
     pub total: Option<u64>,
 }
 
-/// What was exported.
+/// The contents of a finished export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportReport {
-    /// The revision that the file shows.
+    /// The revision of the exported snapshot.
     pub revision: Revision,
-    /// Cells, deleted ones included.
+    /// The number of cells, including deleted ones.
     pub cells: u64,
-    /// Records, deleted ones included.
+    /// The number of records, including deleted ones.
     pub records: u64,
-    /// Runs.
+    /// The number of runs.
     pub runs: u64,
-    /// Spaces of keyed state.
+    /// The number of spaces of keyed state.
     pub spaces: u64,
-    /// Versions of cells, records, spaces and what is in them, and events of runs.
+    /// The number of versions of cells, records, spaces and their entries, and of events of runs.
     pub versions: u64,
-    /// Tags of the branch.
+    /// The number of tags of the branch.
     pub tags: u64,
-    /// The file's size.
+    /// The size of the file in bytes.
     pub bytes: u64,
 }
 
-/// What was imported.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportReport {
-    /// The branch that was exported.
+    /// The name of the exported branch.
     pub source: String,
-    /// Versions written.
+    /// The number of versions written.
     pub versions: u64,
-    /// Spaces of keyed state.
+    /// The number of spaces of keyed state.
     pub spaces: u64,
-    /// Tags made; a name that is taken gets the branch's name before it.
+    /// The number of tags created. A tag whose name is taken gets the branch's name as a prefix.
     pub tags: u64,
     /// The revision of the last transaction.
     pub revision: Revision,
 }
 
-/// What an exported file holds.
+/// The contents of a verified export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportContents {
-    /// The branch that was exported.
+    /// The name of the exported branch.
     pub branch: String,
-    /// The revision that the file shows.
+    /// The revision of the exported snapshot.
     pub revision: Revision,
-    /// Versions of all kinds.
+    /// The number of versions of all kinds.
     pub versions: u64,
-    /// Spaces of keyed state.
+    /// The number of spaces of keyed state.
     pub spaces: u64,
-    /// Tags of the branch.
+    /// The number of tags of the branch.
     pub tags: u64,
-    /// The file's size.
+    /// The size of the file in bytes.
     pub bytes: u64,
 }
 
-/// Reads an exported file and checks all of it; changes nothing.
+/// Reads and verifies an exported file. Changes nothing.
 pub fn verify_export(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<ExportContents> {
     check_file(path, progress)
 }
 
 impl Engine {
-    /// Makes a branch from a file, which is checked as a whole before anything is written.
+    /// Creates a branch from a file. The whole file is verified before anything is written.
     pub fn import(
         self: &Arc<Engine>,
         path: &Path,
@@ -125,20 +124,20 @@ impl Engine {
         let give_up = import.on_branch(BranchCommand::Delete { name: import.name.clone() });
         let done = import.run(path, progress);
         if done.is_err() {
-            // Half an import is none; what cannot be deleted now is when the database is opened.
+            // A partial import must not remain. If it cannot be deleted now, the next open deletes it.
             let _ = self.execute(give_up);
         }
         done
     }
 
-    /// A hash of all retained versions of a branch.
+    /// Returns a hash of all retained versions of a branch.
     pub fn export_hash(self: &Arc<Engine>, branch: &str) -> Result<[u8; 32]> {
         let snapshot = Snapshot::new(self, branch, At::Latest)?;
         let tags = tags_of(self, &snapshot);
         let mut hasher = blake3::Hasher::new();
         for space in DATA {
-            // Cells came first: what follows them says so with a length that no name has. Where nothing
-            // follows, the hash is what it was before there was anything else.
+            // Cells were the only kind at first. Each later kind is introduced by a length that no name
+            // can have. Without later kinds the hash is the same as it was then.
             let mut said = space == CELLS;
             for_each(&snapshot, space, |name, history| {
                 if !std::mem::replace(&mut said, true) {
@@ -163,7 +162,7 @@ impl Engine {
     }
 }
 
-/// Visits what a branch holds of a space in order, each name with its retained entries, oldest first.
+/// Visits the names of a keyspace in order, each with its retained entries, oldest first.
 fn for_each(
     snapshot: &Snapshot,
     space: u8,
@@ -183,7 +182,7 @@ fn for_each(
     Ok(())
 }
 
-/// The tags of a branch, by revision.
+/// Returns the tags of a branch, by revision.
 fn tags_of(core: &Arc<Engine>, snapshot: &Snapshot) -> VecDeque<(Revision, String)> {
     let catalog = core.state.catalog.read();
     let all = catalog.tags_at(snapshot.revision).into_iter();

@@ -1,4 +1,4 @@
-//! Backup, export and the doctor.
+//! Offline and maintenance tools: backup, export and the doctor.
 
 pub(crate) mod backup;
 pub mod doctor;

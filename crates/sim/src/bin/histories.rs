@@ -1,6 +1,6 @@
-//! Records histories of a database under many threads and checks that they can have been so.
+//! Records histories of a database under many threads and checks them for strict serializability.
 //!
-//! `histories [--operations 200000] [--seed n]`; ends with 1 on a violation.
+//! `histories [--operations 200000] [--seed n]`; exits with 1 on a violation.
 
 use mainstay::{Clock, SystemClock};
 use mainstay_sim::drill::Outcome;
@@ -32,7 +32,7 @@ fn check(words: &[String]) -> Outcome<()> {
     let clock = SystemClock::new();
     let tally = history::run(&plan)?;
     summary(&tally, clock.monotonic_us() / 1000);
-    // Some thousands of operations have some of each.
+    // Some thousands of operations contain each of these kinds.
     if plan.operations >= 100_000 {
         effort::insist_on(&[
             ("call beside another", tally.beside),

@@ -1,7 +1,8 @@
-//! Kills a database over and over and checks that nothing acknowledged is lost.
+//! Kills a database process repeatedly and checks that no acknowledged write is lost.
 //!
-//! `kill [--cycles 200] [--each 60] [--seed n] [--dir d]`; ends with 1 and keeps the directory on a violation. After `each` cycles it
-//! goes on with a new database, and the next seed: the account of an old one takes longer and longer.
+//! `kill [--cycles 200] [--each 60] [--seed n] [--dir d]`; on a violation exits with 1 and keeps the
+//! directory. After `each` cycles it continues with a new database and the next seed, because checking
+//! an old database takes longer and longer.
 
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::effort;
@@ -51,7 +52,7 @@ fn be_parent(words: &[String]) -> Outcome<()> {
     }
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
     let home = tempfile::Builder::new().prefix("mainstay-kill-").tempdir();
-    // Kept until everything went well.
+    // Kept until all cycles have passed.
     let home = home.map_err(|error| format!("no temporary directory: {error}"))?.keep();
     let directory = directory.unwrap_or_else(|| home.join("db"));
     let mut tally = Tally::default();
@@ -62,11 +63,11 @@ fn be_parent(words: &[String]) -> Outcome<()> {
         println!("seed {seed}, directory {}", plan.directory.display());
         tally += parent::run(&plan, summary)?;
     }
-    // What stays behind does no harm.
+    // A directory that cannot be removed does no harm.
     let _ = std::fs::remove_dir_all(home);
     let Tally { cycles, acknowledged, second_kills, during_open, requests, .. } = tally;
     effort::insist_on(&[("acknowledged write", acknowledged)])?;
-    // Of so many cycles some end in each way.
+    // Among this many cycles each of these kinds occurs.
     if cycles >= 100 {
         effort::insist_on(&[
             ("second kill", second_kills),

@@ -1,4 +1,4 @@
-//! One failure, and everything that must hold around it.
+//! One injected failure, and the checks during and after it.
 
 use super::life::{go_on, live_through, look};
 use crate::cuts::{DATABASE, Recording, Start, Taped, Trouble, settle};
@@ -11,25 +11,25 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How often power fails while it is opened again, and written to.
+/// How often power fails after the database is reopened and written to.
 const CUTS: usize = 4;
 
-/// How often power fails before that, too.
+/// How often power fails before that.
 const CUTS_MEANWHILE: usize = 2;
 
-/// Buffers so small that what is replayed goes to the index at once.
+/// The size of write buffers, so small that replayed data is flushed to the index at once.
 const REPLAY_BUFFER_BYTES: u64 = 64 << 10;
 
-/// Which call fails, and how.
+/// The call that fails, and the way in which it fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
-    /// A call of this kind.
+    /// The kind of the call.
     pub action: Action,
-    /// The n-th one.
+    /// The index of the first failing call of this kind.
     pub n: u64,
-    /// How many in all from there.
+    /// The number of failing calls from there.
     pub many: u64,
-    /// How they fail.
+    /// The way in which they fail.
     pub fault: Fault,
 }
 
@@ -41,35 +41,35 @@ impl fmt::Display for Case {
     }
 }
 
-/// A database with a past, and what its writers were told.
+/// A database with a history, and the output of its writers.
 pub struct Patient {
-    /// Its files.
+    /// The files of the database.
     pub image: Image,
-    /// What was said, by process.
+    /// The writers' output, by process.
     pub said: Vec<(u64, String)>,
-    /// How it is opened.
+    /// The options that it is opened with.
     pub options: Options,
-    /// Where a violation is kept.
+    /// The file that a violation is written to.
     pub keep: PathBuf,
 }
 
-/// What a case has shown.
+/// The observations of a case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Where the failure came to pass, if it did.
+    /// The place of the failure, if it occurred.
     pub hit: Option<String>,
-    /// Opening failed.
+    /// Whether opening failed.
     pub refused: bool,
-    /// Writing was refused until it was opened again.
+    /// Whether writes were refused until the database was reopened.
     pub latched: bool,
-    /// Calls of each kind that were made until the disk was well again.
+    /// The number of calls of each kind until the disk was repaired.
     pub calls: Vec<(Action, u64)>,
-    /// Acknowledged writes that were looked for.
+    /// The number of acknowledged writes that were checked.
     pub acknowledged: u64,
 }
 
 impl Patient {
-    /// Lets the disk fail; the error says what was violated.
+    /// Injects the failure and checks the database. Returns an error that describes a violation.
     pub fn suffer(&self, case: Case, seed: u64, homes: &Homes) -> Outcome<Shown> {
         let disk = |error: std::io::Error| format!("the disk in memory: {error}");
         let mount = Mount::new(Tree::of(&self.image), &homes.mounted).map_err(disk)?;
@@ -99,7 +99,8 @@ impl Patient {
         Ok(shown)
     }
 
-    /// Power fails at the end, at some moments since it was opened again, and at some before: everything acknowledged by then is there.
+    /// Cuts power at the end, at some moments after the reopening and at some before, and checks that
+    /// everything acknowledged by then survives.
     fn pull_the_plug(&self, aftermath: &Aftermath, seed: u64, homes: &Homes) -> Outcome<u64> {
         let mut random = Random::of(&[seed]);
         let mut platter = Platter::of(&Tree::of(&self.image));
@@ -119,7 +120,7 @@ impl Patient {
         Ok(tally.acknowledged)
     }
 
-    /// Keeps a violation, so that it can be looked at again.
+    /// Writes a violation to a file, so that it can be examined again.
     fn keep(
         &self,
         aftermath: &Aftermath,
@@ -137,7 +138,8 @@ impl Patient {
     }
 }
 
-/// What happened on the disk: first while it failed, then when it was well and the database was opened again.
+/// The events on the disk: during the failure, and after the repair, when the database was opened
+/// again.
 struct Aftermath {
     events: Vec<Event>,
     reopened_at: usize,
@@ -160,7 +162,7 @@ impl Aftermath {
         cuts
     }
 
-    /// What both processes had said by then.
+    /// Returns the output of both processes up to an event.
     fn said(&self, cut: usize) -> Vec<(u64, String)> {
         let (first, second) = self.events[..cut].split_at(cut.min(self.reopened_at));
         let mut by_process = vec![(self.generation, said(first))];
@@ -171,7 +173,7 @@ impl Aftermath {
     }
 }
 
-/// Writes while the disk fails, reads all the same, and goes on when it is well.
+/// Writes and reads while the disk fails, and continues after the repair.
 fn suffer_all(
     db: &Database,
     voice: &Arc<dyn Voice>,
@@ -187,12 +189,12 @@ fn suffer_all(
     if case.fault == Fault::Full && case.action != Action::Sync {
         go_on(db)?;
     }
-    // What it could not write it says; that is no loss.
+    // An error of `close` reports writes that were not synced; those are no loss.
     let _ = db.close();
     Ok(())
 }
 
-/// Opens it on the disk as it is now, and writes.
+/// Opens the database on the current disk and writes to it.
 fn write_again(mount: &Mount, voice: &Arc<dyn Voice>, work: Work, options: Options) -> Outcome<()> {
     let options = options.write_buffer_bytes(REPLAY_BUFFER_BYTES);
     let opened = options.open(mount.directory().join(DATABASE));

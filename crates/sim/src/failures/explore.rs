@@ -1,4 +1,4 @@
-//! Failures at every call in turn.
+//! Injects a failure at each call in turn.
 
 use super::case::{Case, Patient, Shown};
 use crate::cuts::{Recording, Start};
@@ -13,46 +13,46 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// No case needs so long.
+/// The time limit of a case.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all choices come from, but for the order in which threads run.
+    /// The seed of all choices except the order of threads.
     pub seed: u64,
-    /// How many failures; nothing: one at every call, in every way.
+    /// The number of failures; `None` injects one at every call, in every way.
     pub count: Option<u64>,
-    /// Calls of one kind that fail in one way, from then on; nothing: all.
+    /// One kind of call and one way to fail, lasting; `None` means all.
     pub only: Option<(Action, Fault)>,
-    /// How many are run at a time.
+    /// The number of cases that run in parallel.
     pub jobs: usize,
-    /// Where a violation is kept.
+    /// The file that a violation is written to.
     pub keep: PathBuf,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Cases that there are to be run.
+    /// The number of planned cases.
     pub planned: u64,
-    /// Cases that were run.
+    /// The number of finished cases.
     pub cases: u64,
-    /// Those in which the failure came to pass.
+    /// The number of cases in which the failure occurred.
     pub hits: u64,
-    /// By kind of call.
+    /// The number of failures by kind of call.
     pub actions: BTreeMap<Action, u64>,
-    /// Which files it met, without their numbers.
+    /// The files that failed, without their numbers.
     pub places: BTreeSet<String>,
     /// How often opening was refused while the disk failed.
     pub refused: u64,
-    /// How often writing was refused until it was opened again.
+    /// How often writes were refused until the database was reopened.
     pub latched: u64,
-    /// Acknowledged writes that were looked for.
+    /// The number of acknowledged writes that were checked.
     pub acknowledged: u64,
 }
 
-/// Runs the plan; the error says what was violated.
+/// Runs the plan. Returns an error that describes a violation.
 pub fn run(plan: &Plan, say: impl FnMut(&Tally) + Send) -> Outcome<Tally> {
     let homes = Homes::make()?;
     let patient = patient(plan, &homes)?;
@@ -67,21 +67,22 @@ pub fn run(plan: &Plan, say: impl FnMut(&Tally) + Send) -> Outcome<Tally> {
         ended.collect::<Outcome<()>>()
     })?;
     let tally = round.into_inner().unwrap_or_else(PoisonError::into_inner).tally;
-    // Threads come first by chance, so that some calls are not made; where few were met little was shown.
+    // Thread scheduling varies, so some calls are not made. If too few failures occurred, the run
+    // proves little.
     match tally.hits * 2 >= tally.cases && tally.acknowledged > 0 {
         true => Ok(tally),
         false => Err(format!("too little failed, or nothing was looked for: {tally:?}")),
     }
 }
 
-/// What is left to be done, and what came of the rest.
+/// The remaining cases, and the results of the finished ones.
 struct Round<S> {
     left: std::vec::IntoIter<Case>,
     tally: Tally,
     say: S,
 }
 
-/// Takes one case after the other, until there are no more or one of them shows something.
+/// Runs cases one after the other until none is left or one finds a violation.
 fn suffer_all<S: FnMut(&Tally)>(
     plan: &Plan,
     patient: &Patient,
@@ -106,11 +107,12 @@ fn suffer_all<S: FnMut(&Tally)>(
     }
 }
 
-/// A database that two processes have written to.
+/// Returns a database that two processes have written to.
 fn patient(plan: &Plan, homes: &Homes) -> Outcome<Patient> {
     let seed = plan.seed;
     let mut start = Start::default();
-    // Half of them keep no more of the log than they need: an index that is damaged cannot be made again.
+    // Half of the databases keep only the log that they need, so that a damaged index cannot be
+    // rebuilt.
     let options = match seed % 2 {
         0 => options(),
         _ => options().feed_retention(Duration::ZERO, 0),
@@ -122,7 +124,7 @@ fn patient(plan: &Plan, homes: &Homes) -> Outcome<Patient> {
     Ok(Patient { image: start.base, said: start.before, options, keep: plan.keep.clone() })
 }
 
-/// All that can fail: what a process that meets no failure asks for, call by call.
+/// Returns all possible cases: one per call that an undisturbed process makes, in each way.
 fn cases(patient: &Patient, plan: &Plan, homes: &Homes) -> Outcome<Vec<Case>> {
     let never = Case { action: Action::Make, n: u64::MAX / 2, many: 1, fault: Fault::Io };
     let Shown { calls, .. } = patient.suffer(never, plan.seed, homes)?;
@@ -142,7 +144,7 @@ fn cases(patient: &Patient, plan: &Plan, homes: &Homes) -> Outcome<Vec<Case>> {
     Ok(all)
 }
 
-/// As many of each kind of call, as far as there are so many.
+/// Returns `count` cases, evenly distributed over the kinds of calls as far as possible.
 fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
     let mut kinds: BTreeMap<(Action, Fault), Vec<Case>> = BTreeMap::new();
     all.into_iter().for_each(|case| kinds.entry((case.action, case.fault)).or_default().push(case));
@@ -156,7 +158,7 @@ fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
     chosen
 }
 
-/// How a call can fail.
+/// Returns the ways in which a call can fail.
 fn faults(action: Action) -> &'static [Fault] {
     match action {
         Action::Make => &[Fault::Io, Fault::Full],

@@ -1,4 +1,4 @@
-//! What a process does while its disk fails.
+//! The work of a process while its disk fails.
 
 use crate::drill::{Outcome, Voice, Work, all_cells, write};
 use mainstay::{Clock, Code, Database, SystemClock};
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How long writing may need to go on when there is room again.
+/// The most time until writes resume once the disk has room again, in microseconds.
 const RESUME_US: u64 = 20_000_000;
 
-/// Writes and keeps house until all writers have ended.
+/// Writes and runs maintenance until all writers have ended.
 pub fn live_through(db: &Database, voice: &Arc<dyn Voice>, work: Work) -> Outcome<()> {
     let writers = write(db, voice, work);
     while !writers.iter().all(JoinHandle::is_finished) {
         thread::sleep(Duration::from_millis(2));
-        // The disk may fail under these as well; nothing may be lost by it.
+        // These may fail as well, but must not lose any write.
         let _ = db.trim();
         let _ = db.sweep();
     }
@@ -25,7 +25,7 @@ pub fn live_through(db: &Database, voice: &Arc<dyn Voice>, work: Work) -> Outcom
     Ok(())
 }
 
-/// Reads are served, whatever the disk does not write any more.
+/// Checks that reads succeed although the disk refuses writes.
 pub fn look(db: &Database) -> Outcome<()> {
     read(db).map_err(|error| format!("reading, while the disk failed: {error}"))
 }
@@ -41,7 +41,7 @@ fn read(db: &Database) -> mainstay::Result<()> {
     Ok(())
 }
 
-/// There is room again: writing goes on.
+/// Checks that writes resume once the disk has room again.
 pub fn go_on(db: &Database) -> Outcome<()> {
     let clock = SystemClock::new();
     let begun = clock.monotonic_us();

@@ -1,14 +1,15 @@
-//! A disk that fails at one call: each call of a process in turn, each in every way it can fail.
+//! Disk fault injection: each call of a process fails in turn, in each way that it can fail.
 //!
 //! ```text
-//!   a database with a past ── opened on a disk whose n-th write, sync, renaming ... fails, once or from then on
-//!        │ writers: what is acknowledged, what certainly failed, what nobody knows
-//!        │ reads go on; where it was room that was lacking, writing goes on when there is some
+//!   a database with a past ── opened on a disk whose n-th write, sync, rename ... fails, once or from then on
+//!        │ writers: record which writes are acknowledged, failed or unknown
+//!        │ reads continue; if only room was missing, writes resume when the disk has room
 //!        v
-//!   opened again on the same disk, written to ── power fails ── account settled
+//!   opened again on the same disk, written to ── power fails ── acknowledged writes checked
 //! ```
 //!
-//! A failed sync may drop what it should have written, as Linux does it: it is read until power fails, and never written.
+//! As on Linux, a failed sync may drop the data that it should have written: reads return the data
+//! until power fails, but it is never written.
 
 mod case;
 mod explore;

@@ -1,4 +1,4 @@
-//! A bit in every block of every file.
+//! Flips a bit in every block of every file.
 
 use super::flip::{Ending, Flip, try_out};
 use crate::cuts::{Recording, Start};
@@ -10,35 +10,35 @@ use mainstay_conformance::random::Random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One bit for so many bytes.
+/// One bit is flipped per this many bytes.
 const BLOCK: usize = 4096;
 
-/// No flip needs so long.
+/// The time limit of a flip.
 const FLIP_LIMIT: Duration = Duration::from_secs(120);
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all choices come from, but for the order in which threads run.
+    /// The seed of all choices except the order of threads.
     pub seed: u64,
-    /// How many flips; nothing: one for each block of each file.
+    /// The number of flips; `None` flips one bit in each block of each file.
     pub count: Option<u64>,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Bits that were flipped.
+    /// The number of flipped bits.
     pub flips: u64,
-    /// Blocks there are in the files of the last database.
+    /// The number of blocks in the files of the last database.
     pub blocks: u64,
-    /// By kind of file.
+    /// The number of flips by kind of file.
     pub files: BTreeMap<String, u64>,
-    /// How it ended.
+    /// The number of flips by ending.
     pub endings: BTreeMap<Ending, u64>,
 }
 
-/// Runs the plan; the error says what was violated.
+/// Runs the plan. Returns an error that describes a violation.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let homes = Homes::make()?;
     let dog = Watchdog::new(FLIP_LIMIT);
@@ -69,7 +69,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     }
 }
 
-/// The files of a database that two processes have written to, and what these were told.
+/// Returns the files of a database that two processes have written to, and their output.
 fn written(seed: u64, homes: &Homes) -> Outcome<(Image, Vec<(u64, String)>)> {
     let mut start = Start::default();
     for generation in 1..=2 {
@@ -79,7 +79,7 @@ fn written(seed: u64, homes: &Homes) -> Outcome<(Image, Vec<(u64, String)>)> {
     Ok((start.base, start.before))
 }
 
-/// One flip for each block of each file, in any order.
+/// Returns one flip for each block of each file, in random order.
 fn flips(image: &Image, random: &mut Random) -> Vec<Flip> {
     let mut all = Vec::new();
     for (path, bytes) in image.files() {
@@ -96,7 +96,7 @@ fn flips(image: &Image, random: &mut Random) -> Vec<Flip> {
 }
 
 impl Tally {
-    /// Nearly every byte of a database matters to somebody.
+    /// Fails if most flips were not noticed, because nearly every byte of a database matters.
     fn if_noticed(self) -> Outcome<Tally> {
         let unnoticed = self.endings.get(&Ending::Nothing).copied().unwrap_or(0);
         match unnoticed * 2 < self.flips {

@@ -1,4 +1,4 @@
-//! One flipped bit, and what came of it.
+//! One flipped bit, and its consequences.
 
 use crate::cuts::{DATABASE, settle};
 use crate::disk::{Homes, Image};
@@ -9,14 +9,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-/// Where a bit is flipped.
+/// The position of a flipped bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flip {
-    /// In this file.
+    /// The file.
     pub path: PathBuf,
-    /// In this byte.
+    /// The offset of the byte in the file.
     pub offset: usize,
-    /// This bit.
+    /// The number of the bit in the byte.
     pub bit: u8,
 }
 
@@ -26,24 +26,24 @@ impl fmt::Display for Flip {
     }
 }
 
-/// How it ended; each is as good as the others.
+/// The outcome of a flip. All outcomes are acceptable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// Nothing depends on the bit: everything is as it was, and the doctor finds it sound.
+    /// Nothing depends on the bit: all data is correct and the doctor reports the database as healthy.
     Nothing,
-    /// Opening found it and made the index anew.
+    /// Opening detected it and rebuilt the index.
     Rebuilt,
-    /// The doctor finds it; nothing that is read depends on it.
+    /// The doctor detects it; no read depends on it.
     FoundByDoctor,
-    /// Opening was refused; what was damaged was set aside, and all of it is there again.
+    /// Opening was refused; after a salvage all data is present.
     RefusedAndSalvaged,
-    /// Opening was refused; nothing but a backup has what was there.
+    /// Opening was refused, and only a backup has all the data.
     Refused,
-    /// A read was refused; what was damaged was set aside, and all of it is there again.
+    /// A read was refused; after a salvage all data is present.
     ReadRefused,
 }
 
-/// Flips it in a copy of the files.
+/// Flips the bit in a copy of the files and returns the outcome.
 pub fn try_out(
     image: &Image,
     said: &[(u64, String)],
@@ -70,14 +70,14 @@ pub fn try_out(
     }
 }
 
-/// Whether something was refused, by a word for damage, instead of being answered.
+/// Returns whether an error reports damage, instead of a wrong answer.
 fn is_refusal(what: &str) -> bool {
     ["CorruptData", "CorruptLog", "CorruptIndex", "ForeignDirectory", "NewerFormat"]
         .iter()
         .any(|word| what.contains(word))
 }
 
-/// Whether something is not there, in a database that opens and agrees with itself.
+/// Returns whether data is missing in a database that opens and is consistent.
 fn is_missed(what: &str) -> bool {
     what.starts_with("LOST: ") && !what.starts_with("LOST: opening")
 }
@@ -86,16 +86,18 @@ fn is_tables(directory: &Path) -> bool {
     directory.ends_with("tables")
 }
 
-/// No frame of these drills is larger.
+/// The size of the largest frame that these drills write.
 const REACH: usize = 64 << 10;
 
-/// What a block of a table begins with: a word, a kind, a checksum; then its length, and what else is in front of its data.
+/// The beginning of a table's block: magic, kind and checksum, followed by its length and other header
+/// fields.
 const BLOCK: &[u8] = b"LSM\x03";
 const BLOCK_LENGTH: std::ops::Range<usize> = 21..25;
 const BLOCK_HEADER: usize = 33;
 
-/// Which places may be told for a damaged byte of a file, of which this is what was written: where its block begins, or where
-/// the blocks end; in a segment where a frame could begin.
+/// Returns the offsets that the doctor may report for a damaged byte of a file with the original
+/// content `bytes`. In a table this is the beginning of the block, or the end of the blocks. In a
+/// segment it is any offset where a frame could begin.
 fn places(bytes: &[u8], flip: &Flip) -> RangeInclusive<usize> {
     if !flip.path.parent().is_some_and(is_tables) {
         return flip.offset.saturating_sub(REACH)..=flip.offset;
@@ -113,11 +115,11 @@ fn end_of_block(bytes: &[u8], begin: usize) -> Option<usize> {
     block.starts_with(BLOCK).then_some(begin + BLOCK_HEADER + length as usize)
 }
 
-/// What the doctor says of it.
+/// The doctor's findings.
 struct Found {
     healthy: bool,
     said: String,
-    /// Where it may say that it is.
+    /// The offsets that it may report.
     places: RangeInclusive<usize>,
 }
 
@@ -137,9 +139,9 @@ impl Found {
         }
     }
 
-    /// Damage that was met has a name, and in what is made of frames or blocks a place.
+    /// Checks that the report names the damaged file, and in files of frames or blocks an offset.
     fn names_it(&self, flip: &Flip) -> Outcome<()> {
-        // Tables have numbers for names, and each store has such.
+        // Tables have numbers as names, and each store has its own numbering.
         let parts = if flip.path.parent().is_some_and(is_tables) { 3 } else { 1 };
         let parts: Vec<_> = flip.path.iter().rev().take(parts).collect();
         let name: PathBuf = parts.into_iter().rev().collect();
@@ -159,7 +161,7 @@ impl Found {
     }
 }
 
-/// Sets aside what is damaged, and looks for everything again.
+/// Salvages the database and checks all data again.
 fn mend(sound: &Image, said: &[(u64, String)], homes: &Homes, refused: bool) -> Outcome<Ending> {
     let salvaged = match doctor::salvage(&homes.image.join(DATABASE)) {
         Ok(salvaged) => salvaged,
@@ -173,7 +175,7 @@ fn mend(sound: &Image, said: &[(u64, String)], homes: &Homes, refused: bool) -> 
     match settle(&mended, said, &homes.image, &mut tally) {
         Ok(()) if refused => Ok(Ending::RefusedAndSalvaged),
         Ok(()) => Ok(Ending::ReadRefused),
-        // What nobody but the damaged file had is gone, and whoever salvages is told so.
+        // Data that only the damaged file held is lost, and the salvage must report it.
         Err(what) if refused && salvaged.lost.is_some() && is_missed(&what) => {
             mended.write(&homes.image).map_err(|error| format!("writing an image: {error}"))?;
             check_kept(sound, &salvaged, homes).map(|()| Ending::Refused)
@@ -182,7 +184,8 @@ fn mend(sound: &Image, said: &[(u64, String)], homes: &Homes, refused: bool) -> 
     }
 }
 
-/// What a salvage says that it has kept is what was there at that revision, and nothing more is lost than it says.
+/// Checks that the salvaged database equals the sound one at the revision that the salvage reports, and
+/// that it lost nothing else.
 fn check_kept(sound: &Image, salvaged: &SalvageReport, homes: &Homes) -> Outcome<()> {
     let told = |error: mainstay::Error| format!("looking at what was kept: {error}");
     let whole = homes.image.with_extension("sound");

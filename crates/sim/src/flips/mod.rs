@@ -1,9 +1,9 @@
-//! Flipped bits: one in a block of a file, wherever that is, and never a wrong answer.
+//! Bit-flip testing: flips one bit in a block of any file, and checks that no read returns a wrong answer.
 //!
 //! ```text
 //!   files of a database ── one bit ──> doctor: names file and place, or finds it sound
-//!                                 └──> opened, everything read ──┬── as it should be: it was mended, or nobody's bit
-//!                                                                ├── refused, by file and place
+//!                                 └──> opened, everything read ──┬── correct: it was repaired, or nothing depends on the bit
+//!                                                                ├── refused, with file and place
 //!                                                                └── a read refused ── salvaged, read again
 //! ```
 

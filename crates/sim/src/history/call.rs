@@ -1,44 +1,46 @@
-//! Calls: what was asked, what was answered, and when.
+//! Recorded calls: request, response, and the interval between them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One line of time for all threads: each moment is taken once.
+/// A logical clock for all threads: each moment is used once.
 #[derive(Default)]
 pub struct Moments(AtomicU64);
 
 impl Moments {
-    /// The next moment.
+    /// Returns the next moment.
     pub fn next(&self) -> u64 {
+        // SeqCst: the operation between two moments must not be reordered across them.
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// About how many have been taken.
+    /// Returns roughly how many moments have been used.
     pub fn taken(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A call to one thing, as its caller saw it.
+/// A call to one object, as its caller saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call<A, R> {
-    /// Who called.
+    /// The calling thread.
     pub thread: u64,
-    /// The moment before it was asked.
+    /// The moment before the request.
     pub invoked: u64,
-    /// What was asked.
+    /// The request.
     pub asked: A,
-    /// The moment after the answer, and the answer. Nothing: it may have happened at any time since, or never.
+    /// The moment after the response, and the response. `None` if the outcome is unknown: the call may
+    /// take effect at any later time, or never.
     pub answer: Option<(u64, R)>,
 }
 
 impl<A, R> Call<A, R> {
-    /// The answer, if it came up to this moment.
+    /// Returns the response if it arrived by this moment.
     pub fn answer_by(&self, moment: u64) -> Option<(u64, &R)> {
         let (returned, answer) = self.answer.as_ref()?;
         (*returned <= moment).then_some((*returned, answer))
     }
 
-    /// The moment of the answer; later than all others where there is none.
+    /// Returns the moment of the response; the greatest value if none arrived.
     pub fn returned(&self) -> u64 {
         self.answer.as_ref().map_or(u64::MAX, |(returned, _)| *returned)
     }

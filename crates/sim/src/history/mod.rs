@@ -1,12 +1,12 @@
-//! Histories: what many threads were told by one database, and whether it can have been so.
+//! History checking: records the calls of many threads and checks them for strict serializability.
 //!
 //! ```text
 //!   seed ──recorder──> calls with their moments ──┬─ by key ──linear──> an order that a small model agrees with?
 //!                      and transactions           └─ all ────serial──> a graph without a cycle?
 //! ```
 //!
-//! The recorder knows nothing of how the database works, the checkers know nothing of the database: they judge what was
-//! asked, what was answered, and when.
+//! The recorder knows nothing of the database's implementation, and the checkers know nothing of the
+//! database. They judge requests, responses and times.
 
 pub mod call;
 pub mod linear;
@@ -23,40 +23,40 @@ use recorder::{Setting, Taken};
 use serial::Fate;
 use std::collections::BTreeMap;
 
-/// So many operations are recorded, and checked, at a time.
+/// The number of operations recorded and checked at a time.
 const ROUND: u64 = 4_000;
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// All that is asked follows from it.
+    /// The seed of all requests.
     pub seed: u64,
-    /// So many operations at least are checked.
+    /// The least number of operations to check.
     pub operations: u64,
 }
 
-/// What was checked.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Calls, and steps of transactions.
+    /// The number of calls and of transaction steps.
     pub operations: u64,
-    /// Keys, each of them by itself.
+    /// The number of keys, each checked by itself.
     pub keys: u64,
-    /// Transactions that took part.
+    /// The number of transactions.
     pub transactions: u64,
-    /// Of the transactions, those that were refused or taken back.
+    /// The number of transactions that were refused or rolled back.
     pub aborted: u64,
-    /// Calls that ran beside another one to the same key.
+    /// The number of calls concurrent with another one to the same key.
     pub beside: u64,
-    /// Operations of which nobody knows what came of them.
+    /// The number of operations with an unknown outcome.
     pub unknown: u64,
-    /// Times that a database was opened again.
+    /// How often a database was reopened.
     pub reopened: u64,
-    /// Databases.
+    /// The number of databases.
     pub rounds: u64,
 }
 
-/// Records and checks until enough was checked; the first violation is told.
+/// Records and checks until enough operations are checked. Returns the first violation as an error.
 pub fn run(plan: &Plan) -> Outcome<Tally> {
     let mut tally = Tally::default();
     while tally.operations < plan.operations {
@@ -78,7 +78,7 @@ fn round(seed: u64, number: u64, operations: u64, tally: &mut Tally) -> Outcome<
     check(&taken, tally).map_err(named)
 }
 
-/// Checks what was recorded.
+/// Checks the recorded history.
 fn check(taken: &Taken, tally: &mut Tally) -> Outcome<()> {
     each::<Cell>(&taken.cells, tally)?;
     each::<Record>(&taken.records, tally)?;

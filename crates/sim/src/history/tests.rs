@@ -1,4 +1,4 @@
-//! Real histories are fine, and each way of bending one is found out.
+//! Real histories pass the checkers, and each kind of corruption is detected.
 
 use super::linear::{Cell, CellAnswered, CellAsked, check};
 use super::recorder::{Setting, Taken, record};
@@ -18,7 +18,7 @@ fn taken(seed: u64) -> Taken {
     record(settings[seed as usize % settings.len()], &mut random, OPERATIONS).unwrap()
 }
 
-/// The counter after a write that always happens.
+/// Returns the counter after an unconditional write.
 fn written(call: &CallTo<Cell>) -> Option<u64> {
     match (&call.asked, &call.answer) {
         (CellAsked::Set(_), Some((_, CellAnswered::Counter(counter)))) => Some(*counter),
@@ -27,7 +27,7 @@ fn written(call: &CallTo<Cell>) -> Option<u64> {
     }
 }
 
-/// Two writes, one after the other, have each other's counter.
+/// Swaps the counters of two writes that ran one after the other.
 fn swap_counters(calls: &mut Cells) -> bool {
     let sets = |call: &CallTo<Cell>| matches!(call.asked, CellAsked::Set(_));
     let places: Vec<usize> = (0..calls.len())
@@ -44,7 +44,7 @@ fn swap_counters(calls: &mut Cells) -> bool {
     true
 }
 
-/// A read shows what was there before a write that was over.
+/// Makes a read return the state before a write that had already ended.
 fn read_stale(calls: &mut Cells) -> bool {
     let version = |call: &CallTo<Cell>| match &call.answer {
         Some((_, CellAnswered::Version(version))) => *version,
@@ -67,7 +67,7 @@ fn read_stale(calls: &mut Cells) -> bool {
     false
 }
 
-/// An acknowledged write was never asked for. All others are counted by the cell, if nothing is left open.
+/// Removes an acknowledged write. The cell's counter reveals it, if no call is left without an answer.
 fn drop_write(calls: &mut Cells) -> bool {
     let is_open =
         |call: &CallTo<Cell>| call.answer.is_none() || matches!(call.asked, CellAsked::Init(_));
@@ -103,7 +103,7 @@ fn bent_calls_are_found_out() {
     assert!(found.iter().all(|found| *found > SEEDS), "hardly bent at all: {found:?}");
 }
 
-/// The places of values that a transaction saw of others.
+/// Returns the places of values that a transaction read from other transactions.
 fn sights(transaction: &Recorded) -> Vec<(usize, &str, i64)> {
     let mut own = BTreeSet::new();
     let mut sights = Vec::new();
@@ -119,7 +119,7 @@ fn sights(transaction: &Recorded) -> Vec<(usize, &str, i64)> {
     sights
 }
 
-/// Two transactions, one after the other, saw what the other did.
+/// Swaps the reads of two transactions that ran one after the other.
 fn swap_reads(all: &mut [Recorded]) -> bool {
     for a in 0..all.len() {
         for b in 0..all.len() {
@@ -173,7 +173,7 @@ fn bent_transactions_are_found_out() {
     assert!(swapped > SEEDS / 2, "hardly swapped at all: {swapped}");
 }
 
-/// A key whose newest version was acknowledged.
+/// Returns a key whose newest version was acknowledged.
 fn acknowledged(history: &History) -> Option<String> {
     let newest = |(key, chain): (&String, &Vec<Version>)| {
         let value = chain.last().and_then(|version| version.value)?;
@@ -189,7 +189,7 @@ fn a_write_that_the_engine_forgot_is_found_out() {
     for seed in 0..SEEDS {
         let mut history = taken(seed).history;
         let key = acknowledged(&history).unwrap();
-        // The newest version is gone, as after a log that was cut too early.
+        // The newest version is missing, as after a log that was cut too early.
         let gone = history.versions.get_mut(&key).and_then(Vec::pop);
         let said = serial::check(&history).unwrap_err();
         let is_named = said.contains("a lost write") || said.contains("nobody wrote the deletion");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The pause after an error: a refused client tries again, as greedy as before.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
-/// A dribbling client sends one byte in each of these.
+/// The pause between two bytes of a client that sends one byte at a time.
 const DRIBBLE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The server under attack, as the greedy user sees it.
@@ -27,11 +27,11 @@ pub struct Attack {
     pub name: &'static str,
     /// How many threads run it at once.
     threads: usize,
-    /// One go; it is repeated for ever, also after an error.
+    /// One iteration. It is repeated forever, also after an error.
     go: fn(&Target) -> Outcome<()>,
 }
 
-/// Every kind that has held up the others, or could.
+/// Each kind of load that has delayed other clients, or could.
 pub const ATTACKS: &[Attack] = &[
     Attack { name: "counts-in-multi", threads: 4, go: counts_in_multi },
     Attack { name: "counts-after-writes", threads: 4, go: counts_after_writes },
@@ -75,7 +75,7 @@ impl Attack {
 
     fn repeat(&self, target: &Target) -> ! {
         loop {
-            // To be refused, cut off or answered slowly is the expected fate of a greedy client.
+            // A greedy client expects to be refused, disconnected or answered slowly.
             if (self.go)(target).is_err() {
                 thread::sleep(RETRY_PAUSE);
             }
@@ -91,7 +91,7 @@ fn http(target: &Target) -> Outcome<Http> {
     Http::connect(target.http, GREEDY.name, GREEDY.password)
 }
 
-/// A transaction that walks over all records again and again.
+/// A transaction that scans all records again and again.
 fn counts_in_multi(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     let count = line("REC.COUNT greedy:record: WHERE b = x");
@@ -122,7 +122,8 @@ fn large_transaction(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// The write lies in the range of the counts, so no count that was made before the writer was asked is right.
+/// The write is in the range of the counts, so every prefetched count is invalid and the writer must
+/// count again.
 fn counts_after_writes(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     let mut bytes = line("MULTI");
@@ -176,7 +177,7 @@ fn patterns(target: &Target) -> Outcome<()> {
         b"MATCH",
         any.as_bytes(),
     ]))?;
-    // In a transaction, where each of them is quick alone.
+    // In a transaction of commands each of which is fast by itself.
     let classes = "[^a]".repeat(256);
     let mut bytes = line("MULTI");
     (0..900).for_each(|_| {
@@ -196,7 +197,7 @@ fn patterns(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// A transaction that writes a record of megabytes over and over, and asks for no sync.
+/// A transaction that writes a record of several megabytes over and over, without a sync.
 fn large_record(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     resp.call(&line("DURABILITY MEMORY"))?;
@@ -212,7 +213,7 @@ fn large_record(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// Walks over names that are all deleted.
+/// Scans over names that are all deleted.
 fn dead_names(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     for _ in 0..100 {
@@ -222,7 +223,7 @@ fn dead_names(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// A transaction of very many small words.
+/// A transaction of very many small arguments.
 fn deletions_in_multi(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     let mut bytes = line("MULTI");
@@ -258,7 +259,7 @@ fn open_transaction(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// Asks for large replies and never reads them.
+/// Requests large replies and never reads them.
 fn unread_replies(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     for number in 0..1_000 {
@@ -269,7 +270,8 @@ fn unread_replies(target: &Target) -> Outcome<()> {
 }
 
 fn unread_http(target: &Target) -> Outcome<()> {
-    // A connection holds one answer: those behind it are made when it has been read.
+    // A connection buffers one response. Later responses are produced only after the first has been
+    // read.
     let mut unread = Vec::new();
     for number in 0..8 {
         let mut http = http(target)?;
@@ -280,7 +282,7 @@ fn unread_http(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// Follows all changes from the beginning without reading any, and makes more.
+/// Follows all changes from the beginning without reading them, and makes more changes.
 fn unread_feed(target: &Target) -> Outcome<()> {
     let mut feeds = Vec::new();
     for _ in 0..8 {
@@ -296,7 +298,8 @@ fn unread_feed(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// A request of as many words as there may be, which never ends: a word takes more memory than its bytes.
+/// A request with the most arguments allowed, which never ends: an argument takes more memory than its
+/// bytes.
 fn many_words(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     let mut bytes = b"*262144\r\n".to_vec();
@@ -324,7 +327,7 @@ fn dribbled_body(target: &Target) -> Outcome<()> {
     }
 }
 
-/// Connections that say nothing, as many as there may be.
+/// As many idle connections as are allowed.
 fn connections(target: &Target) -> Outcome<()> {
     let mut open = Vec::new();
     for _ in 0..500 {
@@ -347,7 +350,7 @@ fn old_feed(target: &Target) -> Outcome<()> {
     }
 }
 
-/// Begins scans and never goes on with them.
+/// Begins scans and never continues them.
 fn cursors(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     loop {
@@ -362,7 +365,7 @@ fn long_wait(target: &Target) -> Outcome<()> {
     Ok(())
 }
 
-/// An honest amount of work, but as much of it as can be sent.
+/// A normal kind of load, but as much of it as can be sent.
 fn writes(target: &Target) -> Outcome<()> {
     let mut resp = resp(target)?;
     let value = vec![b'x'; 1_000];

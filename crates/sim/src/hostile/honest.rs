@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The time between two rounds.
 const ROUND_US: u64 = 10_000;
-/// How many cells are written in turn.
+/// The number of cells that are written round-robin.
 const CELLS: u64 = 500;
 
 /// The client and the writes that the server has acknowledged.
@@ -37,7 +37,8 @@ impl Honest {
         })
     }
 
-    /// Runs rounds for so long. Any error or wrong answer ends it: the honest client must not notice the others.
+    /// Runs rounds for this many seconds. Any error or wrong answer ends the run, because the honest
+    /// client must not notice the others.
     pub fn run(&mut self, seconds: u64) -> Outcome<Latencies> {
         let start_us = self.clock.monotonic_us();
         for round in 0..seconds * 1_000_000 / ROUND_US {
@@ -72,7 +73,7 @@ impl Honest {
         self.histogram.add(self.clock.monotonic_us().saturating_sub(scheduled_us));
     }
 
-    /// Reads every cell after a restart; the number of writes that had been acknowledged.
+    /// Reads every cell after a restart. Returns the number of acknowledged writes.
     pub fn verify(&mut self, server: &Server) -> Outcome<u64> {
         let mut resp = Resp::login(server.resp, HONEST.name, HONEST.password)?;
         for number in (1..=self.rounds).rev().take(CELLS as usize) {

@@ -6,10 +6,11 @@
 //!   greedy clients, one attack at a time ┘        │
 //!   (a process of their own, idle)                │ VmHWM from /proc
 //!                                                 v
-//!   verdict: p99 ≤ 10 × quiet p99, memory ≤ limit, no request lost, every acknowledged write there after kill -9
+//!   verdict: p99 ≤ 10 × quiet p99, memory ≤ limit, no request lost, every acknowledged write present after kill -9
 //! ```
 //!
-//! The greedy clients run where the processors are idle because in production they burn the processors of other machines.
+//! The greedy clients have idle scheduling priority, because in production they use the processors of
+//! other machines.
 
 mod attack;
 mod honest;
@@ -27,10 +28,11 @@ use std::process::{Child, Command, Stdio};
 
 /// The honest client's p99 may grow by this factor under attack.
 const SLOWDOWN_LIMIT: u64 = 10;
-/// An attack over the limit is tried again: a machine with other guests stalls now and then, a server that starves its clients
-/// does so every time.
+/// The attempts of an attack over the limit. A virtual machine stalls now and then because of its
+/// neighbours; a server that starves its clients does so every time.
 const TRIES: usize = 3;
-/// A quiet p99 below this is taken as this: the scheduler alone adds more on a machine with two busy cores.
+/// The least value assumed for the quiet p99, because the scheduler alone adds more on a machine with
+/// two busy cores.
 const QUIET_FLOOR_US: u64 = 2_000;
 
 /// The parameters of a run.
@@ -73,7 +75,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(&Measured)) -> Outcome<Report> 
     let attacks = chosen(&plan.only)?;
     let mut server = Server::start(&plan.server)?;
     server.fill()?;
-    // Nobody measures how the disk takes what was written before.
+    // Flushes the data written so far, so that its writeback does not affect the measurement.
     let _ = Command::new("sync").status();
     let mut honest = Honest::connect(&server)?;
     let mut measured = vec![phase("quiet", &server, &mut honest, plan.seconds)?];
@@ -87,7 +89,7 @@ pub fn run(plan: &Plan, mut progress: impl FnMut(&Measured)) -> Outcome<Report> 
                 break;
             }
             progress(&seen);
-            // Whoever waited until now does not count for the next try.
+            // Requests that are still waiting must not count for the next attempt.
             phase("quiet again", &server, &mut honest, 1)?;
             seen = under(attack, plan, &server, &mut honest)?;
         }
@@ -156,7 +158,7 @@ impl Greedy {
         child.map(Greedy).map_err(|error| format!("starting {}: {error}", attack.name))
     }
 
-    /// A greedy process ends only by this: one that ended before attacked nothing.
+    /// Ends the greedy process. If it has ended by itself, it attacked nothing, which is an error.
     fn stop(&mut self) -> Outcome<()> {
         let ended = self.0.try_wait().map_err(|error| error.to_string())?;
         if let Some(status) = ended {

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The most resident memory that the server may have: its configured budgets and caches, and the program itself.
+/// The most resident memory that the server may have: its configured budgets and caches, and the
+/// program itself.
 pub(super) const MEMORY_LIMIT_BYTES: u64 = 640 << 20;
 
 /// The most commands of a transaction that writes.
@@ -21,7 +22,7 @@ pub(super) const TRANSACTION_COMMANDS: u64 = 2_000;
 const RECORDS: u64 = 20_000;
 /// Names that are written and deleted again before the attacks.
 const DEAD_NAMES: u64 = 100_000;
-/// A value that fills the buffers of those who do not read.
+/// The size of a value that fills the buffers of clients that do not read.
 const LARGE_VALUE_BYTES: usize = 1 << 20;
 /// Fields of the record that is searched with patterns.
 const FIELDS: u64 = 2_000;
@@ -108,7 +109,7 @@ impl Drop for Server {
     }
 }
 
-/// Sends `count` requests in pipelines and reads their replies; an error reply ends it.
+/// Sends `count` requests in pipelines and reads their replies. An error reply ends it.
 fn batch(resp: &mut Resp, count: u64, request: impl Fn(u64) -> Vec<u8>) -> Outcome<()> {
     for first in (0..count).step_by(PIPELINE as usize) {
         let numbers = first..count.min(first + PIPELINE);
@@ -124,7 +125,7 @@ fn batch(resp: &mut Resp, count: u64, request: impl Fn(u64) -> Vec<u8>) -> Outco
     Ok(())
 }
 
-/// The settings beside the users: small budgets, so that the attacks reach them within seconds.
+/// The configuration besides the users: small budgets, so that the attacks reach them within seconds.
 const SETTINGS: &str = r#"
 cache_bytes = "32 MiB"
 block_cache_bytes = "32 MiB"
@@ -146,7 +147,7 @@ fn user_table(program: &Path, user: &User) -> Outcome<String> {
     ))
 }
 
-/// The argon2 hash that `mainstay user hash` prints.
+/// Returns the argon2 hash that `mainstay user hash` prints.
 fn hash(program: &Path, password: &str) -> Outcome<String> {
     let failed = |error: std::io::Error| format!("mainstay user hash: {error}");
     let mut child = Command::new(program)
@@ -162,13 +163,14 @@ fn hash(program: &Path, password: &str) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// An address that was free a moment ago: two faces need one each, and the welcome names only the port of RESP.
+/// Returns an address that was free a moment ago. RESP and HTTP need one each, and the startup message
+/// names only the port of RESP.
 fn free_address() -> Outcome<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| format!("a port: {error}"))?;
     listener.local_addr().map_err(|error| format!("a port: {error}"))
 }
 
-/// Starts the program and waits for its welcome.
+/// Starts the program and waits for its startup message.
 fn spawn(program: &Path, home: &Path, resp: SocketAddr, http: SocketAddr) -> Outcome<Child> {
     let failed = |error: std::io::Error| format!("starting {}: {error}", program.display());
     let mut child = Command::new(program)
@@ -187,7 +189,7 @@ fn spawn(program: &Path, home: &Path, resp: SocketAddr, http: SocketAddr) -> Out
     let mut line = String::new();
     while output.read_line(&mut line).map_err(failed)? > 0 {
         if line.contains("redis-cli -p ") {
-            // Drained for the rest of its life, so that it can go on printing.
+            // The output is drained for the life of the process, so that the server never blocks on it.
             thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
             return Ok(child);
         }

@@ -1,4 +1,4 @@
-//! Minimal RESP and HTTP over blocking sockets: attacks need bytes that no proper client would send.
+//! Minimal RESP and HTTP clients over blocking sockets, to send bytes that no proper client would.
 
 use crate::drill::Outcome;
 use base64::Engine;
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Longer than any answer may take, even from a debug build under attack.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// One RESP request of these words.
+/// Encodes one RESP request with these arguments.
 pub(super) fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -21,7 +21,7 @@ pub(super) fn request(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// A request given as words with spaces between.
+/// Encodes a request given as arguments separated by spaces.
 pub(super) fn line(words: &str) -> Vec<u8> {
     let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
     request(&words)
@@ -49,7 +49,8 @@ impl Resp {
         self.socket.get_mut().write_all(bytes).map_err(|error| format!("sending: {error}"))
     }
 
-    /// Sends one request and reads its reply: the first line, for a string its bytes, for an array all of it joined by spaces.
+    /// Sends one request and reads its reply: the first line; for a string its bytes; for an array its
+    /// elements joined by spaces.
     pub fn call(&mut self, bytes: &[u8]) -> Outcome<String> {
         self.send(bytes)?;
         self.read()
@@ -94,7 +95,7 @@ impl Http {
         Ok(Http { socket: BufReader::new(connect(address)?), authorization })
     }
 
-    /// Sends the head of a request with a body of this length, and as much of the body as is given.
+    /// Sends the header of a request with a body of `length` bytes, and the given part of the body.
     pub fn send(&mut self, method: &str, path: &str, length: usize, body: &[u8]) -> Outcome<()> {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {}\r\nContent-Length: {length}\r\n\r\n",
@@ -110,14 +111,14 @@ impl Http {
         self.socket.get_mut().write_all(body).map_err(|error| format!("sending: {error}"))
     }
 
-    /// One request and the body of its answer, which has to be of status 200.
+    /// Sends a request and returns the body of its response, which must have status 200.
     pub fn call(&mut self, method: &str, path: &str, body: &[u8]) -> Outcome<String> {
         self.send(method, path, body.len(), body)?;
         let (status, body) = self.read()?;
         if status == 200 { Ok(body) } else { Err(format!("{method} {path}: {status} {body}")) }
     }
 
-    /// The status and body of the next answer.
+    /// Returns the status and body of the next response.
     pub fn read(&mut self) -> Outcome<(u16, String)> {
         let first = self.read_line()?;
         let status = first.split(' ').nth(1).and_then(|word| word.parse().ok());
@@ -151,7 +152,7 @@ impl Http {
 fn connect(address: SocketAddr) -> Outcome<TcpStream> {
     let socket = TcpStream::connect_timeout(&address, ANSWER_LIMIT);
     let socket = socket.map_err(|error| format!("connecting: {error}"))?;
-    // A small request goes out at once, and a server that hangs ends the run.
+    // Small requests are sent at once, and a server that hangs ends the run.
     let set = socket.set_nodelay(true).and_then(|()| socket.set_read_timeout(Some(ANSWER_LIMIT)));
     set.and_then(|()| socket.set_write_timeout(Some(ANSWER_LIMIT)))
         .map_err(|error| format!("a socket: {error}"))?;

@@ -12,23 +12,23 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Writes whole lines to the parent; ends the process when the parent is gone.
+/// Writes whole lines to the parent. Ends the process when the parent has ended.
 struct Pipe(File);
 
 impl Voice for Pipe {
     fn say(&self, line: &str) {
-        // One call for each line: a line is there as a whole or not at all.
+        // One system call per line, so that a line arrives completely or not at all.
         if (&self.0).write_all(format!("{line}\n").as_bytes()).is_err() {
             exit(0);
         }
-        // What must never happen ends the process.
+        // A violation ends the process.
         if line.starts_with("X ") {
             exit(3);
         }
     }
 }
 
-/// Runs the child; it comes back only when something is wrong.
+/// Runs the child. Returns only after an error.
 pub fn run(directory: &Path, seed: u64, generation: u64) -> Result<()> {
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out = out.map_err(|error| Error::new(Code::Io, format!("no standard output: {error}")))?;

@@ -1,4 +1,4 @@
-//! The parent: starts children, kills them, and looks at what is left.
+//! The parent process: starts children, kills them, and checks the database that they leave.
 
 use crate::drill::{Account, Look, Outcome, Run, options};
 use mainstay::{Clock, Database, SystemClock};
@@ -13,44 +13,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Every so many cycles the whole past is read again.
+/// The number of cycles after which the whole history is checked again.
 const EVERYTHING_EVERY: u64 = 25;
-/// A child that has not opened by then hangs.
+/// A child that has not opened the database after this time hangs.
 const OPEN_LIMIT: Duration = Duration::from_secs(60);
-/// How long an acknowledgement is waited for when a kill is aimed at one.
+/// How long an aimed kill waits for an acknowledgement.
 const AIM_LIMIT: Duration = Duration::from_secs(1);
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How often to kill.
+    /// The number of cycles.
     pub cycles: u64,
-    /// What all choices come from.
+    /// The seed of all choices.
     pub seed: u64,
     /// The database's directory.
     pub directory: PathBuf,
-    /// The program that is the child when it is called with `child`.
+    /// The program, which runs as the child when it is called with `child`.
     pub program: PathBuf,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Cycles that were checked.
+    /// The number of checked cycles.
     pub cycles: u64,
-    /// Writes that were acknowledged as durable, and are there.
+    /// The number of writes that were acknowledged as durable and are present.
     pub acknowledged: u64,
-    /// Writes without that promise that a crash took.
+    /// The number of writes without that guarantee that a crash lost.
     pub unsynced_lost: u64,
-    /// Kills of a child that was to recover from the first one.
+    /// The number of kills during the recovery from the first kill of a cycle.
     pub second_kills: u64,
-    /// Kills that came before the database was open; the first cycle has some more of them.
+    /// The number of kills before the database was open; the first cycle has some extra ones.
     pub during_open: u64,
-    /// Requests that were asked again.
+    /// The number of requests that were retried.
     pub requests: u64,
     /// How often the index had to be rebuilt from the log.
     pub rebuilt: u64,
-    /// How often a torn end of the log was cut off.
+    /// How often a torn tail of the log was cut off.
     pub cut: u64,
 }
 
@@ -67,7 +67,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Runs the plan; the error says what was violated.
+/// Runs the plan. Returns an error that describes a violation.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut parent = Parent::new(plan);
     for cycle in 1..=plan.cycles {
@@ -88,9 +88,9 @@ struct Parent<'a> {
     clock: SystemClock,
     account: Account,
     generation: u64,
-    /// The first process of the last cycle: what is asked again is not older.
+    /// The first process of the last cycle. Retried requests are not older.
     since: u64,
-    /// How long opening took last.
+    /// The duration of the last opening, in microseconds.
     open_us: u64,
     tally: Tally,
 }
@@ -112,7 +112,7 @@ impl<'a> Parent<'a> {
     fn cycle(&mut self, cycle: u64) -> Outcome<()> {
         let first = self.generation + 1;
         let mut runs = Vec::new();
-        // The first directory is made under fire, too.
+        // The creation of the first directory is interrupted by kills, too.
         let early = if cycle == 1 { 3 } else { 0 };
         for _ in 0..early {
             let after = Duration::from_micros(self.random.below(self.open_us));
@@ -152,7 +152,8 @@ impl<'a> Parent<'a> {
         self.open_us = (self.clock.monotonic_us() - begun).max(1000);
         if opened {
             thread::sleep(Duration::from_millis(5 + self.random.below(396)));
-            // Half of the kills come right behind an acknowledgement, where a lie would show.
+            // Half of the kills come directly after an acknowledgement, when a false one is most likely
+            // to show.
             if self.random.chance(50) {
                 child.aim();
             }
@@ -164,7 +165,7 @@ impl<'a> Parent<'a> {
         }
     }
 
-    /// Kills a child that is about to open, or has just opened.
+    /// Kills a child that is about to open the database or has just opened it.
     fn kill_early(&mut self, after: Duration) -> Outcome<Run> {
         let mut child = self.spawn()?;
         thread::sleep(after);
@@ -180,10 +181,10 @@ impl<'a> Parent<'a> {
     }
 }
 
-/// A child that runs, and the thread that reads what it says.
+/// A running child, and the thread that reads its output.
 struct Running {
     child: Arc<Mutex<Child>>,
-    /// Set when the next acknowledgement is to be the last.
+    /// Set when the reader shall kill the child at the next acknowledgement.
     aimed: Arc<AtomicBool>,
     shot: Receiver<()>,
     generation: u64,
@@ -207,14 +208,15 @@ impl Running {
         Ok(Running { child, aimed, shot, generation, opened, reader })
     }
 
-    /// Lets the reader kill it behind the next acknowledgement.
+    /// Lets the reader kill the child after the next acknowledgement.
     fn aim(&self) {
+        // Release: pairs with the swap in `read`.
         self.aimed.store(true, Ordering::Release);
-        // A child that says nothing any more is killed as any other.
+        // A child without further output is killed later, like any other.
         let _ = self.shot.recv_timeout(AIM_LIMIT);
     }
 
-    /// Kills it and gives what it said.
+    /// Kills the child and parses its output.
     fn end(&mut self) -> Outcome<Run> {
         self.kill();
         let text = self.reader.take().map(JoinHandle::join).and_then(Result::ok);
@@ -222,7 +224,7 @@ impl Running {
     }
 
     fn kill(&mut self) {
-        // It may have ended by itself; what it said before tells why.
+        // It may have ended by itself; its output shows the reason.
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = child.kill();
         let _ = child.wait();
@@ -235,7 +237,7 @@ impl Drop for Running {
     }
 }
 
-/// A child to be killed as soon as it acknowledges something.
+/// A child to be killed at its next acknowledgement.
 struct Target {
     child: Arc<Mutex<Child>>,
     aimed: Arc<AtomicBool>,
@@ -249,21 +251,22 @@ impl Target {
     }
 }
 
-/// Reads to the end; tells when the database is open, and kills when that is wanted.
+/// Reads the output to its end. Signals when the database is open, and kills the child when requested.
 fn read(out: ChildStdout, opened: &Sender<()>, target: &Target) -> String {
     let mut out = BufReader::with_capacity(1 << 16, out);
     let mut text = String::new();
     loop {
         let begin = text.len();
-        // An error is an end as well: the child is dead.
+        // An error ends the output as well, because the child is dead.
         if !out.read_line(&mut text).is_ok_and(|bytes| bytes > 0) {
             return text;
         }
         let line = &text[begin..];
+        // AcqRel: acquires the request of `aim`; the swap kills only once.
         if line.starts_with("A ") && target.aimed.swap(false, Ordering::AcqRel) {
             target.shoot();
         } else if line.starts_with("O ") {
-            // Nobody listens when it is killed early.
+            // The receiver is gone if the child was killed early.
             let _ = opened.send(());
         }
     }

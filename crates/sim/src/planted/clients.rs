@@ -1,11 +1,12 @@
-//! Bugs of clients of sessions: simulated worlds find them.
+//! Injected faults in session clients, which simulated worlds find.
 
 use super::hunt::WORLDS;
 use crate::drill::Outcome;
 use crate::world::{Script, live};
 use mainstay_sessions::Planted;
 
-/// Those that show in a world. Without epochs it is for servers to notice, which this one does.
+/// The faults that show in a world. `NoEpoch` is not among them: a server must detect it, and this one
+/// does.
 const BUGS: [Planted; 7] = [
     Planted::NewNumber,
     Planted::ReusedNumber,
@@ -16,7 +17,8 @@ const BUGS: [Planted; 7] = [
     Planted::AlwaysExpired,
 ];
 
-/// Looks for each of them; says by what it was found, if it was. The world that finds it must find nothing without it.
+/// Hunts for each fault and reports how it was found. The world that finds a fault must find nothing
+/// without it.
 pub fn hunt_in_clients(
     seed: u64,
     mut say: impl FnMut(Planted, Option<&str>),

@@ -1,4 +1,4 @@
-//! Looking for bugs that were planted.
+//! Mutation testing: hunts for injected faults.
 
 use super::list::{Check, checks_of};
 use super::suite;
@@ -14,22 +14,23 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// A process that hunts may take so long; what hangs is not found by that: checks have their own limits.
+/// The time limit of a hunting process. A timeout does not count as a find, because checks have limits
+/// of their own.
 const HUNT_LIMIT: Duration = Duration::from_secs(600);
 
-/// So many processes hunt at once.
+/// The number of processes that hunt at once.
 const HUNTERS: usize = 2;
 
-/// So many worlds are looked at.
+/// The number of worlds that are simulated.
 pub(super) const WORLDS: u64 = 400;
 
-/// So often a procedure is done and cut off: which cuts are tried is chance.
+/// How often a procedure is run and cut off, because the choice of cuts is random.
 const ROUNDS: u64 = 3;
 
-/// What is said when a check has found something without the bug.
+/// The prefix of an error that a check found without the fault.
 const NO_BUG: &str = "also without the bug:";
 
-/// What checks say when they could not be made: that is no find.
+/// Messages of checks that could not run, which are no finds.
 const OURS: [&str; 19] = [
     NO_BUG,
     "the disk in memory:",
@@ -49,28 +50,28 @@ const OURS: [&str; 19] = [
     "nothing was recorded",
     "a child that nothing fails for",
     "backing up:",
-    // Drills trim as well, and a bug may keep them from it.
+    // Drills trim as well, and a fault may prevent it.
     "making it lean:",
 ];
 
-/// How often it is looked whether a hunt is over.
+/// How often the end of a hunt is polled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What came of a hunt.
+/// The result of a hunt.
 #[derive(Clone, Debug)]
 pub struct Catch {
-    /// The bug.
+    /// The injected fault.
     pub bug: InjectedFault,
-    /// The check that was meant for it.
+    /// The check that should find it.
     pub check: Check,
-    /// What the check said; nothing: it found nothing.
+    /// The finding of the check; `None` if it found nothing.
     pub found: Option<String>,
-    /// How long it took, also without the bug.
+    /// The duration, including the run without the fault.
     pub took: Duration,
 }
 
-/// Plants a bug in this process and runs one of its checks: an error is what is wanted. The same check must find nothing
-/// where there is no bug.
+/// Injects a fault into this process and runs one of its checks, which should return an error. The same
+/// check must find nothing without the fault.
 pub fn hunt(bug: InjectedFault, seed: u64, nth: usize) -> Outcome<()> {
     let check = *checks_of(bug).get(nth).ok_or("it has no such check")?;
     let found = run(check, Some(bug), seed);
@@ -84,9 +85,10 @@ pub fn hunt(bug: InjectedFault, seed: u64, nth: usize) -> Outcome<()> {
     }
 }
 
-/// Runs a check with a bug, or without.
+/// Runs a check with or without a fault.
 fn run(check: Check, bug: Option<InjectedFault>, seed: u64) -> Outcome<()> {
-    // What procedures are done to is made without it, and of those that strace traces the children have it alone.
+    // The preparation of procedures runs without the fault. For strace only the traced children have
+    // it.
     let here = bug.filter(|_| !matches!(check, Check::Procedure(_) | Check::Strace));
     plant(here);
     match check {
@@ -101,7 +103,7 @@ fn run(check: Check, bug: Option<InjectedFault>, seed: u64) -> Outcome<()> {
         Check::Flips => flips::run(&flips::Plan { seed, count: Some(1000) }, |_| {}).map(drop),
         Check::Worlds => {
             let plan = world::Plan { from: seed, seeds: WORLDS, print: false };
-            // Before what went wrong it tells all that happened.
+            // Before the violation the message contains the whole trace.
             let wrong = |told: String| told.lines().rev().nth(1).unwrap_or(&told).to_owned();
             world::run(&plan, |_| {}).map(drop).map_err(wrong)
         }
@@ -115,7 +117,7 @@ fn plan_of_cuts(seed: u64) -> cuts::Plan {
     cuts::Plan { seed, cuts: 1500, cuts_each: 60, keep: keep(), beside: false }
 }
 
-/// Where what was found is kept.
+/// Returns the path where a violation is written.
 fn keep() -> PathBuf {
     std::env::temp_dir().join(format!("mainstay-planted-{}.json", std::process::id()))
 }
@@ -139,7 +141,8 @@ fn hunt_in_procedure(
     })
 }
 
-/// Hunts for every bug but those that are found by models, each in a process of this program, some at a time.
+/// Hunts for every fault except those that models find. Each hunt is a process of this program, and
+/// some run at a time.
 pub fn hunt_all(
     program: &Path,
     seed: u64,
@@ -197,7 +200,7 @@ fn hunt_apart(
         waited += LOOK;
     };
     let Some(status) = ended else {
-        // It is gone when it can be; nobody waits for it.
+        // Killed if possible, without waiting for its end.
         let _ = child.kill();
         return Ok(None);
     };
@@ -209,7 +212,7 @@ fn hunt_apart(
             Err(format!("hunting for {bug:?}: {what}"))
         }
         (false, Some(what)) => Ok(Some(what.to_owned())),
-        // A panic, or a signal: nobody knows whose.
+        // A panic or a signal, of unknown cause.
         (false, None) => Err(format!("hunting for {bug:?}: the process ended: {status}")),
     }
 }

@@ -1,24 +1,24 @@
-//! Which check is meant to find which bug.
+//! The list of checks that must find each injected fault.
 
 use crate::cuts::Procedure;
 use crate::disk::{Action, Fault};
 use mainstay::fault_points::InjectedFault;
 use std::fmt;
 
-/// A check.
+/// A kind of check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Power cuts in a drill.
+    /// Power failures in a drill.
     Cuts,
-    /// Power cuts in something that is done beside writing.
+    /// Power failures in a procedure beside writing.
     Procedure(Procedure),
-    /// Calls of the disk of one kind that fail in one way.
+    /// Disk calls of one kind that fail in one way.
     Failures(Action, Fault),
-    /// Calls that fail under strace.
+    /// System calls that fail under strace.
     Strace,
     /// Flipped bits.
     Flips,
-    /// Histories of many threads.
+    /// Recorded histories of many threads.
     Histories,
     /// Simulated worlds.
     Worlds,
@@ -38,12 +38,12 @@ impl fmt::Display for Check {
     }
 }
 
-/// All checks that have to find a bug: the one that is meant for it, and others where it is in several places, or for a
-/// cross-check.
+/// Returns all checks that must find a fault: the one meant for it, and others if the fault is in
+/// several places or as a cross-check.
 pub fn checks_of(bug: InjectedFault) -> Vec<Check> {
     let also: &[Check] = match bug {
         InjectedFault::AnswerBeforeSync => &[Check::Strace, Check::Worlds],
-        // In worlds it is found by waiting, for minutes.
+        // Worlds find it only by timeouts, which take minutes.
         InjectedFault::LatchForgotten => &[Check::Strace],
         InjectedFault::ChecksumIgnored
         | InjectedFault::FeedSkips
@@ -64,7 +64,7 @@ pub fn checks_of(bug: InjectedFault) -> Vec<Check> {
     [check_of(bug)].into_iter().chain(also.iter().copied()).collect()
 }
 
-/// The check that is meant for a bug.
+/// Returns the check that is meant for a fault.
 pub fn check_of(bug: InjectedFault) -> Check {
     match bug {
         InjectedFault::CombineOnce
@@ -83,7 +83,7 @@ pub fn check_of(bug: InjectedFault) -> Check {
         InjectedFault::CounterLostOnDelete | InjectedFault::ExpiryByWallClock => Check::Suite,
         InjectedFault::ChecksumIgnored => Check::Flips,
         InjectedFault::LatchForgotten => Check::Failures(Action::Sync, Fault::Half),
-        // What was said to have failed is there, and cannot be cut off.
+        // Writes that were reported as failed are on the disk, and cannot be cut off.
         InjectedFault::RevisionReused => Check::Failures(Action::Write, Fault::After),
         InjectedFault::NoSyncOfCurrent
         | InjectedFault::NoSyncOfCurrentName

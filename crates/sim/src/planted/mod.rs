@@ -1,10 +1,11 @@
-//! Bugs on purpose: each has to be found, and by which check is written down.
+//! Mutation testing: injects faults on purpose; each has a listed check that must find it.
 //!
 //! ```text
-//!   for each bug: a process of its own ── plants it ── runs the check that is meant for it ── says what it found
+//!   for each fault: a process of its own ── injects it ── runs the check that is meant for it ── reports the finding
 //! ```
 //!
-//! A process of its own, because a bug is in all databases of a process, and because some of them hang.
+//! Each runs in a process of its own, because a fault affects all databases of a process, and because
+//! some processes hang.
 
 mod clients;
 mod hunt;

@@ -17,7 +17,7 @@ macro_rules! list {
 
 mainstay_conformance::every_case!(list);
 
-/// Runs every case in memory; the error names the first that fails.
+/// Runs every case in memory. The error names the first failing case.
 pub fn run() -> Outcome<()> {
     std::panic::set_hook(Box::new(|_| {}));
     let failed = CASES.iter().find_map(|(name, case)| {

@@ -1,4 +1,4 @@
-//! Who follows the feed: every increment of a counter once, in order.
+//! A feed consumer: sees every increment of a counter once, in order.
 
 use super::work::COUNTER;
 use crate::drill::Outcome;
@@ -10,18 +10,18 @@ use std::time::Duration;
 /// How long it waits for the next change.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// What was seen.
+/// The observations of the consumer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Follower {
-    /// How many changes.
+    /// The number of changes.
     pub seen: u64,
-    /// How often the log no longer reached back to where it was.
+    /// How often the log no longer reached back to its position.
     pub lagged: u64,
     /// The last write of each counter.
     last: BTreeMap<String, u64>,
 }
 
-/// Follows until all is over.
+/// Follows the feed until the load ends.
 pub(super) fn run(db: &Database, over: &AtomicBool) -> Outcome<Follower> {
     let told = |error: mainstay::Error| format!("the feed: {error}");
     let mut follower = Follower::default();

@@ -1,4 +1,4 @@
-//! Branches all the time: forked, written to, compared, merged, deleted; revisions tagged and untagged.
+//! Branch load: branches are forked, written, compared, merged and deleted; revisions are tagged and untagged.
 
 use super::work::RETENTION;
 use crate::drill::Outcome;
@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How many names branches have, one after the other.
+/// The number of branch names, used round-robin.
 const NAMES: u64 = 8;
-/// How many cells and records are written on a branch.
+/// The number of cells and records written on a branch.
 const WRITES: u64 = 5;
-/// Between a branch and the next one.
+/// The pause between two branches.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What was done, and what has to be there.
+/// The counts, and the expected final state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forks {
-    /// How many branches were made.
+    /// The number of branches created.
     pub made: u64,
-    /// How many of them were merged.
+    /// The number of branches merged.
     pub merged: u64,
-    /// The branch that brought the last values.
+    /// The branch whose values were merged last.
     last: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ fn cell(k: u64) -> String {
     format!("merged/{k}")
 }
 
-/// Makes branches until all is over; none is left then.
+/// Creates branches until the load ends, and leaves none.
 pub(super) fn run(db: &Database, seed: u64, over: &AtomicBool) -> Outcome<Forks> {
     let mut random = Random::of(&[seed, u64::MAX]);
     let mut forks = Forks::default();
@@ -48,7 +48,7 @@ impl Forks {
     fn step(&mut self, db: &Database, random: &mut Random) -> Result<()> {
         let name = format!("branch/{}", self.made % NAMES);
         let tag = format!("tag/{}", self.made % NAMES);
-        // Where the past is forked, it is one that is kept.
+        // A fork of the past uses a moment that retention still keeps.
         let past = db.now_us()?.saturating_sub(RETENTION.as_micros() as u64 / 5);
         let at = if random.chance(30) { At::Stamp(past) } else { At::Latest };
         db.tag(&tag, MAIN, At::Latest)?;
@@ -73,7 +73,7 @@ impl Forks {
         Ok(())
     }
 
-    /// What the last merge brought is there, and no branch or tag is.
+    /// Checks that the values of the last merge are present, and that no branch or tag is left.
     pub fn check(&self, db: &Database) -> Outcome<()> {
         let told = |error: mainstay::Error| format!("looking at branches: {error}");
         for k in 0..WRITES {

@@ -1,4 +1,4 @@
-//! Latencies of a second, in buckets: 32 for each power of two, so a figure is at most 3 % off.
+//! A latency histogram with 32 buckets per power of two, so a value is at most 3 % off.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,20 +6,20 @@ const SUB_BITS: u32 = 5;
 const SUB: u64 = 1 << SUB_BITS;
 const BUCKETS: usize = (SUB * (64 - SUB_BITS as u64 + 1)) as usize;
 
-/// Counts of latencies; any thread adds to it.
+/// Latency counts; all threads add to it.
 pub(crate) struct Histogram {
     counts: Box<[AtomicU64]>,
     most: AtomicU64,
 }
 
-/// What latencies came to, in microseconds.
+/// A summary of latencies, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// How many there were.
+    /// The number of latencies.
     pub count: u64,
-    /// Half of them were shorter.
+    /// The median.
     pub p50_us: u64,
-    /// One in a hundred was longer.
+    /// The 99th percentile.
     pub p99_us: u64,
     /// The longest.
     pub max_us: u64,
@@ -36,7 +36,7 @@ impl Histogram {
         self.most.fetch_max(latency_us, Ordering::Relaxed);
     }
 
-    /// What was counted since the last time; counting begins anew.
+    /// Returns a summary of the latencies since the last call, and resets the counts.
     pub fn take(&self) -> Latencies {
         let counts: Vec<u64> =
             self.counts.iter().map(|count| count.swap(0, Ordering::Relaxed)).collect();
@@ -47,7 +47,7 @@ impl Histogram {
     }
 }
 
-/// The latency of this rank, counted from 1; 0 where there is none.
+/// Returns the latency of this rank, counted from 1; 0 if the histogram is empty.
 fn quantile(counts: &[u64], rank: u64) -> u64 {
     let mut seen = 0;
     let reached = counts.iter().position(|count| {
@@ -62,7 +62,7 @@ fn bucket(latency: u64) -> usize {
     (u64::from(shift) * SUB + (latency >> shift)) as usize
 }
 
-/// The longest latency of a bucket.
+/// Returns the longest latency of a bucket.
 fn upper(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     let shift = (bucket / SUB).saturating_sub(1);

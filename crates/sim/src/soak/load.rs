@@ -1,8 +1,8 @@
-//! Load: as much as there can be for a while, then four fifths of that on a schedule.
+//! Load generation: as much as possible for a while, then four fifths of that on a schedule.
 //!
 //! ```text
-//!   closed loop   every hand begins the next operation when the last one is done    -> peak
-//!   open loop     hands take beginnings from a schedule                             -> samples, one a second
+//!   closed loop   every worker begins its next operation when the last one is done  -> peak
+//!   open loop     workers take start times from a schedule                         -> samples, one a second
 //! ```
 
 use super::histogram::Histogram;
@@ -18,13 +18,13 @@ use std::time::Duration;
 
 const SECOND_US: u64 = 1_000_000;
 
-/// What hands and who watches them share.
+/// The state that workers and the monitor share.
 pub(super) struct Load<'a> {
     pub clock: SystemClock,
     pub directory: &'a Path,
-    /// Latencies since they were last looked at.
+    /// The latencies since the last sample.
     pub latencies: Histogram,
-    /// Whether somebody gave up: then all do.
+    /// Set when one worker gives up, so that all stop.
     pub over: AtomicBool,
 }
 
@@ -41,14 +41,14 @@ impl Load<'_> {
         thread::sleep(Duration::from_micros(at_us.saturating_sub(self.now_us())));
     }
 
-    /// Does one operation that was meant to begin then.
+    /// Runs one operation that was scheduled for `meant_us`.
     fn step(&self, hand: &mut Hand, meant_us: u64) -> Outcome<()> {
         let done = hand.step();
         self.latencies.add(self.now_us().saturating_sub(meant_us));
         done.inspect_err(|_| self.over.store(true, Ordering::Relaxed))
     }
 
-    /// How many operations a second all hands do together, if nothing holds them back.
+    /// Returns how many operations per second all workers do together without a schedule.
     pub fn peak(&self, hands: &mut [Hand], warm_up: Duration, lasts: Duration) -> Outcome<u64> {
         self.closed(hands, warm_up)?;
         self.latencies.take();
@@ -69,7 +69,7 @@ impl Load<'_> {
         self.all(hands, &work, || Ok(()))
     }
 
-    /// So many operations a second for so long; looks each second, and tells what it sees.
+    /// Runs `rate` operations per second for `seconds`. Takes a sample each second and reports it.
     pub fn open(
         &self,
         hands: &mut [Hand],
@@ -117,7 +117,7 @@ impl Load<'_> {
         })
     }
 
-    /// Every hand on a thread of its own, and somebody who watches on this one.
+    /// Runs every worker on a thread of its own, and the monitor on this thread.
     fn all(
         &self,
         hands: &mut [Hand],

@@ -1,14 +1,14 @@
-//! A soak: hours of work in minutes, at four fifths of what is possible; nothing may grow.
+//! Soak testing: sustained load at four fifths of the peak; no resource may grow.
 //!
 //! ```text
-//!   hands, on all contracts ─┐
-//!   forks, merges, tags ─────┤──> database on disk: flush, compaction, retention, trims, sweeps all the time
-//!   a reader of the feed ────┘        │
-//!                                     │ each second: memory, descriptors, disk, latencies, backlog
-//!                                     v
+//!   workers, on all contracts ──┐
+//!   forks, merges, tags ────────┤──> database on disk: flush, compaction, retention, trims, sweeps all the time
+//!   a reader of the feed ───────┘        │
+//!                                        │ each second: memory, descriptors, disk, latencies, backlog
+//!                                        v
 //!   samples ──> verdict (second quarter beside the last one) ──> picture
-//!                                     │
-//!                closed, looked at by the doctor, opened again: everything that was told is there
+//!                                        │
+//!                   closed, checked by the doctor, opened again: every acknowledged write is present
 //! ```
 
 mod follower;
@@ -38,52 +38,52 @@ use std::thread;
 use std::time::Duration;
 use work::Hand;
 
-/// How many operations are under way at once, at most.
+/// The number of workers, each with one operation in flight at most.
 const HANDS: u64 = 16;
-/// The share of the peak that is asked for.
+/// The share of the peak that the load uses, in percent.
 const LOAD_PERCENT: u64 = 80;
-/// How long it warms up, and how long the peak is measured, at most.
+/// The most seconds of the warm-up, and of the peak measurement.
 const MEASURE_LIMIT_SECONDS: u64 = 20;
-/// Afterwards everything that expires is over.
+/// After this pause everything that expires has expired.
 const ALL_OVER: Duration = Duration::from_secs(4);
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all choices come from.
+    /// The seed of all choices.
     pub seed: u64,
-    /// How long the load lasts; the peak is measured before that.
+    /// The duration of the load in seconds. The peak is measured before it.
     pub seconds: u64,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Operations a second that were possible.
+    /// The peak, in operations per second.
     pub peak: u64,
-    /// Operations a second that were asked for.
+    /// The scheduled load, in operations per second.
     pub target: u64,
-    /// A sample for each second.
+    /// One sample per second.
     pub samples: Vec<Sample>,
-    /// Operations that were left out because they were too late.
+    /// The number of operations that were skipped because they were too late.
     pub shed: u64,
-    /// Branches that were made, and those of them that were merged.
+    /// The number of branches created, and of branches merged.
     pub branches: (u64, u64),
-    /// Changes that the feed told of, and how often its reader was too slow.
+    /// The number of changes that the feed delivered, and how often its reader was too slow.
     pub followed: (u64, u64),
-    /// Both quarters, side by side.
+    /// The comparison of both quarters.
     pub figures: Vec<Figure>,
 }
 
-/// What is told on the way.
+/// A progress report.
 pub enum News<'a> {
-    /// The peak and the load were settled, in operations a second.
+    /// The peak and the load, in operations per second.
     Peak(u64, u64),
-    /// A second is over.
+    /// The sample of a second.
     Second(&'a Sample),
 }
 
-/// Soaks a new database; what is wrong with its data is an error, what is not flat stands in the report.
+/// Runs a soak on a new database. Wrong data is an error; growth is part of the report.
 pub fn run(plan: &Plan, mut tell: impl FnMut(&News<'_>)) -> Outcome<Report> {
     let told = |error: mainstay::Error| format!("preparing: {error}");
     let home = tempfile::tempdir().map_err(|error| format!("a directory: {error}"))?;
@@ -96,7 +96,7 @@ pub fn run(plan: &Plan, mut tell: impl FnMut(&News<'_>)) -> Outcome<Report> {
     Ok(report)
 }
 
-/// The load, and what goes on beside it.
+/// Runs the load with the branch load and the feed consumer beside it.
 fn load(
     plan: &Plan,
     db: &Database,
@@ -143,7 +143,8 @@ fn soak(
     Ok(Report { peak, target, samples, shed, figures, ..Report::default() })
 }
 
-/// Closed, healthy, opened again, and everything that was told is there.
+/// Closes the database, checks it with the doctor, opens it again, and checks that every acknowledged
+/// write is present.
 fn check(db: Database, directory: &Path, hands: &[Hand], forks: &Forks) -> Outcome<()> {
     let failure = db.stats().last_failure;
     failure.map_or(Ok(()), |failure| Err(format!("in the background: {failure}")))?;

@@ -1,21 +1,21 @@
-//! A schedule: when each operation is meant to begin, whether or not those before it are done.
+//! An open-loop schedule: the start time of each operation, independent of the completion of earlier ones.
 //!
 //! ```text
-//!   meant to begin   |----|----|----|----|----|----|      one gap after the other, from the start
-//!   begun            |----|-----------|-|-|--|----|       a stall holds some up: their latency counts from when they were
-//!                               ^ backlog                 meant to begin, so that none is left out
+//!   scheduled        |----|----|----|----|----|----|      one gap after the other, from the start
+//!   started          |----|-----------|-|-|--|----|       a stall delays some: their latency counts from the scheduled
+//!                               ^ backlog                 start, so that none is left out (no coordinated omission)
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An operation that is this late is left out, and counted: the backlog has a bound.
+/// An operation that is this late is skipped and counted, so that the backlog is bounded.
 const LATE_LIMIT_US: u64 = 10_000_000;
 
-/// Gives out beginnings, one after the other.
+/// Gives out start times, one after the other.
 pub(super) struct Pace {
     start_us: u64,
     end_us: u64,
-    /// Operations per second.
+    /// The rate in operations per second.
     rate: u64,
     given: AtomicU64,
     shed: AtomicU64,
@@ -27,7 +27,7 @@ impl Pace {
         Pace { start_us, end_us, rate: rate.max(1), given, shed }
     }
 
-    /// When the next operation is meant to begin; nothing when the time is over.
+    /// Returns the scheduled start of the next operation; `None` at the end of the schedule.
     pub fn next(&self, now_us: u64) -> Option<u64> {
         loop {
             let number = self.given.fetch_add(1, Ordering::Relaxed);
@@ -42,13 +42,13 @@ impl Pace {
         }
     }
 
-    /// How many operations should have begun and have not.
+    /// Returns how many operations should have started but have not.
     pub fn backlog(&self, now_us: u64) -> u64 {
         let passed_us = now_us.min(self.end_us).saturating_sub(self.start_us);
         (passed_us * self.rate / 1_000_000).saturating_sub(self.given.load(Ordering::Relaxed))
     }
 
-    /// How many operations were left out.
+    /// Returns how many operations were skipped.
     pub fn shed(&self) -> u64 {
         self.shed.load(Ordering::Relaxed)
     }
@@ -71,7 +71,7 @@ mod tests {
         let pace = Pace::new(0, 60_000_000, 10);
         assert_eq!(pace.next(0), Some(0));
         assert_eq!(pace.backlog(5_000_000), 49);
-        // Half a minute later the first twenty seconds are too late.
+        // Half a minute later, operations of the first twenty seconds are too late.
         assert_eq!(pace.next(30_000_000), Some(20_000_000));
         assert_eq!((pace.shed(), pace.backlog(30_000_000)), (199, 99));
     }

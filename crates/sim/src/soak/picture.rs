@@ -1,4 +1,4 @@
-//! The picture of a soak: six figures over one axis of time, with the quarters that are compared.
+//! Draws a soak as SVG: six figures over one time axis, with the compared quarters.
 //!
 //! ```text
 //!   title
@@ -19,7 +19,7 @@ const WIDTH: f64 = 880.0;
 const LEFT: f64 = 72.0;
 const RIGHT: f64 = 150.0;
 const TOP: f64 = 90.0;
-/// A panel, and what is between it and the next one.
+/// The height of a panel, and the gap to the next one.
 const PANEL: f64 = 92.0;
 const GAP: f64 = 38.0;
 const BOTTOM: f64 = 46.0;
@@ -53,9 +53,9 @@ struct Panel {
     name: &'static str,
     unit: &'static str,
     curves: Vec<Curve>,
-    /// A line that curves should be at.
+    /// A reference line for the curves.
     goal: Option<f64>,
-    /// Powers of ten are equally far apart.
+    /// Whether the scale is logarithmic.
     logarithmic: bool,
 }
 
@@ -127,7 +127,7 @@ fn subtitle(report: &Report) -> String {
     )
 }
 
-/// From values to places in a panel.
+/// Maps values to positions in a panel.
 struct Scale {
     top: f64,
     most: f64,
@@ -142,7 +142,7 @@ impl Scale {
         Scale { top, most, logarithmic: panel.logarithmic }
     }
 
-    /// A logarithmic scale begins at a tenth.
+    /// A logarithmic scale begins at 0.1.
     fn y(&self, value: f64) -> f64 {
         let share = match self.logarithmic {
             true => (value.max(0.1) * 10.0).log10() / (self.most * 10.0).log10(),
@@ -160,19 +160,20 @@ impl Scale {
     }
 }
 
-/// The power of ten that is not below.
+/// Returns the smallest power of ten that is not below the value.
 fn power(value: f64) -> f64 {
     10_f64.powf(value.log10().ceil())
 }
 
-/// The next number that begins with 1, 2, 4, 5, 6 or 8 and ends in zeros: its half is short, too.
+/// Returns the next number of the form 1, 1.2, 1.6, 2, 3, 4, 5, 6 or 8 times a power of ten, so that
+/// its half is short, too.
 fn round_up(value: f64) -> f64 {
     let unit = 10_f64.powf(value.log10().floor());
     let steps = [1.0, 1.2, 1.6, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0];
     steps.iter().map(|step| step * unit).find(|top| *top >= value).unwrap_or(value)
 }
 
-/// Numbers as people write them.
+/// Formats a number in a short form.
 fn short(value: f64) -> String {
     match value {
         value if value >= 1000.0 => {
@@ -191,7 +192,7 @@ struct Svg<'a> {
 
 impl Svg<'_> {
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a `String` never fails.
         let _ = writeln!(self.text, "{line}");
     }
 
@@ -201,7 +202,7 @@ impl Svg<'_> {
         ));
     }
 
-    /// Where a second is.
+    /// Returns the position of a second.
     fn x(&self, second: f64) -> f64 {
         let seconds = self.samples.len().max(1) as f64;
         LEFT + (WIDTH - LEFT - RIGHT) * second / seconds
@@ -224,7 +225,7 @@ impl Svg<'_> {
         }
     }
 
-    /// The quarters that are compared.
+    /// Draws the compared quarters as bands.
     fn bands(&mut self, top: f64) {
         for share in [0.25, 0.75] {
             let seconds = self.samples.len() as f64;
@@ -244,7 +245,7 @@ impl Svg<'_> {
         }
     }
 
-    /// A level line from one second to another.
+    /// Draws a horizontal line from one second to another.
     fn level(&mut self, y: f64, (from, to): (f64, f64), class: &str) {
         let (from, to) = (self.x(from), self.x(to));
         self.line(format_args!(
@@ -256,14 +257,14 @@ impl Svg<'_> {
         let mut points = String::new();
         for sample in self.samples {
             let (x, y) = (self.x(sample.second as f64), scale.y((curve.of)(sample)));
-            // Writing to a string does not fail.
+            // Writing to a `String` never fails.
             let _ = write!(points, "{x:.1},{y:.1} ");
         }
         let (class, points) = (curve.colour, points.trim_end());
         self.line(format_args!("<polyline class=\"curve {class}\" points=\"{points}\"/>"));
     }
 
-    /// The medians of both quarters: as lines, and beside the panel in figures.
+    /// Draws the medians of both quarters as lines, and prints them beside the panel.
     fn medians(&mut self, curve: &Curve, scale: &Scale, y: f64) {
         let medians = [second(self.samples), last(self.samples)].map(|part| median(part, curve.of));
         let seconds = self.samples.len() as f64;
@@ -279,7 +280,7 @@ impl Svg<'_> {
         self.label((x, y + 17.0), &class, "start", &format!("{before} → {after}"));
     }
 
-    /// The axis of time, below all panels.
+    /// Draws the time axis below all panels.
     fn time(&mut self, y: f64) {
         let seconds = self.samples.len() as u64;
         let step = [1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600].into_iter();
@@ -314,7 +315,7 @@ mod tests {
         Report { peak: 5000, target: 4000, samples, ..Report::default() }
     }
 
-    /// Every element that is opened is closed in turn, and every attribute has its quotes.
+    /// Checks that every element is closed in order, and that attribute quotes match.
     fn assert_well_formed(svg: &str) {
         let mut open: Vec<&str> = Vec::new();
         for part in svg.split('<').skip(1) {

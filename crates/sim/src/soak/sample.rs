@@ -1,4 +1,4 @@
-//! What is looked at each second: memory, open files, the directory, and what was done.
+//! Resource samples, one per second: memory, open files, disk usage, latencies and processor load.
 
 use super::histogram::Latencies;
 use crate::drill::Outcome;
@@ -6,33 +6,33 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// A second of a soak.
+/// The measurements of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Since the load began.
+    /// The second, counted from the start of the load.
     pub second: u64,
-    /// The memory of the process that is resident.
+    /// The resident memory of the process.
     pub memory_bytes: u64,
-    /// Open file descriptors.
+    /// The number of open file descriptors.
     pub descriptors: u64,
-    /// What the files of the directory take up on disk.
+    /// The disk space of the directory's files.
     pub disk_bytes: u64,
-    /// Operations that were done in this second, with their latencies.
+    /// The latencies of the operations that ended in this second.
     pub latencies: Latencies,
-    /// Operations that should have begun by now and have not.
+    /// The number of operations that should have started by now but have not.
     pub backlog: u64,
-    /// How much of the machine's processors other programs took in this second, in percent.
+    /// The share of the machine's processors that other programs used in this second, in percent.
     pub others_percent: u64,
 }
 
-/// What the processors have done since the machine was started, in ticks.
+/// Processor time since the machine was started, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ticks {
-    /// All there were.
+    /// All ticks.
     all: u64,
-    /// Those that somebody used.
+    /// The ticks that any process used.
     busy: u64,
-    /// Those of them that this process used.
+    /// The ticks that this process used.
     own: u64,
 }
 
@@ -45,8 +45,9 @@ impl Ticks {
         Ticks::of(&machine, &own).ok_or_else(|| "/proc tells of no processors".to_owned())
     }
 
-    /// The first line tells of all processors: user, nice, system, idle, waiting for disks, and so on. Of a process the name
-    /// ends with a parenthesis, and user and system are the twelfth and thirteenth field behind it.
+    /// Parses `/proc/stat` and `/proc/self/stat`. The first line of the former covers all processors:
+    /// user, nice, system, idle, iowait and so on. In the latter the name ends with a parenthesis, and
+    /// user and system time are the twelfth and thirteenth field after it.
     fn of(machine: &str, own: &str) -> Option<Ticks> {
         let line = machine.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<u64> =
@@ -61,7 +62,7 @@ impl Ticks {
         })
     }
 
-    /// The share of others since an earlier look.
+    /// Returns the share of other programs since an earlier sample.
     pub fn others_percent(self, before: Ticks) -> u64 {
         let all = self.all.saturating_sub(before.all).max(1);
         let busy = self.busy.saturating_sub(before.busy);
@@ -69,7 +70,7 @@ impl Ticks {
     }
 }
 
-/// The resident memory of this process.
+/// Returns the resident memory of this process.
 pub(super) fn memory_bytes() -> Outcome<u64> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -77,13 +78,14 @@ pub(super) fn memory_bytes() -> Outcome<u64> {
     kib.map(|kib| kib << 10).ok_or_else(|| "/proc/self/status tells of no memory".to_owned())
 }
 
-/// The open file descriptors of this process, but for the one that looks.
+/// Returns the number of open file descriptors of this process, without the one that this function
+/// opens.
 pub(super) fn descriptors() -> Outcome<u64> {
     let entries = fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?;
     Ok((entries.count() as u64).saturating_sub(1))
 }
 
-/// What a directory takes up. Files come and go meanwhile: one that is gone takes up nothing.
+/// Returns the disk space of a directory. Files may vanish meanwhile; a vanished file counts as 0.
 pub(super) fn disk_bytes(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {

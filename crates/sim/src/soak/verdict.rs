@@ -1,49 +1,49 @@
-//! Whether a soak stayed flat: its second quarter beside its last one.
+//! The verdict of a soak: compares its second quarter with its last one.
 //!
 //! ```text
 //!   |  warming up  |  second quarter  |                |  last quarter  |
 //!                     median a                            median b            b / a within a limit
 //! ```
 //!
-//! | figure | limit | why so much |
+//! | figure | limit | reason |
 //! |---|---|---|
-//! | memory | 1.15 times | an allocator keeps what it had at the worst moment |
+//! | memory | 1.15 times | an allocator keeps the memory of its worst moment |
 //! | descriptors | 8 more | tables come and go with every compaction |
-//! | disk | 1.25 times | retention and compaction take turns: the curve is a saw |
+//! | disk | 1.25 times | retention and compaction alternate: the curve is a sawtooth |
 //! | p99 | 2 times where the backlog grows, 4 times in any case | other programs on the machine make it noisy |
-//! | throughput | 0.9 times at least | what is not kept up with |
+//! | throughput | 0.9 times at least | less means that the database does not keep up |
 //!
-//! Medians of quarters pass over single seconds that are out of line. Where other programs took clearly more of the machine
-//! in the last quarter than in the second one, times that are beyond their limit say nothing about the database: they are
-//! left undecided, which is told, and the soak is to be run again. A run of less than two minutes is not judged: the database has
-//! not warmed up by then.
+//! Medians of quarters ignore single outlier seconds. If other programs used clearly more of the
+//! machine in the last quarter than in the second one, times beyond their limit prove nothing about the
+//! database. They are reported as undecided, and the soak should be repeated. A run of less than two
+//! minutes is not judged, because the database has not warmed up by then.
 
 use super::sample::Sample;
 use std::fmt;
 
-/// The least seconds that are judged.
+/// The least number of seconds that are judged.
 const LEAST_SECONDS: usize = 120;
 const MEMORY_RATIO: f64 = 1.15;
 const MORE_DESCRIPTORS: f64 = 8.0;
 const DISK_RATIO: f64 = 1.25;
 const P99_RATIO: f64 = 2.0;
-/// Beyond this a p99 is no noise, even where all is kept up with.
+/// Beyond this ratio a p99 is not noise, even if the backlog does not grow.
 const P99_WORST_RATIO: f64 = 4.0;
 const THROUGHPUT_RATIO: f64 = 0.9;
-/// A backlog has grown when it is so much of a second's operations more than it was.
+/// A backlog has grown if it increased by this share of a second's operations.
 const BACKLOG_GROWN: f64 = 0.5;
 
-/// Others are clearly busier when they take so many points of the machine more.
+/// Other programs are clearly busier if their share of the machine grew by this many percentage points.
 const BUSIER_PERCENT: f64 = 10.0;
 
-/// What a figure comes to.
+/// The verdict on a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It stayed within its limit.
     Flat,
-    /// It did not.
+    /// It exceeded its limit.
     NotFlat,
-    /// It did not, but the machine was not the same, either.
+    /// It exceeded its limit, but the machine was busier.
     Undecided,
 }
 
@@ -53,18 +53,18 @@ impl Verdict {
     }
 }
 
-/// One figure of both quarters.
+/// A figure of both quarters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is, with its unit.
+    /// The name of the figure, with its unit.
     pub name: &'static str,
     /// The median of the second quarter.
     pub second: f64,
     /// The median of the last quarter.
     pub last: f64,
-    /// What is allowed, in words.
+    /// The limit, in words.
     pub limit: String,
-    /// Whether it stayed flat.
+    /// Whether it stayed within the limit.
     pub verdict: Verdict,
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Compares the quarters; no figures where the run was too short.
+/// Compares the quarters. Returns no figures if the run was too short.
 pub fn judge(samples: &[Sample]) -> Vec<Figure> {
     if samples.len() < LEAST_SECONDS {
         return Vec::new();
@@ -102,12 +102,12 @@ pub fn judge(samples: &[Sample]) -> Vec<Figure> {
     ]
 }
 
-/// The second quarter.
+/// Returns the second quarter.
 pub(super) fn second(samples: &[Sample]) -> &[Sample] {
     &samples[samples.len() / 4..samples.len() / 2]
 }
 
-/// The last quarter.
+/// Returns the last quarter.
 pub(super) fn last(samples: &[Sample]) -> &[Sample] {
     &samples[samples.len() * 3 / 4..]
 }
@@ -127,7 +127,7 @@ fn at_most(name: &'static str, [second, last]: [f64; 2], ratio: f64) -> Figure {
     Figure { name, second, last, limit, verdict: Verdict::of(last <= second * ratio) }
 }
 
-/// Times go by what the machine has to spare.
+/// Makes a failed time figure undecided if the machine was busier.
 fn timed(figure: Figure, is_busier: bool) -> Figure {
     let verdict = match figure.verdict {
         Verdict::NotFlat if is_busier => Verdict::Undecided,
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(judged(behind), ["p99, ms"]);
     }
 
-    /// But for times nothing is excused.
+    /// Only time figures are excused.
     #[test]
     fn where_others_were_busier_times_are_undecided() {
         let starved = |at: u64, it: &mut Sample| {
@@ -236,7 +236,7 @@ mod tests {
             let mut random = Random::of(&[at]);
             it.memory_bytes += random.below(20 << 20);
             it.descriptors += random.below(10);
-            // A saw, as trims make it.
+            // A sawtooth, as trims produce it.
             it.disk_bytes += (at % 60) << 20;
             it.latencies.p99_us += random.below(20_000);
             if random.chance(3) {

@@ -1,20 +1,21 @@
-//! Calls by which the engine changes files, and how each can fail.
+//! The system calls by which the engine changes files, and the ways in which each can fail.
 
 use std::fmt;
 
 macro_rules! calls {
     ($($call:ident $name:literal,)*) => {
-        /// A call of the system.
+        /// A system call.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[allow(missing_docs)]
         pub enum Call { $($call,)* }
 
         impl Call {
-            /// All of them: `strace -c` of a drill shows no others that change files. Those that it makes only after a failure are
-            /// followed in traces, and not let fail: cases come from a process that meets none.
+            /// All calls that change files, as `strace -c` of a drill shows. Calls that occur only
+            /// after a failure are traced but not injected, because the cases come from an undisturbed
+            /// process.
             pub const ALL: &[Call] = &[$(Call::$call,)*];
 
-            /// Its name.
+            /// The name that strace prints.
             pub fn name(self) -> &'static str {
                 match self { $(Call::$call => $name,)* }
             }
@@ -37,7 +38,7 @@ calls! {
     Fallocate "fallocate",
 }
 
-/// How a call fails.
+/// The error of a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Errno {
@@ -50,12 +51,12 @@ pub enum Errno {
 }
 
 impl Call {
-    /// The call of this name.
+    /// Returns the call of this name.
     pub fn named(name: &str) -> Option<Call> {
         Call::ALL.iter().copied().find(|call| call.name() == name)
     }
 
-    /// How it can fail.
+    /// Returns the errors that the call can fail with.
     pub fn errors(self) -> &'static [Errno] {
         use Errno::*;
         match self {
@@ -69,14 +70,14 @@ impl Call {
         }
     }
 
-    /// Whether it syncs.
+    /// Returns whether the call is a sync.
     pub fn syncs(self) -> bool {
         matches!(self, Call::Fsync | Call::Fdatasync)
     }
 }
 
 impl Errno {
-    /// Its name.
+    /// The name that strace prints.
     pub fn name(self) -> &'static str {
         match self {
             Errno::Eio => "EIO",
@@ -88,12 +89,12 @@ impl Errno {
         }
     }
 
-    /// Whether there is no room.
+    /// Returns whether the error means that the disk is full.
     pub fn is_full(self) -> bool {
         matches!(self, Errno::Enospc | Errno::Edquot)
     }
 
-    /// Whether it is no failure, and nobody may notice.
+    /// Returns whether the error is no failure, so that the database must hide it.
     pub fn is_harmless(self) -> bool {
         matches!(self, Errno::Eintr | Errno::Eopnotsupp)
     }

@@ -1,38 +1,40 @@
-//! One failure.
+//! One injected failure.
 
 use super::call::{Call, Errno};
 use super::child::Orders;
 use std::fmt;
 
-/// Which call fails, and how.
+/// The call that fails, and the way in which it fails.
 ///
-/// strace counts the calls of each thread for itself, so the n-th call of every thread that makes so many fails. That is a worse disk
-/// than one that fails once: where several threads write, each meets its own failure, at another moment.
+/// strace counts the calls of each thread separately, so the n-th call of every thread that makes as
+/// many fails. This is a worse disk than one that fails once: if several threads write, each has its
+/// own failure at another moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Case {
-    /// Of a process that makes its database; else it finds one with a past.
+    /// Whether the process creates its database; otherwise the database has a history.
     pub new: bool,
-    /// A call of this kind.
+    /// The kind of the call.
     pub call: Call,
-    /// It fails so.
+    /// The error.
     pub error: Errno,
-    /// The n-th one of each thread, from 1.
+    /// The index of the failing call in each thread, from 1.
     pub n: u64,
-    /// And all that follow in that thread.
+    /// Whether all later calls of that thread fail, too.
     pub lasting: bool,
 }
 
 impl Case {
-    /// What strace is told.
+    /// Returns the argument for strace.
     pub fn expression(&self) -> String {
         let Case { call, error, n, lasting, .. } = self;
         let more = if *lasting { "+" } else { "" };
         format!("inject={call}:error={error}:when={n}{more}")
     }
 
-    /// What is expected of a process that meets it.
+    /// Returns the expectations of a process with this failure.
     pub fn orders(&self, seed: u64, generation: u64) -> Orders {
-        // Names and files cannot be made, but there is room again later; an opening that says so may have been one for reading.
+        // With a full disk, names and files cannot be created, but writes resume later. A failed
+        // `openat` may have been one for reading.
         let full = self.error.is_full() && !self.call.syncs() && self.call != Call::Openat;
         Orders {
             seed,

@@ -1,4 +1,4 @@
-//! The child: lives through failures on a directory, and says how.
+//! The child process: runs a drill under injected failures and reports its observations.
 
 use crate::drill::{Outcome, Voice, Work, options};
 use crate::failures::{go_on, live_through, look};
@@ -15,40 +15,40 @@ use std::time::Duration;
 /// A child that takes longer hangs.
 const LIFE_LIMIT: Duration = Duration::from_secs(60);
 
-/// What is expected of a child.
+/// The expectations of a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Orders {
-    /// What choices come from.
+    /// The seed of all choices.
     pub seed: u64,
     /// The number of the process.
     pub generation: u64,
-    /// Operations may fail.
+    /// Whether operations may fail.
     pub faulty: bool,
-    /// Reads may fail.
+    /// Whether reads may fail.
     pub blind: bool,
-    /// Writing goes on at last.
+    /// Whether writes must resume in the end.
     pub resumes: bool,
 }
 
-/// Speaks to the parent by `writev`, which the engine does not use and which never fails here.
+/// Writes to the parent by `writev`, which the engine does not use and which is never injected here.
 struct Pipe(File);
 
 impl Voice for Pipe {
     fn say(&self, line: &str) {
         let line = format!("{line}\n");
-        // One call for each line: a line is there as a whole or not at all.
+        // One system call per line, so that a line arrives completely or not at all.
         let said = (&self.0).write_vectored(&[IoSlice::new(line.as_bytes())]);
         if said.ok() != Some(line.len()) {
             exit(4);
         }
-        // What must never happen ends the process.
+        // A violation ends the process.
         if line.starts_with("X ") {
             exit(3);
         }
     }
 }
 
-/// Runs the child; lines of its own begin with `=`.
+/// Runs the child. Lines about the child itself begin with `=`.
 pub fn run(directory: &Path, orders: Orders) -> Outcome<()> {
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out = out.map_err(|error| format!("no standard output: {error}"))?;
@@ -77,12 +77,12 @@ fn live(db: &Database, voice: &Arc<dyn Voice>, orders: Orders) -> Outcome<()> {
     if db.stats().read_only {
         voice.say("= latched");
     }
-    // What it could not write it says; that is no loss.
+    // An error of `close` reports writes that were not synced; those are no loss.
     let closed = db.close();
     if faulty { Ok(()) } else { closed.map_err(|error| format!("closing: {error}")) }
 }
 
-/// A panic in any thread is a violation, in those of the engine as well.
+/// Reports a panic in any thread as a violation, including the engine's threads.
 fn alarm_on_panic(voice: &Arc<dyn Voice>) {
     let voice = voice.clone();
     std::panic::set_hook(Box::new(move |panic| {

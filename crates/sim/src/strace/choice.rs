@@ -1,4 +1,4 @@
-//! Which failures there can be, and some of them.
+//! Enumerates the possible failures, and selects some of them.
 
 use super::call::{Call, Errno};
 use super::case::Case;
@@ -8,8 +8,9 @@ use mainstay_conformance::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Which calls can be let fail by their number. As every thread counts for itself, a number is left out where it is a call of some
-/// thread that is not the database's: the program's own libraries are opened first.
+/// Returns the calls that can be injected by their number. Each thread counts for itself, so a number
+/// is left out if it is also a call of a thread on other files: the program first opens its own
+/// libraries.
 pub fn places(events: &[Event], directory: &Path) -> BTreeSet<(Call, u64)> {
     let mut counts: BTreeMap<(Call, u64), u64> = BTreeMap::new();
     let (mut ours, mut others) = (BTreeSet::new(), BTreeSet::new());
@@ -24,14 +25,15 @@ pub fn places(events: &[Event], directory: &Path) -> BTreeSet<(Call, u64)> {
     ours.difference(&others).copied().collect()
 }
 
-/// How a call can fail, and whether for good; what is asked again until it is done must not fail for good.
+/// Returns the ways in which a call can fail, and whether permanently. A call that is retried until it
+/// succeeds must not fail permanently.
 pub fn ways(call: Call) -> impl Iterator<Item = (Errno, bool)> {
     let both = |error: &Errno| [(*error, false), (*error, true)];
     let ways = call.errors().iter().flat_map(both);
     ways.filter(|(error, lasting)| !lasting || *error != Errno::Eintr)
 }
 
-/// As many of each kind of failure, as far as there are so many: an error of every call before the next error of any.
+/// Returns `count` cases, evenly distributed: one error of every call before the next error of any.
 pub fn some(all: Vec<Case>, count: u64, random: &mut Random) -> Vec<Case> {
     let mut kinds: BTreeMap<(Errno, Call), Vec<Case>> = BTreeMap::new();
     all.into_iter().for_each(|case| kinds.entry((case.error, case.call)).or_default().push(case));

@@ -1,4 +1,4 @@
-//! Failures at the calls that an undisturbed child makes.
+//! Injects failures into the calls that an undisturbed child makes.
 
 use super::call::{Call, Errno};
 use super::case::Case;
@@ -12,50 +12,50 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// No case needs so long; the child has a shorter limit of its own.
+/// The time limit of a case; the child has a shorter limit of its own.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
 
-/// What is to be done.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all choices come from, but for the order in which threads run.
+    /// The seed of all choices except the order of threads.
     pub seed: u64,
-    /// How many failures; nothing: one at every call, in every way.
+    /// The number of failures; `None` injects one at every call, in every way.
     pub count: Option<u64>,
-    /// The program that is the child when it is called with `traced`.
+    /// The program, which runs as the child when it is called with `traced`.
     pub program: PathBuf,
-    /// The bug that children have on purpose.
+    /// The fault that is injected into the children's database.
     pub bug: Option<String>,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Cases that there are to be run.
+    /// The number of planned cases.
     pub planned: u64,
-    /// Cases that were run.
+    /// The number of finished cases.
     pub cases: u64,
-    /// Those in which the failure came to pass.
+    /// The number of cases in which the failure occurred.
     pub met: u64,
-    /// Calls that failed, by kind.
+    /// The number of failed calls by kind.
     pub calls: BTreeMap<Call, u64>,
-    /// By how they failed.
+    /// The number of failed calls by error.
     pub errors: BTreeMap<Errno, u64>,
-    /// Which files they were on, without their numbers.
+    /// The files that failed, without their numbers.
     pub places: BTreeSet<String>,
-    /// Children that failed before they came to their database.
+    /// The number of children that failed before they reached their database.
     pub astray: u64,
     /// How often opening was refused.
     pub refused: u64,
-    /// How often writing was refused until it was opened again.
+    /// How often writes were refused until the database was reopened.
     pub latched: u64,
-    /// How many bytes were forgotten because a sync of them failed.
+    /// The number of bytes that were dropped because their sync failed.
     pub forgotten_bytes: u64,
-    /// Acknowledged writes that were looked for.
+    /// The number of acknowledged writes that were checked.
     pub acknowledged: u64,
 }
 
-/// Runs the plan; the error says what was violated.
+/// Runs the plan. Returns an error that describes a violation.
 pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
     let mut ward = Ward::make(plan)?;
     let dog = Watchdog::new(CASE_LIMIT);
@@ -70,7 +70,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
             say(&tally);
         }
     }
-    // Where nothing was met nothing was shown.
+    // A run without failures proves nothing.
     match tally.met > 0 && tally.acknowledged > 0 {
         true => Ok(tally),
         false => Err(format!("too little failed, or nothing was looked for: {tally:?}")),
@@ -78,7 +78,7 @@ pub fn run(plan: &Plan, mut say: impl FnMut(&Tally)) -> Outcome<Tally> {
 }
 
 impl Tally {
-    /// Counts what a child has met.
+    /// Counts the failures of a child.
     pub(super) fn count(&mut self, case: Case, life: &Life, directory: &Path) {
         self.cases += 1;
         self.astray += u64::from(!life.begun);

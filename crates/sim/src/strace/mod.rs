@@ -1,17 +1,18 @@
-//! Calls of the system that fail under `strace`, on a real file system: a second witness beside the disk in memory.
+//! System calls that fail under `strace`, on a real file system: a cross-check of the disk in memory.
 //!
 //! ```text
 //!   a database with a past ── copied ──> a child under `strace -e inject=fdatasync:error=EIO:when=3`
-//!        │                                 │ writers, reads, and what they were told, by a call that never fails
+//!        │                                 │ writers, reads, and their results, by a call that never fails
 //!        │                                 v
-//!        │                               trace: every call that changes files, and how it ended
-//!        │                                 │ what a failed sync should have made durable is dropped, as Linux does it
+//!        │                               trace: every call that changes files, and its result
+//!        │                                 │ data of a failed sync is dropped, as Linux does it
 //!        v                                 v
-//!   what was said before ─────────────> opened again without strace, written to, account settled
+//!   earlier output of writers ─────────> opened again without strace, written to, acknowledged writes checked
 //! ```
 //!
-//! A call that strace lets fail is not executed, so the system's memory still holds what a failed sync did not write, and reading it
-//! back would prove nothing. Linux counts such pages as clean and may forget them at any time: that is done here, by the trace.
+//! strace does not execute an injected call, so the page cache still holds the data that a failed sync
+//! did not write, and reading it back would prove nothing. Linux marks such pages as clean and may drop
+//! them at any time. This test drops them, by the trace.
 
 mod call;
 mod case;

@@ -1,4 +1,4 @@
-//! Pages: what of a file only the system's memory holds, and what of that a failed sync has made it forget.
+//! A model of the page cache: tracks dirty data, and the data that Linux may drop after a failed sync.
 
 use super::call::{Call, Errno};
 use super::trace::Event;
@@ -10,24 +10,26 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Follows a trace.
+/// The state of all files after a trace.
 #[derive(Debug, Default)]
 pub struct Pages(BTreeMap<PathBuf, File>);
 
 #[derive(Debug, Default)]
 struct File {
-    /// The file that it was before the trace, if it was one, and how much of that has not been cut off.
+    /// The file's path before the trace, if it existed, and how much of its content has not been
+    /// truncated.
     origin: Option<(PathBuf, u64)>,
-    /// Where the next write goes that does not say where.
+    /// The file offset of the next `write`.
     cursor: u64,
-    /// What is written and not synced, with the line on which it was.
+    /// Written and unsynced ranges, with the line of the write.
     dirty: Vec<(usize, Range<u64>)>,
-    /// What a sync failed to write: it counts as clean, no later sync writes it, and the disk has what was there before.
+    /// Ranges that a sync failed to write. They count as clean, so no later sync writes them, and the
+    /// disk keeps the old content.
     forgotten: Vec<Range<u64>>,
 }
 
 impl Pages {
-    /// What is left after a trace.
+    /// Returns the state after a trace.
     pub fn after(events: &[Event]) -> Pages {
         let mut pages = Pages::default();
         events.iter().for_each(|event| pages.follow(event));
@@ -37,7 +39,7 @@ impl Pages {
     fn follow(&mut self, event: &Event) {
         let answer = match &event.answer {
             Ok(answer) => *answer,
-            // Of a call that fails here nothing happens, but a sync is said to have been tried, unless it was interrupted.
+            // A failed call has no effect here. A failed sync has one, unless it was interrupted.
             Err(error) if event.call.syncs() && error != Errno::Eintr.name() => {
                 return self.at(event).forget(event.begun);
             }
@@ -67,12 +69,12 @@ impl Pages {
         self.0.entry(path.clone()).or_insert_with(unseen)
     }
 
-    /// Whatever has this name next is another file.
+    /// The next file of this name is a new file.
     fn remove(&mut self, path: &Path) {
         self.0.insert(path.to_owned(), File::default());
     }
 
-    /// Files below a directory that is renamed go with it.
+    /// Renames a path. Files below a renamed directory move with it.
     fn rename(&mut self, event: &Event) {
         let Some(to) = &event.to else { return };
         self.at(event);
@@ -83,15 +85,15 @@ impl Pages {
         let moved: BTreeMap<PathBuf, File> = moved;
         for (path, file) in moved {
             let below = path.strip_prefix(&event.path).unwrap_or(Path::new(""));
-            // A name of its own has nothing below it, and would end with a separator.
+            // The path itself is not joined, because joining an empty path would add a separator.
             let named = below == Path::new("");
             self.0.insert(if named { to.clone() } else { to.join(below) }, file);
         }
         self.remove(&event.path);
     }
 
-    /// Makes files of a directory, which were these before, read as if the system had forgotten what it may; gives how many bytes
-    /// are others now.
+    /// Rewrites the files of a directory as if Linux had dropped all the data that it may drop.
+    /// `before` is the directory's old content. Returns how many bytes changed.
     pub fn drop_forgotten(&self, directory: &Path, before: &Image) -> io::Result<u64> {
         let mut bytes = 0;
         for (path, file) in &self.0 {
@@ -109,7 +111,7 @@ impl Pages {
     }
 }
 
-/// Puts back what was in a range; gives how many bytes were others.
+/// Restores the old content of a range. Returns how many bytes changed.
 fn put_back(open: &fs::File, range: Range<u64>, was: &[u8]) -> io::Result<u64> {
     let mut is = vec![0; range.end.saturating_sub(range.start) as usize];
     open.read_exact_at(&mut is, range.start)?;
@@ -120,7 +122,8 @@ fn put_back(open: &fs::File, range: Range<u64>, was: &[u8]) -> io::Result<u64> {
 }
 
 impl File {
-    /// What was in it before, as far as it has not been cut off; the log writes no place twice in one process but over zeros.
+    /// Returns the old content, without the truncated part. Within one process the log overwrites only
+    /// zeros.
     fn was<'a>(&self, directory: &Path, before: &'a Image) -> &'a [u8] {
         let Some((path, kept)) = &self.origin else { return &[] };
         let path = path.strip_prefix(directory).unwrap_or(path);
@@ -128,7 +131,7 @@ impl File {
         &bytes[..bytes.len().min(*kept as usize)]
     }
 
-    /// What is written again has another chance.
+    /// A rewritten range becomes dirty again, so the next sync may write it.
     fn write(&mut self, line: usize, offset: u64, len: u64) {
         let range = offset..offset + len;
         self.forgotten = without(&self.forgotten, &range);
@@ -146,14 +149,14 @@ impl File {
         }
     }
 
-    /// A sync that began on this line has failed.
+    /// Handles a failed sync that began on this line.
     fn forget(&mut self, begun: usize) {
         let tried = self.dirty.extract_if(.., |(written, _)| *written < begun);
         self.forgotten.extend(tried.map(|(_, range)| range));
     }
 }
 
-/// What is left of ranges when one is taken out of them.
+/// Returns the ranges without `gone`.
 fn without(ranges: &[Range<u64>], gone: &Range<u64>) -> Vec<Range<u64>> {
     let left = |range: &Range<u64>| {
         let before = range.start..range.end.min(gone.start);
@@ -168,7 +171,7 @@ mod tests {
     use super::super::trace::read;
     use super::*;
 
-    /// The ranges of a file that are forgotten, as text.
+    /// Returns the dropped ranges of a file as text.
     fn forgotten(trace: &str, path: &str) -> Vec<String> {
         let file = Pages::after(&read(trace)).0.remove(Path::new(path));
         let ranges = file.map_or(Vec::new(), |file| file.forgotten);

@@ -1,39 +1,39 @@
-//! The trace: what strace wrote down, call by call.
+//! Parses the output of strace, one event per call.
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `7 fsync(5</d/f>) = 0` | thread 7 made a call, and nobody else did meanwhile |
-//! | `7 fsync(5</d/f> <unfinished ...>` | it has begun |
-//! | `7 <... fsync resumed>) = -1 EIO (...) (INJECTED)` | it has ended |
+//! | `7 fsync(5</d/f>) = 0` | a complete call of thread 7, without calls of other threads in between |
+//! | `7 fsync(5</d/f> <unfinished ...>` | the beginning of a call |
+//! | `7 <... fsync resumed>) = -1 EIO (...) (INJECTED)` | the end of a call |
 
 use super::call::Call;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A call that has ended.
+/// A completed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Who made it.
+    /// The calling thread.
     pub thread: u64,
-    /// What was called.
+    /// The kind of the call.
     pub call: Call,
-    /// The file, or the name that is made, removed or changed.
+    /// The file, or the name that is created, removed or changed.
     pub path: PathBuf,
-    /// The new name, where there is one.
+    /// The new name of a rename.
     pub to: Option<PathBuf>,
-    /// The numbers it was given, in their order.
+    /// The numeric arguments in order.
     pub numbers: Vec<u64>,
-    /// What it answered, or the name of the error.
+    /// The return value, or the name of the error.
     pub answer: Result<u64, String>,
-    /// strace let it fail.
+    /// Whether strace injected the failure.
     pub injected: bool,
-    /// The line on which it began.
+    /// The line on which the call began.
     pub begun: usize,
-    /// The line on which it ended: no other event has it.
+    /// The line on which the call ended; unique.
     pub ended: usize,
 }
 
-/// Reads a trace; events are in the order in which they ended. What never ended is left out.
+/// Parses a trace. Events are in the order in which they ended. Calls without an end are left out.
 pub fn read(text: &str) -> Vec<Event> {
     let mut open: BTreeMap<u64, (usize, String)> = BTreeMap::new();
     let mut events = Vec::new();
@@ -60,7 +60,7 @@ fn event(thread: u64, text: &str, (begun, ended): (usize, usize)) -> Option<Even
     let (name, rest) = text.split_once('(')?;
     let call = Call::named(name)?;
     let (words, answer) = rest.rsplit_once(") ").map(|(words, rest)| (words, rest.trim_start()))?;
-    // Reasons stand in brackets of their own behind an answer that is a failure.
+    // After a failed result, the reason follows in parentheses of its own.
     let (words, answer) = match words.rsplit_once(") ").map(|(w, rest)| (w, rest.trim_start())) {
         Some((words, failed)) if failed.starts_with("= -1 ") => (words, failed),
         _ => (words, answer),
@@ -77,7 +77,8 @@ fn event(thread: u64, text: &str, (begun, ended): (usize, usize)) -> Option<Even
     Some(Event { thread, call, path, to, numbers, answer, injected, begun, ended })
 }
 
-/// The paths of a call: names in quotes, from the directory that stands before them, or else that of the open file.
+/// Returns the paths of a call: quoted names relative to the directory before them, or else the path of
+/// the open file.
 fn names(words: &str) -> impl Iterator<Item = PathBuf> {
     let open = words.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
     let open = open.map(|(path, _)| PathBuf::from(path.trim_end_matches(" (deleted)")));

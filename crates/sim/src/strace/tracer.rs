@@ -1,4 +1,4 @@
-//! The tracer: a child under strace, what it said and what it did.
+//! Runs a child under strace, and collects its output and its trace.
 
 use super::call::Call;
 use super::case::Case;
@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Other calls than those that are traced do not stop. What is not traced is not injected either.
+/// Calls that are not traced do not stop the child. They cannot be injected either.
 const FLAGS: [&str; 8] = ["-f", "-qq", "-y", "-s", "0", "--seccomp-bpf", "-e", "signal=none"];
 
-/// Whether strace is here and may trace; the sentence says why not.
+/// Checks that strace exists and may trace. The error gives the reason if not.
 pub fn permitted() -> Outcome<()> {
     let tried = Command::new("strace").args(FLAGS).args(["-o", "/dev/null", "true"]).output();
     let tried = tried.map_err(|error| format!("there is no strace: {error}"))?;
@@ -25,34 +25,34 @@ pub fn permitted() -> Outcome<()> {
     }
 }
 
-/// Starts children.
+/// Starts children under strace.
 pub struct Tracer {
-    /// The program that is the child when it is called with `traced`.
+    /// The program, which runs as the child when it is called with `traced`.
     pub program: PathBuf,
     /// The database's directory.
     pub directory: PathBuf,
-    /// Where the trace is written, outside of it.
+    /// The file of the trace, outside of that directory.
     pub trace: PathBuf,
-    /// The bug that children have on purpose.
+    /// The fault that is injected into the children's database.
     pub bug: Option<String>,
 }
 
-/// What came of a child.
+/// The result of a child.
 pub struct Life {
-    /// Lines of the drill.
+    /// The lines of the drill.
     pub said: String,
-    /// It came to life; else a call failed before it did anything.
+    /// Whether the child started; otherwise a call failed before that.
     pub begun: bool,
-    /// Opening failed.
+    /// The error of opening, if opening failed.
     pub refused: Option<String>,
-    /// Writing was refused until the next opening.
+    /// Whether writes were refused until the next opening.
     pub latched: bool,
-    /// What it did to files.
+    /// Its file operations.
     pub events: Vec<Event>,
 }
 
 impl Tracer {
-    /// Lets a child live on the directory, with a failure or without.
+    /// Runs a child on the directory, with or without a failure.
     pub fn live(&self, case: Option<Case>, orders: Orders) -> Outcome<Life> {
         let mut command = self.command(case, orders);
         let output = command.stdin(Stdio::null()).output();
@@ -95,7 +95,7 @@ impl Life {
             events,
         };
         let ended = told("= ended").is_some() && output.status.success();
-        // What was alarmed of is found where the lines are read.
+        // Reported violations are handled by the parser of the lines.
         let alarmed = told("X ").is_some();
         if life.begun && !ended && !alarmed {
             let also = String::from_utf8_lossy(&output.stderr);
@@ -104,13 +104,13 @@ impl Life {
         Ok(life)
     }
 
-    /// The calls that strace let fail.
+    /// Returns the injected calls.
     pub fn hits(&self) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(|event| event.injected)
     }
 }
 
-/// Whether a call is one on the database, or on the way to it: names above it are synced, too.
+/// Returns whether a call concerns the database or a directory above it, because those are synced, too.
 pub fn is_ours(event: &Event, directory: &Path) -> bool {
     let above = event.path.has_root() && directory.starts_with(&event.path);
     above || event.path.starts_with(directory)

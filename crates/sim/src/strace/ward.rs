@@ -1,4 +1,4 @@
-//! The ward: a database with a past, which suffers one failure after the other.
+//! Runs cases one after the other on copies of a database with a history.
 
 use super::case::Case;
 use super::child::Orders;
@@ -15,12 +15,12 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A database with a past, what its writers were told, and who lets it suffer.
+/// A database with a history, the output of its writers, and the tracer for its cases.
 pub struct Ward<'a> {
     plan: &'a Plan,
-    /// On the disk: children live there.
+    /// The disk directory in which children run.
     home: tempfile::TempDir,
-    /// In memory: what they leave is looked at there, which needs no disk.
+    /// The memory directory in which the results are checked, which needs no disk.
     homes: Homes,
     tracer: Tracer,
     image: Image,
@@ -28,11 +28,11 @@ pub struct Ward<'a> {
 }
 
 impl<'a> Ward<'a> {
-    /// Makes the database.
+    /// Creates the database.
     pub fn make(plan: &'a Plan) -> Outcome<Ward<'a>> {
         let told = |error: io::Error| format!("a temporary directory: {error}");
         let home = tempfile::Builder::new().prefix("mainstay-strace-").tempdir().map_err(told)?;
-        // strace names files as the system does.
+        // strace prints canonical paths.
         let at = home.path().canonicalize().map_err(told)?;
         let directory = at.join(DATABASE);
         let homes = Homes::make()?;
@@ -47,13 +47,13 @@ impl<'a> Ward<'a> {
         Ok(Ward { plan, home, homes, tracer, image, said })
     }
 
-    /// Trace and files of a violation are kept.
+    /// Keeps the trace and the files of a violation.
     pub fn keep(&mut self, what: &str) -> String {
         self.home.disable_cleanup(true);
         format!("{what} (trace and files are in {})", self.home.path().display())
     }
 
-    /// All that can fail: what children that meet no failure call, thread by thread.
+    /// Returns all possible cases: one per call that an undisturbed child makes, thread by thread.
     pub fn cases(&self) -> Outcome<Vec<Case>> {
         let mut all = Vec::new();
         for new in [false, true] {
@@ -78,11 +78,11 @@ impl<'a> Ward<'a> {
         })
     }
 
-    /// Puts the directory as it is before a child, and gives what was said until then.
+    /// Prepares the directory for a child, and returns the earlier output of writers.
     fn prepare(&self, new: bool) -> Outcome<Vec<(u64, String)>> {
         let told = |error: io::Error| format!("the directory of a child: {error}");
         if new {
-            // It makes the way to its database as well.
+            // A new database's parent directories are created by the child as well.
             let way = Path::new(DATABASE).iter().next().unwrap_or_default();
             return match fs::remove_dir_all(self.tracer.trace.with_file_name(way)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(told(error)),
@@ -99,12 +99,12 @@ impl<'a> Ward<'a> {
         self.tracer.live(case, case.map_or(calm, |case| case.orders(seed, generation)))
     }
 
-    /// Lets a child meet a failure, and looks at what is left.
+    /// Runs a child with a failure, and checks the database that it leaves.
     pub fn suffer(&self, case: Case, tally: &mut Tally) -> Outcome<()> {
         let mut said = self.prepare(case.new)?;
         let generation = said.len() as u64 + 1;
         let life = self.live(Some(case), generation)?;
-        // What must never have happened is in what it said.
+        // Parsing the output reports violations.
         Run::read(generation, &life.said)?;
         if let (Some(refused), true) = (&life.refused, case.error.is_harmless()) {
             return Err(format!("opening took it for a failure: {refused}"));
@@ -115,17 +115,18 @@ impl<'a> Ward<'a> {
         let pages = Pages::after(&life.events);
         let forgotten = pages.drop_forgotten(&self.tracer.directory, before);
         tally.forgotten_bytes += forgotten.map_err(|error| format!("forgetting: {error}"))?;
-        // Beside the trace, for whoever looks for what went wrong.
+        // Kept beside the trace, to help find the cause of a violation.
         let _ = fs::write(self.tracer.trace.with_extension("said"), &life.said);
         said.push((generation, life.said));
         tally.acknowledged += self.look_at(said)?;
         Ok(())
     }
 
-    /// Opens what a child has left, writes to it and settles the account; gives how many acknowledged writes were looked for.
+    /// Opens the database that a child left, writes to it and checks it. Returns how many acknowledged
+    /// writes were checked.
     fn look_at(&self, mut said: Vec<(u64, String)>) -> Outcome<u64> {
         let left = match Image::read(&self.tracer.directory) {
-            // It failed before there was a directory.
+            // The child failed before it created a directory.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Image::default()),
             read => read,
         };
@@ -145,7 +146,7 @@ fn work(seed: u64) -> Work {
     Work { seed, generation: 1, writers: 3, operations: 40, faulty: false }
 }
 
-/// Writes to a directory without strace; gives what was said.
+/// Writes to a database without strace. Returns the output of the writers.
 fn write_to(directory: &Path, work: Work) -> Outcome<String> {
     let heard = Arc::new(Heard::default());
     let voice: Arc<dyn Voice> = heard.clone();
@@ -158,7 +159,7 @@ fn write_to(directory: &Path, work: Work) -> Outcome<String> {
     Ok(said.clone())
 }
 
-/// Keeps what is said.
+/// Collects the output of writers.
 #[derive(Default)]
 struct Heard(Mutex<String>);
 

@@ -1,4 +1,4 @@
-//! The book: what was asked, what the server promised, what clients were told, and what is certain.
+//! The ledger of a world: requests, server promises, client results, and the revisions known to be durable.
 
 use super::operation::Operation;
 use crate::drill::Outcome;
@@ -6,21 +6,21 @@ use mainstay::{Answer, Durability, ErrorKind, Receipt, Result, Revision, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The answer of an execution: nothing else has the same.
+/// The answer of one execution; it is unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answered {
     /// The operation.
     pub id: u64,
-    /// The transaction that executed it.
+    /// The revision of the transaction that executed it.
     pub revision: Revision,
-    /// When that was.
+    /// The stamp of that transaction.
     pub stamp: Stamp,
-    /// Which one of all operations it was.
+    /// The position of the operation in the order of all operations.
     pub sequence: i64,
 }
 
 impl Answered {
-    /// What a receipt of an operation says; nothing where it says something else.
+    /// Extracts the answer from a receipt of an operation; `None` if the receipt does not fit.
     pub fn of(id: u64, receipt: &Receipt) -> Option<Answered> {
         match receipt.answers.get(1)? {
             Answer::Number { value, .. } => {
@@ -33,71 +33,71 @@ impl Answered {
     }
 }
 
-/// What a client was told in the end.
+/// The final result that a client got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The answer.
+    /// It was executed, with this answer.
     Answered(Answered),
-    /// It was not executed, and will not be.
+    /// It was not executed, and never will be.
     Refused(ErrorKind),
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// A letter that was handled.
+/// A message that a client has handled.
 #[derive(Clone, Copy, Debug)]
 pub struct Handled {
-    /// By whom.
+    /// The client that handled it.
     pub client: usize,
-    /// In which of its lives.
+    /// The incarnation of that client.
     pub life: u64,
-    /// When the session was opened that it was sent to.
+    /// The time at which the receiving session was opened.
     pub opened: Stamp,
-    /// Its number there.
+    /// The number of the message in that session.
     pub number: u64,
     /// The operation that sent it.
     pub id: u64,
 }
 
-/// What was counted.
+/// Counts of events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Operations that were asked for.
+    /// Operations that were requested.
     pub asked: u64,
-    /// Operations that have their answer.
+    /// Operations with an answer.
     pub answered: u64,
-    /// Operations whose clients know that they were not executed.
+    /// Operations that were refused, so that the client knows that they were not executed.
     pub refused: u64,
-    /// Operations of which nobody knows.
+    /// Operations with an unknown outcome.
     pub unknown: u64,
-    /// Letters that were handled.
+    /// Messages that clients handled.
     pub letters: u64,
     /// Calls that reached the server.
     pub calls: u64,
-    /// Power cuts.
+    /// Power failures.
     pub cuts: u64,
-    /// Those of them in the middle of a call of the disk.
+    /// Power failures in the middle of a disk call.
     pub inside: u64,
-    /// Those of them while the server was starting.
+    /// Power failures while the server was starting.
     pub starting: u64,
-    /// Answers that were not synced, and went with a power cut, as they may.
+    /// Unsynced answers that a power failure took back, which is allowed.
     pub lost: u64,
-    /// Torn ends of logs that were cut off.
+    /// Torn log tails that were cut off.
     pub torn: u64,
-    /// Starts after a sync that failed.
+    /// Restarts after a failed sync.
     pub failed_syncs: u64,
-    /// Times at which the disk was full.
+    /// How often the disk was full.
     pub full: u64,
-    /// Clients that crashed.
+    /// Client crashes.
     pub crashes: u64,
-    /// Sessions that were opened again since they had gone.
+    /// Sessions that were opened again after they had expired.
     pub reopened: u64,
-    /// Calls of the disk.
+    /// Disk calls.
     pub disk_calls: u64,
 }
 
 impl Tally {
-    /// Adds what was counted elsewhere.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: &Tally) {
         self.asked += other.asked;
         self.answered += other.answered;
@@ -118,7 +118,7 @@ impl Tally {
     }
 }
 
-/// What is known. Everybody writes into it.
+/// The ledger, to which all parts of the world write.
 #[derive(Default)]
 pub struct Book(Mutex<Inside>);
 
@@ -127,52 +127,53 @@ pub struct Inside {
     pub operations: BTreeMap<u64, Operation>,
     pub told: BTreeMap<u64, Told>,
     pub letters: Vec<Handled>,
-    /// Answers that were given and not synced: a power cut may take them back.
+    /// Answers that were not synced: a power failure may take them back.
     loose: BTreeSet<Answered>,
-    /// Answers that a power cut has taken back.
+    /// Answers that a power failure has taken back.
     pub lost: BTreeSet<Answered>,
-    /// Everything up to here was promised, or shown as certain.
+    /// The newest revision that was promised as durable or shown as durable.
     pub floor: Revision,
-    /// The operations that were found executed, when all was looked at last.
+    /// The operations that the last check found executed.
     pub executed: BTreeSet<u64>,
     pub tally: Tally,
     wrong: Option<String>,
 }
 
 impl Book {
-    /// What is in it.
+    /// Locks and returns the contents.
     pub fn inside(&self) -> MutexGuard<'_, Inside> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn tally(&self) -> Tally {
         self.inside().tally
     }
 
-    /// Counts something.
+    /// Updates the counts.
     pub fn count(&self, count: impl FnOnce(&mut Tally)) {
         count(&mut self.inside().tally);
     }
 
-    /// Something must be true and is not. The first of it counts.
+    /// Records a violation. Only the first one is kept.
     pub fn wrong(&self, what: String) {
         self.inside().wrong.get_or_insert(what);
     }
 
-    /// Whether all that must be true is.
+    /// Fails with the recorded violation, if any.
     pub fn check_sound(&self) -> Outcome<()> {
         self.inside().wrong.clone().map_or(Ok(()), Err)
     }
 
-    /// A client is about to ask for something.
+    /// Records that a client is about to request an operation.
     pub fn ask(&self, operation: Operation) {
         let mut inside = self.inside();
         inside.tally.asked += 1;
         inside.operations.insert(operation.id, operation);
     }
 
-    /// The server has answered, whoever hears it: from here on it is a promise.
+    /// Records an answer of the server, which is a promise from here on, whether or not it reaches the
+    /// client.
     pub fn promise(&self, durability: Durability, id: Option<u64>, receipt: &Receipt) {
         let mut inside = self.inside();
         if durability == Durability::Sync {
@@ -184,13 +185,13 @@ impl Book {
         }
     }
 
-    /// Everything up to here was shown as certain.
+    /// Records that everything up to a revision was shown as durable.
     pub fn is_certain(&self, revision: Revision) {
         let mut inside = self.inside();
         inside.floor = inside.floor.max(revision);
     }
 
-    /// A client was told what became of an operation.
+    /// Records the result that a client got for an operation.
     pub fn tell(&self, id: u64, answer: &Result<Receipt>) -> Told {
         let mut inside = self.inside();
         let told = match answer {
@@ -220,7 +221,7 @@ impl Book {
         told
     }
 
-    /// A letter was handled.
+    /// Records that a message was handled.
     pub fn handle(&self, handled: Handled) {
         let mut inside = self.inside();
         inside.tally.letters += 1;
@@ -229,7 +230,8 @@ impl Book {
 }
 
 impl Inside {
-    /// The server is there again, with everything up to a revision: what was not synced behind it is gone.
+    /// Records that the server restarted with everything up to a revision: later unsynced answers are
+    /// lost.
     pub fn start(&mut self, reached: Revision) {
         let (gone, kept) =
             std::mem::take(&mut self.loose).into_iter().partition(|of| of.revision > reached);

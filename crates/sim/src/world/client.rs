@@ -1,8 +1,8 @@
-//! A client: it asks, handles letters, falls silent, crashes, and goes on with what it has written down.
+//! A simulated client: sends requests, handles messages, falls silent, crashes, resumes from its journal.
 //!
 //! ```text
-//!   life 1   open ── number 7 written down ── sent ── crash
-//!   life 2   resume with 7, and the epoch it was written down in ── its answer, or that nobody knows
+//!   life 1   open ── number 7 in the journal ── sent ── crash
+//!   life 2   resume with 7, and its epoch from the journal ── its answer, or an unknown outcome
 //! ```
 
 use super::World;
@@ -19,10 +19,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often an answer that is overdue is asked for again, at most.
+/// The most retries for an overdue answer.
 const PATIENCE: u32 = 3;
 
-/// Whoever has clients, one behind the other, all of the same session.
+/// The owner of one session, with one client after the other.
 pub struct Person {
     world: Arc<World>,
     number: usize,
@@ -31,16 +31,16 @@ pub struct Person {
     random: Mutex<Random>,
 }
 
-/// What survives a crash of the client: its own disk never fails.
+/// The state that survives a crash of the client. The client's disk never fails.
 #[derive(Default)]
 struct Journal {
     lives: u64,
-    /// How much was asked for.
+    /// The number of requests so far.
     asked: u64,
     is_done: bool,
-    /// The last epoch of its session that it knows of; 0: none.
+    /// The last known epoch of its session; 0 if none.
     epoch: Stamp,
-    /// What has no answer, by its number and the epoch it is of.
+    /// The requests without an answer, by epoch and number.
     open: BTreeMap<(Stamp, u64), Written>,
 }
 
@@ -51,7 +51,7 @@ struct Written {
 }
 
 impl Person {
-    /// Somebody with a line to the server.
+    /// Creates a client with a connection to the server.
     pub fn new(world: &Arc<World>, number: usize) -> Arc<Person> {
         let part = 100 + number as u64;
         let line = Line::new(&world.server, &world.simulation, world.random(part * 2));
@@ -83,21 +83,22 @@ impl Person {
         self.world.simulation.nap(Duration::from_millis(ms)).await;
     }
 
-    /// The line loses nothing any more.
+    /// Stops the faults of the network.
     pub fn become_calm(&self) {
         self.way.set(Faults::default());
     }
 
-    /// Brings what is still on its way; gives how much that was.
+    /// Delivers the messages in transit. Returns how many.
     pub async fn settle(&self) -> usize {
         self.way.settle().await
     }
 
     fn is_calm(&self) -> bool {
+        // SeqCst for simplicity, here and below: the simulation has one thread.
         self.world.calm.load(Ordering::SeqCst)
     }
 
-    /// One life after the other.
+    /// Runs one incarnation after the other.
     pub async fn live(self: Arc<Person>) {
         loop {
             let machine = Machine::new(&self.world.simulation);
@@ -117,7 +118,7 @@ impl Person {
         }
     }
 
-    /// Is over when this life is; most have no end.
+    /// Ends when this incarnation crashes; most never do.
     async fn crash(&self) {
         let often = self.world.script.crashes * 8;
         let (falls, after) = {
@@ -132,7 +133,7 @@ impl Person {
 
     fn settings(&self, life: u64) -> Settings {
         let script = &self.world.script;
-        // There is one field more where bugs can be planted in the client.
+        // The settings have one more field if faults can be injected into the client.
         #[allow(clippy::needless_update)]
         let settings = Settings {
             window: script.window,
@@ -140,7 +141,7 @@ impl Person {
             attempt: Duration::from_millis(200),
             first_pause: Duration::from_millis(1),
             longest_pause: Duration::from_millis(100),
-            // Silences are to be silent.
+            // A client without keep-alives is silent between requests.
             keeps_alive: !script.silences,
             seed: Some(script.seed ^ (self.number as u64) << 8 ^ life),
             ..Settings::default()
@@ -165,7 +166,7 @@ impl Person {
         SessionOptions::new().name(&session_name(self.number)).lease(self.world.script.lease)
     }
 
-    /// Opens the session, or goes on with it, and with what was left.
+    /// Opens or resumes the session, with the unanswered requests.
     async fn open(&self, client: &Client) -> (AsyncSession, Vec<(u64, Request)>) {
         loop {
             let (epoch, left) = self.take_left();
@@ -184,7 +185,7 @@ impl Person {
         }
     }
 
-    /// What was left in the last epoch; nobody knows what became of the rest.
+    /// Returns the unanswered requests of the last epoch. The outcome of older ones is unknown.
     fn take_left(&self) -> (Stamp, BTreeMap<u64, Written>) {
         let (epoch, open) = {
             let mut journal = self.journal();
@@ -197,13 +198,14 @@ impl Person {
                 false => self.tell(written.id, &Err(forgotten())),
             }
         }
-        // Written down still: the next crash may come before anything is known.
+        // Kept in the journal, because the next crash may come before their outcome is known.
         let entries = left.iter().map(|(number, written)| ((epoch, *number), written.clone()));
         self.journal().open.extend(entries);
         (epoch, left)
     }
 
-    /// It is not known who has the session, so nobody knows what was left.
+    /// Handles a failed opening: the owner of the session is unknown, so the outcome of its requests is
+    /// unknown.
     fn lose(&self, left: &BTreeMap<u64, Written>, error: &Error) {
         self.say(format_args!("cannot open: {}", error.code().name()));
         {
@@ -234,7 +236,7 @@ impl Person {
         (session, goes_on)
     }
 
-    /// Asks for everything, with so many tasks at once.
+    /// Sends all requests with several concurrent tasks.
     async fn ask_all(&self, session: &AsyncSession, left: Vec<(u64, Request)>) {
         let mut parts: Vec<Part<'_>> = Vec::new();
         for (id, request) in left {
@@ -320,7 +322,7 @@ impl Person {
                 break;
             }
             match request.answer().await {
-                // It is over: what was told before holds.
+                // The request was already completed, so the earlier answer is final.
                 Err(error) if error.kind() == ErrorKind::Invalid => break,
                 next => answer = next,
             }

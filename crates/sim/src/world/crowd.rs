@@ -1,13 +1,13 @@
-//! Several futures at once, in one task.
+//! Combinators to run several futures in one task.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Something that is done beside others.
+/// One of several concurrent futures.
 pub type Part<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Is over when all of them are.
+/// Completes when all futures have completed.
 pub async fn all(parts: Vec<Part<'_>>) {
     let mut parts = parts;
     poll_fn(|context| {
@@ -17,7 +17,7 @@ pub async fn all(parts: Vec<Part<'_>>) {
     .await;
 }
 
-/// Is over when one of both is; says whether it is the first.
+/// Completes when one of two futures has. Returns whether it was the first.
 pub async fn either(one: Part<'_>, other: Part<'_>) -> bool {
     let (mut one, mut other) = (one, other);
     poll_fn(|context| {

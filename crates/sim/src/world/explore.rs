@@ -1,4 +1,4 @@
-//! World after world, seed after seed.
+//! Simulates one world per seed.
 
 use super::book::Tally;
 use super::script::Script;
@@ -6,32 +6,32 @@ use super::{Digest, Lived, live};
 use crate::drill::Outcome;
 use crate::effort;
 
-/// Among so many worlds there is one of every kind.
+/// Among this many worlds each kind occurs.
 const MANY: u64 = 100;
 
-/// Which worlds are lived through.
+/// The worlds to simulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The first seed.
     pub from: u64,
-    /// How many.
+    /// The number of worlds.
     pub seeds: u64,
-    /// Whether everything that happens is printed.
+    /// Whether to print every event.
     pub print: bool,
 }
 
-/// What was found.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
-    /// Worlds that came to their end.
+    /// The number of finished worlds.
     pub worlds: u64,
-    /// What was counted in all of them.
+    /// The counts over all worlds.
     pub tally: Tally,
-    /// The trace of the last one.
+    /// The trace hash of the last world.
     pub last: Option<Digest>,
 }
 
-/// Lives through all of them; the error tells the seed, and the last of what happened there.
+/// Simulates all worlds. The error contains the seed and the last events of the failing one.
 pub fn run(plan: &Plan, mut tell: impl FnMut(&Found)) -> Outcome<Found> {
     let mut found = Found::default();
     for seed in plan.from..plan.from.saturating_add(plan.seeds) {

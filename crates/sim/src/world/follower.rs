@@ -1,4 +1,4 @@
-//! Somebody who follows the feed over all falls of the server: no hole, and nothing twice.
+//! A feed consumer across all restarts of the server: sees no gap and no duplicate.
 
 use super::book::Book;
 use super::check;
@@ -8,31 +8,31 @@ use mainstay::{Contract, Database, Event, Filter, Result, Revision, Stamp};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What was seen so far.
+/// The observations so far.
 #[derive(Default)]
 pub struct Follower {
     after: Revision,
-    /// The last change that was seen.
+    /// The last change.
     last: (Revision, Stamp),
-    /// The last operation of all that was seen.
+    /// The position of the last operation.
     sequence: i64,
-    /// The operations that were seen.
+    /// The operations seen.
     pub seen: BTreeSet<u64>,
     wrong: Option<String>,
 }
 
 impl Follower {
-    /// Up to where everything was seen.
+    /// Returns the revision up to which it has seen everything.
     pub fn reached(&self) -> Revision {
         self.after
     }
 
-    /// What is not as it must be.
+    /// Takes the recorded violation, if any.
     pub fn take_wrong(&mut self) -> Option<String> {
         self.wrong.take()
     }
 
-    /// Follows to the end, behind what was seen before.
+    /// Follows the feed to its end, from the last position.
     pub fn follow(&mut self, db: &Database) -> Result<()> {
         let mut feed = db.watch(Filter::default(), self.after)?;
         let ended = loop {
@@ -77,7 +77,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Everything that was executed was seen.
+    /// Checks that every executed operation was seen.
     pub fn check(&self, book: &Book) -> Outcome<()> {
         check::feed::check(book, &self.seen)
     }

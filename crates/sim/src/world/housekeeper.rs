@@ -1,11 +1,11 @@
-//! The housekeeper: what nobody does in a database without threads but who is asked to.
+//! Maintenance: calls the work that a database without background threads does only on request.
 
 use super::World;
 use mainstay::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Keeps house for as long as the world lasts.
+/// Runs maintenance until the world ends.
 pub async fn keep(world: Arc<World>) {
     let mut random = world.random(1);
     loop {
@@ -22,13 +22,13 @@ pub async fn keep(world: Arc<World>) {
     }
 }
 
-/// Whoever follows is never left behind: what it has not seen is not trimmed.
+/// Trims only after the feed consumer has caught up, so that it never loses its position.
 fn trim(world: &World) {
     world.server.follow();
     drop(world.server.attend("trim", mainstay::Database::trim));
 }
 
-/// A time server says that it is earlier than the clock has it.
+/// Steps the wall clock back, as a time server might.
 fn step_back(world: &World, by_us: u64) {
     let clock = world.simulation.clock();
     clock.set_wall(clock.wall_us() - by_us);

@@ -1,4 +1,4 @@
-//! The line to the server: everything takes its time, and nobody answers while the server is down.
+//! A simulated connection to the server: messages take time, and calls fail while the server is down.
 
 use super::server::Server;
 use mainstay::{Answering, ChangeKind, Event, Feed, Name, Receipt, Result, Transaction};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A line of one client.
+/// The connection of one client.
 pub struct Line {
     server: Arc<Server>,
     simulation: Arc<Simulation>,
@@ -18,13 +18,13 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line to a server.
+    /// Creates a connection to a server.
     pub fn new(server: &Arc<Server>, simulation: &Arc<Simulation>, random: Random) -> Arc<Line> {
         let (server, simulation) = (server.clone(), simulation.clone());
         Arc::new(Line { server, simulation, random: Mutex::new(random) })
     }
 
-    /// The time that a message takes.
+    /// Waits for the travel time of a message.
     fn travel(&self) -> Task {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let us = if random.chance(30) { 0 } else { random.below(3000) };

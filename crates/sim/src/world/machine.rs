@@ -1,4 +1,4 @@
-//! The machine of a client: what runs on it ends when it crashes.
+//! The machine of a client: a crash ends all of its tasks.
 
 use mainstay_sessions::simulation::Simulation;
 use mainstay_sessions::{Runtime, Task};
@@ -7,21 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-/// A machine.
+/// A simulated machine.
 pub struct Machine {
     simulation: Arc<Simulation>,
     runs: Arc<AtomicBool>,
 }
 
 impl Machine {
-    /// One that runs.
+    /// Creates a running machine.
     pub fn new(simulation: &Arc<Simulation>) -> Arc<Machine> {
         let runs = Arc::new(AtomicBool::new(true));
         Arc::new(Machine { simulation: simulation.clone(), runs })
     }
 
-    /// Nothing on it goes on.
+    /// Ends all tasks on it.
     pub fn crash(&self) {
+        // SeqCst for simplicity: the simulation has one thread.
         self.runs.store(false, Ordering::SeqCst);
     }
 }
@@ -38,6 +39,7 @@ impl Runtime for Machine {
     fn spawn(&self, mut task: Task) {
         let runs = self.runs.clone();
         self.simulation.beside(std::future::poll_fn(move |context| {
+            // SeqCst as in `crash`.
             match runs.load(Ordering::SeqCst) {
                 true => task.as_mut().poll(context),
                 false => Poll::Ready(()),

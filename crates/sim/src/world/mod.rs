@@ -1,10 +1,10 @@
-//! A world in one thread: a server, its disk, the ways to it and its clients, all from one seed.
+//! Deterministic simulation in one thread: a server, its disk, the network and its clients, all from one seed.
 //!
 //! ```text
-//!   client 0 ── life after life, with what it has written down ──┐   requests, letters; crashes, silences
+//!   client 0 ── life after life, with its journal ───────────────┐   requests, messages; crashes, silences
 //!   client 1 ──                                                 ─┼─ Faulty: loses, repeats, holds, delays
 //!   client 2 ──                                                 ─┘      │
-//!                                                                     line: takes its time, breaks when the server falls
+//!                                                                     line: adds latency, breaks when the server falls
 //!   housekeeper: sweeps, trims, steps the clock back, follows ──┐       │
 //!                                                               v       v
 //!                                         server: a database without threads, by the world's clock
@@ -13,13 +13,13 @@
 //!                                         volume: full, fails to sync, loses power at any call
 //!                                              │
 //!                                              v
-//!                       platter ── a model ──> what is left, opened again;  meanwhile nobody is there
+//!                       platter ── a model ──> the remaining files, opened again;  meanwhile the server is down
 //!
-//!   everything that happens ──> trace: a hash;   what was asked, promised and told ──> book ──> checks
+//!   every event ──> trace: a hash;     requests, promises and results ──> book ──> checks
 //! ```
 //!
-//! Nothing asks the machine for time or chance: the same seed gives the same world, call by call. So whatever goes wrong
-//! goes wrong again: `prove world --from SEED --seeds 1 --trace`.
+//! Nothing reads the machine's time or randomness, so the same seed gives the same world, call by call.
+//! Every violation can be reproduced: `prove world --from SEED --seeds 1 --trace`.
 
 mod book;
 mod check;
@@ -51,35 +51,35 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use trace::Trace;
 
-/// Longer than any world has something to do.
+/// A time limit in microseconds that no correct world reaches.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// What everybody in a world shares.
+/// The state that all parts of a world share.
 struct World {
     script: Script,
     simulation: Arc<Simulation>,
     server: Arc<Server>,
     book: Arc<Book>,
     trace: Trace,
-    /// Clients who have not asked for everything yet.
+    /// The number of clients that have not sent all requests yet.
     busy: AtomicUsize,
-    /// Nothing goes wrong any more: it is time to look at what there is.
+    /// Set when faults end, before the final checks.
     calm: AtomicBool,
 }
 
-/// A world that came to its end.
+/// A finished world.
 pub struct Lived {
-    /// What happened, as a hash.
+    /// The hash of the trace.
     pub digest: Digest,
-    /// What was counted.
+    /// The counts.
     pub tally: Tally,
-    /// What must be true and is not.
+    /// The violation, if any.
     pub wrong: Option<String>,
-    /// The last of what happened.
+    /// The last lines of the trace.
     pub tail: Vec<String>,
 }
 
-/// Lives through a world; prints all that happens, if it is to.
+/// Simulates a world. Prints every event if `print` is set.
 pub fn live(script: &Script, print: bool) -> Lived {
     let trace = Trace::new(print);
     let book = Arc::new(Book::default());
@@ -106,13 +106,13 @@ fn live_with(script: &Script, trace: &Trace, book: &Arc<Book>) -> Outcome<()> {
     simulation.end();
     let ended = ended.and_then(|()| world.look_after_a_cut());
     server.close();
-    // Whatever was planned for later holds on to the world, as the world does to it.
+    // Pending tasks hold references to the world, and the world to them. This breaks the cycle.
     simulation.end();
     ended
 }
 
 impl World {
-    /// Everybody does what they do, until nobody has anything to do; then all is looked at.
+    /// Runs all parts until they are idle, then checks the invariants.
     async fn play(self: Arc<World>) -> Outcome<()> {
         self.server.start()?;
         let people: Vec<Arc<Person>> =
@@ -121,6 +121,7 @@ impl World {
             self.simulation.beside(person.clone().live());
         }
         self.simulation.beside(housekeeper::keep(self.clone()));
+        // SeqCst for simplicity, here and below: the simulation has one thread.
         while self.busy.load(Ordering::SeqCst) > 0 {
             self.simulation.nap(Duration::from_millis(20)).await;
             self.check_sound()?;
@@ -129,7 +130,7 @@ impl World {
         self.look()
     }
 
-    /// A violation ends the world at once, and so does one without end.
+    /// A violation or the time limit ends the world at once.
     fn check_sound(&self) -> Outcome<()> {
         self.book.check_sound()?;
         match self.simulation.now_us() > LONGEST_US {
@@ -138,7 +139,7 @@ impl World {
         }
     }
 
-    /// Everything arrives that is on its way, the server stands, and letters are handled.
+    /// Waits until all messages in transit have arrived, the server runs and all messages are handled.
     async fn become_calm(&self, people: &[Arc<Person>]) -> Outcome<()> {
         self.calm.store(true, Ordering::SeqCst);
         self.server.become_calm();
@@ -161,14 +162,14 @@ impl World {
         self.server.look(|db| check::all(&self.book, &self.script, db))
     }
 
-    /// What was found has to be there after one more power cut, which nobody expects.
+    /// Checks the invariants once more after an unexpected power failure.
     fn look_after_a_cut(&self) -> Outcome<()> {
         self.server.fall("at the end");
         self.server.start()?;
         self.look()
     }
 
-    /// A stream of choices for one part of the world.
+    /// Returns the random numbers of one part of the world.
     fn random(&self, part: u64) -> Random {
         Random::of(&[self.script.seed, 0x57_4F_52_4C_44, part])
     }

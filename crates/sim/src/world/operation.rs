@@ -1,12 +1,12 @@
-//! Operations: what clients ask for. Each leaves something in several contracts, all of it or nothing.
+//! Operations, the requests of clients. Each writes to several contracts atomically.
 //!
 //! ```text
 //!   op/17 + 1          how often it was executed
-//!   seq + 1            which one of all it was: the sum is its answer
+//!   seq + 1            its position among all: the sum is its answer
 //!   account/2 - 5, account/0 + 5
 //!   book/1 { op17 }    a record            run/0 event { key: op17 }     a run
 //!   keyed 17 @ 17      keyed state         outbox { op17 }               a message
-//!   send 17            a letter to another client
+//!   send 17            a request to another client
 //! ```
 
 use mainstay::{
@@ -15,84 +15,84 @@ use mainstay::{
 };
 use mainstay_conformance::random::Random;
 
-/// How many accounts there are; together they hold nothing at all times.
+/// The number of accounts. The sum of their balances is always zero.
 pub const ACCOUNTS: u64 = 5;
-/// How many runs there are.
+/// The number of runs.
 pub const RUNS: u64 = 3;
-/// How many records there are.
+/// The number of records.
 pub const RECORDS: u64 = 4;
 /// The cell that counts all operations.
 pub const SEQUENCE: &str = "seq";
 /// The space of keyed state.
 pub const SPACE: &str = "keyed";
-/// What a transaction that must fail asks for: nothing has a counter like that.
+/// The counter in the guard of a transaction that must fail, because no key has it.
 const NO_COUNTER: u64 = 1 << 40;
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Its number; no other operation has it.
+    /// Its unique number.
     pub id: u64,
-    /// How durable it is before it is answered.
+    /// The durability required before it is answered.
     pub durability: Durability,
-    /// What it leaves beside its cells.
+    /// The optional writes of the operation.
     pub parts: Parts,
-    /// A guard fails: nothing is executed.
+    /// Whether it contains a failing guard, so that nothing is executed.
     pub fails: bool,
-    /// The client that it sends a letter to.
+    /// The client that it sends a message to.
     pub letter: Option<usize>,
     amount: i64,
     from: u64,
     to: u64,
 }
 
-/// What an operation leaves.
+/// The optional writes of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Parts {
     /// A field of a record.
     pub record: bool,
     /// An event of a run.
     pub event: bool,
-    /// A state.
+    /// An entry of keyed state.
     pub state: bool,
-    /// A message.
+    /// A message in the outbox.
     pub message: bool,
-    /// A record that is over soon.
+    /// A record that expires soon.
     pub flash: bool,
 }
 
-/// The session of a client.
+/// Returns the name of a client's session.
 pub fn session(client: usize) -> String {
     format!("client-{client}")
 }
 
-/// The cell that an operation counts itself in.
+/// Returns the cell in which an operation counts its executions.
 pub fn mark(id: u64) -> String {
     format!("op/{id}")
 }
 
-/// What an operation is called elsewhere.
+/// Returns the name of an operation in other contracts.
 pub fn label(id: u64) -> String {
     format!("op{id}")
 }
 
-/// An account.
+/// Returns the name of an account.
 pub fn account(k: u64) -> String {
     format!("account/{k}")
 }
 
-/// A run.
+/// Returns the name of a run.
 pub fn run(k: u64) -> String {
     format!("run/{k}")
 }
 
-/// A record.
+/// Returns the key of a record.
 pub fn record(k: u64) -> String {
     format!("book/{k}")
 }
 
 impl Operation {
-    /// An operation by chance.
+    /// Returns a random operation.
     pub fn by_chance(id: u64, clients: usize, loose: bool, random: &mut Random) -> Operation {
         let durability = match loose && random.chance(50) {
             true => [Durability::Interval, Durability::Memory][random.below(2) as usize],
@@ -114,7 +114,7 @@ impl Operation {
         }
     }
 
-    /// It, as a transaction.
+    /// Returns the operation as a transaction.
     pub fn transaction(&self) -> Result<Transaction> {
         let mut transaction = Transaction::new()
             .step(add(&mark(self.id), 1)?)

@@ -1,45 +1,45 @@
-//! A script: what kind of world a seed gives.
+//! The parameters of a world, derived from its seed.
 
 use mainstay_conformance::random::Random;
 use mainstay_sessions::Faults;
 use std::time::Duration;
 
-/// What kind of world it is. Everything in it comes from here.
+/// The parameters of a world; every choice derives from them.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Where all chance comes from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// How many clients there are.
+    /// The number of clients.
     pub clients: usize,
-    /// How many tasks of each ask at once.
+    /// The number of concurrent tasks per client.
     pub tasks: usize,
-    /// How much each client asks for.
+    /// The number of requests per client.
     pub requests: u64,
-    /// How many requests of a session may be under way.
+    /// The most requests of a session in flight.
     pub window: usize,
-    /// How long a request is tried.
+    /// The deadline of a request.
     pub deadline: Duration,
-    /// How long a session lives without a word.
+    /// The lease of a session.
     pub lease: Duration,
-    /// Clients fall silent for longer than that now and then, and do not say that they are there.
+    /// Whether clients fall silent for longer than the lease now and then, and send no keep-alives.
     pub silences: bool,
-    /// How the ways to the server are.
+    /// The faults of the network.
     pub faults: Faults,
-    /// Of 1,000 calls of the server, so many meet each kind of trouble.
+    /// The rates of server troubles.
     pub troubles: Troubles,
-    /// Clients crash, one of so many tasks of asking; 0: never.
+    /// The rate of client crashes per request task; 0 means never.
     pub crashes: u64,
-    /// Not everything is synced before it is answered.
+    /// Whether some operations are answered before they are synced.
     pub loose: bool,
-    /// A bug of the client, on purpose.
+    /// The fault that is injected into the clients.
     #[cfg(feature = "planted")]
     pub planted: Option<mainstay_sessions::Planted>,
 }
 
-/// Of 1,000 calls of the server, so many meet this.
+/// The number of server calls, of 1,000, at which each trouble begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Troubles {
-    /// Power fails, at one of the next calls of the disk or at once.
+    /// Power failures, at once or at one of the next disk calls.
     pub cuts: u64,
     /// The disk is full for a while.
     pub full: u64,
@@ -48,7 +48,7 @@ pub struct Troubles {
 }
 
 impl Script {
-    /// The world of a seed.
+    /// Returns the parameters of a seed.
     pub fn of(seed: u64) -> Script {
         let mut random = Random::of(&[seed, 0x53_43_52]);
         let silences = random.chance(40);
@@ -71,7 +71,7 @@ impl Script {
         }
     }
 
-    /// Whether no session goes before its client has all its letters.
+    /// Returns whether every session lives until its client has handled all messages.
     pub fn is_patient(&self) -> bool {
         !self.silences
     }

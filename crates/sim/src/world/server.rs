@@ -1,4 +1,4 @@
-//! The server: a database without threads, on a disk that loses power.
+//! The simulated server: a database without threads, on a disk that loses power.
 
 use super::book::{Answered, Book};
 use super::check;
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The server, whether it runs or not.
+/// The server, running or not.
 pub struct Server {
     script: Script,
     simulation: Arc<Simulation>,
@@ -30,26 +30,26 @@ pub struct Server {
 
 struct Inside {
     random: Random,
-    /// The disk of the log; after each power cut another one, with what was left.
+    /// The disk of the log. Each power failure replaces it by one with the surviving data.
     volume: Volume,
     platter: Platter,
-    /// Nothing while it does not run.
+    /// `None` while it does not run.
     db: Option<Database>,
-    /// How often it was started or fell: what was planned before that is void.
+    /// Counts starts and falls: work planned in an earlier turn is void.
     turn: u64,
-    /// A sync has failed, and somebody will start it anew.
+    /// Whether a sync has failed, so that a restart is planned.
     ailing: bool,
-    /// The disk is full, or a sync is about to fail.
+    /// Whether the disk is full, or a sync is about to fail.
     troubled: bool,
-    /// Nothing goes wrong any more.
+    /// Whether faults have ended.
     calm: bool,
-    /// Who waits for letters.
+    /// Tasks that wait for messages.
     listening: Vec<Waker>,
     follower: Follower,
 }
 
 impl Server {
-    /// A server that was never started.
+    /// Creates a server that has not been started.
     pub fn new(
         script: &Script,
         simulation: &Arc<Simulation>,
@@ -114,8 +114,8 @@ impl Server {
         self.say(format_args!("  answers r{revision} t{stamp} seq {sequence} repeated {repeated}"));
     }
 
-    /// Has something done by the database, and looks what it did to the disk. Whoever asks is not told how it ended if power
-    /// failed meanwhile, unless it was answered before.
+    /// Calls the database, and records its effects on the disk. If power fails during the call, the
+    /// caller does not learn the result, unless it was answered before.
     pub fn attend<T>(
         self: &Arc<Server>,
         what: &str,
@@ -142,7 +142,7 @@ impl Server {
         answer
     }
 
-    /// Lets something go wrong, by chance.
+    /// Causes a random fault.
     fn invite_trouble(self: &Arc<Server>) {
         let troubles = self.script.troubles;
         let mut inside = self.inside();
@@ -173,7 +173,7 @@ impl Server {
         }
     }
 
-    /// The disk is full, for a while.
+    /// Makes the disk full for a while.
     fn fill(self: &Arc<Server>, inside: &mut Inside) {
         self.book.count(|tally| tally.full += 1);
         self.say(format_args!("the disk is full"));
@@ -195,7 +195,7 @@ impl Server {
         }
     }
 
-    /// A sync has failed: somebody starts the server anew, sooner or later. The disk keeps its power.
+    /// Handles a failed sync: the server is restarted later. The disk keeps its power.
     fn fail(self: &Arc<Server>) {
         let mut inside = self.inside();
         if std::mem::replace(&mut inside.ailing, true) {
@@ -214,11 +214,11 @@ impl Server {
         });
     }
 
-    /// The process ends; the disk stays as it is.
+    /// Ends the process. The disk stays as it is.
     fn stop(&self) {
         let db = self.inside().db.take();
         if let Some(db) = db {
-            // What cannot be closed well is gone all the same.
+            // The process ends even if closing fails.
             let _ = db.close();
         }
         self.note_disk();
@@ -231,7 +231,7 @@ impl Server {
         listening.into_iter().for_each(Waker::wake);
     }
 
-    /// Power fails. What is left is opened again, sooner or later.
+    /// Cuts power. The surviving data is opened again later.
     pub fn fall(self: &Arc<Server>, when: &str) {
         self.inside().volume.faults().cut_power_now();
         self.stop();
@@ -261,7 +261,7 @@ impl Server {
         }
     }
 
-    /// Starts it; power may fail meanwhile.
+    /// Starts the server. Power may fail during the start.
     pub fn start(self: &Arc<Server>) -> Outcome<()> {
         let volume = {
             let mut inside = self.inside();
@@ -285,7 +285,7 @@ impl Server {
         }
     }
 
-    /// It runs. What was promised has to be there.
+    /// Handles a successful start, and checks that all promised revisions are present.
     fn stand(&self, db: Database, volume: &Volume) -> Outcome<()> {
         volume.faults().keep_power();
         let report = db.open_report();
@@ -306,7 +306,7 @@ impl Server {
         Ok(())
     }
 
-    /// Writes down what was done to the disk; says whether it has power.
+    /// Records the operations on the disk. Returns whether it has power.
     fn note_disk(&self) -> bool {
         let mut inside = self.inside();
         let volume = inside.volume.clone();
@@ -322,7 +322,7 @@ impl Server {
         volume.faults().has_power()
     }
 
-    /// Follows the feed to its end.
+    /// Runs the feed consumer to the end of the feed.
     pub fn follow(self: &Arc<Server>) {
         let mut follower = std::mem::take(&mut self.inside().follower);
         let followed = self.attend("follow the feed", |db| follower.follow(db));
@@ -337,19 +337,19 @@ impl Server {
             Err(error) if !matches!(error.code(), Code::UnknownOutcome | Code::Io) => {
                 self.book.wrong(format!("the feed: {error}"));
             }
-            // Where there is no power, or nobody, it goes on later.
+            // Without power or without a server it continues later.
             _ => {}
         }
     }
 
-    /// Listens for letters to a session.
+    /// Opens a feed of the messages to a session.
     pub fn watch(&self, session: &str) -> Result<Feed> {
         let db = self.inside().db.clone().ok_or_else(away)?;
         let (contract, key) = (Some(mainstay::Contract::Sessions), Some(session.to_owned()));
         db.watch(Filter { contract, key, ..Filter::default() }, db.revision())
     }
 
-    /// Whoever reads may meet a power cut, too.
+    /// Handles a power failure that a reader noticed.
     pub fn notice_power(self: &Arc<Server>) {
         let is_off = {
             let inside = self.inside();
@@ -361,12 +361,12 @@ impl Server {
         }
     }
 
-    /// Wakes somebody when something was done.
+    /// Registers a waker to wake after the next event.
     pub fn listen(&self, waker: Waker) {
         self.inside().listening.push(waker);
     }
 
-    /// Nothing goes wrong any more.
+    /// Ends all faults.
     pub fn become_calm(&self) {
         let mut inside = self.inside();
         inside.calm = true;
@@ -375,16 +375,16 @@ impl Server {
         inside.troubled = false;
     }
 
-    /// Whether it runs, and nobody has letters to come, if that is asked for.
+    /// Returns whether the server runs, and if `letters` is set, whether no message is pending.
     pub fn has_settled(&self, letters: bool) -> bool {
         let Some(db) = self.inside().db.clone() else { return false };
         let stats = db.stats();
         !stats.read_only && (!letters || stats.sessions.pending == 0)
     }
 
-    /// Looks at what there is.
+    /// Checks the state of the database.
     pub fn look(self: &Arc<Server>, look: impl FnOnce(&Database) -> Outcome<()>) -> Outcome<()> {
-        // The feed shows what is certain.
+        // Only durable revisions are shown in the feed, so everything is synced first.
         self.attend("sync", Database::sync).map_err(|error| format!("the end: {error}"))?;
         self.follow();
         self.book.check_sound()?;
@@ -395,7 +395,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the server.
     pub fn close(&self) {
         self.stop();
     }
@@ -405,7 +405,7 @@ fn away() -> Error {
     Error::new(Code::Io, "nobody is there")
 }
 
-/// Segments and buffers so small that rolls, flushes and trims happen all the time.
+/// Segments and buffers so small that segment rolls, flushes and trims happen all the time.
 fn options(simulation: &Simulation, volume: &Volume) -> Options {
     Options::new()
         .background(false)
@@ -421,14 +421,15 @@ fn options(simulation: &Simulation, volume: &Volume) -> Options {
         .feed_retention(Duration::from_secs(1), 16 << 10)
 }
 
-/// A directory in memory, where there is such a file system.
+/// Creates a directory in memory if such a file system exists, else in the temporary directory.
 fn home() -> std::io::Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let within: PathBuf = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     tempfile::Builder::new().prefix("mainstay-world-").tempdir_in(within)
 }
 
-/// Makes an empty database with an id from the seed: ids of chance would be in every byte of the log.
+/// Creates an empty database with an id from the seed, because a random id would change every byte of
+/// the log.
 fn give_identity(directory: &Path, id: u64) -> std::io::Result<()> {
     let mut header = b"MAINSTAY".to_vec();
     header.extend(1_u32.to_le_bytes());
@@ -438,7 +439,7 @@ fn give_identity(directory: &Path, id: u64) -> std::io::Result<()> {
     std::fs::write(directory.join("DATABASE"), header)
 }
 
-/// The operation that a transaction is, if it is one.
+/// Returns the operation that a transaction executes, if any.
 fn operation_of(transaction: &Transaction) -> Option<u64> {
     match &transaction.steps.first()?.command {
         Command::Cell(CellCommand::Incr { name, .. }) => {
@@ -448,7 +449,7 @@ fn operation_of(transaction: &Transaction) -> Option<u64> {
     }
 }
 
-/// A transaction in a few words.
+/// Describes a transaction briefly.
 fn describe(transaction: &Transaction) -> String {
     let request = transaction.session().map(|request| {
         format!("{} #{} >={} ", request.session, request.request_id, request.lowest_pending)
@@ -461,7 +462,7 @@ fn describe(transaction: &Transaction) -> String {
     format!("{}{what}", request.unwrap_or_default())
 }
 
-/// Files with their lengths and a hash of each.
+/// Lists files with their lengths and a hash of each.
 fn left(image: &Image) -> String {
     let file = |(path, bytes): (&PathBuf, &Vec<u8>)| {
         format!("{} {} {}", path.display(), bytes.len(), short(bytes))
@@ -469,7 +470,7 @@ fn left(image: &Image) -> String {
     image.files().map(file).collect::<Vec<_>>().join(", ")
 }
 
-/// What was done to the disk, in a line.
+/// Describes a disk operation in one line.
 fn disk_line(tree: &Tree, event: &Event) -> Option<String> {
     let path = |ino: u64| tree.path(ino).display().to_string();
     Some(match event {

@@ -1,10 +1,10 @@
-//! The trace: everything that happens, one line each, and the hash of all of them.
+//! The trace: one line per event, and the hash of all lines.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many of the last lines are kept for people.
+/// How many of the last lines are kept for reports.
 const TAIL: usize = 80;
 
 /// The hash of a trace.
@@ -17,7 +17,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// All that happens; clones share it.
+/// The trace of a world; clones share it.
 #[derive(Clone)]
 pub struct Trace(Arc<Mutex<Inside>>);
 
@@ -28,13 +28,13 @@ struct Inside {
 }
 
 impl Trace {
-    /// Nothing has happened yet.
+    /// Creates an empty trace.
     pub fn new(print: bool) -> Trace {
         let (hasher, tail) = (blake3::Hasher::new(), VecDeque::new());
         Trace(Arc::new(Mutex::new(Inside { hasher, tail, print })))
     }
 
-    /// Something happened.
+    /// Adds a line.
     pub fn line(&self, now_us: u64, who: &str, what: fmt::Arguments<'_>) {
         let line = format!("{:>11.3} {who:<9} {what}", now_us as f64 / 1000.0);
         let mut inside = self.inside();
@@ -49,14 +49,14 @@ impl Trace {
         inside.tail.push_back(line);
     }
 
-    /// The hash of all of it.
+    /// Returns the hash of all lines.
     pub fn digest(&self) -> Digest {
         let mut digest = [0; 16];
         digest.copy_from_slice(&self.inside().hasher.finalize().as_bytes()[..16]);
         Digest(digest)
     }
 
-    /// The last of it.
+    /// Returns the last lines.
     pub fn tail(&self) -> Vec<String> {
         self.inside().tail.iter().cloned().collect()
     }
@@ -66,7 +66,7 @@ impl Trace {
     }
 }
 
-/// A short name of some bytes.
+/// Returns a short hash of some bytes.
 pub fn short(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex()[..8].to_owned()
 }

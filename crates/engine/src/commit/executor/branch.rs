@@ -1,5 +1,7 @@
-//! Rules about the branch that a command runs on: only imports restore the contents of an export, and messages and requests
-//! to clients leave from `main`.
+//! Rules about the branch that a command runs on.
+//!
+//! Only imports restore exported contents. Only served branches deliver messages and requests to clients; normally
+//! only `main` is served.
 
 use super::Executor;
 use crate::apply::{keyed, outbox, sessions};
@@ -10,7 +12,7 @@ use mainstay_model::{
 };
 
 impl Executor {
-    /// Entries are put as they once were where nobody sees them yet, and nowhere else.
+    /// Allows replayed entries only on a branch that is being imported, which no reader sees yet.
     pub(super) fn check_replay(&self, view: &View<'_>, command: &StateCommand) -> Result<()> {
         match command {
             StateCommand::Replay { .. } if self.is_imported(view) => Ok(()),
@@ -18,7 +20,7 @@ impl Executor {
         }
     }
 
-    /// The same of messages, and of runs that were deleted.
+    /// Allows restored messages and run tombstones only on a branch that is being imported.
     fn check_imports(&self, view: &View<'_>) -> Result<()> {
         if self.is_imported(view) { Ok(()) } else { Err(only_imports()) }
     }

@@ -1,10 +1,10 @@
-//! Requests of sessions: executed once, and their answers kept in the commit of what they wrote.
+//! Exactly-once session requests: each is executed once, and its response is committed with its effects.
 //!
 //! ```text
-//!   judge -- Repeat ---> what was answered, to be told when it is durable
-//!     |  \-- Evicted, or no such session: told at once, nothing happens
+//!   judge -- Repeat ---> the stored response, returned once it is durable
+//!     |  \-- Evicted, or no such session: refused, nothing is executed
 //!     v
-//!   apply --ok--> effects --follow--> response ---\
+//!   apply --ok--> effects --derive--> response ---\
 //!        \--err-> no effects -------> response -----> commit
 //! ```
 
@@ -26,7 +26,7 @@ use mainstay_model::{
 use std::iter::once;
 use std::sync::atomic::Ordering;
 
-/// What a request of a session has come to.
+/// The outcome of a session's request.
 type RequestOutcome = std::result::Result<Receipt, Error>;
 
 impl Executor {
@@ -57,8 +57,9 @@ impl Executor {
         told
     }
 
-    /// Ends the sessions that commands of a transaction are about and whose leases are over, in a transaction of their own:
-    /// who is told that a session is gone must not find it alive after a restart, which begins all leases anew.
+    /// Ends the sessions whose leases have expired and that commands of the transaction name, in a
+    /// transaction of their own. The expiry is committed before it is reported, because leases restart
+    /// at recovery and would revive the session.
     pub(super) fn end_expired(&mut self, transaction: &Transaction, now: Stamp) -> Result<()> {
         let of = |step: &Step| match &step.command {
             Command::Session(command) => command.session().cloned(),
@@ -87,7 +88,8 @@ impl Executor {
         done
     }
 
-    /// What becomes of the request; its client has spoken, whatever it is.
+    /// Decides whether the request is executed, repeated or refused. Any valid request renews the
+    /// session's lease.
     fn judge(&self, request: &SessionRequest, now: Stamp) -> Result<Verdict> {
         let mut table = self.state.sessions.lock();
         let row = table.live_mut(request.session.as_str(), now);
@@ -112,7 +114,7 @@ impl Executor {
         }
     }
 
-    /// What the request was answered.
+    /// Returns the stored response of the request.
     fn repeat(&self, request: &SessionRequest) -> Result<Executed> {
         let slot = {
             let table = self.state.sessions.lock();
@@ -126,7 +128,8 @@ impl Executor {
         told.flatten().ok_or_else(damaged)
     }
 
-    /// Runs the transaction. What says nothing about it, but about the machine it runs on, is no answer.
+    /// Runs the transaction. An error about the machine, and not about the request, is not stored as
+    /// its answer.
     fn attempt(
         &mut self,
         submitted: &PreparedTransaction,
@@ -147,7 +150,7 @@ impl Executor {
         }
     }
 
-    /// Keeps the answer and commits it with what was written; an error alone.
+    /// Stores the answer and commits it with the transaction's effects. An error is committed alone.
     fn answer(
         &mut self,
         request: &SessionRequest,
@@ -205,7 +208,8 @@ impl Executor {
     }
 }
 
-/// What a request was answered, as a slot has it at a revision; nothing if it holds another one's response.
+/// Returns the response that a slot holds for a request at a revision; `None` if it holds another
+/// request's response.
 pub(crate) fn repeated(
     index: &Index,
     session: &Name,
@@ -239,7 +243,7 @@ fn told(entry: &[u8], request_id: u64) -> Result<Option<Executed>> {
     Ok(Some(Executed { revision, answer }))
 }
 
-/// Appends the slot of an entry with one response more; what the mark evicts goes.
+/// Appends the slot's entry with one more response. Responses below the mark are evicted.
 fn encode_beside(newest: Response<'_>, mark: u64, entry: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let (head, payload) = entry::parse(entry)?;
     let (_, there) = slot::split(&head, payload)?;
@@ -250,7 +254,7 @@ fn encode_beside(newest: Response<'_>, mark: u64, entry: &[u8], out: &mut Vec<u8
     slot::encode(mark, once(Ok(newest)).chain(there.filter(stays)), out)
 }
 
-/// Encodes the answer in place of what was there; one that is too large to be kept is an error in its place.
+/// Encodes the answer into `bytes`. An answer that is too large to be stored becomes an error.
 fn encode(done: RequestOutcome, bytes: &mut Vec<u8>) -> Result<RequestOutcome> {
     bytes.clear();
     response::encode(&done, bytes)?;
@@ -263,7 +267,7 @@ fn encode(done: RequestOutcome, bytes: &mut Vec<u8>) -> Result<RequestOutcome> {
     Ok(error)
 }
 
-/// Whether an error says something about the request, so that it is its answer for good.
+/// Returns whether an error is about the request itself, so that it is stored as its final answer.
 fn is_answer(error: &Error) -> bool {
     !matches!(
         error.kind(),
@@ -275,8 +279,8 @@ fn is_answer(error: &Error) -> bool {
     )
 }
 
-/// What a command of a transaction failed of. Where it met no session while the one that asks lives, the client must not
-/// take it for its own.
+/// Converts the error of a step. If the step found no session while the requesting session lives, the
+/// client must not take the error for one about its own session.
 #[cold]
 pub(super) fn of_a_step(transaction: &Transaction, error: Error) -> Error {
     match transaction.session() {

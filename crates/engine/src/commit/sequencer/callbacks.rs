@@ -1,11 +1,12 @@
-//! Callbacks: called with no lock held, one after the other, never one inside another.
+//! Completion callbacks: called with no lock held, one after the other, never nested.
 //!
 //! ```text
-//!   answers of a group:  waiters first, woken with one ring  ->  then the callbacks
-//!   a callback executes: the group it drives has callbacks, too  ->  they queue behind it
+//!   answers of a group:  waiters first, woken by one call     ->  then the callbacks
+//!   a callback executes: the group it logs has callbacks, too ->  they queue behind it
 //! ```
 //!
-//! Called at once, those of the next group would nest on the stack as deep as the load is steady.
+//! If they ran at once, the callbacks of the next group would nest on the stack, as deep as the load is
+//! steady.
 
 use crate::base::sync::thread_local;
 use crate::commit::ticket::{Callback, Completion, Sleepers};
@@ -18,18 +19,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 type Call = (Callback, Result<Receipt>);
 
 thread_local! {
-    /// What this thread has to call next; nothing while it calls nobody. It is not dropped with the
-    /// thread, so that callbacks that come up while a thread ends are called, too.
+    /// The callbacks that this thread has to call next; `None` while it calls none. The list is not
+    /// dropped with the thread, so that callbacks that arrive while a thread ends are called, too.
     static CALLS: RefCell<ManuallyDrop<Option<VecDeque<Call>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-/// Whether this thread may be running a caller's callback.
+/// Returns whether this thread may be running a caller's callback.
 pub(super) fn is_calling() -> bool {
     CALLS.with(|calls| calls.borrow().is_some())
 }
 
-/// Gives out answers. Nobody who sleeps waits for a callback to end.
+/// Gives out answers. Sleeping waiters are woken first, so that none waits for a callback to end.
 pub(super) fn answer(answers: impl Iterator<Item = (Completion, Result<Receipt>)>) {
     let (mut sleepers, mut calls) = (Sleepers::default(), VecDeque::new());
     for (completion, result) in answers {
@@ -45,7 +46,7 @@ pub(super) fn answer(answers: impl Iterator<Item = (Completion, Result<Receipt>)
     }
 }
 
-/// Calls, or leaves it to the thread's outermost loop if this is inside a callback.
+/// Calls the callbacks. Inside a callback, leaves them to the thread's outermost loop.
 fn call_in_turn(mut calls: VecDeque<Call>) {
     let is_inside = CALLS.with(|waiting| {
         let mut waiting = waiting.borrow_mut();
@@ -64,12 +65,13 @@ fn call_in_turn(mut calls: VecDeque<Call>) {
         return;
     }
     while let Some((callback, result)) = next_call() {
-        // The panic was reported when it happened; it harms nobody else.
+        // The panic hook has already reported the panic. The other callbacks still run.
         let _ = catch_unwind(AssertUnwindSafe(|| callback(result)));
     }
 }
 
-/// The next one for the outermost loop; when there is none, the thread is done with calling.
+/// Returns the next callback for the outermost loop. If the queue is empty, marks the thread as not
+/// calling.
 fn next_call() -> Option<Call> {
     CALLS.with(|waiting| {
         let mut waiting = waiting.borrow_mut();

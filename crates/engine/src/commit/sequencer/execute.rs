@@ -1,4 +1,4 @@
-//! The first stage: transactions are executed, one round of them at a time.
+//! The first stage of the commit pipeline: executes queued transactions, one round at a time.
 
 use super::group_commit::FRAME_BYTES;
 use super::session_reads::is_session_read;
@@ -17,26 +17,27 @@ use mainstay_model::{
 };
 use std::collections::VecDeque;
 
-/// The most transactions executed in one round, so that the first are not kept waiting.
+/// The most transactions executed in one round, so that the first ones of a round do not wait long.
 const ROUND_LIMIT: usize = if MODELS { 2 } else { 1024 };
 
-/// So many are executed together while the log syncs; a light one does no more than this either.
+/// While the log syncs, light transactions are queued until this many can share a round. A light
+/// transaction has at most this many steps and guards.
 const GATHER_LIMIT: usize = if MODELS { 2 } else { 8 };
 
-/// Values up to this are written in an instant.
+/// The largest value that counts as light: writing it takes a negligible time.
 const LIGHT_BYTES: usize = 64 << 10;
 
-/// A submitted transaction; without its completion it has been executed.
+/// A submitted transaction. The completion is `None` once it has been executed.
 pub(super) struct Pending {
     work: QueuedWork,
     completion: Option<Completion>,
 }
 
-/// What was submitted and is not executed yet.
+/// Transactions that were submitted and are not executed yet.
 #[derive(Default)]
 pub(super) struct SubmitQueue {
     waiting: VecDeque<Pending>,
-    /// An empty one: its memory is used again.
+    /// An empty queue whose memory is reused.
     spare: VecDeque<Pending>,
 }
 
@@ -45,7 +46,7 @@ impl SubmitQueue {
         self.waiting.push_back(Pending { work, completion: Some(completion) });
     }
 
-    /// Takes what one round may execute, at most so many.
+    /// Takes up to `limit` transactions for one round.
     fn take(&mut self, limit: usize) -> VecDeque<Pending> {
         let mut taken = std::mem::take(&mut self.spare);
         match self.waiting.len() <= limit {
@@ -55,7 +56,7 @@ impl SubmitQueue {
         taken
     }
 
-    /// Puts back what a round did not come to.
+    /// Puts back the transactions that a round did not reach, in front of the newer ones.
     fn put_back(&mut self, mut rest: VecDeque<Pending>) {
         rest.append(&mut self.waiting);
         self.waiting = rest;
@@ -65,12 +66,12 @@ impl SubmitQueue {
 #[allow(clippy::large_enum_variant, reason = "nearly every work is a transaction")]
 pub(super) enum QueuedWork {
     Run(PreparedTransaction),
-    /// Nothing but to be durable with all before it.
+    /// No effects: completes when everything queued before it is durable.
     Sync,
 }
 
 impl QueuedWork {
-    /// Whether it is done in an instant, so that it may be left for somebody else to do.
+    /// Returns whether it executes in a negligible time, so that it may be left to another thread.
     fn is_light(&self) -> bool {
         self.transaction().is_some_and(|transaction| {
             let Transaction { steps, guards, otherwise, .. } = transaction;
@@ -87,7 +88,7 @@ impl QueuedWork {
     }
 }
 
-/// Whether a command reads or writes one cell or record, and no large value.
+/// Returns whether a command reads or writes one cell or record, and no large value.
 fn is_light(command: &Command) -> bool {
     match command {
         Command::Cell(
@@ -127,14 +128,14 @@ fn is_small(value: &Value) -> bool {
     }
 }
 
-/// What one turn at the executor gives.
+/// The outcome of one round: one turn at the executor.
 struct ExecutedRound {
     now: Stamp,
     sync: bool,
     soon: bool,
     done: SmallVec<[(Completion, Executed); 1]>,
-    /// What was queued and is executed. It is dropped when the executor is free again: its memory
-    /// belongs to other threads, and giving that back takes time.
+    /// Work that was queued and has been executed. It is dropped after the executor is released,
+    /// because its memory was allocated by other threads, and freeing such memory takes time.
     spent: VecDeque<Pending>,
     failed: Vec<(Completion, Error)>,
 }
@@ -146,7 +147,7 @@ impl ExecutedRound {
         ExecutedRound { now, sync: false, soon: false, done, spent, failed }
     }
 
-    /// Runs what fits into the round; gives back the rest.
+    /// Runs the transactions that fit into the round and returns the rest.
     fn run_all(
         &mut self,
         sequencer: &Sequencer,
@@ -207,8 +208,9 @@ impl ExecutedRound {
 }
 
 impl Sequencer {
-    /// Executes work if nobody else is at it, else leaves it to whoever is. Waits while too much is
-    /// under way; on a closed database the completion gets the error.
+    /// Executes the work if the executor is free, else queues it for the thread that holds the
+    /// executor. Blocks while too many transactions are in flight (back-pressure). If the database is
+    /// closed or read-only, the completion gets the error.
     pub(super) fn enter(&self, work: QueuedWork, completion: Completion) {
         if let Err(error) = self.check_open() {
             let told = match work.transaction() {
@@ -228,6 +230,8 @@ impl Sequencer {
             self.leave(1);
             return callbacks::answer([(completion, Err(error))].into_iter());
         }
+        // Relaxed: only a hint here; `enqueue_during_sync` reads the flag again after it has queued the
+        // work.
         if self.syncing.load(Ordering::Relaxed) && work.is_light() {
             return self.enqueue_during_sync(work, completion);
         }
@@ -246,9 +250,10 @@ impl Sequencer {
         self.combine_queued();
     }
 
-    /// Executes a transaction that `make` builds while the executor is held, from the newest executed revision and a stamp:
-    /// nothing is executed between its reads and its writes. Others queue meanwhile. `make` must not submit anything, which
-    /// would wait for itself.
+    /// Executes a transaction that `make` builds from the newest executed revision and a stamp while
+    /// the executor is held, so that nothing is executed between its reads and its writes. Other
+    /// transactions queue meanwhile. `make` must not submit anything, because that would wait for
+    /// itself.
     pub fn execute_alone(
         &self,
         make: impl FnOnce(Revision, Stamp) -> Result<Transaction>,
@@ -276,9 +281,12 @@ impl Sequencer {
         })
     }
 
-    /// While the log syncs nothing is gained by executing at once: several at a time share a round
-    /// and their waits for memory. What is left when the sync ends is seen by the log thread: either
-    /// its look at the queue comes behind this work, or this look at the flag behind the sync.
+    /// Queues work while the log syncs. Executing it at once would gain nothing, because its group
+    /// waits for the sync anyway. Several transactions share a round, and their cache misses overlap.
+    ///
+    /// No work is left behind when the sync ends: either the log thread checks the queue after this
+    /// push, or this thread reads `syncing` after the sync has cleared it. The queue's mutex orders the
+    /// two, so `Relaxed` is enough.
     fn enqueue_during_sync(&self, work: QueuedWork, completion: Completion) {
         let gathered = self.enqueue(work, completion);
         if gathered >= GATHER_LIMIT || !self.syncing.load(Ordering::Relaxed) {
@@ -286,16 +294,17 @@ impl Sequencer {
         }
     }
 
-    /// Queues; gives how much is queued now.
+    /// Queues the work and returns the length of the queue.
     fn enqueue(&self, work: QueuedWork, completion: Completion) -> usize {
-        // It will most likely come into the group that forms now.
+        // The work will most likely be in the group that forms now. Only a hint: `Group::add` sets the
+        // final number.
         completion.expect_at(wakeup::of_group(self.forming.load(Ordering::Relaxed)));
         let mut queue = self.queue.lock();
         queue.push(work, completion);
         queue.waiting.len()
     }
 
-    /// Executes several transactions one behind the other, in as few rounds as they fit into.
+    /// Executes several transactions one after the other, in as few rounds as possible.
     pub(super) fn enter_all(&self, chunk: Vec<(PreparedTransaction, Completion)>) {
         let entered = self.check_open().and_then(|()| self.wait_for_room(chunk.len()));
         if let Err(error) = entered {
@@ -313,12 +322,12 @@ impl Sequencer {
         self.combine_queued();
     }
 
-    /// Whether work is queued that nobody may be looking at.
+    /// Returns whether the queue holds work, which no thread may be about to execute.
     pub(super) fn has_queued(&self) -> bool {
         !self.queue.lock().waiting.is_empty()
     }
 
-    /// Executes what is queued, if nobody else does.
+    /// Executes the queue, unless another thread holds the executor.
     pub(super) fn combine_queued(&self) {
         while self.has_queued() {
             let Some(exec) = self.exec.try_lock() else { return };
@@ -326,8 +335,9 @@ impl Sequencer {
         }
     }
 
-    /// By the log thread, before it writes: executes what was gathered last, if nobody else does. Only
-    /// so much: those in the group wait for the log.
+    /// Called by the log thread before it writes: executes the work queued last, unless another thread
+    /// holds the executor. At most `GATHER_LIMIT` transactions, because those already in the group wait
+    /// for the log.
     pub(super) fn execute_some(&self) {
         if self.has_queued()
             && let Some(exec) = self.exec.try_lock()
@@ -336,13 +346,13 @@ impl Sequencer {
         }
     }
 
-    /// Executes what is queued now, behind what somebody else is executing.
+    /// Executes the queue as it is now, after waiting for the thread that holds the executor.
     pub(super) fn execute_queued(&self) {
         self.run_round(self.exec.lock(), IN_FLIGHT_LIMIT);
         self.wake_log();
     }
 
-    /// Executes what is queued, and waits for what somebody else is executing.
+    /// Executes the queue until it is empty, waiting for any thread that holds the executor.
     pub(super) fn combine_all(&self) {
         self.run_round(self.exec.lock(), ROUND_LIMIT);
         while self.has_queued() {
@@ -364,7 +374,7 @@ impl Sequencer {
         }
     }
 
-    /// Drops what was executed and keeps the memory of its list.
+    /// Drops the executed work and keeps the queue's memory for reuse.
     fn recycle(&self, mut spent: VecDeque<Pending>) {
         spent.clear();
         if spent.capacity() > 0 && spent.capacity() <= 2 * ROUND_LIMIT {
@@ -372,7 +382,8 @@ impl Sequencer {
         }
     }
 
-    /// Hands a round over to the log and lets the executor go; what failed is answered at once.
+    /// Moves a round into the forming group and releases the executor. Transactions that failed are
+    /// answered at once.
     fn end(&self, round: ExecutedRound, mut exec: MutexGuard<'_, Executor>) {
         let ExecutedRound { sync, soon, mut done, spent, failed, .. } = round;
         exec.seen = self.published();

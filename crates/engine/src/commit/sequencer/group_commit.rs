@@ -1,4 +1,4 @@
-//! The second stage: groups are written, synced, published and answered.
+//! Group commit, the second stage: writes, syncs, publishes and answers groups of executed transactions.
 
 use super::{Sequencer, callbacks, closed};
 use crate::base::fault_points::{self, InjectedFault};
@@ -12,22 +12,23 @@ use mainstay_model::{Code, Error, Receipt, Result, Revision, Stamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A frame takes further rounds until it has this size; a round ends when it alone has it.
+/// A frame takes further rounds until it has this size. A single round ends when it reaches this size.
 pub(super) const FRAME_BYTES: usize = 16 << 20;
 
 /// Executed transactions that wait for the log together.
 #[derive(Default)]
 pub(super) struct Group {
     frames: Vec<u8>,
-    /// The frames in it, and where each one's payload ends: nearly always one.
+    /// The frames of the group and the end of each one's payload; nearly always one.
     parts: Vec<(FrameBuffer, usize)>,
     pub sync: bool,
-    /// Whether something in it has to be synced before long.
+    /// True if the group contains a transaction with `Durability::Interval`: it must be synced within
+    /// the interval.
     pub soon: bool,
     pub waiting: Vec<(Completion, Executed)>,
-    /// Groups are numbered, so that each has its bell.
+    /// Numbers the groups; selects the event count that the group's waiters sleep on.
     number: u32,
-    /// Answers of what could not be written.
+    /// The answers of transactions that could not be written.
     failed: Vec<(Completion, Result<Receipt>)>,
 }
 
@@ -36,13 +37,13 @@ impl Group {
         self.waiting.is_empty() && self.frames.is_empty()
     }
 
-    /// Takes a transaction that was executed.
+    /// Adds an executed transaction.
     pub fn add(&mut self, (completion, told): (Completion, Executed)) {
         completion.expect_at(wakeup::of_group(self.number));
         self.waiting.push((completion, told));
     }
 
-    /// Takes a round's transactions; gives how many bytes they add.
+    /// Adds a round's transactions and returns the number of bytes they add.
     pub fn add_round(&mut self, round: &Round<'_>) -> usize {
         let before = self.frames.len();
         let (mut frame, _) = match self.parts.pop() {
@@ -68,16 +69,16 @@ impl Group {
     }
 }
 
-/// The log's writer and what it has written.
+/// The log's writer and its position.
 pub(super) struct LogStage {
     writer: LogWriter,
     written: Revision,
     stamp: Stamp,
     chain: Chain,
     unsynced: bool,
-    /// When the oldest write was made that has to be synced before long.
+    /// The time of the oldest write that must be synced within the sync interval.
     soon_since_us: Option<u64>,
-    /// Nothing is written any more.
+    /// True after `Sequencer::close`: nothing more is written.
     closed: bool,
 }
 
@@ -87,7 +88,7 @@ impl LogStage {
         LogStage { writer, written, stamp, chain, unsynced, soon_since_us, closed }
     }
 
-    /// Writes a group's frames.
+    /// Writes a group's frames, each chained to the one before it by checksum.
     fn write(&mut self, group: &mut Group, synced: Revision) -> Result<()> {
         for (frame, end) in &group.parts {
             let mut chain = self.chain;
@@ -101,26 +102,32 @@ impl LogStage {
 }
 
 impl Sequencer {
-    /// By a caller: does the log's work if nobody else does.
+    /// Called by a submitter: does the log's work unless another thread does it.
     pub(super) fn run_log_stage(&self) {
         if !self.background {
             return self.drain();
         }
         let group = self.log.try_lock().and_then(|mut log| self.log_group(&mut log));
-        // The next group first, then the answers of this one: the disk should not wait.
+        // Start the next group before this one is answered, so that the disk does not wait for
+        // callbacks.
         self.wake_log();
         self.answer_group(group);
     }
 
-    /// Wakes the log thread if it rests while there is work.
+    /// Wakes the log thread if it sleeps while work is waiting.
     pub(super) fn wake_log(&self) {
         if self.is_closed() || !self.background {
-            // The log thread may have ended: what came too late is answered here. Or there never was one.
+            // After a close the log thread may have ended, and without a background it never existed:
+            // this thread drains the work itself.
             return self.drain();
         }
+        // SeqCst on `log_idle`: the log thread sets it and then checks for work; this thread has added
+        // work and now reads it. Whichever is later sees the other, so no work is left while the log
+        // thread sleeps.
         if !self.log_idle.load(Ordering::SeqCst) || !self.has_work() {
             return;
         }
+        // SeqCst as above. Of several submitters only the one that clears the flag pays for the unpark.
         if self.log_idle.swap(false, Ordering::SeqCst)
             && !fault_points::is(InjectedFault::LogNotWoken)
         {
@@ -128,8 +135,8 @@ impl Sequencer {
         }
     }
 
-    /// Brings everything that was submitted before through both stages, waiting for whoever is at them.
-    /// Then its answers are given, or somebody is giving them.
+    /// Brings everything submitted before through both stages, waiting for threads that are in them. On
+    /// return each of these transactions has its answer, or another thread is giving it.
     pub(super) fn drain(&self) {
         self.combine_all();
         let group = self.log_group(&mut self.log.lock());
@@ -139,20 +146,22 @@ impl Sequencer {
         }
     }
 
-    /// Whether something waits for the log, executed or not. What is queued while somebody
-    /// executes is that one's to do, and to tell.
+    /// Returns whether work waits for the log, executed or queued. Queued work does not count while a
+    /// thread holds the executor: that thread rechecks the queue when it leaves, and wakes the log
+    /// thread.
     fn has_work(&self) -> bool {
         let looks = !fault_points::is(InjectedFault::GatheredForgotten);
         !self.group.lock().is_empty() || looks && self.has_queued() && !self.exec.is_locked()
     }
 
-    /// By the log thread: until the database is closed.
+    /// The log thread's loop; runs until the database is closed.
     pub fn run_log(self: Arc<Self>) {
         let _ = self.log_thread.set(thread::current());
         let own = self.clone();
-        // A callback on this thread that waits would wait for itself.
+        // If a callback on this thread waits for a commit, it would wait for this thread itself. So it
+        // drains the work before it sleeps.
         ticket::before_sleep(move || own.drain());
-        // Looked at four times an interval, so that nothing stays unsynced for longer than one.
+        // Checks four times per interval, so that no write stays unsynced for longer than the interval.
         let pause = (self.sync_interval / 4).max(Duration::from_micros(100));
         loop {
             loop {
@@ -164,8 +173,10 @@ impl Sequencer {
                 self.answer_group(group);
             }
             self.sync_late();
+            // SeqCst, before the check for work: see `wake_log`.
             self.log_idle.store(true, Ordering::SeqCst);
             if self.has_work() {
+                // This thread is awake: submitters need not unpark it. SeqCst as the store above.
                 self.log_idle.store(false, Ordering::SeqCst);
                 self.combine_queued();
                 continue;
@@ -174,11 +185,13 @@ impl Sequencer {
                 return;
             }
             thread::park_timeout(pause);
+            // SeqCst: one order with the swap in `wake_log`. A second unpark would only return the next
+            // park early.
             self.log_idle.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Syncs what was published unsynced, when its interval is nearly over.
+    /// Syncs writes with `Durability::Interval` once three quarters of their interval are over.
     fn sync_late(&self) {
         let mut log = self.log.lock();
         if self.is_due(&log) && self.sync_log(&mut log).is_err() {
@@ -192,6 +205,7 @@ impl Sequencer {
     }
 
     fn sync_log(&self, log: &mut LogStage) -> Result<()> {
+        // Relaxed: the queue's mutex orders this flag with `enqueue_during_sync`.
         self.syncing.store(true, Ordering::Relaxed);
         let began_us = self.clock.monotonic_us();
         let synced = log.writer.sync();
@@ -200,12 +214,14 @@ impl Sequencer {
         synced?;
         log.unsynced = false;
         log.soon_since_us = None;
+        // Pairs with the Acquire load in `durable`. SeqCst, because `tell_listeners` then reads
+        // `listening`.
         self.durable.store(log.written, Ordering::SeqCst);
         self.tell_listeners();
         Ok(())
     }
 
-    /// Writes, syncs and publishes one group; gives it back to be answered.
+    /// Writes, syncs and publishes one group. Returns it, so that the caller answers it without a lock.
     fn log_group(&self, log: &mut LogStage) -> Option<Group> {
         let mut group = self.spares.lock().pop().unwrap_or_default();
         {
@@ -215,7 +231,8 @@ impl Sequencer {
             std::mem::swap(&mut *forming, &mut group);
         }
         if group.is_empty() {
-            // A transaction that failed may have asked for a sync: the next group need not.
+            // Clears `sync` in particular: a transaction that failed may have set it, and the next
+            // group must not inherit it.
             group.clear();
             self.spares.lock().push(group);
             return None;
@@ -224,6 +241,8 @@ impl Sequencer {
         let written = self.make_durable(log, &mut group);
         match written {
             Ok(()) => {
+                // Releases the group's effects to readers: pairs with the Acquire load in `published`.
+                // SeqCst, because `tell_listeners` then reads `listening`.
                 self.published.store(log.written, Ordering::SeqCst);
                 if !fault_points::is(InjectedFault::ListenersNotTold) {
                     self.tell_listeners();
@@ -240,7 +259,8 @@ impl Sequencer {
         }
         self.check_sound()?;
         if group.soon && log.soon_since_us.is_none() {
-            // Before writing: if that fails in the middle, what is written has to be synced, too.
+            // Before the write: if it fails in the middle, the part that was written has to be synced,
+            // too.
             log.soon_since_us = Some(self.clock.monotonic_us());
         }
         log.write(group, self.durable())?;
@@ -257,6 +277,7 @@ impl Sequencer {
             self.tell_workers();
         }
         if fault_points::is(InjectedFault::PublishBeforeSync) {
+            // SeqCst like the store in `log_group`, which this injected fault makes too early.
             self.published.store(log.written, Ordering::SeqCst);
         }
         if fault_points::is(InjectedFault::AnswerBeforeSync) {
@@ -269,7 +290,7 @@ impl Sequencer {
         Ok(())
     }
 
-    /// Gives out a group's answers, with no lock held.
+    /// Gives out a group's answers. The caller must hold no lock.
     fn answer_group(&self, group: Option<Group>) {
         let Some(mut group) = group else { return };
         self.leave(group.waiting.len() + group.failed.len());
@@ -282,10 +303,11 @@ impl Sequencer {
         }
     }
 
-    /// Takes back what could not be written, with everything executed on top of it.
+    /// Undoes the transactions that could not be written, and everything executed on top of them.
     #[cold]
     fn fail(&self, log: &mut LogStage, group: &mut Group, error: &Error) {
-        // Nothing of it is in the log after these; after others nobody knows.
+        // After these errors the log holds nothing of the frame that failed. After any other error that
+        // is unknown.
         let is_lost = error.code() == Code::LockLost;
         let clean =
             matches!(error.code(), Code::DiskFull | Code::TransactionTooLarge | Code::QueueFull)
@@ -301,7 +323,7 @@ impl Sequencer {
             false => self.take_forming(),
         };
         failed.append(&mut later.waiting);
-        // Undoing reads the catalog again; if that fails, the disk is not merely full.
+        // `undo` reads the catalog again. If that fails, the cause is more than a full disk.
         let undone = clean && exec.undo(log.written, log.stamp).is_ok();
         drop(exec);
         let known = undone || error.code() == Code::Closed;
@@ -321,7 +343,7 @@ impl Sequencer {
         group.failed.extend(answers);
     }
 
-    /// Takes what was executed since the last group.
+    /// Takes everything that was executed since the last group.
     fn take_forming(&self) -> Group {
         let mut forming = self.group.lock();
         let taken = std::mem::take(&mut *forming);
@@ -330,7 +352,7 @@ impl Sequencer {
         taken
     }
 
-    /// Publishes pieces of a group that were written before the one that failed.
+    /// Publishes the frames of a group that were written before the one that failed.
     fn keep_written(&self, log: &mut LogStage, undone: bool, sync: bool) -> Result<()> {
         if !undone {
             return Ok(());
@@ -338,14 +360,19 @@ impl Sequencer {
         if sync && log.unsynced {
             self.sync_log(log).inspect_err(|_| self.set_read_only())?;
         }
+        // Pairs with the Acquire load in `published`; SeqCst as in `log_group`. A maximum, because
+        // nothing may have been written since the last group was published.
         self.published.fetch_max(log.written, Ordering::SeqCst);
         self.tell_listeners();
         Ok(())
     }
 
-    /// Refuses new work, finishes what is under way and syncs what nobody has asked a sync for. Nothing is written when it
-    /// returns.
+    /// Refuses new work, finishes the transactions in flight and syncs writes that were acknowledged
+    /// before their sync. After it returns nothing is written.
     pub fn close(&self) -> Result<()> {
+        // Pairs with the Acquire load in `is_closed`. Work that is queued after `combine_all` found the
+        // queue empty is not lost: the queue's mutex orders the two, so its submitter sees this flag in
+        // `wake_log` and drains.
         self.closed.store(true, Ordering::Release);
         self.combine_all();
         let synced = loop {
@@ -360,6 +387,8 @@ impl Sequencer {
             log.closed = true;
             break synced;
         };
+        // SeqCst: one order with `wake_log` and the log thread. The unpark is unconditional, so that
+        // the thread ends.
         self.log_idle.store(false, Ordering::SeqCst);
         self.log_thread.get().inspect(|thread| thread.unpark());
         drop(self.room.lock());
@@ -368,7 +397,8 @@ impl Sequencer {
         synced
     }
 
-    /// What was acknowledged without a promise is there after a power cut once the database was closed, or the error says so.
+    /// Makes writes with a weaker durability than `Sync` survive a power failure once the database is
+    /// closed. Otherwise returns an error that says so.
     fn sync_last(&self, log: &mut LogStage) -> Result<()> {
         if !log.unsynced {
             return Ok(());

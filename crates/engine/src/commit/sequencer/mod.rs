@@ -1,25 +1,27 @@
-//! The sequencer: one writer, whole batches.
+//! The sequencer: a two-stage commit pipeline with a single writer and group commit.
 //!
 //! ```text
-//!   enter -> queue --combine--> executor -> group (forming) --drive--> log: write, sync
-//!            whoever finds the              | the next round executes     |
-//!            executor free runs             | while the last one syncs    v
-//!            all that queued                                    publish, answer
+//!   enter -> queue -- take --> executor -> group (forming) -- log --> log: write, sync
+//!            the caller that takes         | the next round executes     |
+//!            the executor lock runs        | while the last one syncs    v
+//!            everything in the queue                           publish, answer
 //! ```
 //!
-//! - Two stages, each a lock that whoever finds free takes: *execute* ([`execute`]) and *log*
-//!   ([`group_commit`]). A caller that is alone does both itself, with no hand-off; else the log
-//!   thread does the second.
-//! - Whoever leaves a stage looks once more for work that came meanwhile, so none is left lying:
-//!   a caller either takes the stage, or the one who holds it sees what the caller put down. That is
-//!   why the executor is reached through [`Sequencer::with_exec`] alone.
-//! - Answers leave, and readers see, only what the durability asked for allows: a group is published
-//!   when it is written, and synced first if any of its transactions asks for that.
-//! - Answers are given with no lock held ([`callbacks`]): a callback may submit, execute, close or panic.
-//! - Without a background ([`Options::background`](crate::Options::background)) there is no log thread: whoever calls brings what was submitted before
-//!   through both stages, waiting for others who are at them.
-//! - The log thread runs callbacks, too. Before it waits in one, it does what others leave to it
-//!   ([`Sequencer::drain`]): nobody else would.
+//! - The two stages are *execute* ([`execute`]) and *log* ([`group_commit`]). Each has a lock, which
+//!   any thread takes that finds it free. A caller that is alone does both stages itself, without a
+//!   hand-off. Otherwise the log thread does the second.
+//! - A thread that leaves a stage rechecks for work that arrived meanwhile, so that no work is left
+//!   behind: a caller either takes the stage, or the thread in it sees the caller's work. This is why
+//!   other modules reach the executor only through [`Sequencer::with_exec`].
+//! - The durability of a transaction decides when it becomes visible and is answered. A group is
+//!   published when it is written, and synced before that if any of its transactions asks for it.
+//! - Answers are given with no lock held ([`callbacks`]), because a callback may submit, execute, close
+//!   or panic.
+//! - Without a background ([`Options::background`](crate::Options::background)) the log thread does not
+//!   exist. Each caller brings everything submitted before through both stages, waiting for other
+//!   callers that are in them.
+//! - The log thread runs callbacks, too. Before it waits inside one, it does the work that other
+//!   threads leave to it ([`Sequencer::drain`]), because no other thread would.
 
 mod callbacks;
 mod execute;
@@ -43,58 +45,60 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Models have few threads and take short ways: limits have to be near to be met. Whoever waits for room is counted, so
-/// there is room for as many as wait one by one, which 65,536 threads never do.
+/// Model checking runs few threads on short schedules, so limits must be small to be reached. A caller
+/// that waits for room is already counted, so the limit must be at least the number of threads that
+/// submit one by one. 65,536 threads never do.
 const MODELS: bool = cfg!(feature = "model-checking");
 
-/// The most transactions under way at once: a further one waits until one is done.
+/// The most transactions in flight. A further one waits until one is done.
 pub(crate) const IN_FLIGHT_LIMIT: usize = if MODELS { 3 } else { 65_536 };
 
-/// How many transactions of a batch enter at once; far fewer than may be under way.
+/// The most transactions of a batch that enter at once; far fewer than may be in flight.
 const CHUNK_LIMIT: usize = if MODELS { 2 } else { 1024 };
 
-/// The most bytes that may wait for the log, as many as a write buffer has, are within this: enough to keep the disk at work, and
-/// no more than it writes in an instant, because whoever writes next waits for all of them.
+/// The bounds of the limit for bytes that wait for the log; within them the limit is the size of a
+/// write buffer. This keeps the disk busy. More would only add latency, because the next writer waits
+/// for all of these bytes.
 const UNWRITTEN_LIMIT_BYTES: RangeInclusive<u64> = 16 << 20..=128 << 20;
 
-/// The most sealed buffers: with one more, writers wait until one is flushed.
+/// The most sealed write buffers. With this many, writers wait until one is flushed.
 pub(crate) const SEALED_LIMIT: usize = if MODELS { 1 } else { 5 };
 
-/// How long a writer waits for buffers that cannot be flushed.
+/// How long a writer waits for buffers whose flush fails, in microseconds.
 const STUCK_US: u64 = 5_000_000;
 
 pub(crate) struct Sequencer {
     pub state: Arc<SharedState>,
     durability: Durability,
     sync_interval: Duration,
-    /// There is a log thread. Without one, whoever calls sees its work through.
+    /// True if a log thread exists. Without one, each caller brings its work through both stages.
     background: bool,
     queue: Mutex<SubmitQueue>,
     exec: Mutex<Executor>,
     group: Mutex<Group>,
     log: Mutex<LogStage>,
-    /// Whoever has the log is syncing it. Who ends a sync looks at the queue, or wakes the log
-    /// thread, which does.
+    /// True while the log's holder is in fsync. The thread that ends a sync checks the queue, or wakes
+    /// the log thread, which does.
     syncing: AtomicBool,
     /// The number of the group that forms.
     forming: AtomicU32,
-    /// Groups that were answered, whose memory is used again.
+    /// Groups that were answered, whose memory is reused.
     spares: Mutex<Vec<Group>>,
     published: AtomicU64,
     durable: AtomicU64,
     /// A sync failed, or the lock was lost: nothing is written until the database is reopened.
     failed: AtomicBool,
-    /// Why, where it was no sync.
+    /// The reason, if it was no failed sync.
     refusal: parking_lot::Mutex<Option<Error>>,
     closed: AtomicBool,
     in_flight: AtomicUsize,
     unwritten_bytes: AtomicUsize,
     unwritten_limit_bytes: usize,
-    /// The log's segment is half full: the next one should be prepared.
+    /// The log's segment is half full: the background should prepare the next one.
     wants_segment: AtomicBool,
     /// The last flush failed: waiting for room may be in vain.
     flush_failed: AtomicBool,
-    /// Why, and since when flushes fail.
+    /// The error, and the time since when flushes fail.
     flush_failure: parking_lot::Mutex<Option<(Error, u64)>>,
     /// The log's last write found the disk full.
     log_full: AtomicBool,
@@ -103,16 +107,17 @@ pub(crate) struct Sequencer {
     room_made: Condvar,
     log_thread: OnceLock<Thread>,
     log_idle: AtomicBool,
-    /// Whoever waits for a revision to be visible or durable.
+    /// The number of threads that wait for a revision to become visible or durable.
     listening: AtomicUsize,
     moved: Mutex<()>,
     moved_on: Condvar,
-    /// Told when there is work for the background; without one, asked for room when buffers are full.
+    /// Called when the background has work. Without a background, called to flush full buffers.
     on_work: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// What the sync interval and stalls go by: the machine's, or, where nobody waits, the database's.
+    /// The clock of the sync interval and of stalls: the machine's. Without a background it is the
+    /// database's, because no thread sleeps.
     clock: Arc<dyn Clock>,
     longest_stall_us: AtomicU64,
-    /// What is told of sessions after a failed sync.
+    /// The sessions that are read after a failed sync.
     remembered: Mutex<Option<Arc<SessionSnapshot>>>,
 }
 
@@ -178,7 +183,7 @@ impl Sequencer {
         }
     }
 
-    /// Says what to do when a buffer was sealed or a segment is half full.
+    /// Sets the function to call when a write buffer was sealed or a segment is half full.
     pub fn when_work(&self, tell: impl Fn() + Send + Sync + 'static) {
         // Set once, when the database is opened.
         let _ = self.on_work.set(Box::new(tell));
@@ -190,7 +195,7 @@ impl Sequencer {
         }
     }
 
-    /// Whether the log's segment is half full.
+    /// Returns whether the log's segment is half full.
     pub fn wants_segment(&self) -> bool {
         self.wants_segment.load(Ordering::Relaxed)
     }
@@ -198,15 +203,18 @@ impl Sequencer {
     /// The newest revision that readers see.
     #[inline]
     pub fn published(&self) -> Revision {
+        // Acquire: pairs with the store in `log_group`, so that the reader sees all effects up to this
+        // revision.
         self.published.load(Ordering::Acquire)
     }
 
     /// The newest revision on stable storage.
     pub fn durable(&self) -> Revision {
+        // Acquire: pairs with the store in `sync_log`.
         self.durable.load(Ordering::Acquire)
     }
 
-    /// Submits and waits; does the work itself where nobody else is at it.
+    /// Submits a transaction and waits for its answer. Does the work itself if no other thread does it.
     pub fn execute(&self, transaction: impl Into<PreparedTransaction>) -> Result<Receipt> {
         let submitted = transaction.into();
         match session_reads::is_session_read(&submitted.transaction) {
@@ -215,8 +223,8 @@ impl Sequencer {
         }
     }
 
-    /// Waits until everything submitted before is on stable storage. It never waits for room: the
-    /// flush, which makes room, asks for it.
+    /// Waits until everything submitted before is on stable storage. Never waits for room, because the
+    /// flush, which makes room, calls it.
     pub fn sync(&self) -> Result<Revision> {
         self.wait_on(QueuedWork::Sync).map(|receipt| receipt.revision)
     }
@@ -226,7 +234,8 @@ impl Sequencer {
     }
 
     fn wait_at(&self, work: QueuedWork, waiter: &Arc<Waiter>) -> Result<Receipt> {
-        // Who only waits for the others leaves the work to them, if there are any: the flush runs behind writers.
+        // A sync only waits for other transactions. With a background it leaves the work to the other
+        // threads: the flush calls it at a lower priority than writers.
         let hands_on = !matches!(work, QueuedWork::Sync) || !self.background;
         self.enter(work, Completion::Waiter(waiter.clone()));
         match hands_on {
@@ -236,16 +245,17 @@ impl Sequencer {
         waiter.wait()
     }
 
-    /// Does the log's work for somebody who has no answer yet.
+    /// Does the log's work for a waiter that has no answer yet.
     fn run_log_stage_unless(&self, waiter: &Waiter) {
         match waiter.is_done() {
-            // It failed, but its round may have executed what others wait for.
+            // The transaction failed, but its round may have executed transactions of other callers.
             true => self.wake_log(),
             false => self.run_log_stage(),
         }
     }
 
-    /// Submits several, side by side, and waits for all; each has its own answer.
+    /// Submits several transactions that do not depend on each other, and waits for all. Each has its
+    /// own answer.
     pub fn execute_all(&self, transactions: Vec<PreparedTransaction>) -> Vec<Result<Receipt>> {
         if transactions.is_empty() {
             return Vec::new();
@@ -268,14 +278,14 @@ impl Sequencer {
         })
     }
 
-    /// Submits; the ticket has the answer.
+    /// Submits a transaction. The ticket receives its answer.
     pub fn submit(&self, transaction: impl Into<PreparedTransaction>) -> Ticket {
         let waiter: Arc<Waiter> = Arc::default();
         self.submit_to(transaction.into(), Completion::Waiter(waiter.clone()));
         Ticket::here(waiter)
     }
 
-    /// Submits; the callback gets the answer, on whichever thread has it.
+    /// Submits a transaction. The callback is called with its answer, on the thread that has it first.
     pub fn submit_with(
         &self,
         transaction: impl Into<PreparedTransaction>,
@@ -289,14 +299,15 @@ impl Sequencer {
         self.wake_log();
     }
 
-    /// Holds the executor for a moment, then does what came meanwhile.
+    /// Runs `hold` with the executor locked, then executes the work that was queued meanwhile.
     pub fn with_exec<T>(&self, hold: impl FnOnce(&mut Executor) -> T) -> T {
         let held = hold(&mut self.exec.lock());
         self.recheck_queue();
         held
     }
 
-    /// Looks at the wall clock, unless a transaction that is executed right now does.
+    /// Reads the wall clock, unless another thread holds the executor; that thread reads the clock
+    /// itself.
     pub fn look_at_clock(&self) {
         if let Some(mut exec) = self.exec.try_lock() {
             exec.now();
@@ -305,7 +316,7 @@ impl Sequencer {
         }
     }
 
-    /// Does what was queued by those who found the executor taken.
+    /// Executes work of callers that found the executor taken.
     fn recheck_queue(&self) {
         if fault_points::is(InjectedFault::CombineOnce) {
             return;
@@ -314,7 +325,7 @@ impl Sequencer {
         self.wake_log();
     }
 
-    /// Waits until all that is executed is visible, so that a new snapshot sees it.
+    /// Waits until everything executed is visible, so that a new snapshot sees it; at most 100 ms.
     pub fn settle(&self) {
         let executed = self.with_exec(|exec| exec.executed());
         if self.published() < executed {
@@ -322,9 +333,10 @@ impl Sequencer {
         }
     }
 
-    /// Executes what is queued and waits until it is visible, so that a new snapshot sees what a caller submitted before.
+    /// Executes the queue and waits until it is visible, so that a new snapshot sees everything the
+    /// caller submitted before.
     pub fn settle_queued(&self) {
-        // In a callback that would wait for the thread that it runs on.
+        // Inside a callback this would wait for the thread that runs the callback.
         if self.in_flight() == 0 || callbacks::is_calling() {
             return;
         }
@@ -332,7 +344,7 @@ impl Sequencer {
         self.settle();
     }
 
-    /// Whether this thread may be running a caller's callback.
+    /// Returns whether this thread may be running a caller's callback.
     pub fn is_calling(&self) -> bool {
         callbacks::is_calling()
     }
@@ -344,7 +356,7 @@ impl Sequencer {
         self.check_sound()
     }
 
-    /// Closing lets the log finish; only a failed sync stops it.
+    /// Fails if writes are refused. A closed database passes, because closing lets the log finish.
     #[inline]
     fn check_sound(&self) -> Result<()> {
         if self.is_read_only() { Err(self.why_refused()) } else { Ok(()) }
@@ -359,13 +371,14 @@ impl Sequencer {
         })
     }
 
-    /// Waits while too much is under way, then counts so many more in. They do not count before:
-    /// those who wait would keep each other out.
+    /// Waits while too many transactions are in flight, then counts `more` of them. They are not
+    /// counted before, because waiting callers would keep each other out.
     fn wait_for_room(&self, more: usize) -> Result<()> {
         if !self.background {
             self.make_room()?;
         }
-        // A callback that submits must not wait for the answers that come behind its own.
+        // A callback that submits must not wait: the answers that would make room come after it on this
+        // thread.
         if callbacks::is_calling() {
             self.in_flight.fetch_add(more, Ordering::Relaxed);
             return Ok(());
@@ -389,27 +402,30 @@ impl Sequencer {
         }
         self.longest_stall_us.fetch_max(waited, Ordering::Relaxed);
         self.check_open()?;
-        // The lock is still held, so those who waited come in one after the other.
+        // The lock is still held, so that waiting callers are admitted one after the other.
         self.in_flight.fetch_add(more, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Where there is no background: has full buffers flushed, by this thread. No lock may be held.
+    /// Without a background: flushes full buffers on this thread. The caller must hold no lock.
     #[cold]
     fn make_room(&self) -> Result<()> {
         if !self.has_full_buffers() {
             return Ok(());
         }
         self.on_work.get().inspect(|make| make());
-        // In a callback somebody further down may be flushing, who is done when it returns.
+        // Inside a callback, a function further down this stack may be flushing. It finishes after the
+        // callback.
         if self.has_full_buffers() && self.flush_failed.load(Ordering::Relaxed) {
             return Err(self.cannot_flush());
         }
         Ok(())
     }
 
-    /// Why waiting for room would be in vain. A full disk is told at once: whoever waits may be an event loop that has others to
-    /// serve. What else keeps flushes from succeeding may be over in a moment, but it is waited for only once, not by each writer.
+    /// Returns an error if waiting for room is in vain. A full disk fails at once, because the caller
+    /// may be an event loop with other connections to serve. Any other failure may be short. Writers
+    /// wait for it [`STUCK_US`] from the first failed flush, so the wait happens once and not once per
+    /// writer.
     fn stuck(&self) -> Option<Error> {
         if !self.has_full_buffers() || !self.flush_failed.load(Ordering::Relaxed) {
             return None;
@@ -435,37 +451,39 @@ impl Sequencer {
         Error::new(code, message)
     }
 
-    /// Why a write would be refused now; nothing while writes are taken.
+    /// Returns why a write would be refused now; `None` while writes are accepted.
     pub fn write_refusal(&self) -> Option<Error> {
         let log_full = || self.log_full_error.lock().clone();
         self.check_sound().err().or_else(|| self.stuck()).or_else(log_full)
     }
 
-    /// Whether the log's last write found the disk full.
+    /// Returns whether the log's last write found the disk full.
     pub fn is_log_full(&self) -> bool {
         self.log_full.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the log takes writes: nothing when it does.
+    /// Records whether the log accepts writes: `None` if it does.
     pub fn note_log_full(&self, error: Option<&Error>) {
         *self.log_full_error.lock() = error.cloned();
         self.log_full.store(error.is_some(), Ordering::Relaxed);
     }
 
-    /// How much of the room for unflushed writes is used, from 0 to 1.
+    /// Returns how much of the room for unflushed writes is used, from 0 to 1.
     pub fn flush_backlog(&self) -> f64 {
         let sealed = self.state.sealed.load(Ordering::Relaxed);
         (sealed as f64 / SEALED_LIMIT as f64).min(1.0)
     }
 
-    /// Whether somebody else is being executed or waits for it, or there is no room: who submits now may wait.
+    /// Returns whether a caller that submits now may wait: another transaction executes or is queued,
+    /// or room is short.
     pub fn is_busy(&self) -> bool {
-        // Only looked at: whoever takes the executor has to look for work when it lets go.
+        // Does not take the lock, because a thread that takes the executor must recheck the queue when
+        // it leaves.
         self.has_queued() || self.is_full() || self.exec.is_locked()
     }
 
-    /// Waits until less of the room for unflushed writes is used than this, but not for longer than told, nor for flushes that fail
-    /// or that nobody makes.
+    /// Waits until the flush backlog is below `backlog`. Returns early after `timeout`, if flushes
+    /// fail, if the database has no background, or if it is closed.
     pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
         let is_vain = || !self.background || self.flush_failed.load(Ordering::Relaxed);
         let begun_us = self.clock.monotonic_us();
@@ -485,7 +503,8 @@ impl Sequencer {
             || self.unwritten_bytes.load(Ordering::Relaxed) >= self.unwritten_limit_bytes
     }
 
-    /// Lets writers go on who waited for a buffer, or tells them why the flush failed.
+    /// Records the outcome of a flush and wakes the writers that wait for a buffer. If it failed, they
+    /// get its error.
     pub fn buffers_flushed(&self, flushed: std::result::Result<usize, &Error>) {
         {
             let mut failure = self.flush_failure.lock();
@@ -499,23 +518,26 @@ impl Sequencer {
         self.room_made.notify_all();
     }
 
-    /// Transactions under way.
+    /// The number of transactions in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Bytes that wait for the log.
+    /// The number of bytes that wait for the log.
     pub fn unwritten_bytes(&self) -> usize {
         self.unwritten_bytes.load(Ordering::Relaxed)
     }
 
-    /// The longest time that a writer was kept waiting for room.
+    /// The longest time that a writer waited for room, in microseconds.
     pub fn longest_stall_us(&self) -> u64 {
         self.longest_stall_us.load(Ordering::Relaxed)
     }
 
     fn leave(&self, count: usize) {
         let before = self.in_flight.fetch_sub(count, Ordering::Relaxed);
+        // A caller asks for at most `CHUNK_LIMIT` places, so below this none waits for a place. The lock
+        // is not taken: a lost wake-up costs at most the 10 ms that `wait_for_room` sleeps. Callers that
+        // wait for unwritten bytes rely on these 10 ms, too.
         if before + CHUNK_LIMIT > IN_FLIGHT_LIMIT {
             self.room_made.notify_all();
         }
@@ -524,38 +546,49 @@ impl Sequencer {
     /// Refuses writes until the database is reopened.
     #[cold]
     fn set_read_only(&self) {
+        // Release: a thread that sees the flag (Acquire in `is_read_only`) also sees the reason in
+        // `refusal`.
         self.failed.store(!fault_points::is(InjectedFault::LatchForgotten), Ordering::Release);
         self.tell_listeners();
     }
 
-    /// Refuses writes until the database is reopened, and says why: nothing is known to be lost, but others may write.
+    /// Refuses writes until the database is reopened, with a reason. No data is known to be lost, but
+    /// another process may write.
     #[cold]
     pub fn refuse_writes(&self, why: &Error) {
         self.refusal.lock().get_or_insert_with(|| why.clone());
         self.set_read_only();
     }
 
-    /// Whether writes are refused because a sync failed or the lock was lost.
+    /// Returns whether writes are refused because a sync failed or the lock was lost.
     pub fn is_read_only(&self) -> bool {
+        // Acquire: pairs with `set_read_only`.
         self.failed.load(Ordering::Acquire)
     }
 
     pub fn is_closed(&self) -> bool {
+        // Acquire: pairs with the store in `close`.
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Lets those look again who wait for revisions to move.
+    /// Wakes the threads that wait for a revision to become visible or durable.
     pub fn tell_listeners(&self) {
+        // SeqCst, after the store of the revision: either this load sees the waiter that registered in
+        // `wait_until`, or that waiter's check sees the new revision.
         if self.listening.load(Ordering::SeqCst) > 0 {
             if !fault_points::is(InjectedFault::ToldWithoutLock) {
+                // A waiter holds this lock from its check to its wait, so the notification cannot fall
+                // in between.
                 drop(self.moved.lock());
             }
             self.moved_on.notify_all();
         }
     }
 
-    /// Waits until `ready`, asked whenever revisions move, says so; false when the time is over.
+    /// Waits until `ready` returns true, which is checked whenever a revision moves. Returns false on
+    /// timeout or close.
     pub fn wait_until(&self, timeout: Duration, mut ready: impl FnMut() -> bool) -> bool {
+        // SeqCst, before the first check of the revision: see `tell_listeners`.
         self.listening.fetch_add(1, Ordering::SeqCst);
         let begun = self.clock.monotonic_us();
         let mut moved = self.moved.lock();
@@ -573,6 +606,8 @@ impl Sequencer {
             self.moved_on.wait_for(&mut moved, left);
         };
         drop(moved);
+        // SeqCst only for one order with the increment: a late decrement costs one needless
+        // notification.
         self.listening.fetch_sub(1, Ordering::SeqCst);
         done
     }

@@ -1,9 +1,10 @@
-//! What is told of sessions when nothing is written any more.
+//! Session reads after a failed sync, served from a snapshot of the session table.
 //!
-//! Their table runs ahead of what readers see, so the writer is asked for what is in it; after a failed sync it answers
-//! nobody. Then the table is read once more, as of the last revision that can be seen, and time stands still for it:
-//! no client can renew its lease, and all of them begin anew when the database is opened. Whoever asks for what is on
-//! stable storage is told of nothing else: what was seen before it was synced may be gone when the database is opened.
+//! The table runs ahead of the revision that readers see, so session reads normally go through the
+//! executor. After a failed sync the executor accepts no work. Then the table is rebuilt once, at the
+//! last visible revision, and its time no longer advances: no client can renew its lease, and all
+//! leases restart when the database is opened. A read at `Durability::Sync` sees the durable revision
+//! instead, because a revision that was visible but not synced may be lost when the database is opened.
 
 use super::Sequencer;
 use super::execute::QueuedWork;
@@ -17,10 +18,10 @@ use mainstay_model::{
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// How often it is tried to look beside writers that fail.
+/// The number of attempts of a session read while the writes that it waits for fail.
 const TRIES: usize = 16;
 
-/// The sessions as of a revision.
+/// The session table at a revision.
 pub(super) struct SessionSnapshot {
     revision: Revision,
     now: Stamp,
@@ -28,7 +29,7 @@ pub(super) struct SessionSnapshot {
 }
 
 impl Sequencer {
-    /// What a refused transaction is told all the same: it looks at sessions and does nothing else.
+    /// Answers a refused transaction if it only reads sessions; otherwise returns the error.
     #[cold]
     pub(super) fn read_sessions(
         &self,
@@ -51,8 +52,8 @@ impl Sequencer {
         Ok(Receipt { revision, stamp: now, held: true, repeated: false, answers })
     }
 
-    /// Looks at sessions. Who does so waits with writers for what it saw of them; that they fail is not its own failure, and
-    /// then it looks again.
+    /// Reads sessions through the executor. The read waits for the writes whose effects it saw. If one
+    /// of them fails, the read itself has not failed, so it is retried, up to `TRIES` times in total.
     pub(super) fn wait_to_read_sessions(&self, transaction: Transaction) -> Result<Receipt> {
         let look = || self.wait_on(QueuedWork::Run(transaction.clone().into()));
         let is_told = |told: &Result<Receipt>| match told {
@@ -70,12 +71,13 @@ impl Sequencer {
             Durability::Sync => self.published().min(self.durable()),
             Durability::Interval | Durability::Memory => self.published(),
         };
-        // What was being written when the sync failed may have come to be seen since.
+        // A group that was being written when the sync failed may have been published since.
         let is_true = |there: &Arc<SessionSnapshot>| there.revision == last();
         if let Some(there) = self.remembered.lock().clone().filter(is_true) {
             return Ok(there);
         }
-        // Not under the lock: who comes to the executor may have to call back others, who look, too.
+        // Not under the lock of `remembered`: `with_exec` may run callbacks, which may read sessions,
+        // too.
         let now = self.with_exec(|exec| exec.now().max(exec.stamper.last()));
         let revision = last();
         let table = SessionTable::load(&self.state.index, revision, now)?;
@@ -84,14 +86,14 @@ impl Sequencer {
     }
 }
 
-/// Whether all that a transaction does is to look at sessions: that needs no room.
+/// Returns whether a transaction only reads sessions. Such a transaction needs no room.
 pub(super) fn is_session_read(transaction: &Transaction) -> bool {
     let Transaction { steps, guards, otherwise, request, .. } = transaction;
     let plain = guards.is_empty() && otherwise.is_none() && request.is_none();
     plain && !steps.is_empty() && steps.iter().all(|step| looks(&step.command).is_some())
 }
 
-/// The command, if it looks at sessions.
+/// Returns the command if it reads sessions.
 fn looks(command: &Command) -> Option<&SessionCommand> {
     match command {
         Command::Session(command) if command.reads() => Some(command),

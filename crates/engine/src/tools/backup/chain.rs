@@ -1,4 +1,4 @@
-//! Chains: a full backup and the increments behind it, each going on from the one before.
+//! Backup chains: a full backup and its increments, each continuing the one before.
 //!
 //! ```text
 //!   full         R1 |
@@ -6,8 +6,8 @@
 //!   increment              | ......... R3 |      an overlap is fine, a gap is not
 //! ```
 //!
-//! Copies of a database go ways of their own under one id, with the same numbers of revisions. So
-//! where two files meet, the stamps of the revision at which they do have to be the same.
+//! Copies of a database diverge under one id, with the same revision numbers. So where two files meet,
+//! the stamps of the shared revision must be equal.
 
 use super::increment::{self, IncrementContents, IncrementHeader};
 use super::progress::ReadProgress;
@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Reads a backup of either kind and checks all of it; changes nothing.
+/// Reads and verifies a backup of either kind. Changes nothing.
 ///
 /// ```
 /// let root = tempfile::tempdir().unwrap();
@@ -37,8 +37,8 @@ pub fn verify_backup(path: &Path) -> Result<BackupReport> {
     first(path, &mut ReadProgress::silent()).map(|(_, report, _)| report)
 }
 
-/// Reads a full backup and the increments behind it, checks all of them, and that they join; changes
-/// nothing. Increments alone, without the full one, are checked in the same way.
+/// Reads and verifies a full backup and its increments, and verifies that they join. Changes nothing. A
+/// chain of increments without the full backup is verified in the same way.
 pub fn verify_chain(
     files: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
@@ -46,7 +46,7 @@ pub fn verify_chain(
     check_chain(files, progress).map(|(reports, _)| reports)
 }
 
-/// Gives the full backup that the chain begins with, too, if it does.
+/// As `verify_chain`, but also returns the full backup that the chain begins with, if any.
 pub(super) fn check_chain(
     files: &[PathBuf],
     progress: &mut dyn FnMut(Progress),
@@ -73,7 +73,7 @@ pub(super) fn check_chain(
     Ok((reports, full))
 }
 
-/// What a backup says of itself at its beginning; what comes behind is not looked at.
+/// Reads the header of a backup without verifying the rest.
 pub fn backup_head(path: &Path) -> Result<BackupHead> {
     let mut file = ChecksummedReader::open(path)?;
     if is_increment(path) {
@@ -84,7 +84,7 @@ pub fn backup_head(path: &Path) -> Result<BackupHead> {
     Ok(BackupHead { database: DatabaseId(database), kind: Kind::Full, revision })
 }
 
-/// Reads the file that a chain begins with.
+/// Reads the first file of a chain.
 fn first(
     path: &Path,
     watch: &mut ReadProgress<'_>,
@@ -97,7 +97,8 @@ fn first(
     Ok((ChainEnd::of_base(path, &base), base.report(), Some(base)))
 }
 
-/// What cannot be read is left to the reader of full backups, who says why.
+/// Returns whether a file is an increment. For an unreadable file it returns false: the reader of full
+/// backups reports the error.
 fn is_increment(path: &Path) -> bool {
     begins_with(path, increment::MAGIC)
 }
@@ -108,7 +109,7 @@ fn begins_with(path: &Path, magic: &[u8; 8]) -> bool {
     read.is_ok() && found == *magic
 }
 
-/// Where a chain ends so far.
+/// The current end of a chain.
 pub(super) struct ChainEnd {
     path: PathBuf,
     pub database: DatabaseId,
@@ -127,7 +128,7 @@ impl ChainEnd {
         ChainEnd { path: path.to_owned(), database, revision: last, stamp: contents.stamp }
     }
 
-    /// Reads the increment that comes next: it has to join.
+    /// Reads the next increment, which must join this end.
     pub fn read(
         &self,
         path: &Path,
@@ -160,7 +161,8 @@ impl ChainEnd {
         }
     }
 
-    /// Where files overlap, the revision at which this one ended is in the next one, too.
+    /// Checks that the histories match: where files overlap, the revision at this end is in the next
+    /// file, too.
     fn check_meeting(&self, path: &Path, frame: &Frame<'_>) -> Result<()> {
         if frame.first_revision() > self.revision {
             return Ok(());

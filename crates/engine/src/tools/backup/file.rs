@@ -1,4 +1,4 @@
-//! The bytes of a backup: a head, blocks whose checksums are chained, and a hash of it all.
+//! The file format of a full backup: a header, blocks with chained checksums, and a hash of everything.
 //!
 //! ```text
 //!   head   | "MSTBACKU" | format u32 | database 16 bytes | revision u64 | crc32c u32 |
@@ -8,10 +8,10 @@
 //!   blake3 of all before, 32 bytes
 //! ```
 //!
-//! Keys ascend, the versions of a key descend: the order in which stores take them in. The checksum
-//! of a block covers its length, kind and body and goes on from that of the block before, the first
-//! from that of the head: so damage is found where it lies, and no block can be missing or stand
-//! elsewhere.
+//! Keys ascend and the versions of a key descend, which is the order in which stores are bulk-loaded.
+//! The checksum of a block covers its length, kind and body, and continues from the checksum of the
+//! block before; the first one continues from the header's. So damage is located, and no block can be
+//! missing or moved.
 
 use super::increment;
 use super::progress::ReadProgress;
@@ -31,25 +31,25 @@ const FORMAT: u32 = 1;
 const HEAD_BYTES: usize = 40;
 const VERSIONS: u8 = 1;
 const END: u8 = 9;
-/// A block is closed when it has this size; one version may be larger.
+/// A block is closed when it has this size. A single version may be larger.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// What a whole backup says of itself.
+/// The contents of a verified backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackupContents {
-    /// The mark of an index that holds it.
+    /// The mark of an index with these contents.
     pub mark: FlushMark,
-    /// When its revision was made; nothing if no version of it is left.
+    /// The stamp of the backup's revision; `None` if no version of that revision is left.
     pub stamp: Option<Stamp>,
     pub keys: u64,
     pub versions: u64,
     pub bytes: u64,
 }
 
-/// A backup being written.
+/// A backup that is being written.
 pub(super) struct Blocks {
     file: ChecksummedWriter,
-    /// The kind and the body of the block that is being filled.
+    /// The kind and the body of the current block.
     block: Vec<u8>,
     chain: u32,
 }
@@ -78,7 +78,7 @@ impl Blocks {
         if self.block.len() >= BLOCK_BYTES { self.close(VERSIONS) } else { Ok(()) }
     }
 
-    /// Writes the block and begins one of another kind, or of the same.
+    /// Writes the current block and begins one of kind `next`.
     fn close(&mut self, next: u8) -> Result<()> {
         if self.block.len() > 1 {
             let Ok(length) = u32::try_from(self.block.len()) else {
@@ -96,7 +96,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Says what the file holds and gives it its name; gives its size.
+    /// Writes the trailer and renames the file to its final name. Returns its size.
     pub fn end(mut self, mark: &FlushMark, keys: u64, versions: u64) -> Result<u64> {
         self.close(END)?;
         let class = |(prefix, floor): &(String, Revision)| {
@@ -120,7 +120,7 @@ pub(super) fn checksum(chain: u32, length: &[u8; 4], block: &[u8]) -> u32 {
 /// Called with the key and the entry of each version.
 pub(super) type VersionVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 
-/// Reads a backup, checks it, and shows its versions in order.
+/// Reads and verifies a backup, and visits its versions in order.
 pub(super) fn read(
     path: &Path,
     watch: &mut ReadProgress<'_>,
@@ -162,7 +162,7 @@ pub(super) fn read(
     }
 }
 
-/// The database, the revision, and the checksum that the blocks go on from.
+/// Returns the database, the revision, and the checksum that the first block continues from.
 pub(super) fn head(file: &mut ChecksummedReader<'_>) -> Result<([u8; 16], Revision, u32)> {
     let mut bytes = [0; HEAD_BYTES];
     file.take(&mut bytes)?;
@@ -186,7 +186,7 @@ pub(super) fn head(file: &mut ChecksummedReader<'_>) -> Result<([u8; 16], Revisi
     Ok((database, revision, chain))
 }
 
-/// Refuses what is none of ours, and by name what a newer program wrote.
+/// Refuses a foreign file, and with a specific error a file of a newer version of this program.
 pub(super) fn check_version(
     file: &ChecksummedReader<'_>,
     head: &[u8],
@@ -222,7 +222,7 @@ fn not_full(path: &Path) -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 
-/// The kind and body of the next block.
+/// Returns the kind and body of the next block.
 fn block(file: &mut ChecksummedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
     let at = file.position();
     let (mut length, mut expected) = ([0; 4], [0; 4]);
@@ -241,7 +241,7 @@ fn block(file: &mut ChecksummedReader<'_>, chain: &mut u32) -> Result<Vec<u8>> {
     }
 }
 
-/// Shows the versions of a block; nothing if one cannot be read.
+/// Visits the versions of a block; `None` if one cannot be read.
 fn each(mut body: &[u8], visit: VersionVisitor<'_>) -> Option<Result<()>> {
     while !body.is_empty() {
         let key = part(&mut body)?;
@@ -260,7 +260,7 @@ fn part<'b>(body: &mut &'b [u8]) -> Option<&'b [u8]> {
     Some(part)
 }
 
-/// The classes with their floors, the number of keys, the number of versions.
+/// The classes with their floors, the number of keys, and the number of versions.
 type BackupTrailer = (Vec<(String, Revision)>, u64, u64);
 
 fn end(body: &[u8]) -> Option<BackupTrailer> {
@@ -270,10 +270,10 @@ fn end(body: &[u8]) -> Option<BackupTrailer> {
     Some((classes, number("keys")?, number("versions")?))
 }
 
-/// Checks each version on its own and against the one before it.
+/// Checks each version by itself and against the one before it.
 struct VersionChecker {
     revision: Revision,
-    /// The stamp of that revision, once a version of it came by.
+    /// The stamp of `revision`, once a version of it has been read.
     stamp: Option<Stamp>,
     key: Vec<u8>,
     last: Revision,
@@ -288,7 +288,7 @@ impl VersionChecker {
             return Err("a key cannot be read");
         };
         let Ok((head, _)) = entry::parse(entry) else { return Err("an entry cannot be read") };
-        // Blocks of stamps are numbered above all that they speak of.
+        // Blocks of timestamps have a revision above all the revisions that they describe.
         let limit = self.revision + u64::from(space == keyspace::TIMES);
         if head.revision > limit {
             return Err("a version is newer than the backup");

@@ -1,4 +1,4 @@
-//! The bytes of an increment: a head, frames as they stand in the log, and a hash of it all.
+//! The file format of an increment: a header, frames copied from the log, and a hash of everything.
 //!
 //! ```text
 //!   head    | "MSTINCRE" | format u32 | database 16 bytes | since u64 | last u64 | stamp of since u64 |
@@ -7,9 +7,9 @@
 //!   blake3 of all before, 32 bytes
 //! ```
 //!
-//! Frames carry their own checksums, each continued from the one before: damage is found where it
-//! lies, and no frame can be missing or stand elsewhere. The first may begin before `since`, because
-//! frames hold many transactions and are not taken apart.
+//! Frames have their own checksums, each continued from the one before. So damage is located, and no
+//! frame can be missing or moved. The first frame may begin before `since`, because frames hold many
+//! transactions and are not split.
 
 use super::Kind;
 use super::file::check_version;
@@ -29,19 +29,19 @@ pub(super) const MAGIC: &[u8; 8] = b"MSTINCRE";
 const FORMAT: u32 = 1;
 const HEAD_BYTES: usize = 68;
 
-/// What an increment says of itself before anything else.
+/// The header of an increment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IncrementHeader {
     pub database: DatabaseId,
-    /// Everything behind this revision is in it.
+    /// The increment holds everything after this revision.
     pub since: Revision,
     /// The last revision in it.
     pub last: Revision,
-    /// When `since` was made; nothing if nobody knows any more.
+    /// The stamp of `since`; `None` if it is no longer known.
     pub since_stamp: Option<Stamp>,
-    /// The revision that its first frame begins with; without frames the one behind `last`.
+    /// The first revision of its first frame; without frames, the revision after `last`.
     pub first: Revision,
-    /// The checksum of the log's frame before the first.
+    /// The checksum of the frame before the first one in the log.
     pub chain: u32,
 }
 
@@ -58,7 +58,7 @@ impl IncrementHeader {
         bytes
     }
 
-    /// Reads a head from the beginning of a file.
+    /// Reads the header from the beginning of a file.
     pub fn read(file: &mut ChecksummedReader<'_>) -> Result<IncrementHeader> {
         let mut bytes = [0; HEAD_BYTES];
         file.take(&mut bytes)?;
@@ -87,7 +87,7 @@ impl IncrementHeader {
     }
 
     fn is_sound(&self) -> bool {
-        // First, because whatever stands there is added to below.
+        // Checked first, because 1 is added to both below.
         if self.since >= NEWEST || self.last >= NEWEST {
             return false;
         }
@@ -97,7 +97,7 @@ impl IncrementHeader {
     }
 }
 
-/// Begins an increment.
+/// Creates the file of an increment and writes the header.
 pub(super) fn begin(
     path: &Path,
     head: &IncrementHeader,
@@ -108,20 +108,20 @@ pub(super) fn begin(
     Ok(file)
 }
 
-/// What a whole increment holds.
+/// The contents of a verified increment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IncrementContents {
     pub head: IncrementHeader,
-    /// When its last revision was made.
+    /// The stamp of its last revision.
     pub stamp: Option<Stamp>,
     pub versions: u64,
     pub bytes: u64,
 }
 
-/// Called with each frame, in order, when all of it was checked.
+/// Called with each frame in order, after that frame has been verified.
 pub(super) type IncrementVisitor<'a> = &'a mut dyn FnMut(&Frame<'_>) -> Result<()>;
 
-/// Reads an increment, checks it, and shows its frames in order.
+/// Reads and verifies an increment, and visits its frames in order.
 pub(super) fn read(
     path: &Path,
     watch: &mut ReadProgress<'_>,
@@ -150,14 +150,14 @@ pub(super) fn read(
     Ok(contents)
 }
 
-/// The bytes of the next frame.
+/// Reads the bytes of the next frame.
 fn frame(file: &mut ChecksummedReader<'_>, follower: &FrameVerifier) -> Result<Vec<u8>> {
     let at = file.position();
     let mut head = [0; LOOSE_HEAD_BYTES];
     file.take(&mut head)?;
     let size = follower.size_of(&head).map_err(|what| file.damaged_at(at, what))?;
     let rest = size - LOOSE_HEAD_BYTES;
-    // The length of the file bounds what a header can make us allocate.
+    // The length of the file limits how much memory a damaged header can make this allocate.
     if rest as u64 > file.total().saturating_sub(file.position()) {
         return Err(file.damaged_at(at, "a frame reaches beyond the end of the file"));
     }
@@ -168,7 +168,7 @@ fn frame(file: &mut ChecksummedReader<'_>, follower: &FrameVerifier) -> Result<V
 }
 
 impl IncrementContents {
-    /// Takes a frame in, if all of it can be read.
+    /// Counts a frame, if all of it can be read.
     fn count(&mut self, frame: &Frame<'_>) -> std::result::Result<(), &'static str> {
         for transaction in frame.transactions() {
             let transaction = transaction.map_err(|_| "a transaction cannot be read")?;
@@ -191,7 +191,7 @@ impl IncrementContents {
     }
 }
 
-/// Checks what replay relies on.
+/// Checks the properties that replay relies on.
 fn check(transaction: &LoggedTransaction<'_>) -> std::result::Result<(), &'static str> {
     for (key, entry) in transaction.effects.clone() {
         if keyspace::split(key).is_none() || key.len() > usize::from(u16::MAX) {

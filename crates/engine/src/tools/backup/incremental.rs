@@ -1,7 +1,7 @@
-//! Taking an increment: what was committed after a revision, out of the log.
+//! Incremental backup: copies the frames committed after a revision from the log.
 //!
 //! ```text
-//!   log  ... | frame | frame with since + 1 | ... | frame with last | ...   --as they stand-->  file
+//!   log  ... | frame | frame with since + 1 | ... | frame with last | ...   ----unchanged-->  file
 //! ```
 
 use super::increment::{self, IncrementContents, IncrementHeader};
@@ -33,12 +33,12 @@ impl Engine {
     }
 }
 
-/// An increment being written.
+/// An increment that is being written.
 struct IncrementWriter {
     reader: LogReader,
     file: ChecksummedWriter,
     contents: IncrementContents,
-    /// The frame that is written next.
+    /// The next frame to write.
     frame: Option<OwnedFrame>,
 }
 
@@ -89,7 +89,7 @@ impl IncrementWriter {
     }
 }
 
-/// The log does not reach back, or did not any more when it was read.
+/// The error if the log does not reach back to `since`, or was trimmed during the read.
 #[cold]
 fn full_is_due(error: Error, since: Revision) -> Error {
     match error.code() {

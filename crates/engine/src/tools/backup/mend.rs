@@ -1,4 +1,4 @@
-//! Makes the checksums of a backup right: what fuzzers change would otherwise never get past them.
+//! Recomputes the checksums of a mutated backup, without which a fuzzer's changes are never parsed.
 
 use super::file::checksum;
 use super::increment;
@@ -7,7 +7,7 @@ use crate::log::{DatabaseId, mend as mend_frame};
 
 const HASH_BYTES: usize = 32;
 
-/// Makes the checksums of a backup of either kind right, as far as it looks like one.
+/// Recomputes the checksums of a backup of either kind, as far as the bytes look like one.
 pub(crate) fn mend(bytes: &mut [u8]) {
     let end = bytes.len().saturating_sub(HASH_BYTES);
     match bytes.starts_with(increment::MAGIC) {
@@ -21,7 +21,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Writes the checksum of a head behind it, and gives it.
+/// Writes the checksum of a header after it, and returns it.
 fn mend_head(bytes: &mut [u8], length: usize) -> Option<u32> {
     let crc = crc32c::crc32c(bytes.get(..length)?);
     bytes.get_mut(length..length + 4)?.copy_from_slice(&crc.to_le_bytes());

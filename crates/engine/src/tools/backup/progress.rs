@@ -1,36 +1,36 @@
-//! How far the reading of one or more files has come.
+//! Progress of reading one or more backup files.
 
 use crate::fs::checksummed_file::ChecksummedReader;
 use crate::tools::export::Progress;
 use std::path::PathBuf;
 
-/// Tells somebody how many bytes of all files were read.
+/// Reports how many bytes of all files have been read.
 pub(crate) struct ReadProgress<'a> {
     phase: &'static str,
-    /// The bytes of the files before this one.
+    /// The size of the files read before this one.
     before: u64,
     total: u64,
     tell: Option<&'a mut dyn FnMut(Progress)>,
 }
 
 impl<'a> ReadProgress<'a> {
-    /// Over these files, each read once.
+    /// Tracks these files, each read once.
     pub fn over(
         files: &[PathBuf],
         phase: &'static str,
         tell: &'a mut dyn FnMut(Progress),
     ) -> ReadProgress<'a> {
-        // A file that is not there is noticed when it is read.
+        // A missing file is reported when it is read.
         let bytes = |path: &PathBuf| path.metadata().map_or(0, |data| data.len());
         ReadProgress { phase, before: 0, total: files.iter().map(bytes).sum(), tell: Some(tell) }
     }
 
-    /// Tells nobody.
+    /// Tracks nothing.
     pub fn silent() -> ReadProgress<'static> {
         ReadProgress { phase: "", before: 0, total: 0, tell: None }
     }
 
-    /// A piece of a file was read.
+    /// Reports the current position in a file.
     pub fn read(&mut self, file: &ChecksummedReader<'_>) {
         let done = self.before + file.position();
         if let Some(tell) = &mut self.tell {
@@ -38,7 +38,7 @@ impl<'a> ReadProgress<'a> {
         }
     }
 
-    /// A whole file was read.
+    /// Counts a file as read completely.
     pub fn file_done(&mut self, bytes: u64) {
         self.before += bytes;
     }

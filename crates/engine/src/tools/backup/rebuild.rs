@@ -1,13 +1,13 @@
-//! A directory out of a chain of backups.
+//! Restore: creates a database directory from a chain of backups.
 //!
 //! ```text
 //!   full        --checked--> index/       as with a base alone
-//!   increments  --checked--> log.next/    their transactions behind the full one, in frames anew
+//!   increments  --checked--> log.next/    their transactions after the full one, in new frames
 //!   then  log.next -> log,  DATABASE: only now it is a database
 //! ```
 //!
-//! Opening it replays that log, so every revision, stamp and receipt comes back on the way that a
-//! crash comes back, and the feed reaches as far back as the increments do.
+//! Opening the directory replays that log like crash recovery. So every revision, stamp and receipt is
+//! restored, and the feed reaches as far back as the increments do.
 
 use super::BackupReport;
 use super::chain::{ChainEnd, check_chain};
@@ -25,11 +25,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Makes a database in an empty or new directory: out of a full backup, and of the increments behind
-/// it in the order in which they were taken. Gives what each file holds.
+/// Restores a database into an empty or new directory, from a full backup and its increments in the
+/// order in which they were taken. Returns the contents of each file.
 ///
-/// All files are checked as a whole, and that they join, before anything is written. A restore that
-/// is cut short leaves no database.
+/// All files are verified completely, and verified to join, before anything is written. An interrupted
+/// restore leaves no database.
 pub fn restore_backup(
     directory: &Path,
     files: &[PathBuf],
@@ -47,7 +47,8 @@ pub fn restore_backup(
     Ok(reports)
 }
 
-/// A directory that lost its `DATABASE` has a log that is not to be written over.
+/// Refuses a directory with a log: it may have lost its `DATABASE`, and its log must not be
+/// overwritten.
 fn check_unused(directory: &Path) -> Result<()> {
     let log = directory.join("log");
     match fs::read_dir(&log).map(|mut entries| entries.next().is_none()) {
@@ -62,7 +63,7 @@ fn check_unused(directory: &Path) -> Result<()> {
     }
 }
 
-/// Writes the log under another name, and gives it its own when all of it is on stable storage.
+/// Writes the log under a temporary name, and renames it once all of it is on stable storage.
 fn write_log(
     directory: &Path,
     base: ChainEnd,
@@ -85,11 +86,11 @@ fn write_log(
     reclassify::rename_durably(&next, &log).map_err(|error| io_error("put in place", &log, &error))
 }
 
-/// A log that receives the transactions of increments.
+/// A new log with the transactions of the increments.
 struct RestoredLog {
     writer: LogWriter,
     chain: Chain,
-    /// The last revision that is in it, or in the full backup before it.
+    /// The last revision in it, or in the full backup before it.
     reached: Revision,
 }
 
@@ -101,7 +102,7 @@ impl RestoredLog {
         Ok(RestoredLog { writer, chain: Chain::new(0, &id), reached: base.revision })
     }
 
-    /// Writes what is new in a frame.
+    /// Writes the transactions of a frame that are new.
     fn frame(&mut self, frame: &Frame<'_>) -> Result<()> {
         let mut payload = FramePayload::default();
         for transaction in frame.transactions() {
@@ -119,8 +120,9 @@ impl RestoredLog {
         }
     }
 
-    /// The frame says that all before it is synced. It is, when the directory becomes a database: so
-    /// damage in the middle of this log will be told from a torn end.
+    /// Writes a frame that claims that everything before it is synced. This is true once the directory
+    /// becomes a database. So recovery can distinguish damage in the middle of this log from a torn
+    /// tail.
     fn write(&mut self, payload: &FramePayload, last: Revision) -> Result<()> {
         let (first, mut out) = (self.reached + 1, Vec::new());
         let mut growing = FrameBuffer::begin(&mut out, first);
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
     use crate::log::{DatabaseId, FrameVerifier, MemoryFiles};
 
-    /// Frames of one log end where backups do; those of another need not.
+    /// In the log that was backed up, frames end where backups end. In the log of a copy they may not.
     #[test]
     fn only_what_is_new_in_a_frame_is_written() {
         let id = DatabaseId([7; 16]);

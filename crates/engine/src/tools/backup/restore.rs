@@ -1,11 +1,11 @@
-//! An index out of a backup.
+//! Restores an index from a full backup.
 //!
 //! ```text
 //!   base --checked--> index.next/ stores of its own classes, MARK at R with its floors
-//!   then  index -> index.damaged, index.next -> index;  opening goes on as with any index
+//!   then  index -> index.damaged, index.next -> index;  opening continues as with any index
 //! ```
 //!
-//! A crash on the way leaves the index that was there or none: the next open begins again.
+//! A crash in between leaves the old index or none, and the next open starts again.
 
 use super::BackupReport;
 use super::file::{self, BackupContents};
@@ -23,19 +23,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A backup that was checked from end to end.
+/// A full backup that has been verified completely.
 pub(crate) struct Base {
     path: PathBuf,
     contents: BackupContents,
 }
 
 impl Options {
-    /// A backup to fill the index from, made by [`Database::backup`](crate::Database::backup).
+    /// Sets a backup to fill the index from, made by [`Database::backup`](crate::Database::backup).
     ///
-    /// It is used in two cases only. An empty directory becomes a copy of the database as it was
-    /// backed up. Where the index is missing or damaged and the log no longer holds everything, the
-    /// index is filled from the backup and the log is replayed behind it. The file is checked as a
-    /// whole before anything is written.
+    /// It is used in two cases only. An empty directory becomes a copy of the backed-up database. If
+    /// the index is missing or damaged and the log no longer holds everything, the index is filled from
+    /// the backup and the log is replayed after it. The whole file is verified before anything is
+    /// written.
     #[must_use]
     pub fn base(mut self, backup: impl Into<PathBuf>) -> Options {
         let backup = backup.into();
@@ -98,12 +98,12 @@ impl RebuildSource for Base {
 }
 
 impl Base {
-    /// Checks all of a file; touches nothing.
+    /// Verifies a file. Changes nothing.
     pub fn open(path: &Path) -> Result<Base> {
         Base::read(path, &mut ReadProgress::silent())
     }
 
-    /// The same, with somebody who watches.
+    /// As `open`, with progress.
     pub fn read(path: &Path, watch: &mut ReadProgress<'_>) -> Result<Base> {
         let contents = file::read(path, watch, &mut |_, _| Ok(()))?;
         if contents.mark.classes.len() > retention_class::CELLS {
@@ -113,7 +113,7 @@ impl Base {
         Err(Error::new(Code::CorruptData, message))
     }
 
-    /// When its revision was made, if that is known.
+    /// The stamp of its revision, if known.
     pub fn stamp(&self) -> Option<Stamp> {
         self.contents.stamp
     }
@@ -133,7 +133,7 @@ impl Base {
         Error::new(Code::CorruptIndex, message)
     }
 
-    /// Makes an index of it, in place of what is there, which is kept under another name.
+    /// Builds an index from the backup. The existing index is kept under another name.
     pub fn fill_watched(
         &self,
         directory: &Path,
@@ -144,7 +144,7 @@ impl Base {
         let next = reclassify::beside(directory, "next");
         let filled = self.fill_stores(&next, options, watch);
         if let Err(error) = filled {
-            // What is left is removed by the next open, if not now.
+            // The remains are removed by the next open, if not now.
             let _ = fs::remove_dir_all(&next);
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! Databases with something wrong in them: written past the writer, as only a fault of a program or of a machine could.
+//! Test fixtures of inconsistent databases, written without the writer as only a fault could.
 
 use super::*;
 use crate::key::entry::{DELETED, EntryHeader};
@@ -7,14 +7,14 @@ use crate::key::version::Version;
 use crate::{Database, Options};
 use tempfile::TempDir;
 
-/// A database, and the revision that made what is looked at.
+/// A database, and the revision that created the object under test.
 pub struct CorruptDatabase {
     pub directory: TempDir,
     pub db: Database,
     pub generation: u64,
 }
 
-/// An empty database that does nothing by itself.
+/// Returns an empty database without background sweeps.
 pub fn opened() -> (TempDir, Database) {
     let directory = tempfile::tempdir().unwrap();
     let db = Options::new().sweep_interval(None).open(directory.path()).unwrap();
@@ -22,7 +22,7 @@ pub fn opened() -> (TempDir, Database) {
 }
 
 impl CorruptDatabase {
-    /// Writes something past the writer, into the index alone.
+    /// Writes an entry into the index without the writer and without the log.
     pub fn put(&self, space: u8, name: &[u8], flags: u8, payload: &[u8]) {
         let revision = self.next_revision();
         let head = EntryHeader { flags, revision, stamp: 1, counter: 9, writes: 1, expires: None };
@@ -31,13 +31,13 @@ impl CorruptDatabase {
         self.put_entry(space, name, &entry);
     }
 
-    /// Writes something that ends where its counter should be.
+    /// Writes an entry that is cut off where its counter should be.
     pub fn put_torn(&self, space: u8, name: &[u8]) {
         let revision = self.next_revision().to_le_bytes();
         self.put_entry(space, name, &[&[0], &revision[..], &revision[..], &[255]].concat());
     }
 
-    /// A revision of its own, which the log has for something else.
+    /// Returns a revision that the log uses for another write.
     pub fn next_revision(&self) -> u64 {
         self.db.cells().set("later", 1).unwrap();
         self.db.revision()
@@ -54,7 +54,7 @@ impl CorruptDatabase {
         self.put(space, name, DELETED, b"");
     }
 
-    /// What is there.
+    /// Returns the payload of an entry.
     pub fn payload(&self, space: u8, name: &[u8]) -> Vec<u8> {
         let index = self.db.here("a test").unwrap().index();
         let key = keyspace::key(space, MAIN_ID, name);
@@ -63,7 +63,7 @@ impl CorruptDatabase {
         index.entry(hash, &key, crate::storage::index::NEWEST, false, read).unwrap().unwrap()
     }
 
-    /// Flushes and closes; looks.
+    /// Flushes and closes the database, then inspects it.
     pub fn look(self) -> (TempDir, Report) {
         self.db.trim().unwrap();
         self.db.close().unwrap();
@@ -71,7 +71,8 @@ impl CorruptDatabase {
         (self.directory, report)
     }
 
-    /// Closes, with everything in the stores or in the log alone; what is looked at agrees.
+    /// Closes the database with everything in the stores or only in the log, and checks that it is
+    /// healthy.
     #[track_caller]
     pub fn healthy(self, is_flushed: bool) -> Report {
         if is_flushed {
@@ -83,7 +84,8 @@ impl CorruptDatabase {
         report
     }
 
-    /// Exactly these faults are found, each on `main` and with advice; rebuilding mends them.
+    /// Checks that exactly these faults are found, each on `main` and with advice, and that a rebuild
+    /// repairs them.
     #[track_caller]
     pub fn assert_found<T: std::fmt::Debug>(
         self,
@@ -99,7 +101,7 @@ impl CorruptDatabase {
             assert!(report.findings.contains(&fault.to_string()) && !fault.advice.is_empty());
         }
         assert_eq!(report.runs.faults.len(), expected.len(), "{report}");
-        // The log never held it.
+        // The log never held the bad entry.
         salvage(directory.path()).unwrap();
         let db = Options::new().open(directory.path()).unwrap();
         assert!(db.open_report().rebuilt.is_some());

@@ -1,16 +1,16 @@
-//! From what was found to what it comes to, and to the cure.
+//! Maps the findings of an inspection to a verdict and a repair.
 //!
 //! | log | index | cure |
 //! |---|---|---|
 //! | sound, or torn behind the mark | sound | none |
 //! | damaged behind the mark | sound | end the log before the damage |
-//! | torn, or ends, before what a flush that was cut short has left in the index | sound | the same, and set the index back to its mark |
+//! | torn, or ends, before revisions in the index that an interrupted flush left | sound | the same, and set the index back to its mark |
 //! | damaged before the mark, whole from a later segment on | sound | set the older segments aside |
-//! | damaged before the mark, too short or gone | sound | set it aside, go on from the index |
+//! | damaged before the mark, too short or gone | sound | set it aside, continue from the index |
 //! | reaches back to revision 1 | damaged | set the index aside: the next open rebuilds it |
 //! | the same, and ends, or is torn, before the mark | damaged | the same, by hand: revisions up to the mark are lost |
 //! | does not | damaged | a backup, as the base of a new index |
-//! | reaches back to revision 1 | does not agree with itself | the same as when it is damaged |
+//! | reaches back to revision 1 | inconsistent | the same as when it is damaged |
 
 use super::index::{IndexReport, IndexState};
 use super::log_suffix::LogSuffix;
@@ -33,20 +33,20 @@ const CONTESTED: &str = "Stop every program that uses the directory and copy it 
     programs acknowledged with what is there, and take what is missing from a backup: of two writes of one revision \
     only one is kept. Never remove LOCK while a program runs.";
 
-/// What `salvage` would do.
+/// The repair that `salvage` would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cure {
     /// Nothing.
     Nothing,
     /// End the log before its first problem.
     CutLog,
-    /// The same, and let the next open rebuild the index.
+    /// End the log before its first problem, and let the next open rebuild the index.
     CutLogAndRebuild,
     /// Set aside all segments before this one.
     DropBefore(String),
-    /// Set aside all segments and start a new log behind the index.
+    /// Set aside all segments and start a new log after the index's revision.
     NewLog { first: Revision },
-    /// Nothing can be done without losing what is nowhere else.
+    /// No repair is possible without losing data that exists nowhere else.
     Beyond,
 }
 
@@ -77,14 +77,14 @@ impl Diagnosis {
     }
 }
 
-/// Whether the index could be built again from the log alone.
+/// Returns whether the index could be rebuilt from the log alone.
 pub(super) fn can_rebuild(log: &LogReport, index: &IndexReport) -> bool {
     let is_whole = log.problem.as_ref().is_none_or(|problem| problem.torn);
     let known = index.reach.unwrap_or(0).max(index.revision());
     reaches_back(log) && is_whole && log_end(log).unwrap_or(0) >= known
 }
 
-/// Adds what runs and the outbox have that does not agree.
+/// Adds the inconsistencies of runs, the outbox, keyed state and sessions.
 pub(super) fn add_faults(
     diagnosis: &mut Diagnosis,
     (log, index): (&LogReport, &IndexReport),
@@ -108,8 +108,8 @@ pub(super) fn add_faults(
     (diagnosis.cure, diagnosis.advice) = (cure, advice.to_owned());
 }
 
-/// Adds what the log shows of programs that wrote at the same time: an opening makes its segments one behind the other, so none
-/// comes again behind a segment of another.
+/// Adds evidence in the log of concurrent writers. One opening creates its segments one after the
+/// other, so the segments of one owner must be adjacent.
 pub(super) fn add_writers(diagnosis: &mut Diagnosis, log: &LogReport) {
     let mut owners = Vec::new();
     for segment in log.segments.iter().filter(|segment| segment.owner != 0) {
@@ -132,7 +132,7 @@ pub(super) fn add_writers(diagnosis: &mut Diagnosis, log: &LogReport) {
     }
 }
 
-/// Adds that the database is open and its lock file is not the one that is locked.
+/// Adds that the database is open, and that its lock file is not the locked one.
 pub(super) fn add_lost_lock(report: &mut Report) {
     let finding = "The database is open in a process, but its file LOCK was removed or replaced: an earlier version of this \
                    program could open it a second time, and may have."
@@ -140,7 +140,7 @@ pub(super) fn add_lost_lock(report: &mut Report) {
     contest(&mut report.verdict, &mut report.findings, &mut report.advice, finding);
 }
 
-/// Damage that is found beside it is the graver verdict, and keeps its own advice.
+/// Adds a finding about concurrent writers. Other damage is the worse verdict and keeps its own advice.
 fn contest(
     verdict: &mut Verdict,
     findings: &mut Vec<String>,
@@ -154,7 +154,7 @@ fn contest(
     }
 }
 
-/// Whether the log begins where the database did.
+/// Returns whether the log begins at revision 1.
 pub(super) fn reaches_back(log: &LogReport) -> bool {
     log.segments.first().is_some_and(|segment| segment.first_revision == 1)
 }
@@ -196,7 +196,7 @@ fn is_damage(problem: &Problem) -> bool {
     !problem.torn
 }
 
-/// The problem of the log, in a sentence.
+/// Describes the log's problem in a sentence.
 fn describe(log: &LogReport, problem: &Problem, is_torn: bool) -> String {
     let Problem { file, offset, what, expected, .. } = problem;
     if is_torn {
@@ -214,7 +214,7 @@ fn describe(log: &LogReport, problem: &Problem, is_torn: bool) -> String {
     )
 }
 
-/// `marked` is what the index held when it was sound, as far as that can be seen.
+/// Diagnoses a database without a usable index. `marked` is the index's last known mark.
 fn without_index(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     let finding = format!("The index cannot be used: {why}.");
     let gone = gone_end(log, marked);
@@ -234,7 +234,7 @@ fn without_index(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     diagnosis
 }
 
-/// Says that the log ends before what the index was marked with, where it does.
+/// Returns a finding if the log ends before the index's mark.
 fn gone_end(log: &LogReport, marked: Revision) -> Option<String> {
     let ends = match log.segments.last() {
         Some(newest) => {
@@ -267,7 +267,8 @@ fn how_to_restore(log: &LogReport, has_lost_its_end: bool) -> String {
     }
 }
 
-/// Opening may not notice it, so the index has to be set aside for a rebuild.
+/// Diagnoses a damaged table. Opening may not notice it, so the index has to be set aside for a
+/// rebuild.
 fn with_bad_table(log: &LogReport, why: &str, marked: Revision) -> Diagnosis {
     let Diagnosis { verdict, cure, .. } = without_index(log, why, marked);
     let gone = gone_end(log, marked);
@@ -344,7 +345,7 @@ fn without_log(log: &LogReport, mark: Revision, reach: Revision) -> Diagnosis {
     }
 }
 
-/// Damage to what the index holds: the log is needed from the mark on only.
+/// Diagnoses damage to a part of the log that the index holds: only the log after the mark is needed.
 fn old_damage(directory: &Path, log: &LogReport, problem: &Problem, mark: Revision) -> Diagnosis {
     let holds = format!("The index holds everything up to revision {mark}");
     match sound_from(directory, log, problem, mark) {
@@ -361,7 +362,7 @@ fn old_damage(directory: &Path, log: &LogReport, problem: &Problem, mark: Revisi
     }
 }
 
-/// The first segment behind the problem from which the log is sound and covers the mark.
+/// Returns the first segment after the problem from which the log is sound and covers the mark.
 fn sound_from(
     directory: &Path,
     log: &LogReport,

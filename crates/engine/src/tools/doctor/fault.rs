@@ -1,27 +1,27 @@
-//! What does not agree with each other: each fault with the place it is at.
+//! Faults: inconsistencies found by the doctor, each with its location.
 
 use std::fmt;
 
-/// So many faults are told; the rest is counted.
+/// The most faults that are reported; further ones are only counted.
 const TOLD_LIMIT: usize = 100;
 
-/// Something of a run, of a space of keyed state, of a session, or of the outbox, that does not agree with what it belongs to.
+/// An inconsistency of a run, a space of keyed state, a session or the outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
     /// The branch; `main` for sessions, which belong to the database as a whole.
     pub branch: String,
-    /// The run; nothing when it is of the outbox and of no run.
+    /// The run; `None` if the fault is of the outbox and belongs to no run.
     pub run: Option<String>,
-    /// The space of keyed state, where it is of one.
+    /// The space of keyed state, if the fault is of a space.
     pub space: Option<String>,
-    /// The session, where it is of one.
+    /// The session, if the fault is of a session.
     pub session: Option<String>,
     /// The event of the run, or the message of the outbox.
     pub at: Option<u64>,
-    /// What is wrong.
+    /// A description of the fault.
     pub what: String,
-    /// What can be done.
+    /// The recommended repair.
     pub advice: &'static str,
 }
 
@@ -42,33 +42,33 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Faults as they are found: there may be many, so only the first ones are kept.
+/// Collects faults. Only the first ones are kept, because they may be many.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub told: Vec<Fault>,
-    /// How many there were in all.
+    /// The number of all faults.
     pub all: u64,
-    /// The branch that is being looked at.
+    /// The branch that is being checked.
     pub branch: String,
 }
 
 impl Faults {
-    /// A fault of a run.
+    /// Adds a fault of a run.
     pub fn run(&mut self, run: &str, seq: Option<u64>, what: String, advice: &'static str) {
         self.tell(Fault { run: Some(run.to_owned()), at: seq, ..self.fault(what, advice) });
     }
 
-    /// A fault of the outbox.
+    /// Adds a fault of the outbox.
     pub fn outbox(&mut self, id: Option<u64>, what: String, advice: &'static str) {
         self.tell(Fault { at: id, ..self.fault(what, advice) });
     }
 
-    /// A fault of a space of keyed state.
+    /// Adds a fault of a space of keyed state.
     pub fn space(&mut self, space: &str, what: String, advice: &'static str) {
         self.tell(Fault { space: Some(space.to_owned()), ..self.fault(what, advice) });
     }
 
-    /// A fault of a session.
+    /// Adds a fault of a session.
     pub fn session(&mut self, session: &str, what: String, advice: &'static str) {
         self.tell(Fault { session: Some(session.to_owned()), ..self.fault(what, advice) });
     }

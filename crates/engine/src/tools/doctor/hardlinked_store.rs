@@ -1,8 +1,9 @@
-//! Stores that can be read beside the files of a database: opening a store may delete files, so what is opened is
-//! a directory of links, somewhere else.
+//! Hard-linked copies of stores, so that they can be read without touching the original.
+//!
+//! Opening a store may delete files, so the doctor opens a directory of links elsewhere.
 //!
 //! ```text
-//!   index/runs/current, v7     --copied-->  a directory for a while
+//!   index/runs/current, v7     --copied-->  a temporary directory
 //!   index/runs/tables/12, 13   --linked-->  .../tables
 //! ```
 
@@ -14,7 +15,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// A directory that goes when it is let go of.
+/// A temporary directory that is removed on drop.
 pub(super) struct HardlinkedStore {
     directory: PathBuf,
 }
@@ -28,7 +29,7 @@ impl HardlinkedStore {
         Ok(HardlinkedStore { directory })
     }
 
-    /// Links a store; gives where it can be opened.
+    /// Links a store. Returns the path where it can be opened.
     pub fn link(&self, store: &Path, name: &str) -> Result<PathBuf> {
         let shadow = self.directory.join(name);
         link(store, &shadow).map_err(|error| io_error("link", store, &error))?;
@@ -38,12 +39,12 @@ impl HardlinkedStore {
 
 impl Drop for HardlinkedStore {
     fn drop(&mut self) {
-        // There are only links and copies in it.
+        // It contains only links and copies.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// Copies the lists of a store, which are small, and links its tables.
+/// Copies the small metadata files of a store and links its tables.
 fn link(store: &Path, shadow: &Path) -> io::Result<()> {
     fs::create_dir(shadow)?;
     for entry in fs::read_dir(fs::canonicalize(store)?)? {

@@ -1,4 +1,4 @@
-//! The doctor's look at the index: its mark, and every file of its stores.
+//! The doctor's check of the index: its mark, and every file of its stores.
 
 use super::hardlinked_store::HardlinkedStore;
 use crate::base::fault_points::{self, InjectedFault};
@@ -13,23 +13,23 @@ use mainstay_model::{Code, Result, Revision};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the index is like.
+/// The state of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexReport {
-    /// Where it is.
+    /// The index's directory.
     pub directory: PathBuf,
-    /// Whether it can be used.
+    /// Whether the index can be used.
     pub state: IndexState,
-    /// Its stores, one per retention class; without a readable mark, the directories found.
+    /// Its stores, one per retention class. Without a readable mark, the directories that were found.
     pub stores: Vec<StoreReport>,
-    /// The last revision that any store holds something of, where that could be seen: a flush that was cut short leaves more
-    /// than the mark says. Of one that is damaged, what its mark says.
+    /// The last revision that any store holds, if it could be read. A flush that was cut short leaves
+    /// more than the mark covers. For a damaged index, the revision of its mark.
     pub reach: Option<Revision>,
 }
 
 impl IndexReport {
-    /// What a sound one is marked with; 0 where it is not.
+    /// The mark's revision of a sound index; otherwise 0.
     pub(super) fn revision(&self) -> Revision {
         match self.state {
             IndexState::Sound(revision) => revision,
@@ -41,33 +41,33 @@ impl IndexReport {
 /// Whether an index can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexState {
-    /// There is none.
+    /// The index does not exist.
     Absent,
     /// It holds everything up to this revision, its replay mark.
     Sound(Revision),
-    /// Opening refuses it, and why.
+    /// Opening refuses it, for this reason.
     Damaged(String),
-    /// A table is damaged, and how: opening may not notice, but reads of it fail.
+    /// A table is damaged. Opening may not notice it, but reads of the table fail with this error.
     BadTable(String),
 }
 
-/// What one store of the index is like.
+/// The state of one store of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreReport {
     /// The name of its directory.
     pub name: String,
-    /// The names it holds begin with this, where it is a class of its own.
+    /// The prefix of the names in it, if it is a retention class of its own.
     pub prefix: String,
-    /// Reads before this revision are refused, where the mark could be read.
+    /// The revision before which reads are refused, if the mark could be read.
     pub floor: Option<Revision>,
-    /// The bytes of its files.
+    /// The size of its files in bytes.
     pub bytes: u64,
     /// The number of its tables.
     pub tables: u64,
-    /// What is wrong with its list of tables: opening refuses it.
+    /// The problem of its list of tables; opening refuses the store.
     pub problem: Option<String>,
-    /// What is wrong with a table: opening may not notice, but reads of it fail.
+    /// The problem of a table. Opening may not notice it, but reads of the table fail.
     pub bad_table: Option<String>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn look(directory: &Path, id: &[u8; 16]) -> Result<IndexReport> {
     } else {
         IndexState::Sound(mark.revision)
     };
-    // Links may not be had; the rest of the report is worth having.
+    // Hard links may be impossible here; the rest of the report is still useful.
     let reach = match state {
         IndexState::Sound(revision) if fault_points::is(InjectedFault::LostComesBack) => {
             Some(revision)
@@ -133,7 +133,7 @@ pub(super) fn classes(mark: &FlushMark) -> Option<RetentionClasses> {
         .then(|| RetentionClasses::from_labels(labels))
 }
 
-/// The stores that the mark speaks of.
+/// Returns the stores that the mark names.
 fn named(
     directory: &Path,
     mark: &FlushMark,
@@ -153,12 +153,12 @@ fn named(
     mark.classes.iter().enumerate().map(store).collect()
 }
 
-/// Damage is something to report; every other failure stops the look.
+/// Returns damage as a description. Any other error stops the inspection.
 fn damage(checked: Result<()>) -> Result<Option<String>> {
     match checked {
         Ok(()) => Ok(None),
         Err(error) if error.code() == Code::CorruptIndex => {
-            // The advice in it is for those who open; the verdict has its own.
+            // The advice in the message is for opening; the verdict has its own.
             let what = error.message().split("; nothing was changed").next();
             Ok(Some(what.unwrap_or_default().to_owned()))
         }
@@ -166,7 +166,7 @@ fn damage(checked: Result<()>) -> Result<Option<String>> {
     }
 }
 
-/// The directories of an index whose mark says nothing.
+/// Returns the directories of an index without a readable mark.
 fn unnamed(directory: &Path) -> Result<Vec<StoreReport>> {
     let mut stores = Vec::new();
     for (name, path) in entries(directory)? {
@@ -192,7 +192,7 @@ fn measure(directory: &Path, name: String) -> Result<StoreReport> {
     })
 }
 
-/// Names and paths in a directory, sorted; none where there is no directory.
+/// Returns names and paths in a directory, sorted; empty if it is no directory.
 fn entries(directory: &Path) -> Result<Vec<(String, PathBuf)>> {
     if !directory.is_dir() {
         return Ok(Vec::new());

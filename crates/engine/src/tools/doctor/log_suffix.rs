@@ -1,11 +1,11 @@
-//! A log without its older segments, for asking whether the rest is sound.
+//! A view of a log without its older segments, to check whether the rest is sound.
 
 use crate::log::{DiskFiles, File, Files};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The files of a log from one segment on, for reading.
+/// The files of a log from one segment on, read-only.
 pub(super) struct LogSuffix<'a> {
     files: DiskFiles,
     first: &'a str,
@@ -27,7 +27,7 @@ impl Files for LogSuffix<'_> {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        // Names of segments sort like their revisions.
+        // Names of segments sort in the order of their revisions.
         Ok(self.files.list()?.into_iter().filter(|name| name.as_str() >= self.first).collect())
     }
 

@@ -1,9 +1,9 @@
-//! Reports for people.
+//! Formats reports as text.
 
 use super::{IndexReport, IndexState, LogReport, Report, RunsReport, SalvageReport, Verdict};
 use std::fmt;
 
-/// Sentences are broken before this column.
+/// Sentences are wrapped before this column.
 const LINE_WIDTH: usize = 78;
 
 impl fmt::Display for Report {
@@ -143,7 +143,7 @@ impl fmt::Display for SalvageReport {
     }
 }
 
-/// Writes a sentence on lines of their own that fit a terminal.
+/// Writes a sentence as an indented, wrapped paragraph.
 fn write_wrapped(f: &mut fmt::Formatter<'_>, sentence: &str) -> fmt::Result {
     let mut column = 0;
     for word in sentence.split(' ') {
@@ -159,7 +159,7 @@ fn write_wrapped(f: &mut fmt::Formatter<'_>, sentence: &str) -> fmt::Result {
     Ok(())
 }
 
-/// A size as people read it.
+/// Formats a size in human-readable units.
 fn bytes(bytes: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {

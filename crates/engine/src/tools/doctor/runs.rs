@@ -1,14 +1,14 @@
-//! The doctor's look at runs, the outbox, keyed state and sessions: whether what belongs together agrees.
+//! The doctor's consistency check of runs, the outbox, keyed state and sessions.
 //!
 //! ```text
 //!   stores up to the mark, linked --\
-//!   log behind the mark --replayed---> an index to read --> each branch: runs, outbox, spaces --> faults
-//!                                                      \--> what runs and spaces have left -----/
+//!   log after the mark --replayed----> an index to read --> each branch: runs, outbox, spaces --> faults
+//!                                                      \--> orphans of runs and spaces ----------/
 //!                                                      \--> sessions --------------------------/
 //! ```
 //!
-//! Everything is walked in order and nothing is gathered but what the log holds behind the mark, which the writer
-//! bounds; were it more, the look ends at an earlier revision.
+//! Everything is scanned in order. Only the log after the mark is held in memory, and the writer bounds
+//! its size. If it were larger, the check ends at an earlier revision.
 
 use super::checks;
 use super::fault::Faults;
@@ -33,39 +33,38 @@ use std::path::Path;
 
 const REBUILD: &str = "Let the index be rebuilt from the log, or restore a backup.";
 
-/// How much of the log behind the mark is held in memory.
+/// The most bytes of the log after the mark that are held in memory.
 const REPLAY_LIMIT_BYTES: usize = 512 << 20;
 
-/// Whether runs, the outbox, keyed state and sessions agree with themselves.
+/// The result of the consistency check of runs, the outbox, keyed state and sessions.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RunsReport {
-    /// Why it was not looked at, if it was not.
+    /// The reason why the check was skipped; `None` if it ran.
     pub skipped: Option<String>,
-    /// Whether that is because something of it, or of the branches it is on, is damaged.
+    /// Whether it was skipped because its data, or the catalog of branches, is damaged.
     pub damaged: bool,
-    /// Up to which revision it was looked at.
+    /// The revision up to which it was checked.
     pub upto: Revision,
-    /// How many runs there are, on all branches that live, those that branches inherit not counted again.
+    /// The number of runs on all live branches. Inherited runs are not counted again.
     pub runs: u64,
-    /// How many events they have, each run with those it inherits.
+    /// The number of their events, for each run including inherited ones.
     pub events: u64,
-    /// How many messages wait or are dead.
+    /// The number of messages that wait or are dead.
     pub messages: u64,
-    /// How many spaces of keyed state there are, on all branches that live, those that branches inherit not counted
-    /// again.
+    /// The number of keyed-state spaces on all live branches. Inherited spaces are not counted again.
     pub spaces: u64,
-    /// How many entries they have, each space with those it inherits.
+    /// The number of their entries, for each space including inherited ones.
     pub entries: u64,
-    /// How many sessions live.
+    /// The number of live sessions.
     pub sessions: u64,
-    /// How many responses they keep.
+    /// The number of responses that they keep.
     pub responses: u64,
-    /// How many requests wait for their clients.
+    /// The number of requests that wait for their clients.
     pub letters: u64,
-    /// What does not agree, the first hundred of it.
+    /// The inconsistencies; at most the first hundred.
     pub faults: Vec<Fault>,
-    /// How many faults there are in all.
+    /// The number of all faults.
     pub all_faults: u64,
 }
 
@@ -74,7 +73,7 @@ impl RunsReport {
         RunsReport { skipped: Some(why.into()), ..RunsReport::default() }
     }
 
-    /// What an error that ended the look says.
+    /// The report of a check that ended with an error.
     pub(super) fn failed(error: &Error) -> RunsReport {
         let damaged = error.code() == Code::CorruptData;
         RunsReport {
@@ -84,7 +83,7 @@ impl RunsReport {
     }
 }
 
-/// Looks at a database whose files are sound and that nobody writes to.
+/// Checks a database whose files are sound and to which no process writes.
 pub(super) fn look(directory: &Path) -> Result<RunsReport> {
     let index_directory = reclassify::settled(&directory.join("index"));
     let Some(mark) = FlushMark::read(&index_directory)? else {
@@ -97,7 +96,7 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
         let stores = open(&index_directory, &shadow, &classes)?;
         Ok((shadow, stores))
     });
-    // The files are sound: what fails is the place for links, and the rest of the report is worth having.
+    // The files are sound, so the place for the links failed. The rest of the report is still useful.
     let (_shadow, stores) = match linked {
         Ok(linked) => linked,
         Err(error) => return Ok(RunsReport::skipped(error.message())),
@@ -110,7 +109,7 @@ pub(super) fn look(directory: &Path) -> Result<RunsReport> {
     check(&index, upto)
 }
 
-/// Opens what holds something of runs or keyed state, and what belongs to the database.
+/// Opens the stores that hold runs, keyed state or state of the whole database.
 fn open(
     directory: &Path,
     shadow: &HardlinkedStore,
@@ -129,7 +128,7 @@ fn open(
     (0..classes.all().len()).map(open).collect()
 }
 
-/// Puts what the log holds of these behind the mark into the index; gives the last revision that is there.
+/// Replays the log after the mark into the index, for these stores. Returns the last revision in it.
 fn replay(directory: &Path, index: &Index, mark: Revision) -> Result<Revision> {
     let active = index.tables().active.clone();
     let mut last = mark;
@@ -195,7 +194,7 @@ fn check_branch(
     Ok(())
 }
 
-/// What cannot be taken apart there does not keep the other branches from being looked at.
+/// Checks an outbox. If an entry cannot be decoded, the other branches are still checked.
 fn check_outbox(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
     let checked = checks::outbox::check(view, faults);
     if matches!(&checked, Err(error) if error.code() == Code::CorruptData) {

@@ -1,4 +1,4 @@
-//! The doctor's cure: keeps as much as log and index together hold, and deletes nothing.
+//! Salvage: repairs a damaged database from its log and index, and deletes nothing.
 
 use super::diagnose::Cure;
 use super::{Report, log_end, look};
@@ -12,29 +12,30 @@ use crate::storage::reclassify;
 use mainstay_model::{Code, Error, Result, Revision};
 use std::path::{Path, PathBuf};
 
-/// What was done to a database.
+/// The result of a salvage.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SalvageReport {
-    /// What it looked like before.
+    /// The inspection before the salvage.
     pub before: Report,
-    /// What was done, in sentences; empty when nothing had to be.
+    /// The actions taken, in sentences; empty if none was necessary.
     pub done: Vec<String>,
     /// Everything up to this revision is kept.
     pub kept: Revision,
-    /// The revisions that may be lost, as far as they could still be seen.
+    /// The range of revisions that may be lost, as far as it could be determined.
     pub lost: Option<(Revision, Revision)>,
-    /// Where the damaged files are now.
+    /// The new paths of the damaged files.
     pub aside: Vec<PathBuf>,
 }
 
-/// Makes a damaged database open again, with everything that log and index still hold.
+/// Makes a damaged database open again, with everything that its log and index still hold.
 ///
-/// Nothing is deleted: damaged files stay beside the others under a name with `damaged` in it. When
-/// neither log nor index suffices, nothing is changed and the error says what is missing.
+/// Deletes nothing: damaged files stay in the directory under a name that contains `damaged`. If
+/// neither log nor index suffices, changes nothing and returns an error that describes the missing
+/// data.
 pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     let identity = DatabaseFile::existing(directory)?;
-    // What is removed or moved next goes by these names.
+    // The next steps remove or move files under these names.
     fault_points::unless(InjectedFault::NoSyncOfSalvagedDatabase, || {
         database_file::keep_names(directory)
     })?;
@@ -53,7 +54,8 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
             kept
         }
         Cure::CutLogAndRebuild => {
-            // What says how much is lost goes last: whoever has to begin again knows it, too.
+            // The evidence of how much is lost goes last, so that a salvage that is interrupted and
+            // repeated still knows it.
             if before.index.reach.is_some_and(|reach| reach > end) {
                 work.cut_log()?;
                 work.set_index_aside()?;
@@ -81,8 +83,8 @@ pub fn salvage(directory: &Path) -> Result<SalvageReport> {
     Ok(SalvageReport { done: work.done, aside: work.aside, kept, lost, before })
 }
 
-/// What is done to the log rests on what the index's mark says: a power cut must not take it back. Where there is a mark, all that
-/// it says of the stores is durable.
+/// Makes the index's mark durable first. The changes to the log rely on the mark, so a power failure
+/// must not take it back. A mark implies that the stores that it describes are durable.
 fn keep_mark(directory: &Path) -> Result<()> {
     let index = directory.join("index");
     match index.is_dir() {
@@ -137,7 +139,8 @@ impl SalvageRun<'_> {
         Ok(())
     }
 
-    /// What the log has lost goes from the index as well: a flush that was cut short has left it there, in some stores.
+    /// Removes revisions from the index that the log has lost: a flush that was cut short has left them
+    /// in some stores.
     fn set_index_back(&mut self, before: &Report, kept: Revision) -> Result<()> {
         match before.index.reach {
             Some(reach) if reach <= kept => return Ok(()),
@@ -156,7 +159,7 @@ impl SalvageRun<'_> {
         Ok(())
     }
 
-    /// Moves the index away, so that the next open builds it from the log.
+    /// Moves the index away, so that the next open rebuilds it from the log.
     fn set_index_aside(&mut self) -> Result<()> {
         let index = self.directory.join("index");
         if !index.exists() {
@@ -169,8 +172,8 @@ impl SalvageRun<'_> {
         Ok(())
     }
 
-    /// Sets aside the segments before the one from which the log is sound, oldest first, so that
-    /// there is never a hole.
+    /// Sets aside the segments before the first sound one, oldest first, so that the log never has a
+    /// gap.
     fn drop_before(&mut self, before: &Report, segment: &str) -> Result<()> {
         let names = segments(before);
         names
@@ -184,8 +187,8 @@ impl SalvageRun<'_> {
         Ok(())
     }
 
-    /// Starts a new log behind the index. The newest segment goes first: whatever is left of the
-    /// old log ends before the index does and is refused.
+    /// Starts a new log after the index's revision. Segments are moved newest first: after a crash, the
+    /// rest of the old log ends before the index does, so opening refuses it.
     fn new_log(&mut self, before: &Report, identity: &DatabaseFile, first: Revision) -> Result<()> {
         make_dir(&self.log())?;
         segments(before).iter().rev().try_for_each(|name| self.move_segment(name))?;
@@ -208,7 +211,7 @@ impl SalvageRun<'_> {
         Ok(())
     }
 
-    /// Renames so that it survives a power cut.
+    /// Renames a file durably.
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let steps = || -> std::io::Result<()> {
             std::fs::rename(from, to)?;
@@ -223,7 +226,7 @@ impl SalvageRun<'_> {
     }
 }
 
-/// All segments, oldest first.
+/// Returns all segments, oldest first.
 fn segments(report: &Report) -> Vec<String> {
     let log = &report.log;
     let checked = log.segments.iter().map(|segment| &segment.file);

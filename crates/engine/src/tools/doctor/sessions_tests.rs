@@ -1,4 +1,4 @@
-//! Sessions with something wrong in them: written past the writer, as only a fault of a program or of a machine could.
+//! Inconsistent sessions, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
 use crate::apply::sessions::bytes::{Part, Profile, StoredSession, part_key};
@@ -7,7 +7,7 @@ use crate::key::keyspace::{PREFIX_BYTES, SESSION_DATA, SESSIONS};
 use crate::{Receipt, SessionOptions};
 use mainstay_model::{CellCommand, KEPT_LIMIT, Name, SmallVec, Transaction};
 
-/// A session with small and large responses and letters, one with nothing, and one that is gone.
+/// A session with small and large responses and client requests, an empty one, and a closed one.
 fn patient() -> CorruptDatabase {
     let (directory, db) = opened();
     let open = |name: &str| db.sessions().open(SessionOptions::new().name(name)).unwrap();
@@ -41,7 +41,7 @@ fn part(session: &str, part: Part) -> Vec<u8> {
     part_key(&Name::new(session).unwrap(), part)[PREFIX_BYTES..].to_vec()
 }
 
-/// A slot that answers these requests, each with nothing.
+/// Returns a slot with an empty response for each of these requests.
 fn slot_of(requests: impl Iterator<Item = u64>) -> Vec<u8> {
     let (answers, revision) = (SmallVec::new(), 1);
     let receipt = Receipt { revision, stamp: 1, held: true, repeated: false, answers };
@@ -53,7 +53,7 @@ fn slot_of(requests: impl Iterator<Item = u64>) -> Vec<u8> {
     out
 }
 
-/// Exactly these faults are found; rebuilding mends them.
+/// Checks that exactly these faults are found, and that a rebuild repairs them.
 #[track_caller]
 fn assert_found(patient: CorruptDatabase, expected: &[(&str, &str)]) {
     patient.assert_found(expected, |fault, (session, what)| {

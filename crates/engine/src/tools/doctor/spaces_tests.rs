@@ -1,4 +1,4 @@
-//! Keyed state with something wrong in it: written past the writer, as only a fault of a program or of a machine could.
+//! Inconsistent keyed state, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
 use crate::key::keyspace::{self, KEYED, MAIN_ID, REAPS, SPACES};
@@ -8,7 +8,8 @@ use mainstay_model::{
     VersionKind,
 };
 
-/// A space with everything, one that was replaced and not yet reaped, one that is being filled, and a fork.
+/// A space with all kinds of entries, one that was replaced and not yet reaped, one that is being
+/// filled, and a fork.
 fn patient() -> CorruptDatabase {
     let (directory, db) = opened();
     let s = db.keyed("s").unwrap();
@@ -41,13 +42,13 @@ fn patient() -> CorruptDatabase {
 }
 
 impl CorruptDatabase {
-    /// Where something of `s` stands.
+    /// Returns the key of a place in `s`.
     fn place(&self, place: &[u8]) -> Vec<u8> {
         [&state_keys::life("s", self.generation)[..], place].concat()
     }
 }
 
-/// Exactly these faults are found; rebuilding mends them.
+/// Checks that exactly these faults are found, and that a rebuild repairs them.
 #[track_caller]
 fn assert_found(patient: CorruptDatabase, expected: &[(&str, &str)]) {
     patient.assert_found(expected, |fault, (space, what)| {
@@ -59,7 +60,7 @@ fn assert_found(patient: CorruptDatabase, expected: &[(&str, &str)]) {
 fn what_agrees_is_healthy_from_the_log_and_from_the_stores() {
     for is_flushed in [false, true] {
         let report = patient().healthy(is_flushed);
-        // `plain` counts on the fork again, where it was gone on with.
+        // `plain` counts again on the fork, where it was written to.
         assert_eq!((report.runs.spaces, report.runs.entries), (4, 11 + 2 + 2 + 2 + 3), "{report}");
     }
 }

@@ -1,5 +1,4 @@
-//! Runs and the outbox with something wrong between them: written past the writer, as only a fault of a program or
-//! of a machine could.
+//! Inconsistent runs and outboxes, written without the writer, as only a software or hardware fault could.
 
 use super::corruption_fixture::{CorruptDatabase, opened};
 use super::*;
@@ -13,7 +12,7 @@ use mainstay_model::{CanonicalEvent, RunSnapshot, StepStatus, reduce_parts};
 
 const EVENTS_OF_A: u64 = 600;
 
-/// Two runs, one of them continued on a fork, a run that was deleted, one that is not restored to its end, and
+/// Two runs, one of them continued on a fork, a deleted run, a run whose restore is incomplete, and
 /// messages of all kinds.
 fn patient() -> CorruptDatabase {
     let (directory, db) = opened();
@@ -24,7 +23,7 @@ fn patient() -> CorruptDatabase {
     append("a", 1, EVENTS_OF_A);
     let generation = db.revision();
     append("b", 1, 3);
-    // It cannot follow: an alert.
+    // The event cannot follow here, which raises an alert.
     db.runs().append(NewEvent::new("b", "RunResumed").with_key("resumed")).unwrap();
     db.fork("fork", "main", crate::At::Latest).unwrap();
     let fork = db.branch("fork").unwrap();
@@ -41,7 +40,7 @@ fn patient() -> CorruptDatabase {
 }
 
 impl CorruptDatabase {
-    /// Where an event of `a` stands.
+    /// Returns the key of an event of `a`.
     fn at(&self, seq: u64) -> run_keys::RunName {
         run_keys::at("a", self.generation, seq)
     }
@@ -51,7 +50,7 @@ impl CorruptDatabase {
     }
 }
 
-/// Exactly these faults are found, each named by its place; rebuilding mends them.
+/// Checks that exactly these faults are found, each with its location, and that a rebuild repairs them.
 #[track_caller]
 fn assert_found(patient: CorruptDatabase, expected: &[(Option<&str>, Option<u64>, &str)]) {
     patient.assert_found(expected, |fault, (run, at, what)| {
@@ -64,7 +63,7 @@ fn what_agrees_is_healthy_from_the_log_and_from_the_stores() {
     for is_flushed in [false, true] {
         let report = patient().healthy(is_flushed);
         let RunsReport { runs, events, messages, skipped, .. } = &report.runs;
-        // `b` counts on the fork again, where it was continued, with what it inherits.
+        // `b` counts again on the fork, where it was continued, with the events that it inherits.
         assert_eq!((*runs, *events, *messages), (3, EVENTS_OF_A + 4 + 5, 4), "{report}");
         assert_eq!(*skipped, None);
     }
@@ -117,7 +116,7 @@ fn a_head_that_ends_early_is_named() {
     assert!(report.runs.faults.iter().any(left), "{report}");
 }
 
-/// Also what comes after it is looked at: something is wrong with the outbox, too.
+/// Also checks that the inspection continues after these faults: the outbox has a fault, too.
 #[track_caller]
 fn assert_found_besides(patient: CorruptDatabase, expected: &[(Option<&str>, Option<u64>, &str)]) {
     patient.put(OUTBOX, b"h", 0, &[4, 3, 9]);
@@ -195,7 +194,8 @@ fn a_snapshot_that_is_not_what_the_events_add_up_to_is_named() {
     assert_found(patient, &[(Some("a"), Some(512), "not what the events add up to")]);
 }
 
-/// Versions that did not look at attempts kept snapshots by another rule: they are healthy, and nobody folds them further.
+/// Earlier versions ignored attempts and stored snapshots by another rule. Such snapshots are healthy,
+/// but are not folded further.
 #[test]
 fn a_snapshot_of_an_earlier_reducer_is_refolded_and_healthy() {
     let (directory, db) = opened();
@@ -222,7 +222,7 @@ fn a_snapshot_of_an_earlier_reducer_is_refolded_and_healthy() {
     assert_eq!(earlier.steps["s"].status, StepStatus::Success);
     let mut bytes = Vec::new();
     earlier.encode(&mut bytes);
-    // Without a name in it, the bytes are those of the first format but for their number.
+    // Without a name in it, the bytes equal those of the first format except for the format number.
     bytes[0] = 1;
     patient.put(STATES, &place, 0, &bytes);
     let runs = patient.db.runs();
@@ -335,7 +335,7 @@ fn counts_and_lists_that_are_wrong_are_named() {
 }
 
 impl CorruptDatabase {
-    /// The places of the queue.
+    /// Returns the keys of the queue.
     fn queue(&self) -> Vec<Vec<u8>> {
         let index = self.db.here("a test").unwrap().index();
         let from = keyspace::key(OUTBOX, MAIN_ID, b"q");
@@ -347,7 +347,7 @@ impl CorruptDatabase {
     }
 }
 
-/// Only so many are told, and the rest is counted.
+/// Only the first faults are reported; the rest is counted.
 #[test]
 fn many_faults_are_counted() {
     let patient = patient();

@@ -1,4 +1,4 @@
-//! A file on its way into a branch.
+//! Import: replays an exported file into a hidden branch.
 
 use super::reader::ExportReader;
 use super::record::{HEAD, INDEX, TAG, index_of, is_version, source_of, tag_of, version_of};
@@ -12,25 +12,25 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How many transactions an import keeps under way.
+/// The most transactions that an import has in flight.
 const UNDER_WAY: usize = 256;
 
-/// Replays a checked file.
+/// Replays a verified file.
 ///
 /// ```text
-///   Import: a branch that nobody sees --> its versions --> Finish: it is seen, with its tags
+///   Import: a hidden branch --> its versions --> Finish: it is visible, with its tags
 /// ```
 ///
-/// After a crash there is no more of it than before: what is not finished is deleted when the
-/// database is opened. Sweeps pass it by, so that nothing expires which the next record replaces.
+/// A crash leaves nothing of it, because opening deletes unfinished imports. Sweeps skip the hidden
+/// branch, so that nothing expires that a later record of the file replaces.
 pub(super) struct Import<'a> {
     core: &'a Arc<Engine>,
     pub name: Name,
-    /// The branch's number: by its name nobody reaches it before it is finished.
+    /// The branch's id: before it is finished, it cannot be reached by name.
     id: u32,
     under_way: VecDeque<Ticket>,
     group: Option<(Revision, Transaction)>,
-    /// The revision of the newest transaction that was waited for.
+    /// The revision of the newest transaction that has been answered.
     reached: Revision,
     tags: Vec<(Name, Revision)>,
     report: ImportReport,
@@ -41,7 +41,7 @@ impl<'a> Import<'a> {
         let command = BranchCommand::Import { name: name.clone() };
         let begun = core.execute(Transaction::new().step(command))?;
         let catalog = core.state.catalog.read();
-        // A name can be taken again; a stamp is given once.
+        // A name can be reused, but a stamp is unique.
         let mut imports = catalog.imports();
         let own = imports.find(|record| record.created_stamp == begun.stamp);
         let id = own.ok_or_else(|| deleted_meanwhile(&name))?.id;
@@ -90,7 +90,7 @@ impl<'a> Import<'a> {
         Ok(self.report)
     }
 
-    /// Declares an index, unless there is the same one.
+    /// Declares an index, unless the same one exists.
     fn declare(&self, index: IndexCommand) -> Result<()> {
         match self.core.execute(Transaction::new().step(index)) {
             Err(error) if error.code() == Code::IndexExists => Ok(()),
@@ -98,7 +98,8 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Adds a version to its transaction; the one before it is complete.
+    /// Adds a version to the transaction of its revision. A new revision completes the transaction
+    /// before.
     fn add(&mut self, revision: Revision, command: Command) -> Result<()> {
         self.report.versions += 1;
         self.report.spaces += u64::from(keyed::shows(&command));
@@ -136,7 +137,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Waits until all so far is written.
+    /// Waits until all transactions so far are written.
     fn settle(&mut self) -> Result<()> {
         self.submit()?;
         while !self.under_way.is_empty() {
@@ -145,7 +146,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Shows the branch and its tags, in one transaction.
+    /// Makes the branch and its tags visible in one transaction.
     fn finish(&mut self) -> Result<()> {
         self.settle()?;
         let tags = std::mem::take(&mut self.tags);

@@ -1,9 +1,9 @@
-//! Keyed state in an export: of each space the generation that is seen, as it became what it is.
+//! Keyed state in an export: for each space the history of the visible generation.
 //!
 //! ```text
-//!   entries of before it was seen   hidden
+//!   entries before it was visible   hidden
 //!   its declaration, shown          and every later version of it
-//!   entries since                   and that they went
+//!   entries since                   and their deletions
 //! ```
 
 use crate::apply::keyed::space::Declaration;
@@ -17,13 +17,13 @@ use mainstay_model::{
     VersionKind,
 };
 
-/// What says that nobody saw an entry yet.
+/// The flag of an entry that was written before readers saw the generation.
 const HIDDEN: u8 = 0x80;
-/// A block of entries that are written together has so many bytes.
+/// The size of a block of entries that are written together, in bytes.
 const BLOCK_BYTES: usize = 4 << 20;
 
-/// Visits the versions of all spaces of a branch and of what is in them, with the key space before their names; gives
-/// how many spaces there are.
+/// Visits the versions of all spaces of a branch and of their entries, each with the keyspace before
+/// its name. Returns the number of spaces.
 pub(super) fn each(
     snapshot: &Snapshot,
     mut visit: impl FnMut(Revision, &[u8], &[u8]) -> Result<()>,
@@ -44,7 +44,8 @@ pub(super) fn each(
     Ok(spaces)
 }
 
-/// Visits what a space was declared as since it is seen. The oldest that is kept stands where it was shown.
+/// Visits the declarations of a space since it is visible. The oldest retained one is placed where the
+/// space became visible.
 fn each_declaration(
     snapshot: &Snapshot,
     name: &[u8],
@@ -71,7 +72,7 @@ fn each_declaration(
     Ok(())
 }
 
-/// Visits what the seen generation of a space holds and held.
+/// Visits the current and past entries of the visible generation of a space.
 fn each_entry(
     snapshot: &Snapshot,
     name: &[u8],
@@ -103,7 +104,7 @@ fn each_entry(
     Ok(())
 }
 
-/// The command that declares a space as it was.
+/// Returns the command that declares a space as it was.
 pub(super) fn space_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
     let space = Name::new(std::str::from_utf8(name).ok()?).ok()?;
     let (&shows, declared) = version.split_first()?;
@@ -113,7 +114,7 @@ pub(super) fn space_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
     Some(StateCommand::Replay { space, info, block, hidden, shows })
 }
 
-/// The command that writes an entry as it was.
+/// Returns the command that writes an entry as it was.
 pub(super) fn entry_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
     let end = name.iter().position(|byte| *byte == 0)?;
     let space = Name::new(std::str::from_utf8(&name[..end]).ok()?).ok()?;
@@ -135,13 +136,13 @@ pub(super) fn entry_of(name: &[u8], version: &[u8]) -> Option<StateCommand> {
     Some(StateCommand::Replay { space, info, block, hidden, shows: false })
 }
 
-/// Whether a command shows a space.
+/// Returns whether a command makes a space visible.
 pub(super) fn shows(command: &Command) -> bool {
     matches!(command, Command::State(StateCommand::Replay { shows: true, .. }))
 }
 
-/// Puts entries of one space together, for a transaction may have had more of them than it has commands; gives back what
-/// stands for itself.
+/// Joins entries of one space into one command, because the source transaction may have had more of
+/// them than a transaction may have commands. Returns a command that cannot be joined.
 pub(super) fn join(last: Option<&mut Command>, command: Command) -> Option<Command> {
     let (Some(Command::State(last)), Command::State(next)) = (last, &command) else {
         return Some(command);

@@ -1,4 +1,4 @@
-//! An exported file, record by record, and the check of all of it.
+//! Reads and verifies an exported file, record by record.
 
 use super::record::{
     END, FORMAT, HEAD, INDEX, MAGIC, TAG, index_of, is_version, source_of, tag_of, version_of,
@@ -8,7 +8,7 @@ use crate::fs::checksummed_file::ChecksummedReader;
 use mainstay_model::{Code, Error, Result, Revision, Value, codec};
 use std::path::Path;
 
-/// The largest record: a value and its name, with room to spare.
+/// The largest record: a value and its name, with some margin.
 const RECORD_LIMIT_BYTES: usize = 17 << 20;
 
 /// Reads the records of an export.
@@ -49,7 +49,7 @@ impl<'a> ExportReader<'a> {
     }
 }
 
-/// Reads the whole file once, checking everything that can be wrong with it.
+/// Reads the whole file once and verifies everything.
 pub(super) fn check_file(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
@@ -87,7 +87,8 @@ pub(super) fn check_file(
     }
 }
 
-/// Refuses a head that cannot be read, and by name one that a newer program wrote.
+/// Refuses a header that cannot be read, and with a specific error one of a newer version of this
+/// program.
 fn check_head(records: &mut ExportReader<'_>) -> Result<ExportContents> {
     let (kind, body) = records.next()?;
     let damaged = || records.damaged("its head cannot be read");
@@ -102,7 +103,7 @@ fn check_head(records: &mut ExportReader<'_>) -> Result<ExportContents> {
     Ok(ExportContents { branch, revision, ..ExportContents::default() })
 }
 
-/// The format that the magic at the front of an export speaks of.
+/// Returns the format that the magic of an export contains.
 fn format_of(magic: &[u8; 8]) -> Option<i64> {
     let digit = magic.strip_prefix(&MAGIC[..7])?.first()?;
     digit.is_ascii_digit().then(|| i64::from(digit - b'0'))

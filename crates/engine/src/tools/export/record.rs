@@ -1,4 +1,4 @@
-//! The records of an export, one by one: what each kind holds, there and back.
+//! Encodes and decodes the records of an export.
 
 use super::keyed;
 use crate::apply::outbox::transfer::Content;
@@ -26,7 +26,7 @@ pub(super) const MESSAGE: u8 = 10;
 pub(super) const REQUEST: u8 = 11;
 pub(super) const TOMBSTONE: u8 = 12;
 
-/// Whether a record of this kind is written in the transaction of its revision.
+/// Returns whether a record of this kind belongs to the transaction of its revision.
 pub(super) fn is_version(kind: u8) -> bool {
     matches!(kind, VERSION | RECORD_VERSION | EVENT | ENTRY | SPACE | MESSAGE | REQUEST | TOMBSTONE)
 }
@@ -43,7 +43,7 @@ pub(super) fn index(declared: &IndexDef) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The command that declares an index as it was.
+/// Returns the command that declares an index as it was.
 pub(super) fn index_of(body: &[u8]) -> Option<IndexCommand> {
     let Ok(Value::Object(index)) = codec::decode(body) else { return None };
     let Value::Array(fields) = index.get("fields")? else { return None };
@@ -101,7 +101,7 @@ pub(super) fn version_of(kind: u8, body: &[u8]) -> Option<(Revision, Command)> {
     Some((u64::from_le_bytes(*revision), command))
 }
 
-/// The command that restores an event, or a run with what it was made with.
+/// Returns the command that restores an event, or a run with its creation data.
 fn event_of(name: &[u8], head: &EntryHeader, payload: &[u8]) -> Option<RunCommand> {
     let end = name.iter().position(|byte| *byte == 0)?;
     let run = std::str::from_utf8(&name[..end]).ok()?;

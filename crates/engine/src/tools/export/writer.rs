@@ -1,4 +1,4 @@
-//! A branch on its way into a file.
+//! Export: writes a branch to a file.
 
 use super::record::{
     END, ENTRY, EVENT, HEAD, INDEX, MAGIC, MESSAGE, RECORD_VERSION, REQUEST, SPACE, TAG, TOMBSTONE,
@@ -36,7 +36,7 @@ impl Engine {
             self.clock.monotonic_us(),
             self.index().data_floor().min(snapshot.revision),
         );
-        // Removed tags are not kept for long: they are asked for before the rest is read.
+        // Removed tags are not kept for long, so the tags are read before everything else.
         let tags = tags_of(self, &snapshot);
         let mut sorter = ExternalSorter::beside(path, spare)?;
         let (mut cells, mut records, mut versions) = (0, 0, 0_u64);
@@ -79,8 +79,8 @@ impl Engine {
     }
 }
 
-/// Visits the events of all runs of a branch, what each was made with before them, and that runs were deleted; gives how many
-/// runs there are.
+/// Visits the events of all runs of a branch, each run's creation data before them, and the deletions
+/// of runs. Returns the number of runs.
 fn each_event(
     snapshot: &Snapshot,
     mut visit: impl FnMut(u8, &[u8], &[u8]) -> Result<()>,
@@ -89,7 +89,7 @@ fn each_event(
     let (mut walk, mut runs) = (view.walk(&nothing, RUNS, b"", None), 0);
     while let Some(step) = walk.next()? {
         if step.head.is_deleted() {
-            // A name that is taken while its run is restored was no run's.
+            // A quiet tombstone only reserves the name while its run is restored: no run was deleted.
             if step.head.flags & QUIET == 0 {
                 let run = Name::new(&String::from_utf8_lossy(step.name()))?;
                 if runs::is_being_rewound(&view, &run, step.head.revision)? {
@@ -112,7 +112,7 @@ fn each_event(
     Ok(runs)
 }
 
-/// An export being written.
+/// An export that is being written.
 struct ExportFile {
     file: ChecksummedWriter,
 }
@@ -125,7 +125,7 @@ impl ExportFile {
         parts.iter().try_for_each(|part| self.file.put(part))
     }
 
-    /// Writes the head, and which indexes there are.
+    /// Writes the header and the index definitions.
     fn begin(&mut self, branch: &str, revision: Revision, indexes: &[IndexDef]) -> Result<()> {
         self.file.put(MAGIC)?;
         self.record(HEAD, &[&head(branch, revision)?])?;
@@ -167,7 +167,7 @@ impl ExportFile {
         self.file.finish()
     }
 
-    /// Writes the tags that stand before a revision.
+    /// Writes the tags of revisions below `before`.
     fn put_tags(
         &mut self,
         tags: &mut VecDeque<(Revision, String)>,

@@ -1,11 +1,11 @@
-//! Bugs that are planted: each is to be found.
+//! Mutation testing: injects faults into the database and checks that each is found.
 
 use mainstay::fault_points::InjectedFault;
 use mainstay_sessions::Planted;
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::planted::{Catch, Check, check_of, hunt, hunt_all, hunt_in_clients};
 
-/// Looks for all of them, or for these.
+/// Hunts for all injected faults, or for those with these names.
 pub fn all(names: &[String], seed: u64) -> Outcome<()> {
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;
     let wanted = match names {
@@ -38,7 +38,7 @@ fn brief(text: &str) -> String {
     text.chars().take(140).collect()
 }
 
-/// Plants one, and runs one of its checks.
+/// Injects one fault and runs one of its checks.
 pub fn one(name: &str, nth: usize, seed: u64) -> Outcome<()> {
     hunt(find(name)?, seed, nth)
 }

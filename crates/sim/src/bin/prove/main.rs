@@ -1,4 +1,4 @@
-//! Proves that nothing acknowledged is lost, one way after the other; `prove help` lists them.
+//! Runs the checks for lost acknowledged writes, one method per subcommand; `prove help` lists them.
 
 #[cfg(feature = "planted")]
 mod bugs;

@@ -1,17 +1,17 @@
-//! Runs a soak, tells how it goes, and draws it.
+//! Runs a soak test, prints its progress, and draws the result.
 
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::soak::{self, Figure, News, Plan, Report, Sample, Verdict};
 use std::fs;
 use std::path::Path;
 
-/// A line is printed every so many seconds.
+/// The seconds between two printed lines.
 const TOLD_EVERY: u64 = 10;
 
 pub fn run(seconds: u64, seed: u64, report: &Path) -> Outcome<()> {
     println!("seed {seed}");
     let done = soak::run(&Plan { seed, seconds }, tell)?;
-    // Whatever it shows, the picture is kept.
+    // The picture is kept whatever the verdict is.
     fs::write(report, soak::draw(&done)).map_err(|error| format!("{report:?}: {error}"))?;
     print(&done);
     println!("the picture is in {}", report.display());

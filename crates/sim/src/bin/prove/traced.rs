@@ -1,11 +1,11 @@
-//! Calls that fail under strace: the parent, and the child that is traced.
+//! System calls that fail under strace: the parent process and the traced child.
 
 use clap::Args;
 use mainstay_sim::drill::Outcome;
 use mainstay_sim::strace::{self, Orders, Plan, Tally};
 use std::path::PathBuf;
 
-/// What a traced child is told.
+/// The arguments of a traced child.
 #[derive(Args)]
 pub struct Child {
     /// The database.
@@ -36,7 +36,7 @@ impl Child {
     }
 }
 
-/// Lets calls fail, so many or all.
+/// Injects failures into `count` calls, or into all.
 pub fn run(count: Option<u64>, seed: u64) -> Outcome<()> {
     println!("seed {seed}");
     let program = std::env::current_exe().map_err(|error| format!("where am I: {error}"))?;

@@ -1,54 +1,54 @@
-//! A cell, as small as it can be told.
+//! A sequential model of a cell.
 
 use super::Model;
 
-/// A cell that holds whole numbers.
+/// A cell that holds integers.
 pub struct Cell;
 
-/// What a cell can be asked.
+/// A request to a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellAsked {
-    /// Its value.
+    /// Returns the value.
     Get,
-    /// Its value and counter.
+    /// Returns the value and the counter.
     Look,
-    /// To hold this.
+    /// Sets the value.
     Set(i64),
-    /// To hold this if it is absent.
+    /// Sets the value if the cell is absent.
     Init(i64),
-    /// To hold the value if it has this counter (`None`: if it is absent).
+    /// Sets the value if the cell has this counter (`None`: if it is absent).
     Cas(Option<u64>, i64),
-    /// To go.
+    /// Deletes the cell.
     Delete,
-    /// To go if it has this counter.
+    /// Deletes the cell if it has this counter.
     DeleteIf(u64),
-    /// To hold so much more.
+    /// Adds to the value.
     Incr(i64),
 }
 
-/// What a cell answers.
+/// A response of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CellAnswered {
-    /// Its value.
+    /// The value.
     Value(Option<i64>),
-    /// Its value and counter.
+    /// The value and the counter.
     Version(Option<(i64, u64)>),
-    /// Its counter after a write.
+    /// The counter after a write.
     Counter(u64),
-    /// The same, if the condition held.
+    /// The counter after a conditional write; `None` if the condition failed.
     Maybe(Option<u64>),
-    /// Whether it went.
+    /// Whether the cell was deleted.
     Did(bool),
-    /// Its value and counter after an addition.
+    /// The value and the counter after an addition.
     Sum(i64, u64),
 }
 
-/// What a cell is.
+/// The state of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CellState {
-    /// How often it was written, deletions included.
+    /// The number of writes, including deletions.
     pub counter: u64,
-    /// What it holds.
+    /// The value; `None` if absent.
     pub value: Option<i64>,
 }
 

@@ -1,7 +1,7 @@
-//! What a search has put in order so far.
+//! The set of calls that a search has linearized so far.
 
-/// A set of calls: all below a place, and a few others. Calls stand in order of their invocation, so those that are done
-/// are nearly all in front of those that are not, and the set is small however long the history is.
+/// A set of calls: all below an index, and a few others. Calls are sorted by invocation, so linearized
+/// calls nearly all precede the others. The set stays small however long the history is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Frontier {
     low: u32,
@@ -9,22 +9,23 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// The first call that is not in it, of those that have an answer.
+    /// Returns the first call with a response that is not in the set.
     pub fn low(&self) -> u32 {
         self.low
     }
 
-    /// Whether a call is in it.
+    /// Returns whether a call is in the set.
     pub fn has(&self, call: u32) -> bool {
         call < self.low || self.others.binary_search(&call).is_ok()
     }
 
-    /// How many are in it.
+    /// Returns the size of the set.
     pub fn len(&self) -> usize {
         self.low as usize + self.others.len()
     }
 
-    /// The same with one more call. Those from `settled` on have no answer and are never waited for.
+    /// Returns the set with one more call. Calls from `settled` on have no response and are never
+    /// required.
     pub fn with(&self, call: u32, settled: u32) -> Frontier {
         let mut more = self.clone();
         if let Err(place) = more.others.binary_search(&call) {

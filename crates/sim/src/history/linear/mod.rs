@@ -1,12 +1,13 @@
-//! Linearizability: is there one order of all calls, true to time, in which every answer is right?
+//! Linearizability checker: searches for a real-time order of all calls in which every response is correct.
 //!
 //! ```text
 //!   calls to one key ──search──> an order that the model agrees with
-//!                        └─────> none: the shortest beginning of the history that has none, and a window of it
+//!                        └─────> none: the shortest prefix of the history without one, and a window of it
 //! ```
 //!
-//! The search is Wing and Gong's with Lowe's memory of what was tried: what is done (a `Frontier`) and the state it led
-//! to. Keys are checked one by one, which is enough, since linearizability is local.
+//! The search is Wing and Gong's with Lowe's memoization: it remembers each set of linearized calls (a
+//! `Frontier`) with the resulting state. Checking each key separately is enough, because
+//! linearizability is local.
 
 mod cell;
 mod frontier;
@@ -27,23 +28,23 @@ use search::{Found, Search};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A kind of thing that is called, as a pure machine.
+/// A sequential model of an object, as a pure state machine.
 pub trait Model {
-    /// What it can be asked.
+    /// The requests.
     type Asked: Debug;
-    /// What it can answer.
+    /// The responses.
     type Answered: Debug + PartialEq;
-    /// What it is; at first the default.
+    /// The state; initially the default.
     type State: Clone + Debug + Default + Eq + Hash;
 
-    /// What it becomes, and what it answers.
+    /// Returns the next state and the response.
     fn apply(state: &Self::State, asked: &Self::Asked) -> (Self::State, Self::Answered);
 }
 
-/// A call to a thing of this kind.
+/// A call to an object of this kind.
 pub type CallTo<M> = Call<<M as Model>::Asked, <M as Model>::Answered>;
 
-/// Checks all calls that were made to one key; gives how many of them ran beside another.
+/// Checks all calls to one key. Returns how many of them were concurrent with another.
 pub fn check<M: Model>(calls: &[CallTo<M>]) -> Result<u64, String> {
     match Search::<M>::new(calls, u64::MAX).run() {
         Found::Order => Ok(beside(calls)),
@@ -52,7 +53,7 @@ pub fn check<M: Model>(calls: &[CallTo<M>]) -> Result<u64, String> {
     }
 }
 
-/// How many calls ran beside another one.
+/// Returns how many calls were concurrent with another one.
 fn beside<A, R>(calls: &[Call<A, R>]) -> u64 {
     let mut spans: Vec<(u64, u64)> =
         calls.iter().map(|call| (call.invoked, call.returned())).collect();

@@ -1,99 +1,99 @@
-//! A record, as small as it can be told.
+//! A sequential model of a record.
 
 use super::Model;
 
-/// How many fields a record can have here.
+/// The number of fields of a modelled record.
 pub const FIELDS: usize = 4;
 
-/// A record whose fields hold whole numbers.
+/// A record whose fields hold integers.
 pub struct Record;
 
-/// What fields hold.
+/// The values of the fields.
 pub type RecordFields = [Option<i64>; FIELDS];
 
-/// What a record can be asked.
+/// A request to a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordAsked {
-    /// Its fields and its counter.
+    /// Returns the fields and the counter.
     Get,
-    /// One field.
+    /// Returns one field.
     Field(usize),
-    /// How many fields it has.
+    /// Returns the number of fields.
     Count,
-    /// To change if the condition holds.
+    /// Changes the record if the condition holds.
     Write(Write),
-    /// To go if the condition holds.
+    /// Deletes the record if the condition holds.
     Delete(When),
-    /// To take fields in; answers how many are new.
+    /// Sets fields; returns how many are new.
     HashSet(Vec<(usize, i64)>),
-    /// To take a field in that it does not have.
+    /// Sets a field if it is absent.
     HashInit(usize, i64),
-    /// To let go of fields; answers how many.
+    /// Deletes fields; returns how many existed.
     HashDelete(Vec<usize>),
-    /// To hold so much more in a field.
+    /// Adds to a field.
     HashAdd(usize, i64),
 }
 
 /// A write to a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    /// What must hold.
+    /// The condition.
     pub when: When,
-    /// Whether other fields go.
+    /// Whether all other fields are removed.
     pub replace: bool,
-    /// What fields become.
+    /// The new values of fields.
     pub set: Vec<(usize, Put)>,
-    /// What goes.
+    /// The fields to remove.
     pub clear: Vec<usize>,
 }
 
-/// What must hold.
+/// A condition on a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum When {
-    /// Nothing.
+    /// Always true.
     Always,
-    /// It has this counter (`None`: it is absent).
+    /// The record has this counter (`None`: it is absent).
     Counter(Option<u64>),
-    /// It is there.
+    /// The record exists.
     Exists,
-    /// The field holds this (`None`: it is not there).
+    /// The field has this value (`None`: it is absent).
     Field(usize, Option<i64>),
 }
 
-/// What a field becomes.
+/// The new value of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Put {
-    /// This.
+    /// This value.
     Value(i64),
-    /// What it was, and so much more.
+    /// The old value plus this.
     Sum(i64),
-    /// What another field was.
+    /// The old value of another field.
     Copy(usize),
 }
 
-/// What a record answers.
+/// A response of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RecordAnswered {
-    /// Its fields and its counter.
+    /// The fields and the counter.
     Record(Option<(RecordFields, u64)>),
-    /// What a field holds.
+    /// The value of a field.
     Value(Option<i64>),
-    /// How many fields.
+    /// The number of fields.
     Count(u64),
-    /// Its counter, if the condition held.
+    /// The counter; `None` if the condition failed.
     Maybe(Option<u64>),
-    /// Whether it was done.
+    /// Whether the change was made.
     Did(bool),
-    /// What a field holds after an addition.
+    /// The value of a field after an addition.
     Sum(i64),
 }
 
-/// What a record is; without fields it is gone.
+/// The state of a record. Without fields it does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RecordState {
-    /// How often it was written, deletions included.
+    /// The number of writes, including deletions.
     pub counter: u64,
-    /// What it holds.
+    /// The values of the fields.
     pub fields: RecordFields,
 }
 

@@ -1,18 +1,19 @@
-//! What is said of a history that has no order.
+//! Describes a history that is not linearizable.
 
 use super::search::{Found, Search};
 use super::{CallTo, Model};
 use std::fmt::Write;
 
-/// How many calls are shown before those that are to blame.
+/// How many calls are shown before the ones at fault.
 const BEFORE: usize = 6;
 
-/// The shortest beginning that has no order: the last answer in it cannot be right. Shown with what ran beside it.
+/// Describes the shortest prefix without a valid order: its last response cannot be correct. Shows the
+/// calls concurrent with it.
 pub fn of<M: Model>(calls: &[CallTo<M>]) -> String {
     let until = shortest::<M>(calls);
     let mut text = format!("no order explains the {} calls up to moment {until}", calls.len());
     if let Found::Nothing { most, state } = Search::<M>::new(calls, until).run() {
-        // Writing to a text never fails.
+        // Writing to a `String` never fails.
         let _ = write!(text, "; {most} of them lead to {state:?}, and then none can be next");
     }
     for call in window(calls, until) {
@@ -21,7 +22,7 @@ pub fn of<M: Model>(calls: &[CallTo<M>]) -> String {
     text
 }
 
-/// The first moment at which there is no order any more; from then on there is none.
+/// Returns the first moment from which on no valid order exists.
 fn shortest<M: Model>(calls: &[CallTo<M>]) -> u64 {
     let mut moments: Vec<u64> = calls.iter().map(|call| call.returned()).collect();
     moments.sort_unstable();
@@ -31,7 +32,7 @@ fn shortest<M: Model>(calls: &[CallTo<M>]) -> u64 {
     moments.get(place).copied().unwrap_or(u64::MAX)
 }
 
-/// The calls that ran beside the last one, or may still, and a few before them.
+/// Returns the calls that are or may be concurrent with the last one, and a few before them.
 fn window<A, R>(calls: &[super::Call<A, R>], until: u64) -> Vec<&super::Call<A, R>> {
     let last = calls.iter().find(|call| call.returned() == until);
     let from = last.map_or(until, |call| call.invoked);

@@ -1,38 +1,39 @@
-//! The search for an order.
+//! Depth-first search for a linearization.
 //!
 //! ```text
 //!   done: low ........ undone calls in order of invocation
 //!                      |--a--|
 //!                        |---b-----|
-//!                              |c|          next can be a or b: c began when a was over
+//!                              |c|          next can be a or b: c began after a had returned
 //! ```
 
 use super::{CallTo, Frontier, Model};
 use std::collections::HashSet;
 
-/// So many places and a search is given up: it would not end today.
+/// The number of visited states after which the search gives up, because it would not end in reasonable
+/// time.
 const PLACES_LIMIT: usize = 1_000_000;
 
-/// What a search has found.
+/// The result of a search.
 pub enum Found<S> {
-    /// An order in which every answer is right.
+    /// An order in which every response is correct exists.
     Order,
-    /// That there is none; the most calls that could be put in order, and what they led to.
+    /// No such order exists; the most calls that could be linearized, and the resulting state.
     Nothing { most: usize, state: S },
-    /// Neither: there is too much to try.
+    /// Undecided: the search exceeded its limit.
     TooMuch,
 }
 
 /// A search over the calls to one key.
 pub struct Search<'c, M: Model> {
-    /// Those with an answer in order of invocation, then those without.
+    /// Calls with a response in order of invocation, then calls without one.
     calls: Vec<&'c CallTo<M>>,
     settled: u32,
     until: u64,
     tried: HashSet<(Frontier, M::State)>,
 }
 
-/// A place on the way: what is done, what it led to, and what can be next.
+/// A node of the search: the linearized calls, the state, and the candidates for the next call.
 struct Place<S> {
     done: Frontier,
     state: S,
@@ -40,7 +41,8 @@ struct Place<S> {
 }
 
 impl<'c, M: Model> Search<'c, M> {
-    /// A search over what was known at a moment: later calls are not there, later answers have not come.
+    /// Creates a search over the knowledge at one moment: later calls do not exist, and later responses
+    /// have not arrived.
     pub fn new(calls: &'c [CallTo<M>], until: u64) -> Search<'c, M> {
         let begun = calls.iter().filter(|call| call.invoked <= until);
         let (mut calls, mut open): (Vec<_>, Vec<_>) =
@@ -52,7 +54,7 @@ impl<'c, M: Model> Search<'c, M> {
         Search { calls, settled, until, tried: HashSet::new() }
     }
 
-    /// Looks for an order.
+    /// Runs the search.
     pub fn run(mut self) -> Found<M::State> {
         let mut path = vec![self.place(Frontier::default(), M::State::default())];
         let mut best = (0, M::State::default());
@@ -76,13 +78,13 @@ impl<'c, M: Model> Search<'c, M> {
         Found::Nothing { most: best.0, state: best.1 }
     }
 
-    /// Where one more call leads, if its answer is right and nobody has been there.
+    /// Returns the node after one more call, if its response is correct and the node is new.
     fn step(&mut self, place: &Place<M::State>, call: u32) -> Option<(Frontier, M::State)> {
         let asked = self.calls[call as usize];
         let (state, answer) = M::apply(&place.state, &asked.asked);
         match asked.answer_by(self.until) {
             Some((_, given)) if *given != answer => return None,
-            // It need not have happened, and it would have changed nothing.
+            // A call without a response that would change nothing need not be linearized.
             None if state == place.state => return None,
             _ => {}
         }
@@ -95,7 +97,8 @@ impl<'c, M: Model> Search<'c, M> {
         if let Some(sure) = next.iter().copied().find(|call| self.is_sure(&state, *call)) {
             return Place { done, state, next: vec![sure] };
         }
-        // What came back first is tried first, what never did last: the last one is taken.
+        // Calls that returned first are tried first, and calls that never returned last. Candidates are
+        // taken from the end.
         next.sort_by_key(|call| std::cmp::Reverse(self.calls[*call as usize].returned()));
         let open = (self.settled..self.calls.len() as u32)
             .filter(|call| self.calls[*call as usize].invoked < bound && !done.has(*call));
@@ -103,7 +106,8 @@ impl<'c, M: Model> Search<'c, M> {
         Place { done, state, next }
     }
 
-    /// The calls with an answer that can be next, and the moment before which a call must have begun to be one.
+    /// Returns the candidates with a response, and the moment before which a call must have begun to be
+    /// a candidate.
     fn settled_next(&self, done: &Frontier) -> (Vec<u32>, u64) {
         let mut bound = u64::MAX;
         let mut next = Vec::new();
@@ -118,8 +122,8 @@ impl<'c, M: Model> Search<'c, M> {
         (next, bound)
     }
 
-    /// Whether a call can be next without a loss: it is right here and changes nothing, so whatever order there is, there is
-    /// one with it in front.
+    /// Returns whether a call can be linearized next without loss: it is correct here and changes
+    /// nothing. Any valid order remains valid with this call moved to the front.
     fn is_sure(&self, state: &M::State, call: u32) -> bool {
         let call = self.calls[call as usize];
         let (after, answer) = M::apply(state, &call.asked);

@@ -1,4 +1,4 @@
-//! Histories by hand: each bad one is found out, each odd one is let pass.
+//! Handwritten histories: the checker rejects each bad one and accepts each unusual but valid one.
 
 use super::super::call::Call;
 use super::{Cell, CellAnswered as A, CellAsked as Q, Model, check};
@@ -79,7 +79,7 @@ fn a_lost_update_is_found() {
         call(2, 5, Q::Set(2), A::Counter(2)),
         call(3, 6, Q::Set(3), A::Counter(2)),
     ]);
-    // Acknowledged, and gone.
+    // Acknowledged, but lost.
     wrong::<Cell>(&[
         call(0, 1, Q::Set(1), A::Counter(1)),
         call(2, 3, Q::Set(2), A::Counter(2)),
@@ -111,7 +111,7 @@ fn a_cas_won_by_two_is_found() {
     let absent = |invoked, won| call(invoked, invoked + 5, Q::Cas(None, 4), A::Maybe(won));
     wrong::<Cell>(&[absent(0, Some(1)), absent(1, Some(1))]);
     fine::<Cell>(&[absent(0, None), absent(1, Some(1))]);
-    // Lost although nobody had won: the cell was absent all the time.
+    // A lost update without a winner: the cell was absent all the time.
     wrong::<Cell>(&[absent(0, None), absent(1, None)]);
 }
 
@@ -137,7 +137,7 @@ fn what_is_not_known_may_happen_late_or_never() {
     let never = call(20, 21, Q::Set(3), A::Counter(2));
     fine::<Cell>(&[set.clone(), lost(2, Q::Set(2)), early.clone(), late.clone()]);
     fine::<Cell>(&[set.clone(), lost(2, Q::Set(2)), early.clone(), never.clone()]);
-    // Not before it was asked, and not twice.
+    // Not before it was requested, and not twice.
     wrong::<Cell>(&[set.clone(), lost(6, Q::Set(2)), call(2, 5, Q::Get, A::Value(Some(2)))]);
     let back = call(30, 31, Q::Set(4), A::Counter(3));
     let again = call(40, 41, Q::Look, A::Version(Some((2, 4))));
@@ -146,7 +146,7 @@ fn what_is_not_known_may_happen_late_or_never() {
 
 #[test]
 fn what_came_of_a_call_without_an_answer_stays() {
-    // It was seen, so it happened, and it does not unhappen.
+    // The write was seen, so it happened, and cannot be undone.
     wrong::<Cell>(&[
         call(0, 1, Q::Set(1), A::Counter(1)),
         lost(2, Q::Set(2)),
@@ -170,7 +170,7 @@ fn many_calls_without_an_answer_do_not_hold_it_up() {
 
 #[test]
 fn long_histories_of_a_hot_key_are_checked() {
-    // Eight at a time, answered in the opposite order.
+    // Eight concurrent calls at a time, answered in the opposite order.
     let incr = |n: u64| {
         let (group, place) = (n / 8, 7 - n % 8);
         let counter = group * 8 + place + 1;

@@ -1,4 +1,4 @@
-//! Transactions that are handed in as a whole, with guards for what was read before.
+//! Batch transactions, with guards for values that were read before.
 
 use super::super::serial::{Fate, Recorded, Saw, Step};
 use super::interactive::{fate, nonsense, unexpected};
@@ -10,7 +10,7 @@ use mainstay::{
 };
 use mainstay_conformance::random::Random;
 
-/// What a batch asks for.
+/// A step of a batch.
 enum Ask {
     Read(String),
     Write(String, i64),
@@ -18,15 +18,15 @@ enum Ask {
     List(Part),
 }
 
-/// A batch before it is run.
+/// A batch before it is executed.
 #[derive(Default)]
 struct Batch {
-    /// What must be as it was seen.
+    /// The expected values, which become guards.
     seen: Vec<(String, Saw)>,
     asks: Vec<Ask>,
 }
 
-/// Runs one, or hands it in and goes away; gives what is to be remembered of it.
+/// Executes a batch, or submits it without waiting for the answer. Returns its record.
 pub fn run(
     scene: &Scene<'_>,
     random: &mut Random,
@@ -54,7 +54,7 @@ pub fn run(
             (Fate::Committed, Some(read_at), steps)
         }
     };
-    // Nothing is known of what one read that was not answered; and what is refused has written nothing.
+    // An unanswered batch may have read anything, and a refused one has written nothing.
     let refused = fate == Fate::Aborted;
     let only_writes = |step: &Step| !refused || matches!(step, Step::Write(..));
     let steps = steps.into_iter().filter(only_writes).collect();
@@ -102,7 +102,8 @@ impl Batch {
         Ok(transaction)
     }
 
-    /// What it did if it did it: its guards held, and its deletions had something to delete.
+    /// Returns the batch's effects if it was executed: its guards held, and its deletions found their
+    /// keys.
     fn intended(self) -> Vec<Step> {
         let held = self.seen.into_iter().map(|(key, saw)| Step::Read(key, saw));
         let written = self.asks.into_iter().filter_map(|ask| match ask {
@@ -113,7 +114,7 @@ impl Batch {
         held.chain(written).collect()
     }
 
-    /// The revision that it read, and what it did and saw.
+    /// Returns the revision that it read, and its reads and writes.
     fn answered(self, receipt: Receipt) -> Result<(u64, Vec<Step>)> {
         let writes = self.asks.iter().any(|ask| matches!(ask, Ask::Write(..) | Ask::Delete(_)));
         let read_at = receipt.revision - u64::from(writes);

@@ -1,4 +1,4 @@
-//! Cells as a subject.
+//! Adapter between cells and their model.
 
 use super::super::linear::{Cell, CellAnswered, CellAsked};
 use super::subject::{Hint, Subject};
@@ -87,7 +87,7 @@ impl Subject for Cell {
     }
 }
 
-/// A value of which nothing else is known.
+/// A value without metadata.
 fn bare(value: Value) -> Versioned {
     Versioned { value, counter: 0, stamp: 0, revision: 0, expires: None }
 }

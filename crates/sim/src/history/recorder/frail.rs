@@ -1,4 +1,6 @@
-//! A disk for the log that is slow, runs full, or fails to sync when told so. What was written stays written.
+//! A fault-injecting disk for the log: slow, full, or failing to sync on demand.
+//!
+//! Written data stays readable.
 
 use mainstay::{File, Files, MemoryFiles};
 use std::io;
@@ -7,26 +9,27 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What the disk is told to do.
+/// The faults to inject.
 #[derive(Default)]
 pub struct Faults {
-    /// How long a sync takes at most, in microseconds.
+    /// The longest duration of a sync, in microseconds.
     pub pause_us: AtomicU64,
-    /// Whether there is no room left.
+    /// Whether the disk is full.
     pub is_full: AtomicBool,
-    /// After so many syncs all of them fail; below zero, never.
+    /// The number of syncs after which all syncs fail; negative means never.
     pub syncs_left: AtomicI64,
     syncs: AtomicU64,
 }
 
 impl Faults {
-    /// A disk that does what it should.
+    /// A disk without faults.
     pub fn none() -> Faults {
         Faults { syncs_left: AtomicI64::new(-1), ..Faults::default() }
     }
 
-    /// Makes it whole again.
+    /// Removes all faults.
     pub fn heal(&self) {
+        // SeqCst for simplicity, here and below: the flags publish no other data.
         self.syncs_left.store(-1, Ordering::SeqCst);
         self.is_full.store(false, Ordering::SeqCst);
     }
@@ -40,7 +43,7 @@ impl Faults {
         }
     }
 
-    /// Some syncs take long, others no time at all.
+    /// Sleeps for a varying time; some syncs take no time at all.
     fn pause(&self) {
         let limit = self.pause_us.load(Ordering::Relaxed);
         let turn = self.syncs.fetch_add(1, Ordering::Relaxed).wrapping_mul(7) % 4;
@@ -57,14 +60,14 @@ impl Faults {
     }
 }
 
-/// Files in memory behind faults.
+/// Files in memory with fault injection.
 pub struct FrailFiles {
     inner: MemoryFiles,
     faults: Arc<Faults>,
 }
 
 impl FrailFiles {
-    /// An empty directory.
+    /// Creates an empty directory.
     pub fn new(faults: Arc<Faults>) -> FrailFiles {
         FrailFiles { inner: MemoryFiles::new(), faults }
     }

@@ -1,4 +1,4 @@
-//! The housekeeper: flushes, compacts and fills the disk while others work.
+//! The maintenance thread: flushes, compacts and fills the disk while the workers run.
 
 use super::setting::{Home, Setting};
 use crate::drill::Outcome;
@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Says when the disk will fail: at some sync, if it is one that fails and there is something left to do.
+/// Plans the failure of a random sync, if the setting has failures and operations remain.
 pub fn prepare(home: &Home, random: &mut Random, is_open: bool) {
     if home.setting == Setting::Failing && is_open {
+        // SeqCst for simplicity, here and below: the flags publish no other data.
         home.faults.syncs_left.store(10 + random.below(120) as i64, Ordering::SeqCst);
     }
 }
 
-/// Goes on until the others are done.
+/// Runs until the workers are done.
 pub fn run(home: &Home, db: &Database, over: &AtomicBool, mut random: Random) -> Outcome<()> {
     while !over.load(Ordering::SeqCst) {
         let done = match home.setting {
@@ -31,7 +32,7 @@ pub fn run(home: &Home, db: &Database, over: &AtomicBool, mut random: Random) ->
     Ok(())
 }
 
-/// For a moment there is no room.
+/// Makes the disk full for a moment.
 fn fill(home: &Home, random: &mut Random) -> Result<(), Error> {
     home.faults.is_full.store(true, Ordering::SeqCst);
     thread::sleep(Duration::from_micros(random.below(1500)));
@@ -39,7 +40,7 @@ fn fill(home: &Home, random: &mut Random) -> Result<(), Error> {
     Ok(())
 }
 
-/// Something large moves the buffers on; now and then all of it is flushed and compacted.
+/// Writes a large value so that buffers fill up; now and then flushes and compacts everything.
 fn tidy(db: &Database, random: &mut Random) -> Result<(), Error> {
     let name = Name::new(&format!("noise/{}", random.below(4)))?;
     let large = "x".repeat(8 << 10);
@@ -51,7 +52,7 @@ fn tidy(db: &Database, random: &mut Random) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a disk that is gone makes of it.
+/// Returns whether an error is expected from a failing disk.
 fn is_known(error: &Error) -> bool {
     matches!(error.code(), Code::SyncFailed | Code::UnknownOutcome | Code::DiskFull)
 }

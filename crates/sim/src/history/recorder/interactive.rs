@@ -1,4 +1,4 @@
-//! Open transactions: they read, write, list and hesitate, and are committed, refused or taken back.
+//! Interactive transactions: they read, write, list and pause, and are committed, refused or rolled back.
 
 use super::super::serial::{Fate, Recorded, Saw, Step};
 use super::keys::{self, FIELD, Part};
@@ -10,14 +10,14 @@ use mainstay_conformance::random::Random;
 use std::thread;
 use std::time::Duration;
 
-/// A transaction that is open.
+/// An open transaction.
 struct Draft {
     open: InteractiveTransaction,
     steps: Vec<Step>,
     deletes: bool,
 }
 
-/// Runs one; gives what is to be remembered of it.
+/// Runs one transaction and returns its record.
 pub fn run(
     scene: &Scene<'_>,
     random: &mut Random,
@@ -44,7 +44,7 @@ pub fn run(
     Ok(Recorded { thread, invoked, returned, fate, read_at, steps })
 }
 
-/// What an answer says of a transaction.
+/// Maps the result of a commit to the fate of its transaction.
 pub fn fate(scene: &Scene<'_>, answer: Result<()>) -> Outcome<Fate> {
     match answer {
         Ok(()) => Ok(Fate::Committed),
@@ -55,7 +55,7 @@ pub fn fate(scene: &Scene<'_>, answer: Result<()>) -> Outcome<Fate> {
     }
 }
 
-/// Others get a chance to come between.
+/// Pauses, so that other transactions can interleave.
 fn hesitate(random: &mut Random) {
     match random.below(20) {
         0 => thread::sleep(Duration::from_micros(random.below(200))),
@@ -131,13 +131,13 @@ impl Draft {
     }
 }
 
-/// Something was read that nobody wrote.
+/// The error for a value that no thread has written.
 pub fn nonsense(key: &str) -> Error {
     let message = format!("`{key}` holds something that is no number");
     Error::new(mainstay::Code::CorruptData, message)
 }
 
-/// The answer is none to what was asked.
+/// The error for an answer of the wrong type.
 pub fn unexpected(answer: &Answer) -> Error {
     Error::new(mainstay::Code::Unsupported, format!("{answer:?} is no answer to that"))
 }

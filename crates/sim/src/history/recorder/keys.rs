@@ -1,34 +1,36 @@
-//! The keys of transactions: cells and records in small groups, so that transactions meet and lists are short.
+//! The keys of transactions: few cells and records in small groups, so that transactions collide.
+//!
+//! The groups are small, so that lists are short.
 
 use super::super::serial::{Range, Saw, Step};
 use mainstay::{Fields, Name, Page, Record, RecordPage, Result, Value, Versioned};
 use mainstay_conformance::random::Random;
 
-/// How many groups there are of each kind.
+/// The number of groups of each kind.
 const GROUPS: u64 = 3;
-/// How many keys are in a group.
+/// The number of keys in a group.
 const MEMBERS: u64 = 5;
 
-/// What records of transactions hold, in the one field that they have.
+/// The single field of the records.
 pub const FIELD: &str = "v";
-/// What the names of cells begin with.
+/// The prefix of the cells.
 pub const OF_CELLS: &str = "t/";
-/// What the names of records begin with.
+/// The prefix of the records.
 pub const OF_RECORDS: &str = "u/";
-/// What the names of marks begin with, which are cells.
+/// The prefix of the marks, which are cells.
 pub const OF_MARKS: &str = "m/";
 
-/// Some key.
+/// Returns a random key.
 pub fn any(random: &mut Random) -> String {
     format!("{}{}", group(random), random.below(MEMBERS))
 }
 
-/// Every cell of every group.
+/// Returns all cells of all groups.
 pub fn all_cells() -> impl Iterator<Item = String> {
     all(OF_CELLS)
 }
 
-/// Every record of every group.
+/// Returns all records of all groups.
 pub fn all_records() -> impl Iterator<Item = String> {
     all(OF_RECORDS)
 }
@@ -38,39 +40,40 @@ fn all(kind: &str) -> impl Iterator<Item = String> {
     (0..GROUPS).flat_map(member)
 }
 
-/// Some group.
+/// Returns a random group.
 pub fn group(random: &mut Random) -> String {
     let kind = if random.chance(60) { OF_CELLS } else { OF_RECORDS };
     format!("{kind}{}/", random.below(GROUPS))
 }
 
-/// The cell that a thread writes beside its deletions: it names their writer.
+/// Returns the cell that a thread writes together with its deletions: it identifies the writer of a
+/// deletion.
 pub fn mark(thread: u64) -> String {
     format!("{OF_MARKS}{thread}")
 }
 
-/// Whether a key is a record's.
+/// Returns whether a key is a record.
 pub fn is_record(key: &str) -> bool {
     key.starts_with(OF_RECORDS)
 }
 
-/// The checked form of a key.
+/// Returns the checked form of a key.
 pub fn name(key: &str) -> Result<Name> {
     Name::new(key)
 }
 
-/// A part of a group: where a list begins and how long it may be.
+/// A part of a group: the start and the length of a list.
 pub struct Part {
-    /// The group.
+    /// The group's prefix.
     pub prefix: String,
-    /// It begins behind this.
+    /// The list begins after this key.
     pub after: Option<String>,
-    /// How much of it.
+    /// The most keys to list.
     pub limit: usize,
 }
 
 impl Part {
-    /// Some part of some group.
+    /// Returns a random part of a random group.
     pub fn any(random: &mut Random) -> Part {
         let prefix = group(random);
         let after = random.chance(25).then(|| format!("{prefix}{}", random.below(MEMBERS)));
@@ -78,13 +81,13 @@ impl Part {
         Part { prefix, after, limit }
     }
 
-    /// A list of cells.
+    /// The step that lists cells.
     pub fn of_cells(self, page: &Page) -> Step {
         let seen = page.names.iter().map(|name| (name.clone(), Saw::Present)).collect();
         self.listed(page.next.clone(), seen)
     }
 
-    /// A list of records; nothing if one of them holds what nobody wrote.
+    /// The step that lists records; `None` if one of them holds a value that no thread has written.
     pub fn of_records(self, page: &RecordPage) -> Option<Step> {
         let one = |(key, record): &(String, Record)| Some((key.clone(), saw_record(Some(record))?));
         let seen = page.records.iter().map(one).collect::<Option<Vec<_>>>()?;
@@ -96,12 +99,12 @@ impl Part {
     }
 }
 
-/// What is seen of a cell; nothing if it holds what nobody wrote.
+/// The observation of a cell; `None` if it holds a value that no thread has written.
 pub fn saw_cell(cell: Option<&Versioned>) -> Option<Saw> {
     saw_value(cell.map(|cell| &cell.value))
 }
 
-/// What is seen of a value.
+/// The observation of a value.
 pub fn saw_value(value: Option<&Value>) -> Option<Saw> {
     match value {
         None => Some(Saw::Absent),
@@ -109,7 +112,7 @@ pub fn saw_value(value: Option<&Value>) -> Option<Saw> {
     }
 }
 
-/// What is seen of a record.
+/// The observation of a record.
 pub fn saw_record(record: Option<&Record>) -> Option<Saw> {
     match record {
         None => Some(Saw::Absent),
@@ -117,7 +120,7 @@ pub fn saw_record(record: Option<&Record>) -> Option<Saw> {
     }
 }
 
-/// The number that a record holds.
+/// Returns the number in a record.
 pub fn number(fields: &Fields) -> Option<i64> {
     fields.text(FIELD)?.parse().ok()
 }

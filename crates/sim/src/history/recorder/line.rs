@@ -1,11 +1,11 @@
-//! One thread's calls to things of one kind.
+//! The calls of one thread to objects of one kind.
 //!
 //! ```text
 //!   ask ──execute──────────> answer        one after the other
 //!       ──submit... wait───> answer        several at once
 //!       ──execute_all──────> answers       together
-//!       ──submit, forgotten: nobody knows what came of it
-//!       ──look─────────────> answer        beside the writer
+//!       ──submit, no wait: the outcome is unknown
+//!       ──look─────────────> answer        a snapshot read, without the writer
 //! ```
 
 use super::super::call::Call;
@@ -16,26 +16,26 @@ use crate::drill::Outcome;
 use mainstay::{Answer, Database, Durability, Receipt, Result, Ticket, Transaction};
 use mainstay_conformance::random::Random;
 
-/// So many answers are waited for at most.
+/// The most answers that are outstanding at once.
 const WAITING: usize = 6;
-/// So many moments everybody is after the same key.
+/// The number of moments for which all threads prefer the same key.
 const HOT: u64 = 150;
-/// So often a thread forgets a call to a thing of a kind.
+/// The most calls per thread and kind whose answer is not awaited.
 const FORGOTTEN: usize = 3;
 
-/// Who calls, and whom.
+/// The context of a call.
 pub struct Scene<'s> {
     /// The database.
     pub db: &'s Database,
-    /// What all share.
+    /// The state that all threads share.
     pub stage: &'s Stage,
-    /// Who.
+    /// The calling thread.
     pub thread: u64,
 }
 
-/// The calls of one thread to things of one kind.
+/// The calls of one thread to objects of one kind.
 pub struct Line<S: Subject> {
-    /// Each with its key.
+    /// Each call with its key.
     pub calls: Vec<(usize, CallTo<S>)>,
     waiting: Vec<(Question<S>, Ticket)>,
     forgotten: usize,
@@ -47,7 +47,7 @@ impl<S: Subject> Default for Line<S> {
     }
 }
 
-/// A call under way.
+/// A call in progress.
 struct Question<S: Subject> {
     key: usize,
     invoked: u64,
@@ -55,7 +55,7 @@ struct Question<S: Subject> {
 }
 
 impl<S: Subject> Line<S> {
-    /// Calls something, in one way or another; gives how often.
+    /// Calls an object in one of several ways. Returns the number of calls.
     pub fn act(
         &mut self,
         scene: &Scene<'_>,
@@ -86,7 +86,7 @@ impl<S: Subject> Line<S> {
         Ok(1)
     }
 
-    /// Reads beside the writer; says whether that can be read so.
+    /// Reads from a snapshot. Returns whether the request can be answered that way.
     fn look(
         &mut self,
         scene: &Scene<'_>,
@@ -164,7 +164,7 @@ impl<S: Subject> Line<S> {
         Ok(count)
     }
 
-    /// Waits for all answers.
+    /// Waits for all outstanding answers.
     pub fn drain(&mut self, scene: &Scene<'_>, hints: &Hints) -> Outcome<()> {
         for (question, ticket) in std::mem::take(&mut self.waiting) {
             self.settle(scene, hints, question, ticket.wait().and_then(only))?;
@@ -172,7 +172,7 @@ impl<S: Subject> Line<S> {
         Ok(())
     }
 
-    /// Asks for what there is in the end.
+    /// Reads the final state of every key.
     pub fn finish(&mut self, scene: &Scene<'_>, hints: &Hints, random: &mut Random) -> Outcome<()> {
         (0..hints.len()).try_for_each(|key| self.execute(scene, hints, random, (key, S::LAST)))
     }
@@ -218,13 +218,13 @@ impl<S: Subject> Line<S> {
     }
 }
 
-/// For a while everybody is after the same key: half of all calls meet there.
+/// Returns a key. Half of all calls go to one hot key, which changes over time.
 fn key(scene: &Scene<'_>, keys: u64, random: &mut Random) -> usize {
     let hot = scene.stage.moments.taken() / HOT;
     (if random.chance(50) { hot } else { random.next() } % keys) as usize
 }
 
-/// The name of a key.
+/// Returns the name of a key.
 pub fn name<S: Subject>(key: usize) -> String {
     format!("{}{key:02}", S::PREFIX)
 }
@@ -242,7 +242,7 @@ fn transaction<S: Subject>(
     })
 }
 
-/// What a transaction says of its durability, if anything.
+/// Returns a random durability, or `None` for the default.
 pub fn durability(random: &mut Random) -> Option<Durability> {
     match random.below(10) {
         0 => Some(Durability::Memory),

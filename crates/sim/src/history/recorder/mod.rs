@@ -1,14 +1,14 @@
-//! The recorder: threads against one database, and what each of them was told.
+//! The recorder: runs many threads against one database and records their calls.
 //!
 //! ```text
 //!   home (memory, disk, a disk that fails) ──open──> database <──calls── workers    all by one seed
-//!                                              │ closed and opened again, when the disk is gone
+//!                                              │ closed and opened again when the disk has failed
 //!                                              v
 //!                       Taken { calls to each cell, calls to each record, transactions, versions }
 //! ```
 //!
-//! The seed decides what is asked, the machine who comes first: a seed gives the same questions again, not always the same
-//! race.
+//! The seed decides the requests, and the machine decides their order. So a seed reproduces the
+//! requests, but not always the same race.
 
 mod batch;
 mod cells;
@@ -39,22 +39,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use worker::Worker;
 
-/// What was recorded.
+/// A recorded history.
 #[derive(Default)]
 pub struct Taken {
-    /// Where it was.
+    /// The place of the database.
     pub place: String,
     /// The calls to each cell.
     pub cells: BTreeMap<String, Vec<CallTo<Cell>>>,
     /// The calls to each record.
     pub records: BTreeMap<String, Vec<CallTo<Record>>>,
-    /// The transactions, and what became of their keys.
+    /// The transactions, and the versions of their keys.
     pub history: History,
-    /// How often the database was opened again.
+    /// How often the database was reopened.
     pub reopened: u64,
 }
 
-/// Records so many operations.
+/// Records this many operations.
 pub fn record(setting: Setting, random: &mut Random, operations: u64) -> Outcome<Taken> {
     let home = Home::new(setting, random)?;
     let in_place = |what: String| format!("{home}: {what}");
@@ -71,6 +71,7 @@ fn play(home: &Home, random: &mut Random, operations: u64) -> Outcome<Taken> {
         let db = home.open().map_err(|error| format!("opening: {error}"))?;
         housekeeper::prepare(home, random, stage.is_open());
         live(home, &db, &stage, &mut workers, random.next())?;
+        // SeqCst for simplicity, here and below: `live` has joined all threads.
         if !stage.is_open() && !stage.is_broken.load(Ordering::SeqCst) {
             finish(&db, &stage, &mut workers)?;
             break versions(&db).map_err(|error| format!("reading versions: {error}"))?;
@@ -78,7 +79,7 @@ fn play(home: &Home, random: &mut Random, operations: u64) -> Outcome<Taken> {
         if home.setting != Setting::Failing {
             return Err("the database fails on a disk that does not".to_owned());
         }
-        // What it says of a disk that is gone is known.
+        // Errors of a failed disk are expected here.
         let _ = db.close();
         home.faults.heal();
         stage.is_broken.store(false, Ordering::SeqCst);
@@ -87,7 +88,7 @@ fn play(home: &Home, random: &mut Random, operations: u64) -> Outcome<Taken> {
     Ok(gather(home, workers, versions, reopened))
 }
 
-/// All threads at once, until enough is done or the disk is gone.
+/// Runs all threads until enough operations are done or the disk has failed.
 fn live(
     home: &Home,
     db: &Database,
@@ -104,6 +105,7 @@ fn live(
             threads.push(scope.spawn(move || worker.run(&scene)));
         }
         let ends: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        // SeqCst for simplicity: the flag publishes no other data.
         over.store(true, Ordering::SeqCst);
         let kept = keeper.join().unwrap_or_else(|_| Err("the housekeeper panicked".to_owned()));
         ends.into_iter()
@@ -112,7 +114,7 @@ fn live(
     })
 }
 
-/// One of them looks at all keys when everybody is done.
+/// Reads all keys with one worker after all threads have ended.
 fn finish(db: &Database, stage: &Stage, workers: &mut [Worker]) -> Outcome<()> {
     workers.iter_mut().take(1).try_for_each(|worker| {
         let scene = Scene { db, stage, thread: worker.thread() };
@@ -120,10 +122,10 @@ fn finish(db: &Database, stage: &Stage, workers: &mut [Worker]) -> Outcome<()> {
     })
 }
 
-/// A page that has everything.
+/// A page size that includes everything.
 const ALL: usize = 100_000;
 
-/// What every key of transactions went through, as of one moment.
+/// Returns all versions of every key of transactions, from one snapshot.
 fn versions(db: &Database) -> mainstay::Result<BTreeMap<String, Vec<Version>>> {
     let view = db.cells().at(At::Latest)?;
     let marks = view.list(keys::OF_MARKS, None, ALL)?.names;
@@ -140,7 +142,7 @@ fn versions(db: &Database) -> mainstay::Result<BTreeMap<String, Vec<Version>>> {
     Ok(versions)
 }
 
-/// What is no number was written by nobody; this number was not, either.
+/// The substitute for a value that is no number, which no thread has written.
 const NONSENSE: i64 = i64::MIN;
 
 fn of_cell(entry: HistoryEntry) -> Version {

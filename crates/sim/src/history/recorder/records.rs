@@ -1,4 +1,4 @@
-//! Records as a subject.
+//! Adapter between records and their model.
 
 use super::super::linear::{
     FIELDS, Put, Record, RecordAnswered, RecordAsked, RecordFields, When, Write,
@@ -122,7 +122,7 @@ fn text(value: i64) -> Vec<u8> {
     value.to_string().into_bytes()
 }
 
-/// What fields hold, if all of it was written by somebody.
+/// Returns the values of the fields; `None` if one of them was not written by any thread.
 fn numbers(fields: &Fields) -> Option<RecordFields> {
     let mut numbers = RecordFields::default();
     for (field, value) in fields.iter() {

@@ -1,4 +1,4 @@
-//! Settings: where a database lives while it is watched.
+//! Environments of the recorded database.
 
 use super::frail::{Faults, FrailFiles};
 use mainstay::{Database, Durability, Options};
@@ -9,18 +9,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// What surrounds a database.
+/// The environment of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Memory that is always there.
+    /// Memory without faults.
     Memory,
-    /// Memory whose syncs take a while, so that much waits and much overlaps.
+    /// Memory with slow syncs, so that many calls wait and overlap.
     Slow,
-    /// Memory that runs full over and over.
+    /// Memory that is full again and again.
     Full,
     /// A real directory.
     Disk,
-    /// A real directory, and a log whose syncs fail at some point: the database is opened again, and all goes on.
+    /// A real directory, and a log whose syncs fail at some point. The database is then reopened and
+    /// the run continues.
     Failing,
 }
 
@@ -36,26 +37,26 @@ impl Setting {
         Setting::Failing,
     ];
 
-    /// One of them.
+    /// Returns a random setting.
     pub fn choose(random: &mut Random) -> Setting {
         Setting::ALL[random.below(Setting::ALL.len() as u64) as usize]
     }
 }
 
-/// A place for a database, which can be opened again and again.
+/// A place for a database, which can be opened repeatedly.
 pub struct Home {
-    /// What surrounds it.
+    /// The environment.
     pub setting: Setting,
-    /// What is durable where a transaction says nothing.
+    /// The durability of transactions that do not set one.
     pub durability: Durability,
-    /// The faults of its disk.
+    /// The injected faults of its disk.
     pub faults: Arc<Faults>,
     files: Arc<FrailFiles>,
     directory: Option<TempDir>,
 }
 
 impl Home {
-    /// A new place.
+    /// Creates a new place.
     pub fn new(setting: Setting, random: &mut Random) -> Result<Home, String> {
         let durability = match random.below(6) {
             0 => Durability::Memory,
@@ -95,8 +96,8 @@ impl fmt::Display for Home {
     }
 }
 
-/// Buffers and segments so small that rolls, flushes and compactions happen all the time. Nothing is trimmed: the versions
-/// of every key are asked for in the end.
+/// Buffers and segments so small that segment rolls, flushes and compactions happen all the time.
+/// Nothing is trimmed, because the check reads all versions of every key.
 fn options() -> Options {
     Options::new()
         .retention_all()

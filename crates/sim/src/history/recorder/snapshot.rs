@@ -1,4 +1,4 @@
-//! Reads of several keys as of one moment.
+//! Reads of several keys from one snapshot.
 
 use super::super::serial::{Fate, Recorded, Step};
 use super::interactive::nonsense;
@@ -8,7 +8,7 @@ use crate::drill::Outcome;
 use mainstay::{At, CellsAt, Result};
 use mainstay_conformance::random::Random;
 
-/// Looks at what there is; gives what is to be remembered of it.
+/// Reads several keys and returns the record of the reads.
 pub fn run(scene: &Scene<'_>, random: &mut Random) -> Outcome<Recorded> {
     let invoked = scene.stage.moments.next();
     let seen = look(scene, random).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The stage: what all threads of a round share, and what they make of errors.
+//! The state that all threads of a round share, and the classification of errors.
 
 use super::super::call::Moments;
 use super::subject::Hints;
@@ -6,36 +6,36 @@ use crate::drill::Outcome;
 use mainstay::{Code, Error, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-/// How many cells are called.
+/// The number of cells.
 pub const CELLS: usize = 16;
-/// How many records are called.
+/// The number of records.
 pub const RECORDS: usize = 12;
 
-/// What all threads share.
+/// The state that all threads share.
 pub struct Stage {
-    /// Time.
+    /// The logical clock.
     pub moments: Moments,
-    /// What was seen of cells.
+    /// The last observations of cells.
     pub cells: Hints,
-    /// What was seen of records.
+    /// The last observations of records.
     pub records: Hints,
-    /// How many operations are still wanted.
+    /// The number of operations still to do.
     pub left: AtomicI64,
-    /// Whether the database has to be opened again.
+    /// Whether the database must be reopened.
     pub is_broken: AtomicBool,
 }
 
-/// What an error says of the operation that it is the answer to.
+/// The meaning of an error for the operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did not happen.
+    /// The operation did not happen.
     Nothing,
-    /// It may have happened, or may happen still.
+    /// The operation may have happened, or may still happen.
     Unknown,
 }
 
 impl Stage {
-    /// A stage for so many operations.
+    /// A stage for this many operations.
     pub fn new(operations: u64) -> Stage {
         Stage {
             moments: Moments::default(),
@@ -46,21 +46,23 @@ impl Stage {
         }
     }
 
-    /// Whether operations are still wanted.
+    /// Returns whether operations remain to be done.
     pub fn is_open(&self) -> bool {
         self.left.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts operations.
+    /// Counts operations as done.
     pub fn count(&self, operations: usize) {
         self.left.fetch_sub(operations as i64, Ordering::Relaxed);
     }
 
-    /// Judges an error; one that should not be is a violation itself.
+    /// Classifies an error. An unexpected one is a violation.
     pub fn judge(&self, error: &Error) -> Outcome<Verdict> {
         match (error.kind(), error.code()) {
             (ErrorKind::Conflict, _) | (_, Code::DiskFull) => Ok(Verdict::Nothing),
             (_, Code::SyncFailed) => {
+                // SeqCst for simplicity: a thread that sees the flag late only runs some more
+                // operations.
                 self.is_broken.store(true, Ordering::SeqCst);
                 Ok(Verdict::Nothing)
             }

@@ -1,67 +1,68 @@
-//! Subjects: the models' questions as commands, and the database's answers as theirs.
+//! Adapters: translate the models' requests into commands, and the database's answers into responses.
 
 use super::super::linear::Model;
 use mainstay::{Answer, Command, Database, Result};
 use mainstay_conformance::random::Random;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// A kind of thing that a database has and a model describes.
+/// A kind of object that the database has and a model describes.
 pub trait Subject: Model<Asked: Clone + Send, Answered: Clone + Send> + Sized {
-    /// What its keys begin with.
+    /// The prefix of its keys.
     const PREFIX: &'static str;
-    /// What is asked of every key in the end.
+    /// The request that reads every key at the end.
     const LAST: Self::Asked;
 
-    /// Something to ask; `value` was never written before.
+    /// Returns a random request; `value` was never written before.
     fn choose(random: &mut Random, hint: Hint, value: i64) -> Self::Asked;
 
-    /// Whether it changes nothing, whatever is there.
+    /// Returns whether a request changes nothing in any state.
     fn is_read(asked: &Self::Asked) -> bool;
 
-    /// The question as a command.
+    /// Returns the request as a command.
     fn command(asked: &Self::Asked, name: &str) -> Result<Command>;
 
-    /// The answer to the question; nothing if it is none.
+    /// Returns the response; `None` if the answer does not fit the request.
     fn answered(asked: &Self::Asked, answer: &Answer) -> Option<Self::Answered>;
 
-    /// Reads beside the writer, as handles do, what can be read so.
+    /// Reads from a snapshot, as handles do, if the request can be answered that way.
     fn look(db: &Database, name: &str, asked: &Self::Asked) -> Option<Result<Answer>>;
 
-    /// What an answer tells whoever wants to compare and swap.
+    /// Returns the part of a response that a later compare-and-swap needs.
     fn told(answered: &Self::Answered) -> Option<Hint>;
 }
 
-/// What somebody has seen of a key lately.
+/// A recent observation of a key.
 #[derive(Clone, Copy, Default)]
 pub struct Hint {
-    /// Its counter.
+    /// The key's counter.
     pub counter: u64,
-    /// A value of it.
+    /// A value of the key.
     pub value: i64,
 }
 
-/// The last hint of each key, for all threads: whoever compares has a chance to win.
+/// The last hint of each key, shared by all threads, so that a compare-and-swap has a chance to
+/// succeed.
 pub struct Hints(Vec<(AtomicU64, AtomicI64)>);
 
 impl Hints {
-    /// Nothing is known yet.
+    /// Creates empty hints.
     pub fn new(keys: usize) -> Hints {
         Hints((0..keys).map(|_| Default::default()).collect())
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What is known of a key; the two may be of different moments.
+    /// Returns the hint of a key. Counter and value may be from different moments.
     pub fn of(&self, key: usize) -> Hint {
         let (counter, value) = &self.0[key];
         let (counter, value) = (counter.load(Ordering::Relaxed), value.load(Ordering::Relaxed));
         Hint { counter, value }
     }
 
-    /// Somebody has seen a key.
+    /// Records an observation of a key.
     pub fn note(&self, key: usize, hint: Hint) {
         let (counter, value) = &self.0[key];
         counter.store(hint.counter, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One thread of a round.
+//! A worker thread of a round.
 
 use super::super::linear::{Cell, Record};
 use super::super::serial::Recorded;
@@ -8,18 +8,18 @@ use crate::drill::Outcome;
 use mainstay_conformance::random::Random;
 use std::sync::atomic::Ordering;
 
-/// So often a thread hands a transaction in and goes away.
+/// The most transactions per thread whose answer is not awaited.
 const FORGOTTEN: usize = 4;
-/// So many things are done after the disk is gone: reads go on.
+/// The number of operations after the disk has failed, to check that reads continue.
 const AFTERWARDS: usize = 8;
 
-/// What one thread does, and what it remembers.
+/// A worker thread and its recorded calls.
 pub struct Worker {
-    /// Its calls to cells.
+    /// The calls to cells.
     pub cells: Line<Cell>,
-    /// Its calls to records.
+    /// The calls to records.
     pub records: Line<Record>,
-    /// Its transactions.
+    /// The transactions.
     pub transactions: Vec<Recorded>,
     thread: u64,
     random: Random,
@@ -28,7 +28,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A thread that has done nothing yet.
+    /// Creates a worker without calls.
     pub fn new(thread: u64, random: Random) -> Worker {
         Worker {
             cells: Line::default(),
@@ -41,25 +41,26 @@ impl Worker {
         }
     }
 
-    /// Its number.
+    /// The number of the thread.
     pub fn thread(&self) -> u64 {
         self.thread
     }
 
-    /// Goes on until enough is done, or the database has to be opened again.
+    /// Runs until enough operations are done, or the database must be reopened.
     pub fn run(&mut self, scene: &Scene<'_>) -> Outcome<()> {
         let stage = scene.stage;
         let mut afterwards = 0;
         while stage.is_open() && afterwards < AFTERWARDS {
             let done = self.act(scene)?;
             stage.count(done);
+            // SeqCst as in `Stage::judge`.
             afterwards += usize::from(stage.is_broken.load(Ordering::SeqCst));
         }
         self.cells.drain(scene, &stage.cells)?;
         self.records.drain(scene, &stage.records)
     }
 
-    /// Looks at every key in the end.
+    /// Reads every key at the end.
     pub fn finish(&mut self, scene: &Scene<'_>) -> Outcome<()> {
         self.cells.finish(scene, &scene.stage.cells, &mut self.random)?;
         self.records.finish(scene, &scene.stage.records, &mut self.random)
@@ -67,7 +68,7 @@ impl Worker {
 
     fn act(&mut self, scene: &Scene<'_>) -> Outcome<usize> {
         let Worker { random, written, thread, .. } = self;
-        // Small sums are added to some of them: they stay apart.
+        // Small numbers are added to some values, so the values are far apart.
         let value = || {
             *written += 1;
             ((*thread as i64 + 1) << 40) | (*written << 10)

@@ -1,4 +1,4 @@
-//! Chains: what every key went through, and who did it.
+//! Version chains: the version order of every key, with the writer of each version.
 
 use super::{Fate, History, Recorded};
 use std::collections::{BTreeMap, HashMap};
@@ -6,27 +6,27 @@ use std::collections::{BTreeMap, HashMap};
 /// One version of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version {
-    /// The key's counter after it.
+    /// The key's counter after the write.
     pub counter: u64,
-    /// How many writes it stands for.
+    /// The number of writes that the version represents.
     pub writes: u64,
-    /// What the key held; nothing where it was deleted.
+    /// The value; `None` if the key was deleted.
     pub value: Option<i64>,
-    /// The transaction's revision: all versions of one revision are of one transaction.
+    /// The transaction's revision. All versions of one revision belong to one transaction.
     pub revision: u64,
 }
 
 /// A version with its writer.
 pub struct Link {
-    /// The place of the transaction that wrote it.
+    /// The index of the transaction that wrote it.
     pub writer: u32,
-    /// What the key held.
+    /// The value; `None` if the key was deleted.
     pub value: Option<i64>,
     /// Its revision.
     pub revision: u64,
 }
 
-/// The versions of a key, oldest first. Before them, at place 0, the key was absent.
+/// The versions of a key, oldest first. At place 0, before them, the key is absent.
 pub struct Chain<'h> {
     /// The key.
     pub key: &'h str,
@@ -34,48 +34,49 @@ pub struct Chain<'h> {
 }
 
 impl Chain<'_> {
-    /// Who wrote the version at a place; nobody wrote the first.
+    /// Returns the writer of the version at a place; place 0 has none.
     pub fn writer(&self, place: usize) -> Option<u32> {
         place.checked_sub(1).and_then(|place| self.links.get(place)).map(|link| link.writer)
     }
 
-    /// What the key held at a place.
+    /// Returns the value at a place.
     pub fn value(&self, place: usize) -> Option<i64> {
         place.checked_sub(1).and_then(|place| self.links.get(place)).and_then(|link| link.value)
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     pub fn len(&self) -> usize {
         self.links.len() + 1
     }
 
-    /// The place of the newest version that is not newer than a revision.
+    /// Returns the place of the newest version that is not newer than a revision.
     pub fn place_at(&self, revision: u64) -> usize {
         self.links.partition_point(|link| link.revision <= revision)
     }
 }
 
-/// Who wrote a value, and whether it was its last word on that key.
+/// The writer of a value.
 #[derive(Clone, Copy)]
 pub struct Author {
-    /// The place of the transaction.
+    /// The index of the transaction.
     pub transaction: u32,
-    /// Whether it wrote the key again.
+    /// Whether the value is the transaction's last write to that key.
     pub is_last: bool,
 }
 
-/// All chains.
+/// All version chains.
 pub struct Chains<'h> {
-    /// In order of keys.
+    /// In the order of keys.
     pub all: Vec<Chain<'h>>,
-    /// Whether a transaction took effect, or read at least.
+    /// For each transaction, whether it takes part in the order: it took effect, or at least read.
     pub counts: Vec<bool>,
     authors: HashMap<(&'h str, i64), Author>,
     places: HashMap<(u32, i64), usize>,
 }
 
 impl<'h> Chains<'h> {
-    /// Finds the writer of each version; what has none, or should not be there, is told.
+    /// Finds the writer of each version. Fails for a version without a writer, or one that must not
+    /// exist.
     pub fn new(history: &'h History) -> Result<Chains<'h>, String> {
         let authors = authors(&history.transactions)?;
         let by_revision = by_revision(history, &authors);
@@ -91,17 +92,17 @@ impl<'h> Chains<'h> {
         Ok(Chains { all, counts, authors, places })
     }
 
-    /// Who wrote a value.
+    /// Returns the writer of a value.
     pub fn author(&self, key: &str, value: i64) -> Option<Author> {
         self.authors.get(&(key, value)).copied()
     }
 
-    /// The number of a key's chain.
+    /// Returns the index of a key's chain.
     pub fn number(&self, key: &str) -> Option<usize> {
         self.all.binary_search_by(|chain| chain.key.cmp(key)).ok()
     }
 
-    /// The place of a value in a chain.
+    /// Returns the place of a value in a chain.
     pub fn place(&self, chain: usize, value: i64) -> Option<usize> {
         self.places.get(&(chain as u32, value)).copied()
     }
@@ -130,7 +131,8 @@ fn authors(transactions: &[Recorded]) -> Result<HashMap<(&str, i64), Author>, St
     Ok(authors)
 }
 
-/// A deletion has no value that would name its writer; what was written beside it has.
+/// Maps revisions to writers. A deletion has no value that identifies its writer, but another write of
+/// the same transaction has.
 fn by_revision(history: &History, authors: &HashMap<(&str, i64), Author>) -> HashMap<u64, u32> {
     let author = |key: &str, version: &Version| {
         let author = authors.get(&(key, version.value?))?;
@@ -142,7 +144,7 @@ fn by_revision(history: &History, authors: &HashMap<(&str, i64), Author>) -> Has
     history.versions.iter().flat_map(of_key).collect()
 }
 
-/// What is needed to find the writer of a version.
+/// The maps for finding the writer of a version.
 struct Authors<'h> {
     transactions: &'h [Recorded],
     by_value: &'h HashMap<(&'h str, i64), Author>,
@@ -168,7 +170,8 @@ impl Authors<'_> {
         Ok(Chain { key, links })
     }
 
-    /// Who wrote a version: somebody whose writes count, as its last word, and as often as the key has counted.
+    /// Finds the writer of a version. Its writes must count, the value must be its last write to the
+    /// key, and the number of writes must agree with the key's counter.
     fn writer(&self, key: &str, version: &Version) -> Result<u32, String> {
         let Version { writes, value, revision, .. } = *version;
         let by_value = value.and_then(|value| self.by_value.get(&(key, value)));
@@ -193,7 +196,8 @@ impl Authors<'_> {
     }
 }
 
-/// All of a transaction is there or nothing; of one that was acknowledged, all.
+/// Checks atomicity: all writes of a transaction exist or none. An acknowledged transaction must have
+/// all.
 fn took_effect(history: &History, chains: &[Chain<'_>]) -> Result<Vec<bool>, String> {
     let mut kept = vec![0; history.transactions.len()];
     for chain in chains {

@@ -1,16 +1,16 @@
-//! Cycles: components by Tarjan, and the shortest cycle in one of them.
+//! Cycle detection: strongly connected components by Tarjan, and the shortest cycle in one of them.
 
 use super::Link;
 use super::graph::{Graph, Label};
 use std::collections::VecDeque;
 
-/// From so many transactions a shorter cycle is looked for.
+/// The most transactions from which a shortest cycle is searched.
 const STARTS: usize = 500;
 
-/// A cycle: each transaction, and the way from it to the next.
+/// A cycle: each transaction with the edge to the next.
 pub type Cycle = Vec<(u32, Label)>;
 
-/// A short cycle, if there is any.
+/// Returns a short cycle, if any exists.
 pub fn shortest(graph: &Graph) -> Option<Cycle> {
     let components = Components::of(graph);
     let in_cycle = |node: &u32| components.sizes[components.of[*node as usize] as usize] > 1;
@@ -28,7 +28,7 @@ struct Components {
 const UNSEEN: u32 = u32::MAX;
 
 impl Components {
-    /// Tarjan's algorithm, on a stack of its own: chains of moments are long.
+    /// Tarjan's algorithm with an explicit stack, because chains of moments are long.
     fn of(graph: &Graph) -> Components {
         let mut walk = Walk::new(graph.links.len());
         for root in 0..graph.links.len() as u32 {
@@ -90,7 +90,7 @@ impl Walk {
         *low = (*low).min(to);
     }
 
-    /// Closes a component when its first node is left.
+    /// Closes a component when the search leaves its first node.
     fn leave(&mut self, node: u32) {
         if self.low[node as usize] != self.index[node as usize] {
             return;
@@ -108,7 +108,8 @@ impl Walk {
     }
 }
 
-/// The shortest cycle through a transaction, inside its component. Moments cost nothing, so they make no way longer.
+/// Returns the shortest cycle through a transaction within its component. Edges between moments have no
+/// length.
 fn from(graph: &Graph, start: u32, component: &[u32]) -> Option<Cycle> {
     let mut came: Vec<Option<(u32, Label)>> = vec![None; graph.links.len()];
     let mut queue = VecDeque::from([start]);
@@ -132,7 +133,7 @@ fn from(graph: &Graph, start: u32, component: &[u32]) -> Option<Cycle> {
     None
 }
 
-/// Follows a way back to its start; moments are left out.
+/// Reconstructs a cycle from its last edge, without the moments.
 fn back(graph: &Graph, start: u32, last: (u32, Label), came: &[Option<(u32, Label)>]) -> Cycle {
     let mut cycle = Vec::new();
     let mut step = Some(last);

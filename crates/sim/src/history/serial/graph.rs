@@ -1,61 +1,61 @@
-//! Who must have been in front of whom.
+//! The dependency graph of transactions.
 
 use super::Link;
 use super::chains::Chains;
 use super::sights::Sight;
 
-/// Why one transaction is in front of another.
+/// The kind of a dependency: the reason why one transaction precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The other one wrote the next version of what it wrote.
+    /// Write-write: the other one wrote the next version of a key.
     Ww,
-    /// The other one saw what it wrote.
+    /// Write-read: the other one read the version that this one wrote.
     Wr,
-    /// The other one replaced what it saw.
+    /// Read-write (anti-dependency): the other one overwrote the version that this one read.
     Rw,
-    /// It was over when the other one began.
+    /// Real time: it ended before the other one began.
     Time,
 }
 
-/// A reason, and where.
+/// An edge label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The reason.
+    /// The kind of the dependency.
     pub kind: Kind,
-    /// The number of the key's chain; none for time.
+    /// The index of the key's chain; `None` for time.
     pub chain: Option<u32>,
-    /// Whether a list saw it.
+    /// Whether the read was a list.
     pub ranged: bool,
 }
 
-/// Transactions, and behind them moments in time.
+/// The graph: transactions, followed by moments in time.
 pub struct Graph {
-    /// How many of the nodes are transactions.
+    /// The number of nodes that are transactions.
     pub transactions: usize,
-    /// The ways from each node.
+    /// The edges from each node.
     pub links: Vec<Vec<Link>>,
 }
 
 impl Graph {
-    /// Transactions of which nothing is known yet.
+    /// Creates a graph of transactions without edges.
     pub fn new(transactions: usize) -> Graph {
         Graph { transactions, links: vec![Vec::new(); transactions] }
     }
 
-    /// Adds a way, unless it leads nowhere.
+    /// Adds an edge, unless it is a self-loop.
     pub fn add(&mut self, from: u32, to: u32, label: Label) {
         if from != to {
             self.links[from as usize].push((to, label));
         }
     }
 
-    /// Adds a moment; gives its number.
+    /// Adds a moment and returns its node.
     pub fn add_moment(&mut self) -> u32 {
         self.links.push(Vec::new());
         self.links.len() as u32 - 1
     }
 
-    /// Writers of a key follow each other.
+    /// Adds the write-write edges of all keys.
     pub fn add_writes(&mut self, chains: &Chains<'_>) {
         for (number, chain) in chains.all.iter().enumerate() {
             let label = Label { kind: Kind::Ww, chain: Some(number as u32), ranged: false };
@@ -67,7 +67,8 @@ impl Graph {
         }
     }
 
-    /// A reader is behind whoever made what it saw, and in front of whoever changed it.
+    /// Adds the edges of a read: after the writer of the version that it saw, and before the writer of
+    /// the next one.
     pub fn add_sight(&mut self, sight: &Sight, chains: &Chains<'_>) {
         let Sight { reader, chain, first, last, ranged } = *sight;
         let label = |kind| Label { kind, chain: Some(chain as u32), ranged };

@@ -1,15 +1,15 @@
-//! Strict serializability: is there one order of all transactions, true to time, in which everyone saw what was there?
+//! Strict serializability checker: searches the dependency graph of transactions for cycles.
 //!
 //! ```text
-//!   versions of every key ──chains──> who wrote what, in which order     lost, aborted and half writes are found here
+//!   versions of every key ──chains──> the writers in version order       lost, aborted and half writes are found here
 //!   reads ──sights──> which version each transaction saw                 G1a, G1b, and its own writes
 //!                        │
-//!              ww, wr, rw, time ──graph──> a cycle: nobody can have been first
+//!              ww, wr, rw, time ──graph──> a cycle: the history is not serializable
 //! ```
 //!
-//! As Adya defined it and Elle checks it: every write writes a value of its own, so a value that is seen names its writer, and
-//! the counters of a key tell the order of its versions. What a list shows counts for every key in its range, those
-//! that are absent too, so phantoms are cycles like all others.
+//! Uses Adya's definitions, checked as Elle does. Every write has a unique value, so a value that is
+//! read identifies its writer. The counters of a key give the order of its versions. A list reads every
+//! key in its range, including the absent ones, so phantoms are cycles like all others.
 
 mod chains;
 mod cycle;
@@ -28,16 +28,16 @@ use chains::Chains;
 use graph::{Graph, Label};
 use std::collections::BTreeMap;
 
-/// Everything that was recorded of transactions.
+/// A recorded history of transactions.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// What they did and saw, in any order.
+    /// The transactions, in any order.
     pub transactions: Vec<Recorded>,
-    /// What every key went through, oldest first.
+    /// The versions of every key, oldest first.
     pub versions: BTreeMap<String, Vec<Version>>,
 }
 
-/// Checks a history; else says what is wrong with it, by its name.
+/// Checks a history. Returns the name and the description of an anomaly as an error.
 pub fn check(history: &History) -> Result<(), String> {
     let transactions = &history.transactions;
     let chains = Chains::new(history)?;
@@ -46,7 +46,7 @@ pub fn check(history: &History) -> Result<(), String> {
     graph.add_writes(&chains);
     sights.iter().for_each(|sight| graph.add_sight(sight, &chains));
     refuse_cycle(&graph, transactions, &chains)?;
-    // Only now: a cycle that needs no clock says more.
+    // Real time comes last, because a cycle without time edges is a more specific finding.
     time::add(&mut graph, transactions, &chains);
     refuse_cycle(&graph, transactions, &chains)
 }
@@ -62,5 +62,5 @@ fn refuse_cycle(
     }
 }
 
-/// A way from one transaction to the next, and why it is in front.
+/// An edge: the next transaction, and the reason.
 type Link = (u32, Label);

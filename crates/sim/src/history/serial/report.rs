@@ -1,4 +1,4 @@
-//! The names of cycles, and how they are told.
+//! Names and describes cycles.
 
 use super::Recorded;
 use super::chains::Chains;
@@ -6,13 +6,13 @@ use super::cycle::Cycle;
 use super::graph::{Kind, Label};
 use std::fmt::Write;
 
-/// Tells a cycle: its name, who is in it, and why each is in front of the next.
+/// Describes a cycle: its name, its transactions, and the reason for each edge.
 pub fn of(cycle: &Cycle, transactions: &[Recorded], chains: &Chains<'_>) -> String {
     let mut text = format!("{}: nobody of {} can have been first", name(cycle), cycle.len());
     for (place, (number, label)) in cycle.iter().enumerate() {
         let next = (place + 1) % cycle.len();
         let key = label.chain.map(|chain| chains.all[chain as usize].key);
-        // Writing to a text never fails.
+        // Writing to a `String` never fails.
         let _ = write!(
             text,
             "\n  T{place} = {:?}\n    {} T{next}",
@@ -34,7 +34,7 @@ fn reason(label: &Label, key: Option<&str>) -> String {
     }
 }
 
-/// The name that the literature has for it.
+/// Returns the name of the anomaly in the literature.
 fn name(cycle: &Cycle) -> &'static str {
     let count = |kind: Kind| cycle.iter().filter(|(_, label)| label.kind == kind).count();
     let (ww, wr, rw, time) = (count(Kind::Ww), count(Kind::Wr), count(Kind::Rw), count(Kind::Time));

@@ -1,24 +1,24 @@
-//! Sights: which versions a transaction saw of what others wrote.
+//! Observations: the versions that each transaction read.
 
 use super::chains::Chains;
 use super::{Fate, Range, Recorded, Saw, Step};
 use std::collections::BTreeMap;
 
-/// A transaction saw a key as it was from one place of its chain up to another: all versions between look the same to it.
+/// An observation of a key: all versions from `first` to `last` look the same to the reader.
 pub struct Sight {
-    /// Who saw.
+    /// The reading transaction.
     pub reader: u32,
-    /// The number of the chain.
+    /// The index of the chain.
     pub chain: usize,
-    /// The first place that looks so.
+    /// The first matching place.
     pub first: usize,
-    /// The last place that does.
+    /// The last matching place.
     pub last: usize,
-    /// Whether it was seen by listing a range.
+    /// Whether the read was a list.
     pub ranged: bool,
 }
 
-/// What all transactions saw.
+/// Returns the observations of all transactions.
 pub fn all(transactions: &[Recorded], chains: &Chains<'_>) -> Result<Vec<Sight>, String> {
     let mut sights = Vec::new();
     for (number, transaction) in transactions.iter().enumerate() {
@@ -38,7 +38,7 @@ pub fn all(transactions: &[Recorded], chains: &Chains<'_>) -> Result<Vec<Sight>,
     Ok(sights)
 }
 
-/// Goes through a transaction with what it has written so far.
+/// Replays a transaction with its own writes so far.
 struct Reader<'r, 'h> {
     number: u32,
     transaction: &'h Recorded,
@@ -60,7 +60,7 @@ impl<'h> Reader<'_, 'h> {
         }
     }
 
-    /// Every key in the range was seen, the absent ones too.
+    /// Records an observation of every key in the range, including the absent ones.
     fn list(&mut self, range: &Range, seen: &'h [(String, Saw)]) -> Result<(), String> {
         if !seen.is_sorted_by(|a, b| a.0 < b.0) || seen.iter().any(|(key, _)| !range.has(key)) {
             return Err(format!("a list that is none: {:?}", self.transaction));
@@ -95,7 +95,7 @@ impl<'h> Reader<'_, 'h> {
         Ok(())
     }
 
-    /// A value that is seen is the last word of a transaction that happened.
+    /// Checks that a value that was read is the last write of a transaction that took effect.
     fn check_author(&self, key: &str, value: i64) -> Result<(), String> {
         let Some(author) = self.chains.author(key, value) else {
             return Err(self.says(&format!("saw {value} in `{key}`, which nobody wrote")));
@@ -116,8 +116,8 @@ impl<'h> Reader<'_, 'h> {
         Ok(())
     }
 
-    /// Where in its chain a key looks so. What fits several places is decided by the revision that was read; without one
-    /// it says nothing.
+    /// Returns the places in the chain that match an observation. If several ranges match, the revision
+    /// that was read decides. Without a revision the observation is ambiguous and is ignored.
     fn places(&self, number: usize, saw: Saw) -> Result<Option<(usize, usize)>, String> {
         let chain = &self.chains.all[number];
         if let Saw::Value(value) = saw {
@@ -148,7 +148,7 @@ impl<'h> Reader<'_, 'h> {
     }
 }
 
-/// The places at which something holds, as ranges without gaps.
+/// Returns the places for which a predicate holds, as ranges without gaps.
 fn runs(len: usize, holds: impl Fn(usize) -> bool) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for place in (0..len).filter(|place| holds(*place)) {

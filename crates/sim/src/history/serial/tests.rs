@@ -1,4 +1,4 @@
-//! Histories by hand: each bad one is found out by its name, each odd one is let pass.
+//! Handwritten histories: the checker names each anomaly and accepts unusual but valid histories.
 
 use super::Step::{List, Read, Write};
 use super::{Fate, History, Range, Recorded, Saw, Step, Version, check};
@@ -41,10 +41,10 @@ fn at_revision(revision: u64, mut transaction: Recorded) -> Recorded {
     transaction
 }
 
-/// A key, and what it went through: revisions and values.
+/// A key and its versions: revisions and values.
 type Past<'p> = (&'p str, &'p [(u64, Option<i64>)]);
 
-/// A history whose keys went through these values; each with its revision.
+/// A history with these versions of its keys.
 fn history(transactions: Vec<Recorded>, keys: &[Past<'_>]) -> History {
     let chain = |(key, values): &Past<'_>| {
         let version = |(place, (revision, value)): (usize, &(u64, Option<i64>))| {
@@ -144,7 +144,7 @@ fn reading_one_key_twice_in_two_ways_is_found() {
 
 #[test]
 fn phantoms_are_named() {
-    // Each lists the room, finds it empty, and takes a seat.
+    // Each transaction lists the room, finds it empty, and takes a seat.
     let rooms: &[Past<'_>] = &[("r/1", &[(1, Some(1))]), ("r/2", &[(2, Some(2))])];
     let both = |first: &[&str], second: &[&str]| {
         let take = |invoked, seen: &[&str], key, value| {
@@ -281,7 +281,7 @@ fn what_is_not_known_may_happen_late_or_never() {
     fine(&history(vec![lost.clone(), before.clone(), after.clone()], kept));
     fine(&history(vec![lost.clone(), before.clone()], &[]));
     wrong(&history(vec![lost.clone(), after.clone()], &[]), "G1a");
-    // Once it was seen, it stays.
+    // Once it was seen, it must stay visible.
     let again = at(6, 7, vec![absent("b")]);
     wrong(&history(vec![lost.clone(), after, again], kept), "a stale read");
     // Not before it began.
@@ -329,7 +329,7 @@ fn absence_between_deletions_is_told_by_the_revision() {
     ];
     let seen = |reader: Recorded| history([writers.clone(), vec![reader]].concat(), chain);
     let look = |invoked, returned| at(invoked, returned, vec![absent("a"), saw("mark", 20)]);
-    // Without a revision it could be any absence: only the mark says something.
+    // Without a revision the absence is ambiguous, so only the mark counts.
     fine(&seen(look(4, 8)));
     fine(&seen(at_revision(2, look(4, 8))));
     wrong(&seen(at_revision(4, look(4, 8))), "G-single");

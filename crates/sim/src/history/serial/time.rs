@@ -1,7 +1,7 @@
-//! Time as ways in the graph, as few as there are ends and beginnings.
+//! Real-time order as edges of the graph, with as few edges as transactions begin and end.
 //!
 //! ```text
-//!   T1 ends ─> b1 ──> b2 <─ T3 ends          whatever ended before b2 is in front of whatever begins behind it
+//!   T1 ends ─> b1 ──> b2 <─ T3 ends          each one that ended before b2 precedes each one that begins after it
 //!              └> T2     └> T4 begins
 //! ```
 
@@ -11,7 +11,8 @@ use super::{Fate, Recorded};
 
 const LABEL: Label = Label { kind: Kind::Time, chain: None, ranged: false };
 
-/// Adds a chain of moments: a transaction that is over leads to the next of them, and the last one to whoever begins.
+/// Adds a chain of moments. A transaction that ends has an edge to the next moment, and the last moment
+/// to each one that begins.
 pub fn add(graph: &mut Graph, transactions: &[Recorded], chains: &Chains<'_>) {
     let mut last: Option<u32> = None;
     let mut begun = true;
@@ -21,7 +22,7 @@ pub fn add(graph: &mut Graph, transactions: &[Recorded], chains: &Chains<'_>) {
             begun = true;
             continue;
         }
-        // Those that end while nobody begins share a moment.
+        // Transactions that end while none begins share a moment.
         let moment = match last {
             Some(moment) if !begun => moment,
             _ => next(graph, last),
@@ -37,7 +38,7 @@ fn next(graph: &mut Graph, last: Option<u32>) -> u32 {
     moment
 }
 
-/// Beginnings and ends in order. One whose outcome is not known has no end.
+/// Returns beginnings and ends in order. A transaction with an unknown outcome has no end.
 fn events(transactions: &[Recorded], chains: &Chains<'_>) -> Vec<(u64, bool, u32)> {
     let both = |(number, one): (usize, &Recorded)| {
         let end = (one.fate != Fate::Unknown).then_some((one.returned, true, number as u32));

@@ -1,58 +1,58 @@
-//! Transactions as those saw them who ran them.
+//! Recorded transactions, as their clients saw them.
 
-/// A transaction that was run.
+/// A recorded transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// Who ran it.
+    /// The thread that ran it.
     pub thread: u64,
     /// The moment before it began.
     pub invoked: u64,
     /// The moment after it ended.
     pub returned: u64,
-    /// What became of it.
+    /// Its outcome.
     pub fate: Fate,
-    /// The revision whose state it says it read. Asked only where what was seen fits several states of a key: nothing
-    /// was there, or something.
+    /// The revision that it reports to have read. Used only for an observation that matches several
+    /// states of a key: present or absent.
     pub read_at: Option<u64>,
-    /// What it did and saw, in order.
+    /// Its reads and writes, in order.
     pub steps: Vec<Step>,
 }
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was acknowledged.
     Committed,
-    /// It was refused or taken back. What it read was a snapshot all the same.
+    /// It was refused or rolled back. Its reads are still from one snapshot.
     Aborted,
-    /// It may have happened at any time since it began, or never.
+    /// It may have taken effect at any time since it began, or never.
     Unknown,
 }
 
-/// One thing that a transaction did or saw.
+/// One step of a transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// It looked at a key.
+    /// A read of a key.
     Read(String, Saw),
-    /// It wrote a value that nobody else writes, or deleted (`None`).
+    /// A write of a unique value, or a deletion (`None`).
     Write(String, Option<i64>),
-    /// It looked at all keys of a range: those that were there, and what was known of them.
+    /// A list of a range: the keys that existed, and their observed values.
     List(Range, Vec<(String, Saw)>),
 }
 
-/// What was seen of a key.
+/// An observation of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saw {
     /// This value.
     Value(i64),
-    /// Something.
+    /// Some value.
     Present,
-    /// Nothing.
+    /// No value.
     Absent,
 }
 
 impl Saw {
-    /// Whether a version that holds this can look so.
+    /// Returns whether a version with this value matches the observation.
     pub fn fits(self, value: Option<i64>) -> bool {
         match self {
             Saw::Value(seen) => value == Some(seen),
@@ -65,16 +65,16 @@ impl Saw {
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Range {
-    /// They begin with this.
+    /// The common prefix of the keys.
     pub prefix: String,
-    /// They come behind this.
+    /// The keys come after this one.
     pub after: Option<String>,
-    /// They come up to this: a page that was full shows nothing of what is behind its last key.
+    /// The keys come up to this one: a full page shows nothing behind its last key.
     pub upto: Option<String>,
 }
 
 impl Range {
-    /// Whether a key lies in it.
+    /// Returns whether a key is in the range.
     pub fn has(&self, key: &str) -> bool {
         key.starts_with(&self.prefix)
             && self.after.as_deref().is_none_or(|after| key > after)
@@ -83,7 +83,7 @@ impl Range {
 }
 
 impl Recorded {
-    /// Its writes, in order.
+    /// Returns its writes, in order.
     pub fn writes(&self) -> impl Iterator<Item = (&str, Option<i64>)> {
         self.steps.iter().filter_map(|step| match step {
             Step::Write(key, value) => Some((key.as_str(), *value)),

@@ -1,21 +1,21 @@
-//! Cells: set, deleted, incremented, swapped, and some that are over after a second.
+//! Cell load: set, delete, increment, compare-and-swap, and cells that expire after a second.
 
 use super::{Desk, agree, number, told};
 use crate::drill::Outcome;
 use mainstay::{CellCommand, Database, Durability, Name, Number, Result, Transaction, Ttl};
 
-/// How many cells are set by everybody.
+/// The number of cells that all workers set.
 const CELLS: u64 = 20_000;
-/// How many counters are incremented by everybody.
+/// The number of counters that all workers increment.
 pub(super) const COUNTERS: u64 = 16;
-/// How many cells are compared and swapped by everybody.
+/// The number of cells that all workers compare and swap.
 const SWAPPED: u64 = 16;
-/// How long cells live that expire.
+/// The time to live of expiring cells, in milliseconds.
 const FLASH_MS: u64 = 1000;
-/// How many are written in one transaction at the beginning.
+/// The number of cells written in one transaction during the preparation.
 const FILL: u64 = 1000;
 
-/// What the names of counters begin with.
+/// The prefix of the counters.
 pub(in crate::soak) const COUNTER: &str = "counter/";
 
 fn cell(k: u64) -> String {
@@ -30,7 +30,7 @@ fn swapped(k: u64) -> String {
     format!("swapped/{k}")
 }
 
-/// What this hand was told.
+/// The acknowledged operations of one worker.
 #[derive(Default)]
 pub(super) struct Cells {
     increments: [u64; COUNTERS as usize],
@@ -38,7 +38,7 @@ pub(super) struct Cells {
     flashes: u64,
 }
 
-/// Every cell has a value from the beginning.
+/// Gives every cell an initial value.
 pub(super) fn fill(db: &Database) -> Result<()> {
     for from in (0..CELLS).step_by(FILL as usize) {
         let mut transaction = Transaction::new().durability(Durability::Memory);
@@ -69,7 +69,7 @@ impl Cells {
         desk.commit(Transaction::new().step(command)).map(drop)
     }
 
-    /// A name that nobody uses again.
+    /// Writes a cell whose name is used only once.
     fn flash(&mut self, desk: &mut Desk) -> Result<()> {
         self.flashes += 1;
         let name = Name::new(&format!("flash/{}/{}", desk.number, self.flashes))?;
@@ -85,7 +85,7 @@ impl Cells {
         Ok(())
     }
 
-    /// The value is how often it was swapped: one that is lost, or done twice, shows.
+    /// The value counts the swaps, so that a lost or repeated swap shows.
     fn swap(&mut self, desk: &mut Desk) -> Result<()> {
         let k = desk.random.below(SWAPPED);
         let name = swapped(k);
@@ -101,7 +101,7 @@ impl Cells {
     }
 }
 
-/// Counters are what all hands have added to them.
+/// Checks that the counters equal the sums of all workers.
 pub(super) fn check<'a>(db: &Database, hands: impl Iterator<Item = &'a Cells>) -> Outcome<()> {
     let mut expected = Cells::default();
     for hand in hands {

@@ -1,4 +1,4 @@
-//! Keyed state: rising versions of the same keys, writes that wait until they are sealed, spaces that are dropped.
+//! Keyed-state load: rising versions of the same keys, waiting writes with seals, and dropped spaces.
 
 use super::{Desk, agree, told};
 use crate::drill::Outcome;
@@ -6,11 +6,11 @@ use mainstay::{Database, Error, Result, SpaceOptions, StateCommand, StateWrite, 
 use mainstay::{Name, VersionKind};
 use std::collections::BTreeMap;
 
-/// How many keys each hand has.
+/// The number of keys per worker.
 const KEYS: u64 = 300;
-/// After so many writes a hand seals what waits.
+/// The number of waiting writes after which a worker seals them.
 const SEALED: u64 = 40;
-/// After so many items a hand drops their space.
+/// The number of items after which a worker drops their space.
 const ITEMS: u64 = 200;
 /// The space of states.
 pub(super) const STATES: &str = "states";
@@ -27,18 +27,18 @@ fn items(hand: u64) -> String {
     format!("items/{hand}")
 }
 
-/// What this hand was told.
+/// The acknowledged operations of one worker.
 pub(super) struct Keyed {
     version: u64,
     /// The last version of each key.
     last: BTreeMap<u64, u64>,
-    /// How many writes wait, and how many items there are.
+    /// The number of waiting writes, and the number of items.
     waiting: u64,
     items: u64,
 }
 
 impl Keyed {
-    /// Declares the spaces of a hand.
+    /// Declares the spaces of a worker.
     pub fn declare(desk: &Desk) -> Result<Keyed> {
         let options = SpaceOptions::default().versions(VersionKind::U64);
         desk.db.keyed(STATES)?.declare(options)?;
@@ -88,7 +88,8 @@ impl Keyed {
         Ok(())
     }
 
-    /// Keys have their last versions, what was not sealed waits, and items are there since the last dropping.
+    /// Checks the last version of each key, the unsealed writes, and the items since the space was
+    /// dropped last.
     pub fn check(&self, db: &Database, hand: u64) -> Outcome<()> {
         let states = db.keyed(STATES).map_err(told)?;
         for (k, version) in &self.last {

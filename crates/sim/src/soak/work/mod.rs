@@ -1,15 +1,14 @@
-//! What is done: every contract, over a working set that does not grow.
+//! The workload: every contract, over a working set of constant size.
 //!
 //! ```text
-//!   hand 0 ─┐  one operation after the other: cells, records, runs, outbox, keyed state, sessions,
-//!   hand 1 ─┤  transactions over all of them, reads now and a second ago
-//!    ...    v
-//!        database ── closed, opened again ── every hand looks for what it was told is there
-//! ```
+//!   worker 0 ─┐  one operation after the other: cells, records, runs, outbox, keyed state, sessions,
+//!   worker 1 ─┤  transactions over all of them, reads now and a second ago
+//!     ...     v
+//!        database ── closed, opened again ── every worker checks its acknowledged writes
 //!
-//! Whatever is written again and again has a bounded number of names. What has a new name each time (records and cells that
-//! expire, runs, items) goes again, so that whatever it leaves has to go, too. Requests with ids are missing on purpose:
-//! their receipts are kept for a day.
+//! State that is written repeatedly has a bounded number of names. State with a new name each time
+//! (records and cells that expire, runs, items) is removed again, and everything that it leaves must be
+//! removed, too. Requests with ids are missing on purpose, because their receipts are kept for a day.
 
 mod cells;
 mod keyed;
@@ -27,12 +26,12 @@ use mainstay::{Database, Durability, Options, Receipt, Result, Transaction, Valu
 use mainstay_conformance::random::Random;
 use std::time::Duration;
 
-/// How long what was can be read.
+/// How long past versions are readable.
 pub(super) const RETENTION: Duration = Duration::from_secs(5);
-/// How much of the log is kept for the feed.
+/// How much of the log is kept for the feed, in bytes.
 const FEED_BYTES: u64 = 32 << 20;
 
-/// Buffers and segments so small that flushes, compactions, trims and sweeps go on all the time.
+/// Buffers and segments so small that flushes, compactions, trims and sweeps happen all the time.
 pub(super) fn options() -> Options {
     Options::new()
         .retention(RETENTION)
@@ -52,7 +51,7 @@ pub(super) fn prepare(db: &Database) -> Result<()> {
     cells::fill(db)
 }
 
-/// One who does one operation after the other, and knows what has to be there.
+/// A worker: runs one operation after the other and records the expected state.
 pub(super) struct Hand {
     desk: Desk,
     cells: cells::Cells,
@@ -64,17 +63,17 @@ pub(super) struct Hand {
     transfers: transfers::Transfers,
 }
 
-/// What all operations of a hand need.
+/// The context of all operations of a worker.
 struct Desk {
     db: Database,
     random: Random,
-    /// Which hand, and of how many.
+    /// The worker's number, and the number of workers.
     number: u64,
     hands: u64,
 }
 
 impl Desk {
-    /// Mostly on stable storage when it is answered.
+    /// Returns a durability; mostly `Sync`.
     fn durability(&mut self) -> Durability {
         match self.random.below(20) {
             0 => Durability::Memory,
@@ -88,7 +87,7 @@ impl Desk {
         self.db.execute(transaction.durability(durability))
     }
 
-    /// Text that does not compress to nothing.
+    /// Returns text that does not compress well.
     fn text(&mut self) -> String {
         let length = 20 + self.random.below(180);
         (0..length).map(|_| char::from(b'a' + self.random.below(26) as u8)).collect()
@@ -111,7 +110,7 @@ impl Hand {
         })
     }
 
-    /// Does one operation.
+    /// Runs one operation.
     pub fn step(&mut self) -> Outcome<()> {
         let desk = &mut self.desk;
         let chance = desk.random.below(100);
@@ -129,7 +128,7 @@ impl Hand {
     }
 }
 
-/// Everything that hands were told is there, and what is gone is gone.
+/// Checks that all acknowledged state is present and that all removed state is gone.
 pub(super) fn check(db: &Database, hands: &[Hand]) -> Outcome<()> {
     cells::check(db, hands.iter().map(|hand| &hand.cells))?;
     outbox::check(db, hands)?;
@@ -145,17 +144,17 @@ pub(super) fn check(db: &Database, hands: &[Hand]) -> Outcome<()> {
     Ok(())
 }
 
-/// Says that reading failed where nothing may fail.
+/// The error of a read that must not fail.
 fn told(error: mainstay::Error) -> String {
     format!("looking at what is there: {error}")
 }
 
-/// The number that a cell holds.
+/// Returns the number in a cell.
 fn number(value: Option<&Value>) -> i64 {
     value.and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// What was counted and what was found.
+/// Compares an expected value with the one found.
 fn agree<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Outcome<()> {
     match expected == found {
         true => Ok(()),

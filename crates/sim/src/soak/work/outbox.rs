@@ -1,23 +1,24 @@
-//! The outbox: messages are put, claimed and acknowledged.
+//! Outbox load: messages are put, claimed and acknowledged.
 
 use super::{Desk, Hand, agree, told};
 use crate::drill::Outcome;
 use mainstay::{Database, Name, OutboxCommand, Result, Transaction};
 use std::time::Duration;
 
-/// How many messages are claimed at once.
+/// The number of messages claimed at once.
 const CLAIM: usize = 64;
-/// Longer than any delivery takes.
+/// A lease longer than any delivery takes.
 const LEASE: Duration = Duration::from_secs(3600);
 
-/// What this hand was told.
+/// The acknowledged operations of one worker.
 #[derive(Default)]
 pub(super) struct Outbox {
     put: u64,
     acknowledged: u64,
 }
 
-/// The command that puts a message, now and then of a run: those are sent one behind the other.
+/// Returns the command that puts a message. Some messages belong to a run, and are delivered one after
+/// the other.
 pub(super) fn message(desk: &mut Desk) -> Result<OutboxCommand> {
     let run = match desk.random.chance(25) {
         true => Some(Name::new(&format!("post/{}", desk.number))?),
@@ -52,7 +53,7 @@ impl Outbox {
     }
 }
 
-/// What was put and not acknowledged waits.
+/// Checks that the messages that were put and not acknowledged are pending.
 pub(super) fn check(db: &Database, hands: &[Hand]) -> Outcome<()> {
     let state = db.outbox().state().map_err(told)?;
     let put: u64 = hands.iter().map(|hand| hand.outbox.put + hand.transfers.done()).sum();

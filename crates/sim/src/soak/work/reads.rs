@@ -1,10 +1,10 @@
-//! Reads: now, and as it was a second ago.
+//! Read load: current reads, and reads as of a second ago.
 
 use super::cells::{COUNTERS, counter};
 use super::{Desk, keyed, number};
 use mainstay::{At, Code, Error, Result};
 
-/// How far back reads go: well within what is kept.
+/// How far back reads go, well within retention, in microseconds.
 const PAST_US: u64 = 1_000_000;
 
 pub(super) fn step(desk: &mut Desk) -> Result<()> {
@@ -22,7 +22,7 @@ fn now(desk: &mut Desk) -> Result<()> {
     desk.db.keyed(keyed::STATES)?.get(format!("{hand}/{k}")).map(drop)
 }
 
-/// A counter was never more than it is.
+/// Checks that a counter was never larger than it is now.
 fn past(desk: &mut Desk) -> Result<()> {
     let name = counter(desk.random.below(COUNTERS));
     let then = desk.db.cells().at(At::Stamp(desk.db.now_us()?.saturating_sub(PAST_US)))?;

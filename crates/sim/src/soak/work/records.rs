@@ -1,34 +1,34 @@
-//! Records: written again and again, indexed, with and without an end, found by their index.
+//! Record load: written repeatedly, indexed, with and without expiry, found by their index.
 
 use super::{Desk, agree, told};
 use crate::drill::Outcome;
 use mainstay::{Database, Field, RecordWrite, Result, Test, Transaction, Ttl, Where};
 
-/// How many records each hand has.
+/// The number of records per worker.
 const RECORDS: u64 = 400;
-/// How many states records have.
+/// The number of states of records.
 const STATES: u64 = 8;
-/// How long records live that expire.
+/// The time to live of expiring records, in milliseconds.
 const FLASH_MS: u64 = 1000;
-/// How many are looked for at once.
+/// The page size of an index scan.
 const PAGE: usize = 20;
 
-/// What their keys begin with.
+/// The prefix of the keys.
 const PREFIX: &str = "record/";
 
 fn key(hand: u64, k: u64) -> String {
     format!("{PREFIX}{hand}/{k}")
 }
 
-/// What this hand was told.
+/// The acknowledged operations of one worker.
 #[derive(Default)]
 pub(super) struct Records {
-    /// The last number that was written to each record which does not expire.
+    /// The last number written to each record without expiry.
     last: std::collections::BTreeMap<u64, u64>,
     written: u64,
 }
 
-/// An index whose entries change with every write.
+/// Declares an index whose entries change with every write.
 pub(super) fn declare(db: &Database) -> Result<()> {
     db.records().add_index(PREFIX, &["state", "number"]).map(drop)
 }
@@ -43,7 +43,7 @@ impl Records {
         }
     }
 
-    /// Every other record expires unless it is written again.
+    /// Writes a record. Every other record expires unless it is written again.
     fn write(&mut self, desk: &mut Desk) -> Result<()> {
         let k = desk.random.below(RECORDS);
         let stays = k.is_multiple_of(2);
@@ -56,7 +56,7 @@ impl Records {
         Ok(())
     }
 
-    /// A key that nobody uses again.
+    /// Writes a record whose key is used only once.
     fn flash(&mut self, desk: &mut Desk) -> Result<()> {
         let key = format!("{PREFIX}{}/flash/{}", desk.number, self.written);
         let write = self.filled(desk, &key)?.ttl(Ttl::Millis(FLASH_MS));
@@ -70,7 +70,7 @@ impl Records {
             .set("text", desk.text())
     }
 
-    /// What does not expire is as it was written last; nothing else is there.
+    /// Checks that records without expiry have their last value, and that no other record exists.
     pub fn check(&self, db: &Database, hand: u64) -> Outcome<()> {
         for (k, number) in &self.last {
             let name = key(hand, *k);
@@ -83,7 +83,7 @@ impl Records {
     }
 }
 
-/// Looks for records by the index.
+/// Finds records by the index.
 fn find(desk: &mut Desk) -> Result<()> {
     let state = desk.random.below(STATES).to_string();
     let filter = Where { field: Field::new("state")?, test: Test::Eq(state.into()) };

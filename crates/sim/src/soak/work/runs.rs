@@ -1,15 +1,15 @@
-//! Runs: each gets some events and is deleted, then another one begins.
+//! Run load: each run gets some events and is deleted, then the next one begins.
 
 use super::{Desk, agree, told};
 use crate::drill::Outcome;
 use mainstay::{Database, Name, NewEvent, Result, RunCommand, RunFilter, Transaction};
 
-/// How many events a run gets.
+/// The number of events of a run.
 const EVENTS: u64 = 25;
-/// How many events are fetched at once.
+/// The number of events fetched at once.
 const PAGE: usize = 10;
 
-/// What this hand was told: which run it is at, and how many events that has.
+/// The current run of one worker, and the number of its acknowledged events.
 #[derive(Default)]
 pub(super) struct Runs {
     serial: u64,
@@ -41,7 +41,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The last run has its events, and those before it are gone.
+    /// Checks that the last run has its events and that earlier runs are deleted.
     pub fn check(&self, db: &Database, hand: u64) -> Outcome<()> {
         let filter = RunFilter { prefix: format!("run/{hand}/"), ..RunFilter::default() };
         let runs = db.runs().list(&filter, None, PAGE).map_err(told)?.runs;

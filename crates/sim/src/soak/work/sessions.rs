@@ -1,4 +1,4 @@
-//! Sessions: numbered requests, some of them asked twice, and letters to the neighbour.
+//! Session load: numbered requests, some of them repeated, and requests to the neighbour's client.
 
 use super::{Desk, Hand, agree, number, told};
 use crate::drill::Outcome;
@@ -8,16 +8,16 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// How many answers a client says that it has not got.
+/// How many responses a client reports as not yet received.
 const UNGOT: u64 = 5;
-/// How many letters are read at once.
+/// How many requests to a client are read at once.
 const LETTERS: usize = 100;
 
 fn name(hand: u64) -> String {
     format!("hand/{hand}")
 }
 
-/// A session, and what its client was told.
+/// A session, and the acknowledged operations of its client.
 pub(super) struct Seat {
     session: Session,
     executed: u64,
@@ -25,7 +25,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Opens the session of a hand.
+    /// Opens the session of a worker.
     pub fn take(desk: &Desk) -> Result<Seat> {
         let options = SessionOptions::new().name(&name(desk.number));
         let options = options.lease(Duration::from_millis(SESSION_LEASE_LIMIT_MS));
@@ -40,7 +40,8 @@ impl Seat {
         }
     }
 
-    /// Adds one and writes a letter to the neighbour; one in ten asks again, as after a lost answer.
+    /// Increments a counter and sends a message to the neighbour. One request in ten is repeated, as
+    /// after a lost response.
     fn ask(&mut self, desk: &mut Desk) -> Result<()> {
         let next = self.executed + 1;
         let lowest = next.saturating_sub(UNGOT).max(1);
@@ -71,7 +72,8 @@ impl Seat {
     }
 }
 
-/// Each request was executed once, and each letter is there until it was acknowledged.
+/// Checks that each request was executed once, and that each message is present until it is
+/// acknowledged.
 pub(super) fn check(db: &Database, hands: &[Hand], hand: u64) -> Outcome<()> {
     let count = hands.len() as u64;
     let (own, from) = (&hands[hand as usize].seat, &hands[((hand + count - 1) % count) as usize]);

@@ -1,4 +1,4 @@
-//! Transactions over all contracts: money moves, and a cell, a record, an event, a state and a message tell of it.
+//! Transactions over all contracts: a transfer also writes a cell, a record, an event, a state and a message.
 
 use super::{Desk, agree, keyed, number, outbox, told};
 use crate::drill::Outcome;
@@ -7,9 +7,10 @@ use mainstay::{
     RunFilter, StateCommand, StateWrite, Transaction,
 };
 
-/// How many accounts money moves between; together they hold nothing at all times.
+/// The number of accounts. The sum of their balances is always zero.
 const ACCOUNTS: u64 = 64;
-/// After so many transfers the run about them is deleted, in the transaction that begins the next one.
+/// The number of transfers after which their run is deleted, in the transaction that begins the next
+/// one.
 const EVENTS: u64 = 50;
 
 fn account(k: u64) -> String {
@@ -24,7 +25,7 @@ fn run(hand: u64, done: u64) -> String {
     format!("moves/{hand}/{}", done / EVENTS)
 }
 
-/// How many transfers this hand was told are done.
+/// The number of acknowledged transfers of a worker.
 #[derive(Default)]
 pub(super) struct Transfers(u64);
 
@@ -46,7 +47,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// What is written beside the balances.
+    /// Returns the commands that a transfer contains beside the balances.
     fn tells(&self, desk: &mut Desk) -> Result<Vec<Command>> {
         let (hand, next) = (desk.number, self.0 + 1);
         let (mark, text) = (mark(hand), next.to_string());
@@ -66,7 +67,7 @@ impl Transfers {
         Ok(tells)
     }
 
-    /// All that tells of transfers tells of the same ones.
+    /// Checks that all contracts agree on the last transfer.
     pub fn check(&self, db: &Database, hand: u64) -> Outcome<()> {
         let (name, text) = (mark(hand), self.0.to_string());
         let cell = number(db.cells().get(&name).map_err(told)?.as_ref());
@@ -112,7 +113,7 @@ fn interactive(
     })
 }
 
-/// Money is conserved.
+/// Checks that the sum of all balances is zero.
 pub(super) fn check_sum(db: &Database) -> Outcome<()> {
     let mut sum = 0;
     for k in 0..ACCOUNTS {

@@ -1,11 +1,11 @@
-//! An answer is that of the one execution: its revision, its stamp, and which one of all it was.
+//! Check: every answer is that of its one execution, in revision, stamp and position.
 
 use super::{marks, number};
 use crate::drill::Outcome;
 use crate::world::book::{Book, Told};
 use mainstay::{Database, HistoryEntry};
 
-/// Looks at every answer that a power cut has not taken back.
+/// Checks every answer that no power failure has taken back.
 pub fn check(book: &Book, db: &Database, sequence: &[HistoryEntry]) -> Outcome<()> {
     let inside = book.inside();
     for told in inside.told.values() {

@@ -1,10 +1,10 @@
-//! Revisions and stamps rise, over all starts.
+//! Check: revisions and stamps increase across all restarts.
 
 use crate::drill::Outcome;
 use crate::world::book::{Answered, Book, Told};
 use mainstay::HistoryEntry;
 
-/// Looks at what there is, and at what was told.
+/// Checks the stored versions and the answers.
 pub fn check(book: &Book, sequence: &[HistoryEntry]) -> Outcome<()> {
     let rises =
         |two: &[HistoryEntry]| two[0].revision < two[1].revision && two[0].stamp < two[1].stamp;

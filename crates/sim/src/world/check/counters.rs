@@ -1,11 +1,11 @@
-//! Counters and runs have no gaps.
+//! Check: counters and runs have no gaps.
 
 use super::{ALL, number, told};
 use crate::drill::Outcome;
 use crate::world::operation::{RUNS, run};
 use mainstay::{Database, HistoryEntry};
 
-/// Looks at the counter of all operations, and at every run.
+/// Checks the counter of all operations, and every run.
 pub fn check(db: &Database, sequence: &[HistoryEntry]) -> Outcome<()> {
     for (place, version) in sequence.iter().enumerate() {
         let expected = place as i64 + 1;

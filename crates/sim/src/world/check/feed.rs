@@ -1,10 +1,10 @@
-//! The feed has shown everything that was executed, once.
+//! Check: the feed has delivered every executed operation exactly once.
 
 use crate::drill::Outcome;
 use crate::world::book::Book;
 use std::collections::BTreeSet;
 
-/// Compares what was seen with what was found.
+/// Compares the operations seen in the feed with those found in the data.
 pub fn check(book: &Book, seen: &BTreeSet<u64>) -> Outcome<()> {
     let inside = book.inside();
     match inside.executed.symmetric_difference(seen).next() {

@@ -1,4 +1,4 @@
-//! What was promised survives every power cut.
+//! Check: promised writes survive every power failure.
 
 use crate::drill::Outcome;
 use crate::world::book::Book;
@@ -6,7 +6,7 @@ use crate::world::book::Told;
 use crate::world::operation::{SEQUENCE, mark};
 use mainstay::Database;
 
-/// Looks at a server that has just started.
+/// Checks a server that has just started.
 pub fn start(book: &Book, db: &Database) -> Outcome<()> {
     let reached = db.revision();
     let mut inside = book.inside();
@@ -23,6 +23,6 @@ pub fn start(book: &Book, db: &Database) -> Outcome<()> {
             return Err(format!("LOST: {answered:?} was told, and is not there"));
         }
     }
-    // What was seen of the future is over, too: whoever reads gets an answer.
+    // Revisions that were seen but lost must not break reads: every read still gets an answer.
     db.cells().get(SEQUENCE).map(drop).map_err(told)
 }

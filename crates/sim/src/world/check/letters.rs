@@ -1,11 +1,11 @@
-//! Letters are handled once, in order; and all of them, where no session goes.
+//! Check: messages are handled once and in order, and all of them if no session expires.
 
 use crate::drill::Outcome;
 use crate::world::book::{Book, Handled};
 use crate::world::script::Script;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Looks at every letter that was handled.
+/// Checks every message that was handled.
 pub fn check(book: &Book, script: &Script, executed: &BTreeSet<u64>) -> Outcome<()> {
     let inside = book.inside();
     let mut last: BTreeMap<usize, Handled> = BTreeMap::new();
@@ -31,7 +31,7 @@ pub fn check(book: &Book, script: &Script, executed: &BTreeSet<u64>) -> Outcome<
     }
 }
 
-/// Where no session goes, and nothing is pending, every number was handled.
+/// Checks that every number was handled, if no session expires and none is pending.
 fn check_complete(places: &BTreeMap<u64, Handled>) -> Outcome<()> {
     let mut numbers: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
     for letter in places.values() {
@@ -47,7 +47,8 @@ fn check_complete(places: &BTreeMap<u64, Handled>) -> Outcome<()> {
     Ok(())
 }
 
-/// In one life each comes once. The last one of a life may come again in the next: nobody knows how it ended.
+/// Returns whether one message may follow another. Within one incarnation each comes once. The last one
+/// of an incarnation may be repeated in the next, because a crash may hide its result.
 fn follows(before: Handled, letter: Handled) -> bool {
     match (before.opened == letter.opened, before.life == letter.life) {
         (true, true) => letter.number > before.number,

@@ -1,4 +1,4 @@
-//! What must be true, a file for each property.
+//! The invariants of a world, one file for each.
 
 mod answers;
 mod clock;
@@ -18,10 +18,10 @@ use mainstay::{Database, Error, HistoryEntry};
 
 pub use kept::start;
 
-/// More versions than any cell has.
+/// A page size larger than the number of versions of any cell.
 const ALL: usize = 10_000;
 
-/// Looks at everything.
+/// Checks all invariants.
 pub fn all(book: &Book, script: &Script, db: &Database) -> Outcome<()> {
     let sequence = history(db, SEQUENCE)?;
     counters::check(db, &sequence)?;
@@ -35,24 +35,24 @@ pub fn all(book: &Book, script: &Script, db: &Database) -> Outcome<()> {
     Ok(())
 }
 
-/// What goes wrong where nothing should.
+/// Formats the error of a read that must not fail.
 fn told(what: &'static str) -> impl Fn(Error) -> String {
     move |error| format!("looking at {what}: {error}")
 }
 
-/// All versions of a cell, the oldest first.
+/// Returns all versions of a cell, oldest first.
 fn history(db: &Database, cell: &str) -> Outcome<Vec<HistoryEntry>> {
     let mut versions = db.cells().history(cell, ALL, None).map_err(told("a history"))?;
     versions.reverse();
     Ok(versions)
 }
 
-/// The number that a version holds.
+/// Returns the number in a version.
 fn number(version: &HistoryEntry) -> i64 {
     version.value.as_ref().and_then(|value| value.as_i64()).unwrap_or(-1)
 }
 
-/// All versions of the cell that an operation counts itself in.
+/// Returns all versions of the cell in which an operation counts its executions.
 fn marks(db: &Database, id: u64) -> Outcome<Vec<HistoryEntry>> {
     history(db, &mark(id))
 }

@@ -1,14 +1,14 @@
-//! Money moves, and neither comes nor goes: now, and at every moment of the past.
+//! Check: the sum of all accounts is constant, now and at past revisions.
 
 use super::told;
 use crate::drill::Outcome;
 use crate::world::operation::{ACCOUNTS, account};
 use mainstay::{At, Database, HistoryEntry};
 
-/// How many moments of the past are looked at.
+/// The number of past revisions to check.
 const MOMENTS: usize = 8;
 
-/// Looks at all accounts, now and then.
+/// Checks all accounts, now and in the past.
 pub fn check(db: &Database, sequence: &[HistoryEntry]) -> Outcome<()> {
     let step = (sequence.len() / MOMENTS).max(1);
     let past = sequence.iter().step_by(step).map(|version| At::Revision(version.revision));

@@ -1,4 +1,4 @@
-//! Executed at most once; exactly once if answered; not at all if told so.
+//! Check: each operation is executed at most once, exactly once if answered, and never if refused.
 
 use super::{marks, number};
 use crate::drill::Outcome;
@@ -6,7 +6,7 @@ use crate::world::book::{Book, Told};
 use mainstay::Database;
 use std::collections::BTreeSet;
 
-/// Looks at every operation; gives those that were executed.
+/// Checks every operation. Returns those that were executed.
 pub fn check(book: &Book, db: &Database) -> Outcome<BTreeSet<u64>> {
     let mut executed = BTreeSet::new();
     let inside = book.inside();

@@ -1,4 +1,4 @@
-//! An operation has left all that is its own in every contract, or nothing in any.
+//! Check: atomicity across contracts. An operation has left all of its parts, or none.
 
 use super::{ALL, told};
 use crate::drill::Outcome;
@@ -7,7 +7,7 @@ use crate::world::operation::{Operation, RECORDS, RUNS, SPACE, label, record, ru
 use mainstay::Database;
 use std::collections::BTreeSet;
 
-/// Looks at records, runs, keyed state and the outbox.
+/// Checks records, runs, keyed state and the outbox.
 pub fn check(book: &Book, db: &Database, executed: &BTreeSet<u64>) -> Outcome<()> {
     let inside = book.inside();
     let labels = |has: fn(&Operation) -> bool| -> BTreeSet<String> {

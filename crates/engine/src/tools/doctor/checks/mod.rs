@@ -1,4 +1,4 @@
-//! The doctor's checks: whether the state of each contract agrees with itself, and whether data is left that belongs to nothing.
+//! The doctor's checks: whether the state of each contract is consistent, and whether orphaned data exists.
 
 pub(crate) mod outbox;
 pub(crate) mod run_orphans;

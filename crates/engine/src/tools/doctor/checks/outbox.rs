@@ -1,8 +1,8 @@
-//! Whether what the outbox keeps about its messages agrees: for the doctor.
+//! Doctor check: whether the outbox's entries about its messages are consistent.
 //!
 //! ```text
-//!   m letter <--> s state --due--> q queue, unless another of its run has it as the next one, or d it is dead
-//!                   \--of a run, none next--> r the run's last one         h counts them all
+//!   m message <--> s state --due--> q queue, unless an earlier one of its run has it as the next, or d it is dead
+//!                   \--of a run, no next--> r the run's last one           h counts them all
 //! ```
 
 use crate::apply::outbox::MessageState;
@@ -19,13 +19,13 @@ use mainstay_model::{Code, Result};
 use smallvec::smallvec;
 use std::collections::HashSet;
 
-/// Of so many messages that wait behind another one it is found out which.
+/// How many messages that wait behind another one are tracked individually.
 const WAITING_LIMIT: usize = 100_000;
 
 const STUCK: &str = "It is not delivered: put it again, then let the index be rebuilt.";
 const STRAY: &str = "No message is lost by it; let the index be rebuilt.";
 
-/// Checks a branch's own outbox; says how many messages it has.
+/// Checks a branch's own outbox. Returns the number of its messages.
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<u64> {
     let own: Layers = smallvec![view.layers[0]];
     let view = &View { layers: &own, fresh: false, ..*view };
@@ -44,21 +44,21 @@ struct OutboxCheck<'c, 'o> {
     seen: OutboxTotals,
 }
 
-/// What a walk over all messages comes to.
+/// The totals of a scan over all messages.
 #[derive(Default)]
 struct OutboxTotals {
     pending: u64,
     dead: u64,
     last_id: u64,
-    /// How many stand in no queue, and how many another one has as the next.
+    /// The number of messages in no queue, and the number of messages that another one has as its next.
     waiting: u64,
     followed: u64,
-    /// The first of those that stand in no queue.
+    /// The first messages that are in no queue.
     some_waiting: HashSet<u64>,
 }
 
 impl OutboxCheck<'_, '_> {
-    /// Calls for each place of a kind that holds something.
+    /// Calls `visit` for each live key of a kind.
     fn each(
         &mut self,
         kind: u8,
@@ -127,7 +127,7 @@ impl OutboxCheck<'_, '_> {
         }
     }
 
-    /// A message that none follows is the last one of its run.
+    /// Checks that a message without a next one is recorded as the last of its run.
     fn last(&mut self, id: u64, run: Option<&str>) -> Result<()> {
         let last = run.map(|run| readable(self.outbox.last_of(run))).transpose()?;
         if last.flatten().flatten() != Some(id) {
@@ -136,7 +136,7 @@ impl OutboxCheck<'_, '_> {
         Ok(())
     }
 
-    /// A message that another one waits for.
+    /// Checks that the next message exists and waits.
     fn followed(&mut self, id: u64, next: u64, run: Option<&str>) -> Result<()> {
         let state = readable(self.outbox.state(next))?.flatten();
         let Some(state) = state.filter(|state| !state.is_dead && next > id) else {
@@ -157,7 +157,8 @@ impl OutboxCheck<'_, '_> {
         Ok(())
     }
 
-    /// Checks what leads to messages: letters, queue, the dead, the last ones of runs.
+    /// Checks the entries that refer to messages: message data, queue, dead list, last messages of
+    /// runs.
     fn others(&mut self) -> Result<()> {
         self.each(b'm', |check, step| check.leads(id_of(step.name()), "a letter", |_| true))?;
         self.each(b'd', |check, step| {
@@ -186,7 +187,7 @@ impl OutboxCheck<'_, '_> {
             self.stray(what);
             return Ok(());
         };
-        // One that cannot be read was told of before.
+        // An unreadable one has been reported before.
         let Some(state) = readable(self.outbox.state(id))? else { return Ok(()) };
         if !state.is_some_and(|state| fits(&state)) {
             self.tell(id, &format!("{what} leads to it, but it is not there, or not so"), STRAY);
@@ -194,7 +195,7 @@ impl OutboxCheck<'_, '_> {
         Ok(())
     }
 
-    /// Names messages that stand in no queue and that none leads to.
+    /// Reports messages that are in no queue and to which no other message refers.
     fn waiting(&mut self) -> Result<()> {
         if self.seen.waiting == self.seen.followed {
             return Ok(());
@@ -251,7 +252,7 @@ fn id_of(name: &[u8]) -> Option<u64> {
     name.get(1..).and_then(|id| id.try_into().ok()).map(u64::from_be_bytes)
 }
 
-/// Nothing for what cannot be read.
+/// Turns an unreadable entry into `None`.
 fn readable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(read) => Ok(Some(read)),

@@ -1,8 +1,8 @@
-//! Whether all that is there of runs belongs to one: for the doctor.
+//! Doctor check: finds run data that belongs to no live run.
 //!
 //! ```text
 //!   events, keys, states, alerts --first of each life--> a head, one that is hidden while its run is restored, or a
-//!                                                        marker that lets it go; else a fault
+//!                                                        marker of its deferred deletion; else a fault
 //! ```
 
 use crate::apply::deferred_delete::{self, LEFT_BY_RUNS};
@@ -22,7 +22,7 @@ use std::ops::Bound;
 
 const HARMLESS: &str = "Nobody reads it and it takes only room; let the index be rebuilt.";
 
-/// Tells what belongs to no run that lives and is not about to go.
+/// Reports data that belongs to no live run and is not marked for deletion.
 pub(crate) fn check_left(
     index: &Index,
     catalog: &Catalog,
@@ -40,7 +40,7 @@ struct RunOrphans<'l> {
 }
 
 impl RunOrphans<'_> {
-    /// Goes from one life to the next: what is of a life is not walked over.
+    /// Skips from one life of a run to the next, without scanning the data of each.
     fn check(&self, space: u8, faults: &mut Faults) -> Result<()> {
         let (mut from, end) = (vec![space], [space + 1]);
         while let Some(key) = self.first(&from, &end)? {
@@ -48,13 +48,13 @@ impl RunOrphans<'_> {
                 Some((_, branch, name)) => self.judge(space, branch, name, faults)?,
                 None => None,
             };
-            // What cannot be taken apart is passed one by one.
+            // A key that cannot be decoded is skipped alone.
             from = next.unwrap_or_else(|| [&key[..], &[0]].concat());
         }
         Ok(())
     }
 
-    /// The first key that is there; one whose entry cannot be taken apart is.
+    /// Returns the first live key. An entry that cannot be decoded counts as live.
     fn first(&self, from: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
         for row in self.index.scan(Bound::Included(from), Bound::Excluded(end), self.at) {
             let row = row?;
@@ -65,7 +65,7 @@ impl RunOrphans<'_> {
         Ok(None)
     }
 
-    /// Looks at the life that a place is of; gives where the next one may begin.
+    /// Checks the life that a key belongs to. Returns the key from which the next life is searched.
     fn judge(
         &self,
         space: u8,
@@ -75,7 +75,7 @@ impl RunOrphans<'_> {
     ) -> Result<Option<Vec<u8>>> {
         let Some(record) = self.catalog.by_id(branch).filter(|found| found.lives_at(self.at))
         else {
-            // Of a branch that is gone, or not finished: compaction drops it.
+            // The branch was dropped or not completed: compaction drops its data.
             return Ok(keyspace::after_prefix(&keyspace::key(space, branch, b"")));
         };
         faults.branch.clone_from(&record.name);
@@ -95,7 +95,8 @@ impl RunOrphans<'_> {
         Ok(keyspace::after_prefix(&keyspace::key(space, branch, &life)))
     }
 
-    /// Whether a run lives that life, is being restored to it, or a marker waits to let it go.
+    /// Returns whether the run lives in this generation, is being restored to it, or has a marker for
+    /// its deletion.
     fn is_of_run(&self, branch: u32, run: &str, generation: u64) -> Result<bool> {
         if let Ok(name) = Name::new(run)
             && self.is_lived(branch, &name, generation)
@@ -105,12 +106,13 @@ impl RunOrphans<'_> {
         let key = deferred_delete::run(branch, run, generation);
         let hash = self.index.current.hash(&key);
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
-        // A marker that cannot be read lets nothing go.
+        // A marker that cannot be decoded deletes nothing.
         let found = self.index.entry(hash, &key, self.at, false, waits)?;
         Ok(matches!(found, Some(Ok(true))))
     }
 
-    /// A head that cannot be read was told of before.
+    /// Returns whether a generation is the run's current one. An unreadable head has been reported
+    /// before.
     fn is_lived(&self, branch: u32, run: &Name, generation: u64) -> bool {
         let layers = self.catalog.layers(branch, self.at);
         let view = View {
@@ -127,7 +129,7 @@ impl RunOrphans<'_> {
             Err(_) => true,
         };
         let hidden = staged_restore::find(&view, &nothing, run);
-        // The hidden head itself stands in no life.
+        // The hidden head itself has no generation.
         let is_hidden_head = generation == 0 && !matches!(hidden, Ok(None));
         is_lived(shown) || is_hidden_head || is_lived(hidden)
     }

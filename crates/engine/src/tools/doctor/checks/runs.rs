@@ -1,12 +1,12 @@
-//! Whether head, events, keys, kept snapshots and alerts of runs agree: for the doctor.
+//! Doctor check: whether head, events, keys, stored snapshots and alerts of runs are consistent.
 //!
 //! ```text
 //!   events 1, 2, 3 ... in order --> no gap, each one's key leads back to it
-//!                    \--fold--> kept snapshots, alerts, and at the end the head
+//!                    \--fold--> stored snapshots, alerts, and at the end the head
 //!   keys --> each leads to an event that has it
 //! ```
 //!
-//! One event is held at a time, and what the run has come to.
+//! Only one event and the folded state of its run are held in memory at a time.
 
 use crate::apply::runs::append::tip;
 use crate::apply::runs::fold::KEEP_EVENTS;
@@ -32,7 +32,7 @@ const REPEATED: &str =
     "Until then a repeat of that event is not recognised: keep its producer from repeating it.";
 const DERIVED: &str = "The events count, and `project` folds them all; let the index be rebuilt.";
 
-/// Checks the runs whose heads stand on a branch itself; says how many runs and events there are.
+/// Checks the runs whose heads are on the branch itself. Returns the number of runs and events.
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> {
     let (branch, at) = view.layers[0];
     let from = keyspace::key(RUNS, branch, b"");
@@ -66,21 +66,22 @@ struct RunLife<'l> {
     nothing: &'l WriteSet,
     run: &'l Name,
     head: &'l RunHead,
-    /// What all its places begin with.
+    /// The common prefix of all its keys.
     prefix: RunName,
 }
 
-/// What the events up to one of them have come to.
+/// The folded state up to an event.
 struct RunTotals {
     snapshot: RunSnapshot,
-    /// The same by the reducer of versions that did not look at attempts: they kept snapshots and told alerts by it.
+    /// The same by the reducer of earlier versions, which ignored attempts. They stored snapshots and
+    /// raised alerts by it.
     without_attempts: RunSnapshot,
     tip: u64,
 }
 
 impl RunLife<'_> {
-    /// Checks all of it; says how many events there are. Where not even an entry can be taken apart, the rest of
-    /// this run is passed, not the rest of the runs.
+    /// Checks all of it and returns the number of events. If an entry cannot be decoded, skips the rest
+    /// of this run, but not the other runs.
     fn check_all(&self, faults: &mut Faults) -> Result<u64> {
         let checked = self.check(faults);
         if matches!(&checked, Err(error) if error.code() == Code::CorruptData) {
@@ -94,7 +95,7 @@ impl RunLife<'_> {
         let before = faults.all;
         let events = self.check_events(faults)?;
         self.check_states(faults)?;
-        // Each event's key leads to it, so that as many keys are the same keys.
+        // Each event's key leads to it, so an equal number of keys means equal keys.
         if self.count_keys()? != events || faults.all != before {
             self.check_keys(faults)?;
         }
@@ -129,7 +130,7 @@ impl RunLife<'_> {
         Ok(events)
     }
 
-    /// What a run is before its first event.
+    /// Returns the folded state before the first event.
     fn begin(&self) -> Result<RunTotals> {
         let log = self.log();
         let made = log.find(0, |_, payload| Ok(tip(0, payload, None)))?;
@@ -138,7 +139,7 @@ impl RunLife<'_> {
         Ok(RunTotals { snapshot, without_attempts, tip: made.unwrap_or_default() })
     }
 
-    /// Checks one event, its key, and what it comes to; nothing follows from one that cannot be read.
+    /// Checks one event, its key and its folded state. Returns `None` after an unreadable event.
     fn check_event(
         &self,
         seq: u64,
@@ -213,7 +214,7 @@ impl RunLife<'_> {
         Ok(())
     }
 
-    /// Whether the head says what the events come to.
+    /// Checks that the head matches the folded state.
     fn check_head(&self, sum: &RunTotals, faults: &mut Faults) {
         let (head, snapshot) = (self.head, &sum.snapshot);
         if head.tip != sum.tip {
@@ -230,7 +231,7 @@ impl RunLife<'_> {
         }
     }
 
-    /// Checks that states stand at events that there are.
+    /// Checks that stored states refer to existing events.
     fn check_states(&self, faults: &mut Faults) -> Result<()> {
         let mut walk = self.view.walk(self.nothing, STATES, &self.prefix, None);
         while let Some(step) = next_live(&mut walk)? {
@@ -282,7 +283,7 @@ impl RunLife<'_> {
         Ok(())
     }
 
-    /// The idempotency key of an event that is there and can be read.
+    /// Returns the idempotency key of an event, if it exists and is readable.
     fn key_of(&self, seq: u64) -> Result<Option<String>> {
         let found = self.log().find(seq, |entry, payload| {
             let event = CanonicalEvent::decode(payload, self.run.as_str(), seq, entry.stamp);
@@ -300,7 +301,7 @@ impl RunLife<'_> {
         RunEvents { view, overlay, run, generation: head.generation }
     }
 
-    /// The sequence that a walk came by.
+    /// Returns the sequence of a scanned key.
     fn seq(&self, step: &NameStep, faults: &mut Faults) -> Option<u64> {
         let seq = run_keys::seq(&step.name()[self.prefix.len()..]);
         if seq.is_none() {
@@ -309,7 +310,7 @@ impl RunLife<'_> {
         seq
     }
 
-    /// Tells that events are missing, if some are.
+    /// Reports missing events. Returns whether any are missing.
     fn tell_missing(&self, first: u64, last: u64, faults: &mut Faults) -> bool {
         if first > last {
             return false;
@@ -327,7 +328,7 @@ impl RunLife<'_> {
     }
 }
 
-/// The alerts of a run, beside its events.
+/// A cursor over the alerts of a run, advanced with its events.
 struct Alerts<'a> {
     walk: NameWalk<'a>,
     next: Option<u64>,
@@ -348,8 +349,8 @@ impl<'a> Alerts<'a> {
         Ok(())
     }
 
-    /// Checks that there is an alert where an event could not follow, and only there. Where the reducers of today and of
-    /// versions without attempts differ, either may have judged.
+    /// Checks that an alert exists exactly where an event could not follow. If today's reducer and that
+    /// of versions without attempts differ, either may have decided.
     fn check(
         &mut self,
         life: &RunLife<'_>,
@@ -371,7 +372,7 @@ impl<'a> Alerts<'a> {
         Ok(())
     }
 
-    /// Tells of alerts where there is no event.
+    /// Reports alerts without an event.
     fn skip(&mut self, life: &RunLife<'_>, upto: u64, faults: &mut Faults) -> Result<()> {
         while let Some(seq) = self.next.filter(|seq| *seq < upto) {
             life.tell(faults, Some(seq), "there is an alert, but no such event".into(), DERIVED);
@@ -385,7 +386,7 @@ impl<'a> Alerts<'a> {
     }
 }
 
-/// The next thing that is there.
+/// Returns the next live entry.
 fn next_live<'o>(walk: &mut NameWalk<'o>) -> Result<Option<NameStep<'o>>> {
     while let Some(step) = walk.next()? {
         if !step.head.is_deleted() {
@@ -395,7 +396,7 @@ fn next_live<'o>(walk: &mut NameWalk<'o>) -> Result<Option<NameStep<'o>>> {
     Ok(None)
 }
 
-/// The event up to which a user's reducer has come.
+/// Returns the event up to which a user's reducer has folded.
 fn reduced_seq(mut state: &[u8]) -> Option<u64> {
     let (_version, seq) = (get_varint(&mut state)?, get_varint(&mut state)?);
     codec::decode(state).ok().map(|_| seq)

@@ -1,10 +1,10 @@
-//! The doctor's look at sessions: whether what is stored of each agrees.
+//! Doctor check: whether the stored state of each session is consistent.
 //!
 //! ```text
 //!   standing  mark, last sent, acknowledged, bytes
 //!      |  its slots:    each can be read, no request is answered twice, no more is kept than may be
-//!      |  its letters:  those behind the acknowledged, up to the last, all of them, and so many bytes
-//!   slots and letters of no session
+//!      |  its requests: those after the acknowledged, up to the last, all of them, and so many bytes
+//!   slots and client requests of no session
 //! ```
 
 use crate::apply::sessions::bytes::Part;
@@ -24,7 +24,7 @@ use std::ops::Bound;
 
 const ADVICE: &str = "Let the index be rebuilt from the log, or restore a backup.";
 
-/// How much was looked at.
+/// Counts of the checked items.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SessionTotals {
     pub sessions: u64,
@@ -32,7 +32,7 @@ pub(crate) struct SessionTotals {
     pub letters: u64,
 }
 
-/// Looks at all sessions.
+/// Checks all sessions.
 pub(crate) fn check(index: &Index, faults: &mut Faults) -> Result<SessionTotals> {
     let mut seen = SessionTotals::default();
     let mut check = |name: &[u8], entry: &[u8]| {
@@ -76,7 +76,7 @@ fn walk(
     Ok(())
 }
 
-/// The standing in an entry, if there is one; nothing where it cannot be read.
+/// Decodes the standing in an entry, if the session exists; `None` if it cannot be read.
 fn standing(entry: &[u8]) -> Option<(EntryHeader, Option<StoredSession>)> {
     let (head, payload) = entry::parse(entry).ok()?;
     match head.is_deleted() {
@@ -85,12 +85,12 @@ fn standing(entry: &[u8]) -> Option<(EntryHeader, Option<StoredSession>)> {
     }
 }
 
-/// What was found of one session.
+/// The collected entries of one session.
 struct SessionEntries {
     mark: u64,
-    /// Numbers and bytes of responses.
+    /// The sizes of responses by request id.
     responses: BTreeMap<u64, usize>,
-    /// The letter that comes next.
+    /// The number of the next request to the client.
     next_letter: u64,
     letter_bytes: u64,
     faults: Vec<String>,
@@ -160,7 +160,7 @@ impl SessionEntries {
         self.letter_bytes += payload.len() as u64;
     }
 
-    /// Letters from one number up to another are not there.
+    /// Reports that requests to the client, from one number up to another, are missing.
     fn missing(&mut self, from: u64, to: u64) {
         if from < to {
             let what = format!("requests {from} to {} to its client are missing", to - 1);
@@ -189,7 +189,7 @@ impl SessionEntries {
     }
 }
 
-/// Slots and letters whose session does not live.
+/// Reports slots and client requests without a live session.
 fn check_strays(index: &Index, faults: &mut Faults) -> Result<()> {
     let mut last: Option<(String, bool)> = None;
     let mut check = |name: &[u8], entry: &[u8]| {
@@ -219,7 +219,7 @@ fn check_strays(index: &Index, faults: &mut Faults) -> Result<()> {
     walk(index, &from, &to, &mut check)
 }
 
-/// Whether a session lives; one that cannot be read was told already.
+/// Returns whether a session lives. An unreadable one has been reported before and counts as live.
 fn lives(index: &Index, session: &str) -> Result<bool> {
     let key = keyspace::key(SESSIONS, MAIN_ID, session.as_bytes());
     let read = |entry: &[u8]| match standing(entry) {

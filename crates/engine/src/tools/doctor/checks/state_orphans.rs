@@ -1,4 +1,4 @@
-//! What generations have left, for the doctor: each belongs to a space, or is about to go.
+//! Doctor check: finds keyed-state generations that belong to no space and are not marked for deletion.
 
 use crate::apply::deferred_delete;
 use crate::apply::keyed::space;
@@ -16,7 +16,7 @@ use std::ops::Bound;
 
 const HARMLESS: &str = "Nobody reads it and it takes only room; let the index be rebuilt.";
 
-/// Tells which generations are neither seen nor filled, and not about to go.
+/// Reports generations that are neither visible, nor being filled, nor marked for deletion.
 pub(crate) fn check_left(
     index: &Index,
     catalog: &Catalog,
@@ -30,7 +30,7 @@ pub(crate) fn check_left(
             Some((_, branch, name)) => left.judge(branch, name, faults)?,
             None => None,
         };
-        // What cannot be taken apart is passed one by one.
+        // A key that cannot be decoded is skipped alone.
         from = next.unwrap_or_else(|| [&key[..], &[0]].concat());
     }
     Ok(())
@@ -43,7 +43,7 @@ struct StateOrphans<'l> {
 }
 
 impl StateOrphans<'_> {
-    /// The first key that is there; one whose entry cannot be taken apart is.
+    /// Returns the first live key. An entry that cannot be decoded counts as live.
     fn first(&self, from: &[u8], end: &[u8]) -> Result<Option<Vec<u8>>> {
         for row in self.index.scan(Bound::Included(from), Bound::Excluded(end), self.at) {
             let row = row?;
@@ -54,11 +54,12 @@ impl StateOrphans<'_> {
         Ok(None)
     }
 
-    /// Looks at the generation that a place is of; gives where the next one may begin.
+    /// Checks the generation that a key belongs to. Returns the key from which the next one is
+    /// searched.
     fn judge(&self, branch: u32, name: &[u8], faults: &mut Faults) -> Result<Option<Vec<u8>>> {
         let Some(record) = self.catalog.by_id(branch).filter(|found| found.lives_at(self.at))
         else {
-            // Of a branch that is gone, or not finished: compaction drops it.
+            // The branch was dropped or not completed: compaction drops its data.
             return Ok(keyspace::after_prefix(&keyspace::key(KEYED, branch, b"")));
         };
         faults.branch.clone_from(&record.name);
@@ -81,7 +82,8 @@ impl StateOrphans<'_> {
         )))
     }
 
-    /// Whether a generation is seen or filled. A declaration that cannot be read was told of before.
+    /// Returns whether a generation is visible or being filled. An unreadable declaration has been
+    /// reported before.
     fn is_known(&self, branch: u32, space: &str, generation: u64) -> bool {
         let Ok(name) = Name::new(space) else { return false };
         let layers = self.catalog.layers(branch, self.at);
@@ -101,12 +103,12 @@ impl StateOrphans<'_> {
         }
     }
 
-    /// Whether a marker waits to let a generation go.
+    /// Returns whether a marker for the deletion of a generation exists.
     fn is_to_go(&self, branch: u32, space: &str, generation: u64) -> Result<bool> {
         let key = deferred_delete::space(branch, space, generation);
         let hash = self.index.current.hash(&key);
         let waits = |entry: &[u8]| entry::parse(entry).map(|(head, _)| !head.is_deleted());
-        // A marker that cannot be read lets nothing go.
+        // A marker that cannot be decoded deletes nothing.
         let found = self.index.entry(hash, &key, self.at, false, waits)?;
         Ok(matches!(found, Some(Ok(true))))
     }

@@ -1,4 +1,4 @@
-//! Whether a space agrees with itself, for the doctor.
+//! Doctor check: whether a space of keyed state is consistent.
 //!
 //! ```text
 //!   declaration   can be read
@@ -21,7 +21,8 @@ use std::ops::Bound;
 const REBUILD: &str =
     "Let the index be rebuilt from the log, or restore the space from a snapshot.";
 
-/// Looks at all spaces that a branch has something of its own in; gives how many, and how many entries they have.
+/// Checks all spaces that have entries on the branch itself. Returns the number of spaces and of their
+/// entries.
 pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> {
     let (mut spaces, mut entries) = (0, 0);
     for space in own(view)? {
@@ -47,7 +48,7 @@ pub(crate) fn check(view: &View<'_>, faults: &mut Faults) -> Result<(u64, u64)> 
     Ok((spaces, entries))
 }
 
-/// Damage is something to tell; every other failure ends the look.
+/// Turns damage into `None`. Any other error ends the check.
 fn unless_damaged<T>(looked: Result<T>) -> Result<Option<T>> {
     match looked {
         Err(error) if error.code() == Code::CorruptData => Ok(None),
@@ -55,7 +56,7 @@ fn unless_damaged<T>(looked: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// The spaces that a branch has something of its own in. Names are read, and not what stands there.
+/// Returns the spaces that have entries on the branch itself. Reads only their names.
 fn own(view: &View<'_>) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let at = view.layers[0].1;
@@ -69,7 +70,7 @@ fn own(view: &View<'_>) -> Result<BTreeSet<String>> {
             let name = &row.key()[keyspace::PREFIX_BYTES..];
             let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
             names.insert(String::from_utf8_lossy(name).into_owned());
-            // All entries of a space are passed at once.
+            // Skips all entries of the space at once.
             let passed = [&keyspace::key(kind, view.branch(), name)[..], &[0]].concat();
             let behind = if kind == KEYED { keyspace::after_prefix(&passed) } else { Some(passed) };
             let Some(behind) = behind else { break };
@@ -110,7 +111,7 @@ impl StateCheck<'_> {
         Ok(self.entries)
     }
 
-    /// What is wrong with an entry.
+    /// Returns the fault of an entry, if any.
     fn entry(&self, place: &[u8], payload: &[u8]) -> Result<Option<String>> {
         let info = self.declared.info;
         let Ok(entry) = EntryRef::from_parts(place, Some(payload), info.options.versions) else {
@@ -132,7 +133,7 @@ impl StateCheck<'_> {
         })
     }
 
-    /// What is wrong with what leads to a deleted state.
+    /// Returns the fault of a tombstone index entry (grave), if any.
     fn grave(&self, grave: &[u8]) -> Result<Option<String>> {
         let bytes = self.declared.info.options.versions.map_or(0, |kind| kind.bytes());
         let parts = grave.split_at_checked(bytes);
