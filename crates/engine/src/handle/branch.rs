@@ -282,8 +282,8 @@ impl Database {
     /// Three-way comparison: lists the keys whose state differs between branches `a` and `b`, relative to
     /// their common ancestor.
     ///
-    /// The cost is proportional to the writes on both sides since the ancestor. If one branch is itself the
-    /// ancestor and was written to after the fork, all of its keys are scanned.
+    /// The cost is proportional to the writes on both sides since the ancestor. A branch that contains the
+    /// ancestor revision and was written to after it is scanned as a whole.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Difference>> {
         let core = match &self.place {
             Backend::Local(core) => core,
