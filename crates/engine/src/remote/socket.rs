@@ -242,7 +242,7 @@ impl Socket {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// The transport's own error, if there was one.
+    /// The transport's own error, if it reported one.
     pub fn why(&self) -> Option<&Error> {
         self.why.get()
     }

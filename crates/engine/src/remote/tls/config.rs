@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Tls {
-    /// Builds the rustls configuration. Reads the files anew.
+    /// Builds the rustls configuration. Reads the files again on each call.
     pub(super) fn config(&self, advice: &TlsAdvice) -> Result<Arc<ClientConfig>> {
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| {
