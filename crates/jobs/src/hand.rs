@@ -73,6 +73,7 @@ fn serve(runtime: &Runtime, mut queue: mpsc::Receiver<Work>) {
 mod tests {
     use super::*;
     use mainstay::remote::wait;
+    // SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use mainstay::{Code, Durability, Fields, MAIN, ManualClock, Options};
 use std::collections::BTreeMap;
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 

@@ -5,6 +5,7 @@ use crate::world::World;
 use mainstay::Fields;
 use mainstay_jobs::{Claimed, Submission};
 use std::collections::BTreeSet;
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
