@@ -87,8 +87,8 @@ impl Client {
     /// Resumed requests have a new epoch. Store it with their numbers before any of them is sent; the
     /// others keep their old epoch. `epoch` is the last stored epoch, and `left` the requests stored with
     /// it. Requests stored with an earlier epoch end with `UnknownOutcome`. So do all requests if the
-    /// client crashes before it stores the new epoch, or if this call fails: the session may have been
-    /// taken over, and then `epoch` is no longer its last one.
+    /// client crashes before it stores the new epoch, or if this call fails. The reason is that the session
+    /// may have been taken over, and then `epoch` is no longer its last one.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};

@@ -259,7 +259,7 @@ impl Database {
         }
     }
 
-    /// Blocks until a revision is visible, for at most `timeout`.
+    /// Blocks until a revision is visible. Fails with `TimedOut` after `timeout`.
     pub fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
         match &self.place {
             Backend::Local(core) => core.wait_for(revision, timeout),
@@ -467,8 +467,8 @@ impl Database {
         }
     }
 
-    /// Used fraction of the write buffer, from 0 to 1. At 1, writers block until a flush (back-pressure). 0
-    /// for a served database.
+    /// Fraction of the allowed unflushed write buffers that is in use, from 0 to 1. At 1, writers block
+    /// until a flush (back-pressure). 0 for a served database.
     pub fn flush_backlog(&self) -> f64 {
         match &self.place {
             Backend::Local(core) => core.sequencer.flush_backlog(),
@@ -476,9 +476,9 @@ impl Database {
         }
     }
 
-    /// Blocks until the used fraction of the write buffer is below `backlog` (0 to 1), for at most
-    /// `timeout`. Bulk writers call this to leave room for small writes. Returns at once for a served
-    /// database.
+    /// Blocks until [`Database::flush_backlog`] is below `backlog` (0 to 1), for at most `timeout`. Bulk
+    /// writers call this to leave room for small writes. Returns early if flushes fail or do not run in the
+    /// background, and at once for a served database.
     pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
         if let Backend::Local(core) = &self.place {
             core.sequencer.wait_for_flushes(backlog, timeout);
@@ -513,8 +513,8 @@ impl Database {
     }
 
     /// The offset of stamps from the wall clock in microseconds: positive if stamps are ahead, negative if
-    /// behind. 0 while they differ by at most one minute, and for a served database. Absolute expiry times
-    /// are shifted by this offset when they are written.
+    /// behind. It is 0 while they differ by at most one minute. Always 0 for a served database. Absolute
+    /// expiry times are shifted by this offset when they are written.
     pub fn wall_offset_us(&self) -> i64 {
         match &self.place {
             Backend::Local(core) => core.index().wall_offset_us.load(Ordering::Relaxed),

@@ -40,8 +40,8 @@ impl Database {
 
     /// Calls `tell` with the branch and key of every record written after revision `after`, up to the
     /// visible revision `upto`. Returns false if that is unknown: `after` is older than the window of
-    /// remembered writes, or branches were created, deleted or renamed meanwhile. Fails with `Unsupported`
-    /// for a served database.
+    /// remembered writes, or branches were created, deleted or renamed meanwhile. Then `tell` may have been
+    /// called for some of the records. Fails with `Unsupported` for a served database.
     ///
     /// ```
     /// use mainstay::{Database, Fields};
@@ -76,7 +76,8 @@ impl Feed {
     }
 
     /// Returns the next event without blocking, and reads at most `bytes` of the log, so that one feed
-    /// cannot hold up a thread that serves many. Subtracts the bytes read from `bytes`. A frame is always
+    /// cannot hold up a thread that serves many. Returns `Glance::End` at the end of the log, and
+    /// `Glance::More` if the budget is used up. Subtracts the bytes read from `bytes`. A frame is always
     /// read whole, and a small frame is charged more than its size.
     pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
         match &mut self.0 {

@@ -159,7 +159,8 @@ impl Outbox {
         self.write(OutboxCommand::Replay { id })?.into_did()
     }
 
-    /// Returns the numbers of pending, claimed and dead messages.
+    /// Returns the state of the outbox: the number of pending and of dead messages, the last message
+    /// number, and the time when the longest-waiting message is due.
     pub fn state(&self) -> Result<OutboxState> {
         self.read(OutboxCommand::Look)?.into_outbox_state()
     }

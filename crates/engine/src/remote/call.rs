@@ -124,9 +124,9 @@ impl PendingCall {
         }
     }
 
-    /// Turns an error into `UnknownOutcome` where an earlier attempt may have committed: the retry was
-    /// rejected before the server looked for the request id, or its session, which would know the outcome,
-    /// is gone.
+    /// Turns an error into `UnknownOutcome` where an earlier attempt may have committed. In these cases the
+    /// retry was rejected before the server looked for the request id, or the session that would know the
+    /// outcome is gone.
     fn doubt(&self, frame: Vec<u8>) -> Result<Vec<u8>> {
         if self.may_be_done()
             && let Ok(Err(error)) = wire::decode::<Result<Receipt>>(&frame)

@@ -120,7 +120,7 @@ impl AsyncDatabase {
         self.link.ask(AdminRequest::DurableRevision).await
     }
 
-    /// Waits until a revision is visible, for at most `timeout`.
+    /// Waits until a revision is visible. Fails with `TimedOut` after `timeout`.
     pub async fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
         let wait_ms = millis(timeout);
         self.link.ask(AdminRequest::WaitFor { revision, wait_ms }).await

@@ -107,7 +107,8 @@ impl AsyncOutbox {
         self.link.run(&self.branch, OutboxCommand::Replay { id }.into()).await?.into_did()
     }
 
-    /// Returns the numbers of pending, claimed and dead messages.
+    /// Returns the state of the outbox: the number of pending and of dead messages, the last message
+    /// number, and the time when the longest-waiting message is due.
     pub async fn state(&self) -> Result<OutboxState> {
         self.read(OutboxCommand::Look).await?.into_outbox_state()
     }
