@@ -69,7 +69,7 @@ impl AsyncFeed {
         }
     }
 
-    /// Asks for the next page; says whether the log goes on behind it.
+    /// Fetches the next page of changes. Returns whether the log has more changes after it.
     async fn fetch(&mut self, wait: Duration) -> Result<bool> {
         let (after, filter, wait_ms) = (self.after, self.filter.clone(), millis(wait));
         let follow = FeedRequest { after, filter, limit: PAGE, wait_ms };
