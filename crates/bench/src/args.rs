@@ -1,10 +1,10 @@
-//! The command line, parsed by hand: four flags need no library.
+//! Command line parsing, by hand: four flags need no library.
 
 use crate::context::Outcome;
 use mainstay::Durability;
 use std::path::PathBuf;
 
-/// What `--help` prints.
+/// The help text.
 pub const USAGE: &str = "\
 bench engine [--seconds n] [--quick] [--json file] [--only substring]
 bench server [--seconds n] [--quick] [--json file] [--only substring]
@@ -26,69 +26,68 @@ sessions: transactions with sessions beside the same without, and retries beside
                     {bench, case, unit, ours, peer_name, peer, ratio, must, sense}
   --only substring  run only the cases whose name holds this";
 
-/// What this process was asked to do.
+/// The task of this process.
 #[derive(Debug, PartialEq)]
 pub enum Task {
-    /// Print the usage.
     Help,
-    /// Measure the engine.
+    /// Benchmark the engine.
     Engine(Args),
-    /// Measure the server.
+    /// Benchmark the server.
     Server(Args),
-    /// Measure records.
+    /// Benchmark records.
     Records(Args),
-    /// Measure runs.
+    /// Benchmark runs.
     Runs(Args),
-    /// Measure keyed state.
+    /// Benchmark keyed state.
     Keyed(Args),
-    /// Measure sessions.
+    /// Benchmark sessions.
     Sessions(Args),
-    /// A child that writes cells until its parent kills it.
+    /// Child process that writes cells until its parent kills it.
     WriteUntilKilled {
-        /// Where its database is.
+        /// Database directory.
         directory: PathBuf,
-        /// How many cells it makes durable before it says so.
+        /// Number of cells to make durable before it reports.
         cells: u64,
     },
-    /// A child that writes cells and reports the most memory it held.
+    /// Child process that writes cells and reports its peak memory.
     MeasureMemory {
-        /// Where its database is.
+        /// Database directory.
         directory: PathBuf,
-        /// How many cells it writes.
+        /// Number of cells to write.
         cells: u64,
     },
-    /// A child that serves until its parent stops it.
+    /// Child process that serves until its parent stops it.
     Serve {
-        /// Where its database is.
+        /// Database directory.
         directory: PathBuf,
-        /// Where it speaks RESP.
+        /// RESP port.
         port: u16,
-        /// What has to happen before it answers a write.
+        /// Durability of a write before it is answered.
         durability: Durability,
     },
 }
 
-/// The flags of a bench.
+/// Command line flags of a benchmark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Args {
-    /// Measured seconds per comparison with a bar.
+    /// Measured time per comparison with a target, in seconds.
     pub seconds: Option<f64>,
-    /// Smaller and shorter.
+    /// Smaller data and shorter runs.
     pub quick: bool,
-    /// Where the figures go.
+    /// Output file for the figures.
     pub json: Option<PathBuf>,
-    /// Only the cases whose name holds this.
+    /// Run only the cases whose name contains this text.
     pub only: Option<String>,
 }
 
-/// The child that writes until it is killed; not for users.
+/// Internal argument: the child that writes until it is killed.
 pub const WRITE_UNTIL_KILLED: &str = "child-write-until-killed";
-/// The child that measures its memory; not for users.
+/// Internal argument: the child that measures its memory.
 pub const MEASURE_MEMORY: &str = "child-measure-memory";
-/// The child that is our server; not for users.
+/// Internal argument: the child that runs our server.
 pub const SERVE: &str = "child-serve";
 
-/// Reads the words after the program's name.
+/// Parses the arguments after the program name.
 pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Task> {
     match words.next().as_deref() {
         Some("engine") => flags(words, Task::Engine),

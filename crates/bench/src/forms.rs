@@ -1,7 +1,8 @@
-//! The two forms of being in flight, the same for the engine and for every peer.
+//! The two load forms, the same for the engine and for every peer.
 //!
-//! Threads: each calls, waits for its answer, calls again. Tickets: two threads submit without
-//! waiting, each with so many unanswered at most; an answer is a callback on whatever thread.
+//! Threads: each calls, waits for its answer, and calls again (closed loop). Tickets: two threads submit
+//! without waiting, each with a limited number of unanswered operations. An answer is a callback on any
+//! thread.
 
 use crate::context::Outcome;
 use crate::harness::Slice;
@@ -14,13 +15,13 @@ use std::time::{Duration, Instant};
 
 /// One worker's part of a slice.
 pub struct Part {
-    /// How many operations were answered.
+    /// Number of answered operations.
     pub operations: u64,
-    /// When it began.
+    /// Start time.
     pub started: Instant,
-    /// When the last answer came.
+    /// Time of the last answer.
     pub ended: Instant,
-    /// How long operations took.
+    /// Latency of the operations.
     pub latency: Histogram,
 }
 
@@ -32,9 +33,10 @@ impl Part {
     }
 }
 
-/// Runs every worker on its own thread; times one of `sample` operations on its own.
+/// Runs every worker on its own thread. Times one of `sample` operations.
 ///
-/// Reading the clock costs 25 ns or more, which is nothing beside a sync and much beside a lookup.
+/// Reading the clock costs 25 ns or more, which is negligible compared with an fsync but large compared
+/// with a lookup.
 pub fn threads<W>(workers: &mut [W], sample: u64, slice: Duration) -> Outcome<Slice>
 where
     W: FnMut() -> Outcome<()> + Send,
@@ -100,7 +102,7 @@ fn submit_in_a_row(
     flight.finish(started)
 }
 
-/// What one submitter has in flight.
+/// The operations in flight of one submitter.
 struct Flight {
     outstanding: AtomicUsize,
     landed: AtomicU64,
@@ -129,8 +131,9 @@ impl Flight {
 
     fn wait_until_fewer_than(&self, depth: usize) {
         while self.outstanding.load(Ordering::SeqCst) >= depth {
+            // SeqCst pairs with `land`: either this thread sees the new count, or `land` sees the flag.
             self.waiting.store(true, Ordering::SeqCst);
-            // Looks again: what landed before the flag was up did not see it.
+            // Check again: an operation that completed before the flag was set did not see it.
             if self.outstanding.load(Ordering::SeqCst) >= depth {
                 std::thread::park();
             }
@@ -139,6 +142,7 @@ impl Flight {
     }
 
     fn land(&self) {
+        // SeqCst pairs with `wait_until_fewer_than`. The load skips the swap in the common case.
         self.outstanding.fetch_sub(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) && self.waiting.swap(false, Ordering::SeqCst) {
             self.submitter.unpark();
@@ -151,12 +155,13 @@ impl Flight {
         }
         let latency = Histogram::new();
         latency.add(&self.latency);
+        // Every landing was counted before its SeqCst decrement of `outstanding`, which is 0 now.
         let operations = self.landed.load(Ordering::SeqCst);
         Ok(Part { operations, started, ended: Instant::now(), latency })
     }
 }
 
-/// The end of one operation in flight: to be called, once, from wherever the answer comes.
+/// Completion handle of one operation in flight. It is called once, on the thread that delivers the answer.
 pub struct Landing {
     flight: Arc<Flight>,
     started: Instant,
@@ -164,7 +169,7 @@ pub struct Landing {
 }
 
 impl Landing {
-    /// The operation has been answered.
+    /// Records that the operation was answered.
     pub fn answer<E: std::fmt::Display>(mut self, result: Result<(), E>) {
         self.answered = true;
         match result {
@@ -178,7 +183,7 @@ impl Landing {
 }
 
 impl Drop for Landing {
-    /// A callback that is dropped uncalled must not leave the submitter waiting for ever.
+    /// A callback that is dropped uncalled must not leave the submitter waiting forever.
     fn drop(&mut self) {
         if !self.answered {
             *self.flight.trouble.lock() = Some("an operation was never answered".to_string());
@@ -187,7 +192,7 @@ impl Drop for Landing {
     }
 }
 
-/// Runs a body per worker, each on its own thread, and adds up their parts.
+/// Runs a body per worker, each on its own thread, and sums up their parts.
 pub fn together<W: Send>(
     workers: &mut [W],
     body: impl Fn(&mut W) -> Outcome<Part> + Sync,

@@ -1,24 +1,24 @@
-//! Fair comparison on an unfair machine.
+//! Fair comparison on a noisy machine: interleaved slices, and the median of the round ratios.
 //!
 //! ```text
 //!   round 1: ours peer      round 2: peer ours      round 3: ours peer …
 //!            \__/ ratio              \__/ ratio              \__/ ratio
 //! ```
 //!
-//! A disk's fsync may take 40 µs now and 4 ms in a second, so two long runs one after the other
-//! compare two disks. Short slices in turn see the same disk; what is said is the round whose ratio
-//! is the median, and how far the rounds lay apart.
+//! A disk's fsync may take 40 µs now and 4 ms one second later. So two long runs in sequence would compare
+//! two disk states. Alternating short slices see the same disk. The report shows the round with the median
+//! ratio, and the range of the ratios of all rounds.
 
 use crate::context::Outcome;
 use mainstay_server::histogram::Histogram;
 use std::time::Duration;
 
-/// How a comparison's time is cut up.
+/// Division of a comparison's time into slices.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How often every side has its turn; odd, so that there is a median round.
+    /// Number of rounds. Odd, so that a median round exists.
     pub rounds: usize,
-    /// The time of the whole comparison.
+    /// Duration of the whole comparison.
     pub total: Duration,
 }
 
@@ -28,24 +28,24 @@ impl Pace {
     }
 }
 
-/// What one side did in one slice.
+/// Result of one side in one slice.
 pub struct Slice {
-    /// How many operations were answered.
+    /// Number of answered operations.
     pub operations: u64,
-    /// How long it took until the last answer.
+    /// Seconds until the last answer.
     pub seconds: f64,
-    /// How long single operations took, all of them or a sample.
+    /// Latency of single operations: of all, or of a sample.
     pub latency: Histogram,
 }
 
-/// One side of a comparison: something that can be run for a while.
+/// One side of a comparison, which can be run for a given time.
 pub struct Side<'a> {
     name: String,
     run: Box<dyn FnMut(Duration) -> Outcome<Slice> + 'a>,
 }
 
 impl<'a> Side<'a> {
-    /// Names what is run.
+    /// Creates a named side.
     pub fn new(
         name: impl Into<String>,
         run: impl FnMut(Duration) -> Outcome<Slice> + 'a,
@@ -54,11 +54,11 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What one side did in all rounds.
+/// Results of one side in all rounds.
 pub struct Measured {
-    /// The side's name.
+    /// Name of the side.
     pub name: String,
-    /// Operations per second, by round.
+    /// Operations per second, per round.
     pub rates: Vec<f64>,
     /// Latencies of all rounds.
     pub latency: Histogram,
@@ -80,7 +80,7 @@ pub fn interleave(sides: &mut [Side<'_>], pace: Pace) -> Outcome<Vec<Measured>> 
     Ok(all)
 }
 
-/// Every other round goes backwards: what drifts steadily then favours nobody.
+/// Every other round runs in reverse order, so that a steady drift favours no side.
 fn whose_turn(round: usize, turn: usize, sides: usize) -> usize {
     if round.is_multiple_of(2) { turn } else { sides - 1 - turn }
 }
@@ -100,12 +100,12 @@ impl Measured {
     }
 }
 
-/// The round whose ratio is the median, and the range of all.
+/// The round with the median ratio, and the range of all ratios.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Ours in that round.
+    /// Our rate in that round.
     pub ours: f64,
-    /// The peer in that round.
+    /// The peer's rate in that round.
     pub peer: f64,
     /// The lowest ratio of any round.
     pub low: f64,
@@ -113,7 +113,7 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// Pairs the rounds of two sides; `None` when there are none.
+/// Pairs the rounds of two sides. `None` if there are no rounds.
 pub fn median_round(ours: &[f64], peer: &[f64]) -> Option<Ratio> {
     let mut rounds: Vec<(f64, f64)> = ours.iter().copied().zip(peer.iter().copied()).collect();
     rounds.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
@@ -122,7 +122,7 @@ pub fn median_round(ours: &[f64], peer: &[f64]) -> Option<Ratio> {
     Some(Ratio { ours, peer, low: first.0 / first.1, high: last.0 / last.1 })
 }
 
-/// The median of some figures, zero of none.
+/// The median, or zero of an empty list.
 pub fn median(figures: &mut [f64]) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)

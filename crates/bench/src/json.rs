@@ -1,8 +1,8 @@
-//! The figures for other programs: an array of flat objects, in the form all benches share.
+//! JSON output of the figures: an array of flat objects, in a form shared by all benchmarks.
 
 use crate::report::Row;
 
-/// All rows of a bench.
+/// All rows of a benchmark.
 pub fn array(bench: &str, rows: &[Row]) -> String {
     let objects: Vec<String> = rows.iter().map(|row| object(bench, row)).collect();
     format!("[\n  {}\n]\n", objects.join(",\n  "))
@@ -27,7 +27,7 @@ fn object(bench: &str, row: &Row) -> String {
     format!("{{{}}}", fields.map(|(key, value)| format!("\"{key}\": {value}")).join(", "))
 }
 
-/// JSON knows no infinity and no NaN: what cannot be said is null.
+/// JSON has no infinity and no NaN: such values become null.
 fn number(value: Option<f64>) -> String {
     match value {
         Some(value) if value.is_finite() => value.to_string(),

@@ -1,10 +1,10 @@
-//! The benchmarks: our engine, our server and their peers, in one run and one harness.
+//! Benchmarks of the engine and the server against their peers, in one harness.
 //!
 //! ```text
 //!   bench engine                          bench server --quick --json figures.json
 //!        |                                     |
-//!   cases/  one file per question         server/  the same for the server: ours and Redis
-//!   peers/  what we are measured against       |
+//!   cases/  one file per case             server/  the same for the server: ours and Redis
+//!   peers/  the systems compared with          |
 //!        \____________  ______________________/
 //!                     \/
 //!   harness: ours, peer, ours, peer … in short slices; the ratio is the median over the rounds
@@ -12,7 +12,7 @@
 //!   report: an aligned table, and the figures as JSON
 //! ```
 
-// Time is an argument everywhere else; measuring it is what this program is for.
+// Elsewhere, time is always an argument. Measuring time is this program's purpose.
 #![allow(clippy::disallowed_methods)]
 
 mod args;
@@ -35,7 +35,7 @@ use args::{Args, Task};
 use context::{Context, Outcome};
 use std::process::ExitCode;
 
-// One allocator for all sides, so that none of them wins by its own.
+// One allocator for all sides, so that none of them has an advantage.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,13 +1,13 @@
-//! What the system knows about a process, from `/proc`.
+//! Process statistics from `/proc`.
 
 use crate::context::Outcome;
 
-/// The most memory a process has held so far.
+/// Peak memory of a process.
 pub const PEAK: &str = "VmHWM";
-/// The memory it holds now.
+/// Current memory of a process.
 pub const NOW: &str = "VmRSS";
 
-/// One figure of a process's memory in KiB: `PEAK` or `NOW`.
+/// Reads one memory figure of a process in KiB: `PEAK` or `NOW`.
 pub fn memory_kib(process: u32, figure: &str) -> Outcome<u64> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path)

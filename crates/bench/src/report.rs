@@ -1,4 +1,4 @@
-//! The figures: rows gathered while the bench runs, printed as a table at the end.
+//! The report: rows collected during the run, printed as a table at the end.
 
 use crate::context::Outcome;
 use crate::harness::{Measured, Ratio, median, median_round};
@@ -6,17 +6,17 @@ use crate::json;
 use std::path::Path;
 use std::time::Instant;
 
-/// Which way is better, and how a bar is to be read.
+/// Direction of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
-    /// Rates: the ratio has to be at least the bar.
+    /// Rates: the ratio must be at least the target.
     AtLeast,
-    /// Times and sizes: the ratio may be at most the bar.
+    /// Times and sizes: the ratio must be at most the target.
     AtMost,
 }
 
 impl Sense {
-    /// As it stands in the table and in the JSON.
+    /// The sign in the table and in the JSON.
     pub fn sign(self) -> &'static str {
         match self {
             Sense::AtLeast => ">=",
@@ -25,31 +25,31 @@ impl Sense {
     }
 }
 
-/// One comparison of ours with one peer.
+/// One comparison with one peer.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was done.
+    /// Name of the case.
     pub case: String,
-    /// What the two figures count.
+    /// Unit of both figures.
     pub unit: &'static str,
     /// Our figure.
     pub ours: f64,
-    /// What it is compared with, and that one's figure.
+    /// Name and figure of the peer.
     pub peer: Option<(String, f64)>,
     /// The lowest and highest ratio of any round.
     pub range: Option<(f64, f64)>,
-    /// The bar for the ratio, if there is one.
+    /// The target for the ratio, if any.
     pub must: Option<f64>,
-    /// How the bar is meant.
+    /// Direction of the target.
     pub sense: Sense,
-    /// Our p50, p99 and p999 in nanoseconds.
+    /// Our p50, p99 and p999 latency in nanoseconds.
     pub latency: Option<[u64; 3]>,
-    /// The peer's.
+    /// The peer's p50, p99 and p999 latency in nanoseconds.
     pub peer_latency: Option<[u64; 3]>,
 }
 
 impl Row {
-    /// Two rates, with the median round's figures.
+    /// Two rates, with the figures of the median round.
     pub fn rates(case: &str, ours: &Measured, peer: &Measured, must: Option<f64>) -> Option<Row> {
         let Ratio { ours: mine, peer: theirs, low, high } = median_round(&ours.rates, &peer.rates)?;
         Some(Row {
@@ -65,23 +65,23 @@ impl Row {
         })
     }
 
-    /// A rate with nothing beside it: its median round.
+    /// A rate without a peer: its median round.
     pub fn alone(case: &str, ours: &Measured) -> Row {
         let rate = Row::figure(case, "op/s", median(&mut ours.rates.clone()));
         Row { sense: Sense::AtLeast, latency: ours.latency.percentiles(), ..rate }
     }
 
-    /// A single figure with nothing beside it.
+    /// A single figure without a peer.
     pub fn figure(case: &str, unit: &'static str, ours: f64) -> Row {
         Row { peer: None, ..Row::smaller(case, unit, ours, ("", 0.0)) }
     }
 
-    /// Two single figures of which the larger is the better.
+    /// Two single figures, of which the larger is better.
     pub fn larger(case: &str, unit: &'static str, ours: f64, peer: (&str, f64)) -> Row {
         Row { sense: Sense::AtLeast, ..Row::smaller(case, unit, ours, peer) }
     }
 
-    /// Two single figures of which the smaller is the better.
+    /// Two single figures, of which the smaller is better.
     pub fn smaller(case: &str, unit: &'static str, ours: f64, peer: (&str, f64)) -> Row {
         Row {
             case: case.to_string(),
@@ -96,19 +96,19 @@ impl Row {
         }
     }
 
-    /// Gives the row its bar.
+    /// Sets the target.
     #[must_use]
     pub fn must(mut self, must: f64) -> Row {
         self.must = Some(must);
         self
     }
 
-    /// Ours divided by the peer's.
+    /// Our figure divided by the peer's.
     pub fn ratio(&self) -> Option<f64> {
         self.peer.as_ref().map(|(_, peer)| self.ours / peer)
     }
 
-    /// Whether the bar was reached; `None` without a bar.
+    /// Returns whether the target was reached. `None` without a target.
     pub fn reached(&self) -> Option<bool> {
         let (must, ratio) = (self.must?, self.ratio()?);
         Some(match self.sense {
@@ -126,12 +126,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// An empty report of this bench.
+    /// An empty report of a benchmark.
     pub fn new(bench: &'static str) -> Report {
         Report { bench, started: Instant::now(), rows: Vec::new() }
     }
 
-    /// Adds a row, and says so on the side: a full run takes minutes.
+    /// Adds a row and prints it to stderr, because a full run takes minutes.
     pub fn add(&mut self, row: Row) {
         let peer = row.peer.as_ref().map_or("nothing", |(name, _)| name.as_str());
         let ratio = row.ratio().map_or_else(String::new, |ratio| format!(" {ratio:.2}"));
@@ -140,7 +140,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Adds ours (the first) against every other side; the bar is for the first peer.
+    /// Compares our side (the first) with every other side. The target applies to the first peer.
     pub fn compare(&mut self, case: &str, sides: &[Measured], must: Option<f64>) {
         let [ours, peers @ ..] = sides else { return };
         for (index, peer) in peers.iter().enumerate() {
@@ -151,7 +151,7 @@ impl Report {
         }
     }
 
-    /// Prints the table and what was not reached.
+    /// Prints the table and the number of reached targets.
     pub fn print(&self) {
         let mut lines = vec![HEAD.map(String::from)];
         lines.extend(self.rows.iter().map(cells));
@@ -199,7 +199,7 @@ fn cells(row: &Row) -> [String; 11] {
     ]
 }
 
-/// Three significant digits, more only before the point.
+/// Three significant digits, or more before the decimal point.
 fn figure(value: f64) -> String {
     let size = value.abs();
     let digits = [100.0, 10.0, 1.0].iter().filter(|bound| size < **bound).count();
@@ -219,7 +219,7 @@ fn time(nanos: u64) -> String {
     }
 }
 
-/// Pads columns to their widest cell; figures stand to the right, words to the left.
+/// Pads columns to their widest cell. Numbers are right-aligned, words left-aligned.
 fn aligned(lines: &[[String; 11]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();

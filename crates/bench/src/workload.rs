@@ -1,6 +1,6 @@
-//! Names, values and chance: made before the clock runs, so that the harness costs little.
+//! Names, values and random numbers, created before the clock runs, so that the harness costs little.
 
-/// Random numbers for workloads (splitmix64): fast, and the same in every run.
+/// Pseudo-random numbers for workloads (splitmix64): fast, and the same in every run.
 #[derive(Clone)]
 pub struct Random(u64);
 
@@ -18,12 +18,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, evenly (but for a bias of n in 2^64).
+    /// A uniform number below `n` (with a bias of n in 2^64).
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 
-    /// One of these.
+    /// A random element.
     pub fn pick<'a>(&mut self, of: &'a [String]) -> &'a str {
         &of[self.below(of.len())]
     }
@@ -39,10 +39,10 @@ pub fn names(count: usize) -> Vec<String> {
     (0..count as u64).map(name).collect()
 }
 
-/// How many bytes a value has.
+/// Size of a value in bytes.
 pub const VALUE_BYTES: usize = 100;
 
-/// Some values of 100 letters and digits that hardly compress.
+/// Values of 100 letters and digits that hardly compress.
 pub fn values() -> Vec<String> {
     let mut random = Random::new(7);
     (0..256).map(|_| value(&mut random)).collect()
@@ -53,9 +53,9 @@ fn value(random: &mut Random) -> String {
     (0..VALUE_BYTES).map(|_| char::from(LETTERS[random.below(LETTERS.len())])).collect()
 }
 
-/// Visits 0..count once each in an order without a pattern that matters to a tree.
+/// Visits 0..count once each, in an order without a pattern that matters to a tree.
 pub fn scattered(count: u64) -> impl Iterator<Item = u64> {
-    // A prime that divides none of our counts makes a permutation of the multiples.
+    // A prime that divides none of our counts, so that its multiples form a permutation.
     const PRIME: u64 = 7_368_787;
     (0..count).map(move |n| n.wrapping_mul(PRIME) % count)
 }

@@ -1,16 +1,16 @@
-//! What a served database is asked: requests as values, beside the transactions of the waist.
+//! Binary client protocol: the requests to a served database as values, besides transactions.
 //!
 //! ```text
-//!   command        request            answer, or an error
-//!   WIRE.EXECUTE   Transaction        Receipt
-//!   WIRE.READ      Look               Seen
-//!   WIRE.RUN       Act                Acted
-//!   WIRE.FEED      Follow             Followed
-//!   WIRE.ASK       Question           as the question says
+//!   command        request              answer, or an error
+//!   WIRE.EXECUTE   Transaction          Receipt
+//!   WIRE.READ      ReadRequest          ReadReply
+//!   WIRE.RUN       TransactionRequest   TransactionReply
+//!   WIRE.FEED      FeedRequest          FeedReply
+//!   WIRE.ASK       AdminRequest         as the request says
 //! ```
 //!
-//! Each goes in a frame ([`encode`], [`decode`]); an answer is a frame of a `Result`. A further
-//! contract is further commands of the waist, and further reads here: those pass by the writer.
+//! Each request is one frame ([`encode`], [`decode`]); each answer is a frame that holds a `Result`. A new kind of
+//! state adds commands to transactions, and reads here, because reads do not go through the writer thread.
 
 use mainstay_model::{
     Answer, At, Command, Durability, EntryBlock, Event, Filter, HistoryEntry, Name, OutboxAnswer,
@@ -21,71 +21,72 @@ use serde::{Deserialize, Serialize};
 
 pub use mainstay_model::wire::*;
 
-/// A word of a request is at most this long: a frame that is longer goes in several.
+/// Size limit of one argument of a request, in bytes. A longer frame is split over several arguments.
 pub const WORD_LIMIT_BYTES: usize = 16 << 20;
 
-/// The most changes that one answer of the feed brings, but for the rest of a transaction.
+/// The most changes in one feed answer. The last transaction is always complete, so an answer may exceed
+/// it.
 pub const FOLLOW_LIMIT: usize = 10_000;
 
 /// A read of one branch at one point in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadRequest {
-    /// The branch.
+    /// Name of the branch.
     pub branch: String,
-    /// The point in time.
+    /// Point in time to read at.
     pub at: At,
-    /// What is read.
+    /// The read operation.
     pub read: ReadOp,
 }
 
-/// What is read.
+/// A read operation on one kind of state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ReadOp {
-    /// A cell.
+    /// Reads a cell. Answered with [`ReadReply::Cell`].
     Get {
-        /// Its name.
+        /// Name of the cell.
         name: Name,
     },
-    /// Names of cells.
+    /// Lists cell names in byte order. Answered with [`ReadReply::Names`].
     List {
-        /// Only those that begin with this.
+        /// Prefix of the listed names.
         prefix: String,
-        /// Only those behind this one.
+        /// List only names that sort after this one.
         after: Option<String>,
-        /// At most so many.
+        /// Maximum number of names.
         limit: usize,
     },
-    /// The versions of a cell.
+    /// Lists the versions of a cell, newest first. Answered with [`ReadReply::History`].
     History {
-        /// Its name.
+        /// Name of the cell.
         name: Name,
-        /// At most so many.
+        /// Maximum number of versions.
         limit: usize,
-        /// Only those with a smaller counter.
+        /// List only versions with a smaller counter.
         before: Option<u64>,
     },
-    /// Records: what the command reads; one that writes is refused.
+    /// Reads records. A command that writes is rejected.
     Records(RecordCommand),
-    /// The versions of a record.
+    /// Lists the versions of a record, newest first. Answered with [`ReadReply::RecordHistory`].
     RecordHistory {
-        /// Its key.
+        /// Key of the record.
         key: Name,
-        /// At most so many.
+        /// Maximum number of versions.
         limit: usize,
-        /// Only those with a smaller counter.
+        /// List only versions with a smaller counter.
         before: Option<u64>,
     },
-    /// Runs: what the command reads; one that writes is refused.
+    /// Reads runs. A command that writes is rejected.
     Runs(RunCommand),
-    /// The outbox: what the command reads; one that writes is refused.
+    /// Reads the outbox. A command that writes is rejected.
     Outbox(OutboxCommand),
-    /// Keyed state: what the command reads; one that writes is refused.
+    /// Reads keyed state. A command that writes is rejected.
     State(StateCommand),
 }
 
 impl ReadOp {
-    /// Whether it may take a while, so that others should not have to wait behind it: what passes no
-    /// filter is looked at all the same, and so are deleted keys and old versions.
+    /// Returns whether the read may take long, so that other requests should not queue behind it. A scan
+    /// also visits entries that no filter passes, deleted keys and old versions.
     pub fn takes_a_while(&self) -> bool {
         match self {
             ReadOp::List { .. } | ReadOp::History { .. } | ReadOp::RecordHistory { .. } => true,
@@ -97,229 +98,229 @@ impl ReadOp {
     }
 }
 
-/// What was read.
+/// The answer to a read operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ReadReply {
-    /// A cell.
+    /// A cell, or `None` if it is absent.
     Cell(Option<Versioned>),
-    /// Names.
+    /// A page of names.
     Names(Page),
-    /// Versions of a cell.
+    /// Versions of a cell, newest first.
     History(#[serde(with = "fields::list")] Vec<HistoryEntry>),
-    /// A record.
+    /// A record, or `None` if it is absent.
     Record(Option<Record>),
-    /// Records.
+    /// A page of records.
     Records(RecordPage),
-    /// How many there are.
+    /// A count of records.
     Count(u64),
-    /// Versions of a record.
+    /// Versions of a record, newest first.
     RecordHistory(#[serde(with = "fields::list")] Vec<RecordHistoryEntry>),
-    /// What was read of runs.
+    /// The answer of a run command.
     Runs(Box<RunAnswer>),
-    /// What was read of the outbox.
+    /// The answer of an outbox command.
     Outbox(Box<OutboxAnswer>),
-    /// What was read of keyed state.
+    /// The answer of a keyed-state command.
     State(Box<StateAnswer>),
 }
 
-/// What is done with what a connection holds: an open transaction, or a view of the past.
+/// An operation on the state that a connection holds: an open transaction, or a view of the past.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TransactionRequest {
-    /// Opens a transaction on a branch; [`TransactionReply::Holds`].
+    /// Opens a transaction on a branch. Answered with [`TransactionReply::Holds`].
     Begin {
-        /// The branch.
+        /// Name of the branch.
         branch: String,
     },
-    /// Opens a view; [`TransactionReply::Holds`].
+    /// Opens a view. Answered with [`TransactionReply::Holds`].
     View {
-        /// The branch.
+        /// Name of the branch.
         branch: String,
-        /// The point in time.
+        /// Point in time of the view.
         at: At,
     },
-    /// Runs a command in the transaction; [`TransactionReply::Answered`].
+    /// Runs a command in the transaction. Answered with [`TransactionReply::Answered`].
     Run(Command),
-    /// Reads in the view; [`TransactionReply::Seen`].
+    /// Reads in the view. Answered with [`TransactionReply::Seen`].
     Look(ReadOp),
-    /// Commits the transaction, which is then over; [`TransactionReply::Committed`].
+    /// Commits and closes the transaction. Answered with [`TransactionReply::Committed`].
     Commit {
-        /// What has to happen before the answer, if that is not as the database is set.
+        /// Durability before the answer. `None`: the database's default.
         durability: Option<Durability>,
     },
-    /// Takes the transaction as a value and forgets it; [`TransactionReply::Taken`].
+    /// Returns the transaction as a value and discards it. Answered with [`TransactionReply::Taken`].
     Take {
-        /// What has to happen before the answer, if that is not as the database is set.
+        /// Durability of the returned transaction. `None`: the database's default.
         durability: Option<Durability>,
     },
-    /// Lets go of whatever is held; [`TransactionReply::Left`].
+    /// Releases the transaction or view. Answered with [`TransactionReply::Left`].
     Leave,
 }
 
-/// What was done.
+/// The answer to a [`TransactionRequest`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TransactionReply {
-    /// A transaction or a view is open, and reads this revision.
+    /// A transaction or view is open at this revision.
     Holds(Revision),
-    /// A command was run.
+    /// The answer of the command.
     Answered(Answer),
-    /// Something was read.
+    /// The answer of the read.
     Seen(ReadReply),
-    /// It is committed.
+    /// The receipt of the commit.
     Committed(Receipt),
     /// The transaction as a value.
     Taken(Box<Transaction>),
-    /// Nothing is held any more.
+    /// The connection holds nothing any more.
     Left,
 }
 
-/// Changes after a revision.
+/// A request for the changes after a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeedRequest {
-    /// The revision.
+    /// Revision after which the changes start.
     pub after: Revision,
-    /// Which changes are wanted.
+    /// Filter on the changes.
     pub filter: Filter,
-    /// At most so many, and the rest of their last transaction.
+    /// Maximum number of changes. The last transaction is always complete.
     pub limit: usize,
-    /// How long to wait for the first.
+    /// How long to wait for the first change, in milliseconds.
     pub wait_ms: u64,
 }
 
-/// Changes, and where to go on.
+/// Changes, and the position to continue from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeedReply {
-    /// The changes.
+    /// The changes, in commit order.
     #[serde(with = "fields::list")]
     pub events: Vec<Event>,
-    /// The revision up to which everything was seen.
+    /// Every change up to this revision was delivered or filtered out.
     pub position: Revision,
-    /// There are further revisions already: the time was over before they were looked through.
+    /// True if more revisions are available, because the time was over before they were read.
     pub more: bool,
 }
 
-/// Questions about the database, and requests to it as a whole.
+/// Queries about the database, and administrative requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AdminRequest {
-    /// The newest visible revision: [`Revision`].
+    /// Newest visible revision. Answered with [`Revision`].
     Revision,
-    /// The newest revision on stable storage: [`Revision`].
+    /// Newest revision on stable storage. Answered with [`Revision`].
     DurableRevision,
-    /// The stamp of a revision: [`Stamp`](crate::Stamp).
+    /// Stamp of a revision. Answered with [`Stamp`](crate::Stamp).
     StampOf(Revision),
-    /// The revision that a point in time means: [`Revision`].
+    /// Revision of a point in time. Answered with [`Revision`].
     Resolve(At),
-    /// All branches: a list of [`BranchInfo`](crate::BranchInfo).
+    /// All branches. Answered with a list of [`BranchInfo`](crate::BranchInfo).
     Branches,
-    /// One branch: [`BranchInfo`](crate::BranchInfo).
+    /// One branch. Answered with [`BranchInfo`](crate::BranchInfo).
     Branch(String),
-    /// All tags: a list of [`TagInfo`](crate::TagInfo).
+    /// All tags. Answered with a list of [`TagInfo`](crate::TagInfo).
     Tags,
-    /// What two branches do not agree on: a list of [`Difference`](crate::Difference).
+    /// Differences between two branches. Answered with a list of [`Difference`](crate::Difference).
     Diff(String, String),
-    /// What holds history back: a list of [`Pin`](crate::Pin).
+    /// Pins that keep history from being trimmed. Answered with a list of [`Pin`](crate::Pin).
     Pins,
-    /// Figures: [`Stats`](crate::Stats).
+    /// Statistics. Answered with [`Stats`](crate::Stats).
     Stats,
-    /// Waits until a revision is visible: `()`.
+    /// Waits until a revision is visible. Answered with `()`.
     WaitFor {
-        /// The revision.
+        /// The awaited revision.
         revision: Revision,
-        /// How long.
+        /// Time limit in milliseconds.
         wait_ms: u64,
     },
-    /// Waits until everything before is on stable storage: [`Revision`].
+    /// Waits until every earlier write is on stable storage. Answered with [`Revision`].
     Sync,
-    /// Turns every expiry that is due into a deletion: how many there were.
+    /// Deletes all entries that have expired. Answered with their number.
     Sweep,
-    /// Applies retention: `()`.
+    /// Applies retention. Answered with `()`.
     Trim,
-    /// Believes a wall clock that jumped ahead: `()`.
+    /// Accepts a wall clock that jumped ahead. Answered with `()`.
     ConfirmClock,
-    /// A hash of all retained versions of a branch: 32 bytes.
+    /// Hash of all retained versions of a branch. Answered with 32 bytes.
     ExportHash(String),
-    /// The indexes over records: a list of [`IndexInfo`](crate::IndexInfo).
+    /// The indexes over records. Answered with a list of [`IndexInfo`](crate::IndexInfo).
     Indexes,
-    /// How a scan of records would go about it: text.
+    /// Explains the plan of a record scan. Answered with text.
     Explain {
-        /// Of this branch.
+        /// Name of the branch.
         branch: String,
-        /// Of those that begin with this.
+        /// Prefix of the scanned keys.
         prefix: String,
-        /// Of those that pass all of these.
+        /// Filters of the scan.
         #[serde(with = "fields::list")]
         filters: Vec<Where>,
     },
-    /// Waits for events of a run behind one of them: a [`RunAnswer::Events`], empty when the
-    /// time is over.
+    /// Waits for events of a run after a sequence number. Answered with [`RunAnswer::Events`], which is
+    /// empty after the time limit.
     Tail {
-        /// Of this branch.
+        /// Name of the branch.
         branch: String,
-        /// The run.
+        /// Name of the run.
         run: Name,
-        /// Only events behind this one.
+        /// Sequence number after which the events start.
         after: u64,
-        /// At most so many.
+        /// Maximum number of events.
         limit: usize,
-        /// How long.
+        /// Time limit in milliseconds.
         wait_ms: u64,
     },
-    /// The revision that brought an event: an option of a [`Revision`].
+    /// Revision that wrote an event. Answered with an optional [`Revision`].
     RevisionOf {
-        /// Of this branch.
+        /// Name of the branch.
         branch: String,
-        /// The run.
+        /// Name of the run.
         run: Name,
-        /// The event.
+        /// Sequence number of the event.
         seq: u64,
     },
-    /// What has changed of a space of keyed state: [`StateSince`].
+    /// Changes of a space of keyed state. Answered with [`StateSince`].
     StateSince {
-        /// Of this branch.
+        /// Name of the branch.
         branch: String,
-        /// The space.
+        /// Name of the space.
         space: Name,
-        /// Since the snapshot of this mark; without one, all there is.
+        /// Mark of the earlier snapshot. `None`: a full snapshot is wanted.
         since: Option<SnapshotMark>,
     },
 }
 
-/// What a snapshot of a space is to be made of.
+/// Content of the next snapshot of a space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateSince {
-    /// The moment that it shows, which is on stable storage.
+    /// The revision of the snapshot, which is on stable storage.
     pub revision: Revision,
-    /// What the next one names it by; nothing where there is no such space.
+    /// The mark that a later request names this snapshot by. `None` if the space does not exist.
     pub mark: Option<SnapshotMark>,
-    /// What is to be written.
+    /// The changes, or the need for a full snapshot.
     pub changed: StateChanged,
 }
 
-/// What has changed of a space.
+/// Changes of a space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StateChanged {
-    /// These entries.
+    /// The changed entries.
     These(EntryBlock),
-    /// All there is has to be read: nothing earlier was named, or this is why.
+    /// A full snapshot is needed: no earlier snapshot was named, or the reason is given.
     All(Option<WhyAll>),
 }
 
-/// Why all there is has to be read, where changes alone were asked for.
+/// Reason why an incremental snapshot is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhyAll {
-    /// The log no longer reaches back.
+    /// The log no longer reaches back to the earlier snapshot.
     Trimmed,
-    /// There is another generation of the space since.
+    /// The space has a newer generation.
     Replaced,
-    /// The earlier one is of a later moment.
+    /// The earlier snapshot is of a later revision.
     Ahead,
-    /// The branch was forked since.
+    /// The branch was forked after the earlier snapshot, or that one is of another branch.
     Forked,
-    /// There is too much of it.
+    /// The changes are too large for one answer.
     TooMuch,
 }
 
 impl WhyAll {
-    /// In words.
+    /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
             WhyAll::Trimmed => "the log no longer reaches back to the one before",
@@ -332,12 +333,12 @@ impl WhyAll {
 }
 
 impl AdminRequest {
-    /// Whether it only looks, so that asking twice is as good as asking once.
+    /// Returns whether the request is idempotent, so that a client may retry it.
     pub fn only_looks(&self) -> bool {
         !matches!(self, AdminRequest::Sweep | AdminRequest::ConfirmClock)
     }
 
-    /// Whether it may take a while, so that others should not have to wait behind it.
+    /// Returns whether the request may take long, so that other requests should not queue behind it.
     pub fn takes_a_while(&self) -> bool {
         matches!(
             self,
@@ -362,7 +363,7 @@ mod tests {
         Name::new("k").unwrap()
     }
 
-    /// The variants of an enum by their numbers, which the version promises.
+    /// Checks the variants of an enum against their numbers, which the protocol version fixes.
     #[track_caller]
     fn numbered<T: Serialize + for<'f> Deserialize<'f> + PartialEq + std::fmt::Debug>(all: Vec<T>) {
         for (number, one) in all.into_iter().enumerate() {

@@ -1,13 +1,13 @@
-//! The four who work on jobs, with workers that crash: every job finishes exactly once.
+//! Job queue example: workers crash at random, and every job finishes exactly once.
 //!
 //! ```text
 //!   submitter --> jobs <--claim, step, complete-- 8 workers, each of which crashes at random
 //!                  ^
-//!                  '--retries what crashed workers had-- sweeper
+//!                  '--retries the jobs of crashed workers-- sweeper
 //! ```
 //!
-//! A worker that crashes forgets what it held. Sometimes it was only slow: then it comes back, tries to write and
-//! is fenced. Run it with `cargo run -p mainstay-jobs --example jobs [jobs]`.
+//! A crashed worker forgets its grant. Sometimes it was only slow: then it resumes, tries to write and is
+//! fenced. Run it with `cargo run -p mainstay-jobs --example jobs [jobs]`.
 
 use mainstay::{
     CellCommand, Clock, Code, Database, Durability, Name, Options, Result, SystemClock,
@@ -25,7 +25,7 @@ const STEPS: u64 = 3;
 struct Tally {
     crashes: AtomicU64,
     fenced: AtomicU64,
-    /// What crashed workers held: they come back with it.
+    /// Grants of crashed workers, which some worker later resumes with.
     lost: Mutex<Vec<Grant>>,
 }
 
@@ -48,7 +48,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Every tenth job waits for the one before it.
+/// Every tenth job depends on the one before it.
 fn submit(jobs: &Jobs, count: u64) -> Result<()> {
     for n in 0..count {
         let mut job = Submission::new("email", &format!("job_{n}")).params(format!("letter {n}"));
@@ -72,7 +72,7 @@ fn work(jobs: &Jobs, worker: usize, count: u64, tally: &Tally) {
     }
 }
 
-/// Does the steps of a job, unless it crashes.
+/// Executes the steps of a job, unless the worker crashes.
 fn run(jobs: &Jobs, claimed: &Claimed, chance: &mut Chance, tally: &Tally) {
     for step in 1..=STEPS {
         if chance.is_one_in(15) {
@@ -86,7 +86,7 @@ fn run(jobs: &Jobs, claimed: &Claimed, chance: &mut Chance, tally: &Tally) {
     finish(jobs, &claimed.grant, tally);
 }
 
-/// A worker that was only slow writes as if nothing had happened.
+/// A worker that was only slow writes with its old grant.
 fn come_back(jobs: &Jobs, tally: &Tally) {
     let lost = tally.lost.lock().expect("nobody panics with it").pop();
     if let Some(grant) = lost {
@@ -94,14 +94,14 @@ fn come_back(jobs: &Jobs, tally: &Tally) {
     }
 }
 
-/// The job is completed and its letter counted, in one transaction.
+/// Completes the job and counts its letter in one transaction.
 fn finish(jobs: &Jobs, grant: &Grant, tally: &Tally) {
     let letter = Name::new(&format!("sent/{}", grant.name.id())).expect("a short name");
     let event = CellCommand::Incr { name: letter, by: 1.into() };
     went_well(jobs.beside([event.into()]).complete(grant, Some(b"sent")), tally);
 }
 
-/// Whoever lost its job stops working on it.
+/// Returns false if the worker lost its job, so that it stops working on it.
 fn went_well(result: Result<State>, tally: &Tally) -> bool {
     match result {
         Ok(_) => true,
@@ -126,7 +126,7 @@ fn report(db: &Database, jobs: &Jobs, count: u64, tally: &Tally) -> Result<()> {
     Ok(())
 }
 
-/// Numbers that look like chance (xorshift).
+/// Pseudo-random numbers (xorshift).
 struct Chance(u64);
 
 impl Chance {

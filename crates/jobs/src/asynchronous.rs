@@ -1,13 +1,12 @@
-//! The handles for those who must not block: the same operations, to be awaited.
+//! Async handles: the same operations as the blocking handles, as futures.
 //!
 //! ```text
 //!   task --poll--> operation --ticket or request--> database --waker--> task
-//!                            --nothing to claim---> bell: one thread for all who wait
+//!                            --no job------------> bell: one thread for all waiting tasks
 //! ```
 //!
-//! They need no runtime and run on any; their futures can be sent to another thread. Large input and output
-//! have a thread each while they are read or written. Dropping a future loses its answer and nothing else: what
-//! was submitted is done all the same.
+//! The futures need no runtime, run on any, and are `Send`. Large input and output use one extra thread while they are
+//! read or written. Dropping a future discards only its answer: a submitted operation is executed all the same.
 
 use crate::claim::{Claimed, Grant};
 use crate::figures::JobFigures;
@@ -29,7 +28,7 @@ use object_store::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The jobs of a database under one namespace, for those who must not block.
+/// The jobs of a database under one namespace, with an async API.
 ///
 /// ```
 /// use mainstay_jobs::{AsyncJobs, Settings, State, Submission};
@@ -39,7 +38,7 @@ use std::time::Duration;
 ///     let claimed = jobs.claim("email", "worker 1", None).await?.expect("there is one");
 ///     jobs.complete(&claimed.grant, None).await
 /// };
-/// // Any runtime does; this waits here.
+/// // Any runtime works; this one blocks the current thread.
 /// assert_eq!(mainstay::remote::wait(work)?, State::Completed);
 /// # Ok::<(), mainstay::Error>(())
 /// ```
@@ -47,12 +46,12 @@ use std::time::Duration;
 pub struct AsyncJobs(pub(crate) Operations<'static>);
 
 impl AsyncJobs {
-    /// Jobs of a database in this process. Waits a moment for the indexes that jobs need to be declared.
+    /// Opens the jobs of an embedded database. Blocks briefly while it declares the required indexes.
     pub fn open(db: &Database, settings: Settings) -> Result<AsyncJobs> {
         crate::Jobs::open(db, settings)?.to_async()
     }
 
-    /// Jobs of a database in this process, with their large input and output in an object store.
+    /// Opens the jobs of an embedded database, with large input and output in an object store.
     pub fn open_with(
         db: &Database,
         settings: Settings,
@@ -61,7 +60,7 @@ impl AsyncJobs {
         crate::Jobs::open_with(db, settings, objects)?.to_async()
     }
 
-    /// Jobs of a served database, with their large input and output in an object store if there is one.
+    /// Opens the jobs of a served database, with large input and output in an object store if one is given.
     pub async fn served(
         db: &AsyncDatabase,
         settings: Settings,
@@ -74,28 +73,28 @@ impl AsyncJobs {
         Ok(AsyncJobs(operations))
     }
 
-    /// The same on another branch, which has to be there.
+    /// Returns a handle on another branch. Fails with `BranchNotFound` if no such branch exists.
     pub async fn on_branch(&self, branch: &str) -> Result<AsyncJobs> {
         self.0.on_branch(branch).await.map(AsyncJobs)
     }
 
-    /// The branch they are on.
+    /// The branch of this handle.
     pub fn branch(&self) -> &str {
         self.0.port.branch()
     }
 
-    /// A handle whose operations carry these commands in their own transaction.
+    /// Returns a handle whose operations execute these commands in their own transaction.
     #[must_use]
     pub fn beside(&self, commands: impl IntoIterator<Item = Command>) -> AsyncJobs {
         AsyncJobs(self.0.beside(commands))
     }
 
-    /// Locks of the same namespace on the same branch.
+    /// Returns the locks of the same namespace on the same branch.
     pub fn locks(&self) -> AsyncLocks {
         AsyncLocks(self.0.beside([]))
     }
 
-    /// What holds for these jobs.
+    /// The settings of these jobs.
     pub fn settings(&self) -> &Settings {
         self.0.settings()
     }
@@ -105,12 +104,12 @@ impl AsyncJobs {
         self.0.key(name)
     }
 
-    /// The database's time in microseconds; leases and `run_at` go by it.
+    /// The database time in microseconds since 1970, which leases and `run_at` use.
     pub async fn now_us(&self) -> Result<mainstay::Stamp> {
         self.0.now_us().await
     }
 
-    /// What was done through this handle and its clones.
+    /// Counters of the operations through this handle and its clones.
     pub fn figures(&self) -> JobFigures {
         self.0.tally().figures()
     }
@@ -135,8 +134,9 @@ impl AsyncJobs {
         self.0.claim(task_type, worker, lease).await
     }
 
-    /// As [`Jobs::claim_within`](crate::Jobs::claim_within). Dropping the future gives up the place in the queue; whatever is dropped
-    /// while its claim is under way may have claimed, and the sweeper takes that away.
+    /// As [`Jobs::claim_within`](crate::Jobs::claim_within). Dropping the future leaves the wait queue. If
+    /// it is dropped while its claim executes, the job may already be claimed; then the sweeper takes it
+    /// back after the lease.
     pub async fn claim_within(
         &self,
         task_type: &str,
@@ -261,24 +261,24 @@ impl AsyncJobs {
     }
 }
 
-/// Locks of a database under one namespace, for those who must not block.
+/// Locks of a database under one namespace, with an async API.
 #[derive(Clone)]
 pub struct AsyncLocks(pub(crate) Operations<'static>);
 
 impl AsyncLocks {
-    /// Locks of a database in this process.
+    /// Opens the locks of an embedded database.
     pub fn open(db: &Database, namespace: &str) -> Result<AsyncLocks> {
         let shared = Shared::new(Some(db), Settings::under(namespace).checked()?, None);
         Ok(AsyncLocks(Operations::new(shared, Port::submitted(db, MAIN)?)))
     }
 
-    /// Locks of a served database.
+    /// Opens the locks of a served database.
     pub fn served(db: &AsyncDatabase, namespace: &str) -> Result<AsyncLocks> {
         let shared = Shared::new(None, Settings::under(namespace).checked()?, None);
         Ok(AsyncLocks(Operations::new(shared, Port::served_main(db))))
     }
 
-    /// The same on another branch, which has to be there.
+    /// Returns a handle on another branch. Fails with `BranchNotFound` if no such branch exists.
     pub async fn on_branch(&self, branch: &str) -> Result<AsyncLocks> {
         self.0.on_branch(branch).await.map(AsyncLocks)
     }

@@ -1,15 +1,14 @@
-//! The bell: one thread for all who wait for a job or a lock of a database in this process.
+//! The bell: FIFO wait queues with one dispatcher thread, for callers that wait for a job or a lock of an embedded database.
 //!
 //! ```text
-//!   who waits --enter--> queue of a type or a lock:  w1 w2 w3 ...
-//!   a write to its keys, a due time --> the bell looks how many can be served --> calls as many, from the front
-//!   a turn ends (served or not, or given up) --> it looks again
+//!   waiter --enter--> queue of a job type or a lock:  w1 w2 w3 ...
+//!   a write to its keys, a due time --> the bell counts how many can be served --> wakes as many, from the front
+//!   a turn ends (served or not, or given up) --> the bell counts again
 //! ```
 //!
-//! Whoever is called tries at once. So of sixty-four who wait for one job one is woken, and a job that nobody took
-//! because its turn was given up goes to the next; so does one whose waiter does not come. Who tried in vain keeps
-//! its place. The thread starts when somebody waits for the first time and sleeps while nobody does; it ends with
-//! the last handle.
+//! A woken waiter tries at once. So of sixty-four waiters for one job, only one is woken. If a waiter gives up its turn
+//! or does not respond in time, the next one is woken. A waiter whose try failed keeps its place. The thread starts with
+//! the first waiter, sleeps while the queues are empty, and ends with the last handle.
 
 mod queue;
 #[cfg(test)]
@@ -27,48 +26,47 @@ use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the bell sleeps at most while somebody waits: a clock that was set forward is noticed by then.
+/// Maximum sleep while any caller waits. A clock that was set forward is noticed after that time.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How long it rests where the database cannot be waited for.
+/// Delay after a database error.
 const REST: Duration = Duration::from_millis(100);
 
-/// What a look at a queue found.
+/// Result of a look at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outlook {
-    /// How many could be served now, of those that were asked about.
+    /// How many of the waiters asked about can be served now.
     pub ready: usize,
-    /// When further ones can be served, as far as that is known; after now.
+    /// The next time when more can be served, if known. Later than now.
     pub due: Option<Stamp>,
 }
 
-/// What a queue is looked at for.
+/// Parameters of a look at a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
-    /// The moment.
     pub now: Stamp,
-    /// How many wait or try.
+    /// Number of waiters, including those that try now.
     pub asked: usize,
-    /// How many of them try: what they are about to take may be seen as ready.
+    /// How many of them try now. The jobs that they are about to take may still look ready.
     pub called: usize,
-    /// When the last of them gives up: what is due later does not matter.
+    /// The latest deadline of the waiters. Anything due later does not matter.
     pub until: Stamp,
-    /// What was found due the last time.
+    /// The due time found by the previous look.
     pub due: Option<Stamp>,
 }
 
-/// Looks how many can be served.
+/// Counts how many waiters can be served.
 pub(crate) type Look = Arc<dyn Fn(Question) -> Result<Outlook> + Send + Sync>;
 
 /// A try that got nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tried {
-    /// What was visible when it began, at least.
+    /// A lower bound of the revision that was visible when it began.
     pub revision: Revision,
-    /// When it was over.
+    /// The time when it ended.
     pub at: Stamp,
 }
 
-/// See the module.
+/// The dispatcher; see the module.
 pub(crate) struct Bell {
     tower: Arc<Tower>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -77,13 +75,13 @@ pub(crate) struct Bell {
 struct Tower {
     db: Database,
     queues: Mutex<Queues>,
-    /// Told when somebody comes while nobody waits, and at the end.
+    /// Signalled when a waiter arrives at empty queues, and at shutdown.
     entered: Condvar,
-    /// Somebody came or went since the thread looked.
+    /// True if a waiter came or left since the thread last looked.
     stirred: AtomicBool,
 }
 
-/// A place in a queue: once called, the right to try. Dropping it lets the next one try.
+/// A place in a queue, and once called, the right to try. Dropping it lets the next waiter try.
 pub(crate) struct Turn {
     tower: Arc<Tower>,
     queue: String,
@@ -97,8 +95,8 @@ impl Bell {
         Bell { tower: Arc::new(tower), thread: Mutex::new(None) }
     }
 
-    /// Waits until it is one's turn; nothing when the time is over. Who has tried in vain hands the turn back in
-    /// and waits in the same place, others go to the end of the queue.
+    /// Waits for a turn, or returns `None` after the deadline. A waiter whose try failed passes its turn as
+    /// `held` and keeps its place. Others join the end of the queue.
     pub async fn turn(
         &self,
         held: Option<Turn>,
@@ -135,18 +133,19 @@ impl Drop for Bell {
         self.tower.queues.lock().is_over = true;
         self.tower.stir();
         let thread = self.thread.get_mut().take();
-        // A task that the bell woke may have dropped the last handle on the bell's own thread.
+        // A task woken by the bell may drop the last handle on the bell's own thread, which cannot join
+        // itself.
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A bell that panicked is over as well.
+            // A panic has also ended the thread.
             let _ = thread.join();
         }
     }
 }
 
 impl Turn {
-    /// Whether it is one's turn, once that is known.
+    /// Returns whether the waiter may try, once that is known.
     fn poll(&self, context: &Context<'_>) -> Poll<Result<bool>> {
         let (polled, stirs) = self.tower.queues.lock().poll(&self.queue, self.number, context);
         if stirs {
@@ -155,7 +154,7 @@ impl Turn {
         polled
     }
 
-    /// Waits again, in the same place.
+    /// Waits again in the same place.
     fn again(self, tried: Tried) -> Turn {
         self.tower.queues.lock().again(&self.queue, self.number, tried);
         self.tower.stir();
@@ -166,7 +165,8 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let (ended, stirs) = self.tower.queues.lock().leave(&self.queue, self.number);
-        // What it looks with may hold the last handle, whose end needs the queues.
+        // The queue's look function may own the last handle. Dropping that handle locks the queues, so drop
+        // it here, unlocked.
         drop(ended);
         if stirs {
             self.tower.stir();
@@ -181,17 +181,21 @@ impl Tower {
         Turn { tower: self.clone(), queue, number }
     }
 
-    /// Lets the thread look at the queues again.
+    /// Makes the dispatcher thread look at the queues again.
     fn stir(&self) {
+        // SeqCst pairs with the store in `round` and the load in `wait_for_unless`.
         self.stirred.store(true, Ordering::SeqCst);
+        // Taking the lock once ensures that the thread is already waiting, so the wake-up is not lost.
         drop(self.queues.lock());
         self.entered.notify_all();
         self.db.interrupt();
     }
 
-    /// Waits for somebody to wait, looks, calls, and sleeps until something changes; false at the end.
+    /// One round: waits for a waiter, looks, wakes waiters, and sleeps until something changes. Returns
+    /// false at shutdown.
     fn round(&self) -> bool {
-        // Before anything is looked at: whatever stirs from here on is heard, the end too.
+        // Clear the flag before looking: any later `stir`, also the one at shutdown, ends the sleep. SeqCst
+        // pairs with the store in `stir`.
         self.stirred.store(false, Ordering::SeqCst);
         if !self.wait_for_somebody() {
             return false;
@@ -220,7 +224,7 @@ impl Tower {
         self.db.wait_for_unless(seen + 1, timeout, &self.stirred)
     }
 
-    /// The queues of which something may have changed. From here on whatever changes is looked at again.
+    /// The queues that may have changed. Any change from here on marks its queue again.
     fn to_visit(&self, seen: Revision, now: Stamp) -> Result<Vec<Visit>> {
         let (mut queues, mut wakers) = (self.queues.lock(), Vec::new());
         if let Some(before) = queues.seen.replace(seen).filter(|before| *before < seen) {
@@ -243,7 +247,7 @@ impl Tower {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The database is closed or broken.
+    /// Fails all waiters, because the database is closed or broken.
     fn fail_everybody(&self, error: &Error) {
         let (mut queues, mut wakers) = (self.queues.lock(), Vec::new());
         queues.all.values_mut().for_each(|queue: &mut Queue| queue.fail(error, &mut wakers));

@@ -1,11 +1,11 @@
-//! Claiming: the next job of a type goes to a worker, with a lease and a token.
+//! Claiming: hands the next job of a type to a worker, with a lease and a fencing token.
 //!
 //! ```text
-//!   waiting jobs whose time has come --> ready, by their priority
-//!   index (task_type, state, rank)   --> the first that is ready --> claimed, token = this revision
+//!   waiting jobs that are due        --> ready, by their priority
+//!   index (task_type, state, rank)   --> the first ready one --> claimed, token = this revision
 //! ```
 //!
-//! A claim is one transaction unless a job's time has come or the job has a lease of its own.
+//! A claim is one transaction, unless a job has just become due or the job has a lease of its own.
 
 use crate::bell::{Look, Outlook, Question, Tried};
 use crate::failure;
@@ -24,43 +24,44 @@ use mainstay::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many jobs whose time has come are made ready in one transaction.
+/// Number of due jobs made ready in one transaction.
 const DUE_TOGETHER: usize = 100;
-/// How many of them are in an open transaction, which may read 10,000 keys and ranges in all.
+/// Maximum number of due jobs made ready inside an open transaction, whose read set is limited to 10,000.
 const DUE_LIMIT_WITHIN: usize = 1000;
-/// How many records are looked at together at least.
+/// Minimum page size when scanning inherited records.
 const LOOK_PAGE: usize = 100;
-/// How many waiting jobs are looked at to find the earliest.
+/// Number of waiting jobs scanned to find the earliest.
 const EARLIEST_LIMIT: usize = 1000;
-/// How many jobs are looked at together to count those that can be claimed.
+/// Maximum page size when counting claimable jobs.
 const LOOK_LIMIT: usize = 1000;
-/// When a try that got nothing, though a job seemed to be there, is repeated if nothing is written meanwhile.
+/// Delay before a try that got nothing, although a job looked claimable, is repeated without a new write.
 const AGAIN_US: u64 = 100_000;
-/// How far ahead the earliest is looked for at first, in milliseconds: a search costs what lies in its range.
+/// First window in which the earliest waiting job is searched, in milliseconds. A search costs as much as
+/// its range holds.
 const WINDOW_MS: u64 = 1000;
-/// How many times as far it is looked for then.
+/// Growth factor of that window.
 const WINDOW_GROWTH: u64 = 64;
 
-/// The right to work on a job: whoever has it writes with its token.
+/// The right to work on a job. Every write of its holder is fenced by its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The job.
+    /// The name of the job.
     pub name: JobName,
-    /// The revision that gave it: higher for every later grant of whatever job.
+    /// The fencing token: the revision of the claim. Every later grant of any job has a higher one.
     pub token: Revision,
 }
 
-/// A job that was claimed.
+/// A claimed job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claimed {
     /// The right to work on it.
     pub grant: Grant,
-    /// The job.
+    /// The job at the time of the claim.
     pub job: Job,
 }
 
 impl Operations<'_> {
-    /// Inside a transaction the token is 0: nobody knows it before the commit.
+    /// Inside an open transaction the token is 0, because the revision is unknown before the commit.
     pub async fn claim(
         &self,
         task_type: &str,
@@ -84,14 +85,14 @@ impl Operations<'_> {
                 }
                 Err(error) => self.give_up(&key, token, &error).await?,
             }
-            // What is done beside a claim was done with the first pick.
+            // The commands beside a claim were executed with the first pick.
             picking = self.beside([]);
         }
         self.tally().add(|figures| figures.claimed_nothing += 1);
         Ok(None)
     }
 
-    /// The record that a pick took, and the token that it gave.
+    /// Executes a pick. Returns the record that it took and its token.
     async fn picked(&self, pick: &RecordPick) -> Result<Option<(String, Record, Revision)>> {
         let receipt = match self.execute(vec![must(pick.clone())]).await {
             Err(error) if error.code() == Code::MustFailed => return Ok(None),
@@ -104,11 +105,11 @@ impl Operations<'_> {
         Ok(Some((key, record, receipt.revision)))
     }
 
-    /// Fails what was picked and is no job, so that nobody picks it again and the next one is found.
+    /// Fails a picked record that is not a readable job, so that it is not picked again.
     async fn give_up(&self, key: &str, token: Revision, why: &Error) -> Result<()> {
         let write = self.failed_as_unreadable(key, why)?;
         let write = match self.port.is_within() {
-            // Nobody else can have it, and its token is not known.
+            // Inside the transaction no other worker can have the job, and its token is not known yet.
             true => write,
             false => write.when_field(field::TOKEN, token.to_string())?,
         };
@@ -134,7 +135,8 @@ impl Operations<'_> {
             let is_called = match &self.shared.bell {
                 Some(bell) => {
                     let queue = || Ok((self.queue_of(task_type), self.look_for(task_type)?));
-                    // Only when it ends the next one may be called for what is left.
+                    // The old turn ends only now. Then the next waiter may be called for the remaining
+                    // jobs.
                     turn = bell.turn(turn, tried, until, queue).await?;
                     turn.is_some()
                 }
@@ -146,12 +148,12 @@ impl Operations<'_> {
         }
     }
 
-    /// The queue of those who wait for jobs of a type; see `Queues::written`.
+    /// The wait queue of a job type; see `Queues::written`.
     fn queue_of(&self, task_type: &str) -> String {
         format!("{} {}", self.port.branch(), self.type_prefix(task_type))
     }
 
-    /// How the bell sees whether jobs of a type can be claimed.
+    /// Returns the look with which the bell checks for claimable jobs of a type.
     fn look_for(&self, task_type: &str) -> Result<Look> {
         let db = self.port.database().ok_or_else(failure::unexpected)?;
         let (own, task_type) = (Port::blocking(db, self.port.branch())?, task_type.to_owned());
@@ -159,7 +161,7 @@ impl Operations<'_> {
         Ok(Arc::new(move |question| mainstay::remote::wait(own.outlook(&task_type, question))))
     }
 
-    /// How many of so many could claim now, and when the next job is due.
+    /// Counts how many of the waiters could claim now, and finds the next due time.
     async fn outlook(&self, task_type: &str, question: Question) -> Result<Outlook> {
         let asked = question.asked;
         let past = waiting(task_type, 0, (question.now / 1000).saturating_add(1))?;
@@ -167,15 +169,16 @@ impl Operations<'_> {
         for filters in [ready_now(task_type)?, past] {
             ready += self.readable(task_type, &filters, asked - ready).await?;
         }
-        // While there is enough for all, what is due later does not matter.
+        // If enough jobs are ready for all waiters, the next due time does not matter.
         let due = if ready < asked { self.earliest(task_type, question).await? } else { None };
         Ok(Outlook { ready, due })
     }
 
-    /// How many jobs pass the filters, up to so many. What is no job is claimed by nobody.
+    /// Counts up to `upto` jobs that pass the filters. Records that are not readable jobs do not count,
+    /// because no worker can claim them.
     async fn readable(&self, task_type: &str, filters: &[Where], upto: usize) -> Result<usize> {
         let forked_at = self.port.fork_revision().await?;
-        // What is inherited is passed over page by page.
+        // Inherited records are skipped page by page.
         let least = if forked_at == 0 { 1 } else { LOOK_PAGE };
         let (prefix, mut count, mut after) = (self.type_prefix(task_type), 0, None);
         while count < upto {
@@ -191,7 +194,7 @@ impl Operations<'_> {
         Ok(count.min(upto))
     }
 
-    /// A page of at most so many records, of fewer where they are too large to be answered together.
+    /// Reads a page of at most `limit` records, or fewer if they are too large for one answer.
     pub(crate) async fn fitting(
         &self,
         prefix: &str,
@@ -207,8 +210,8 @@ impl Operations<'_> {
         }
     }
 
-    /// Waits until a job seems to be there; says no when the time is over. For served databases, where every
-    /// write wakes all who wait.
+    /// Waits until a job looks claimable. Returns false after the deadline. Used for served databases,
+    /// where every write wakes all waiters.
     async fn wait_for_one(&self, task_type: &str, tried: Tried, until: Stamp) -> Result<bool> {
         let again_at = tried.at.saturating_add(AGAIN_US);
         loop {
@@ -217,7 +220,7 @@ impl Operations<'_> {
             if now >= until {
                 return Ok(false);
             }
-            // Only readers are asked.
+            // `called` is 0: this look only reads.
             let question = Question { now, asked: 1, called: 0, until, due: None };
             let outlook = self.outlook(task_type, question).await?;
             let is_ready = outlook.ready > 0;
@@ -229,8 +232,8 @@ impl Operations<'_> {
         }
     }
 
-    /// Makes waiting jobs ready whose time has come, in order of their time. Not in the transaction that claims, which
-    /// most often has nothing to make ready.
+    /// Makes due jobs ready, in order of their time. Runs in its own transaction, because the claim usually
+    /// finds none to make ready.
     async fn free_due(&self, task_type: &str) -> Result<()> {
         let due = waiting(task_type, 0, (self.now_us().await? / 1000).saturating_add(1))?;
         let prefix = self.type_prefix(task_type);
@@ -243,17 +246,17 @@ impl Operations<'_> {
             .set(field::RANK, ready_rank)?
             .clear(field::READY_RANK)?
             .own();
-        // An open transaction remembers each of them as read.
+        // An open transaction keeps each of them in its read set.
         let limit = if self.port.is_within() { DUE_LIMIT_WITHIN } else { usize::MAX };
         self.pick_all(&pick, limit).await
     }
 
-    /// Picks until nothing is left, or so many, with many in one transaction while they fit.
+    /// Picks until none is left or `limit` is reached, as many per transaction as fit.
     async fn pick_all(&self, pick: &RecordPick, limit: usize) -> Result<()> {
         let (mut together, mut picked) = (DUE_TOGETHER, 0);
         while picked < limit {
             let steps = vec![Step::from(pick.clone()); together];
-            // What is done beside a claim belongs to the claim.
+            // The commands beside a claim belong to the claim.
             match self.beside([]).execute(steps).await {
                 Err(error) if error.kind() == ErrorKind::TooLarge && together > 1 => together /= 2,
                 Err(error) => return Err(error),
@@ -266,7 +269,7 @@ impl Operations<'_> {
         Ok(())
     }
 
-    /// What claims the first job that is ready.
+    /// Builds the pick that claims the first ready job.
     fn pick(
         &self,
         task_type: &str,
@@ -281,7 +284,7 @@ impl Operations<'_> {
             .set(field::UPDATED_AT, NOW)?
             .set(field::TIMEOUT_AT, in_ms(lease_ms.unwrap_or(default_ms)))?
             .set(field::TOKEN, FieldValue::Revision)?
-            // What a branch inherited is claimed where it comes from.
+            // Inherited jobs are claimed on the branch that they come from.
             .own();
         match lease_ms {
             Some(lease_ms) => pick.set(field::LEASE_MS, lease_ms.to_string()),
@@ -289,16 +292,16 @@ impl Operations<'_> {
         }
     }
 
-    /// Which job it is, and so how long its own lease is, is known only when it has been picked.
+    /// Applies the job's own lease, which is known only after the pick.
     async fn own_lease(&self, mut claimed: Claimed, given_ms: u64) -> Result<Claimed> {
         let own_ms = claimed.job.lease_ms.unwrap_or(given_ms);
         if claimed.job.fields.get(field::LEASE_MS).is_some() || own_ms == given_ms {
             return Ok(claimed);
         }
-        // What is done beside a claim was done with the claim.
+        // The commands beside a claim were executed with the claim.
         let alone = self.beside([]);
         let extended = match self.port.is_within() {
-            // Nobody else can have it, and its token is not known.
+            // Inside the transaction no other worker can have the job, and its token is not known yet.
             true => {
                 let write = RecordWrite::to(&self.key(&claimed.grant.name))?;
                 alone
@@ -309,7 +312,7 @@ impl Operations<'_> {
             false => alone.extend(&claimed.grant, None).await.map(drop),
         };
         match extended {
-            // Cancelled already: its worker hears of it when it writes.
+            // It was cancelled meanwhile. Its worker is fenced at its next write.
             Err(error) if error.code() == Code::Fenced => return Ok(claimed),
             other => other?,
         }
@@ -317,8 +320,8 @@ impl Operations<'_> {
         Ok(claimed)
     }
 
-    /// When the first waiting job is due that is not yet, if anybody waits for so long. What was found before is
-    /// right unless an earlier one has come.
+    /// Finds the due time of the earliest future job, if any waiter waits that long. A due time found
+    /// before stays valid unless an earlier job has come.
     async fn earliest(&self, task_type: &str, question: Question) -> Result<Option<Stamp>> {
         let now_ms = question.now / 1000;
         let known = question.due.filter(|due| *due > question.now);
@@ -345,7 +348,7 @@ impl Operations<'_> {
             };
             first = page.records.iter().filter_map(run_at).min().or(first);
             match first {
-                // There are more than were looked at, perhaps earlier ones among them.
+                // The page was cut off, so an earlier job may follow.
                 Some(first) if page.next.is_some() && first > from => before = first,
                 first => return Ok(first),
             }
@@ -353,7 +356,7 @@ impl Operations<'_> {
     }
 }
 
-/// What is pending and not waiting for its time.
+/// Pending jobs that are ready.
 fn ready_now(task_type: &str) -> Result<Vec<Where>> {
     Ok(vec![
         equal(field::TASK_TYPE, task_type)?,
@@ -362,7 +365,7 @@ fn ready_now(task_type: &str) -> Result<Vec<Where>> {
     ])
 }
 
-/// What is pending and waits for a time from this one on and before that one.
+/// Pending jobs that wait for a time in this range.
 fn waiting(task_type: &str, from_ms: u64, before_ms: u64) -> Result<Vec<Where>> {
     Ok(vec![
         equal(field::TASK_TYPE, task_type)?,
@@ -372,7 +375,7 @@ fn waiting(task_type: &str, from_ms: u64, before_ms: u64) -> Result<Vec<Where>> 
     ])
 }
 
-/// A lease in milliseconds.
+/// Converts a lease to milliseconds and checks its range.
 pub(crate) fn checked_ms(lease: Duration) -> Result<u64> {
     settings::duration_ms(lease, "lease")
 }

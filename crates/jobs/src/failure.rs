@@ -1,10 +1,10 @@
-//! The errors that several operations give.
+//! Errors shared by several operations.
 
 use crate::name::JobName;
 use crate::state::State;
 use mainstay::{Code, Error, Result};
 
-/// Refuses what the table of transitions does not have.
+/// Rejects a state change that the transition table does not allow.
 pub(crate) fn check_transition(name: &JobName, from: State, into: State) -> Result<()> {
     match from.may_become(into) {
         true => Ok(()),
@@ -12,7 +12,7 @@ pub(crate) fn check_transition(name: &JobName, from: State, into: State) -> Resu
     }
 }
 
-/// Refuses a step behind the last.
+/// Rejects a step number above the last step.
 pub(crate) fn check_step(step: u64, of: Option<u64>) -> Result<()> {
     match of.filter(|of| step > *of) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! What was done through a handle and its clones.
+//! Counters of the operations through a handle and its clones.
 
 use crate::name::JobName;
 use crate::state::State;
@@ -6,41 +6,42 @@ use crate::sweeper::SweepReport;
 use mainstay::{Code, Result};
 use parking_lot::Mutex;
 
-/// What was done through a handle and its clones, on whatever branch, since it was opened. What is done in an open
-/// transaction counts when it is done there, whatever becomes of the transaction.
+/// Counters of the operations through a handle and its clones, on any branch, since it was opened.
+/// Operations inside an open transaction are counted when they execute, even if the transaction never
+/// commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobFigures {
-    /// How many jobs were submitted.
+    /// Submitted jobs.
     pub submitted: u64,
-    /// How many were claimed.
+    /// Claimed jobs.
     pub claimed: u64,
-    /// How many tries to claim found nothing, those of callers that went on to wait included.
+    /// Claims that found no job, including those that then waited.
     pub claimed_nothing: u64,
-    /// How many heartbeats and steps there were.
+    /// Heartbeats and steps.
     pub beats: u64,
-    /// How many jobs were completed.
+    /// Completed jobs.
     pub completed: u64,
-    /// How many were failed by their workers for good.
+    /// Jobs that their workers failed for good.
     pub failed: u64,
-    /// How many were failed by their workers and are tried again.
+    /// Failures by workers after which the job is retried.
     pub failed_once: u64,
-    /// How many were called off.
+    /// Cancelled jobs.
     pub cancelled: u64,
-    /// How many were tried again by hand.
+    /// Failed or cancelled jobs that were retried with `retry`.
     pub retried: u64,
-    /// How many were deleted.
+    /// Deleted jobs.
     pub deleted: u64,
-    /// How many operations were refused because what they held was lost.
+    /// Operations rejected with `Fenced`, because the caller had lost its job or lock.
     pub fenced: u64,
-    /// How many locks were taken.
+    /// Locks taken.
     pub locked: u64,
-    /// How many sweeps there were.
+    /// Sweeps.
     pub sweeps: u64,
-    /// What they did together.
+    /// Sum of the reports of all sweeps.
     pub swept: SweepReport,
 }
 
-/// What changes a job's state.
+/// An operation that changes a job's state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Beat,
@@ -51,10 +52,10 @@ pub(crate) enum Act {
     Delete,
 }
 
-/// How many jobs that were swept are kept by name, until somebody asks.
+/// Maximum number of swept jobs whose names are kept until the next read.
 const NAMES_LIMIT: usize = 100;
 
-/// Keeps the figures.
+/// Counters, and the names of swept jobs.
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<JobFigures>, Mutex<Vec<(JobName, State)>>);
 
@@ -67,7 +68,7 @@ impl Tally {
         change(&mut self.0.lock());
     }
 
-    /// Counts an act after which the job stands so.
+    /// Counts an operation by the state that the job gets.
     pub fn did(&self, act: Act, becomes: State) {
         let mut figures = self.0.lock();
         let count = match (act, becomes) {
@@ -82,7 +83,7 @@ impl Tally {
         *count += 1;
     }
 
-    /// Keeps the name of a job that was taken away, and what it became.
+    /// Remembers a swept job and its new state.
     pub fn swept(&self, name: &JobName, becomes: State) {
         let mut names = self.1.lock();
         if names.len() < NAMES_LIMIT {
@@ -90,12 +91,12 @@ impl Tally {
         }
     }
 
-    /// The first jobs that were taken away since this was asked.
+    /// Returns and clears the names of the first jobs swept since the last call.
     pub fn take_swept(&self) -> Vec<(JobName, State)> {
         std::mem::take(&mut *self.1.lock())
     }
 
-    /// Counts what was refused because it was lost.
+    /// Counts an operation that was fenced.
     pub fn heard<T>(&self, done: Result<T>) -> Result<T> {
         if done.as_ref().is_err_and(|error| error.code() == Code::Fenced) {
             self.0.lock().fenced += 1;

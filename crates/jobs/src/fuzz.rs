@@ -1,5 +1,5 @@
-//! What fuzzers feed: any bytes to the readers of job records, of names and of paths of objects. None may panic, and what
-//! is read says the same when it is written again.
+//! Fuzz targets: arbitrary bytes as job records, names and object paths. The parsers must not panic, and a
+//! parsed value must survive a round trip.
 
 #[cfg(test)]
 #[path = "../../../fuzz/feeding.rs"]
@@ -13,7 +13,7 @@ use crate::state::State;
 use mainstay::{Fields, Record};
 use object_store::path::Path;
 
-/// A record of a job or of a lock, names of jobs, and where their objects lie.
+/// Parses the bytes as a record of a job or a lock, as job names, and as object paths.
 pub fn jobs(bytes: &[u8]) {
     record(bytes);
     let Ok(text) = std::str::from_utf8(bytes) else { return };
@@ -73,14 +73,14 @@ mod tests {
     }
 
     proptest! {
-        /// What a fuzzer does, a little of it with every run of the tests.
+        /// Runs a small part of the fuzzing with the normal tests.
         #[test]
         fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             feed("jobs", |bytes| jobs(&change.of(bytes)));
         }
     }
 
-    /// Writes the seeds: run with `--ignored` when their format changes.
+    /// Writes the seed corpus. Run with `--ignored` when a format changes.
     #[test]
     #[ignore = "writes into the repository"]
     fn write_seeds() {

@@ -1,4 +1,4 @@
-//! Graphs of jobs that depend on each other: what makes no sense is refused before anything is written.
+//! Dependency graphs of jobs: validation before anything is written.
 
 use crate::failure;
 use crate::name::JobName;
@@ -6,7 +6,7 @@ use crate::submit::Submission;
 use mainstay::{Code, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Each job with what it depends on; refuses doubles and circles.
+/// Returns each job with its dependencies. Rejects duplicates and cycles.
 pub(crate) fn check(submissions: &[Submission]) -> Result<Vec<(JobName, Vec<JobName>)>> {
     if submissions.is_empty() {
         let message = "no job was given: a graph has at least one";
@@ -40,12 +40,12 @@ fn check_dependencies(name: &JobName, depends_on: &[JobName]) -> Result<()> {
     }
 }
 
-/// Which of these jobs wait for each of them; every job has an entry.
+/// Returns the dependents of each job within the graph. Every job has an entry.
 pub(crate) fn dependents(graph: &[(JobName, Vec<JobName>)]) -> BTreeMap<&JobName, Vec<JobName>> {
     dependents_of(graph.iter().map(|(name, _)| name), graph)
 }
 
-/// Which jobs of a graph wait for each of some; each of these has an entry.
+/// Returns the dependents of the given jobs within a graph. Each of these jobs has an entry.
 pub(crate) fn dependents_of<'n>(
     names: impl Iterator<Item = &'n JobName>,
     graph: &[(JobName, Vec<JobName>)],
@@ -61,7 +61,8 @@ pub(crate) fn dependents_of<'n>(
     all
 }
 
-/// Takes jobs out that wait for nothing, over and over: what is left waits for itself.
+/// Cycle detection (topological sort): repeatedly removes jobs without open dependencies. Any rest is a
+/// cycle.
 fn check_circles(graph: &[(JobName, Vec<JobName>)]) -> Result<()> {
     let waiting = dependents(graph);
     let inside = |name: &&JobName| waiting.contains_key(*name);

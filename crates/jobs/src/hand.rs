@@ -1,11 +1,12 @@
-//! The hand: one thread that works with an object store for all who await it.
+//! Object store worker: one thread with a runtime that executes all object store operations.
 //!
 //! ```text
-//!   future --queue of 64--> thread with a runtime, 64 at a time --> its answer
+//!   future --queue of 64--> thread with a runtime, 64 at a time --> its result
 //! ```
 //!
-//! Whoever awaits may have no runtime, or one that must not be blocked. And what a store keeps between its
-//! operations, connections above all, lives on the runtime that it began on: so there is one, and it stays.
+//! The caller may have no runtime, or one that must not be blocked. Also, a store keeps state between
+//! operations, above all connections, on the runtime it started on. So a single runtime exists, and it
+//! stays.
 
 use parking_lot::Mutex;
 use std::io::{Error, Result};
@@ -14,28 +15,28 @@ use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// How many operations may be under way, and how many more may wait before their callers do.
+/// Maximum number of running operations, and of queued ones before callers wait.
 const LIMIT: usize = 64;
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// See the module. The thread starts with the first operation and ends when this is dropped.
+/// The worker; see the module. The thread starts with the first operation and ends when this is dropped.
 #[derive(Default)]
 pub(crate) struct Hand(Mutex<Option<mpsc::Sender<Work>>>);
 
 impl Hand {
-    /// Does work and gives its outcome.
+    /// Executes an operation on the worker thread and returns its result.
     pub async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = object_store::Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (tell, told) = oneshot::channel();
         let work = async move {
-            // Nobody listens who gave up waiting.
+            // The receiver is gone if the caller gave up waiting.
             let _ = tell.send(work.await.map_err(Error::other));
         };
         let queue = self.queue()?;
-        // An end of the thread is told by the silence below.
+        // If the thread has ended, the closed channel below reports it.
         let _ = queue.send(Box::pin(work)).await;
         told.await.unwrap_or_else(|_| Err(Error::other("the object store panicked")))
     }
@@ -53,13 +54,13 @@ impl Hand {
     }
 }
 
-/// Works until nobody can send any more.
+/// Runs until all senders are gone.
 fn serve(runtime: &Runtime, mut queue: mpsc::Receiver<Work>) {
     let room = Arc::new(Semaphore::new(LIMIT));
     runtime.block_on(async move {
         while let Ok(place) = room.clone().acquire_owned().await {
             let Some(work) = queue.recv().await else { return };
-            // One that panics ends alone: the runtime goes on.
+            // A panicking operation ends alone; the runtime keeps running.
             tokio::spawn(async move {
                 work.await;
                 drop(place);
@@ -72,6 +73,7 @@ fn serve(runtime: &Runtime, mut queue: mpsc::Receiver<Work>) {
 mod tests {
     use super::*;
     use mainstay::remote::wait;
+    // SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]

@@ -1,8 +1,8 @@
-//! What the holder of a job does: heartbeat, step, complete, fail.
+//! Operations of a job's holder: heartbeat, step, complete, fail.
 //!
-//! Each is one transaction that is fenced by the token: once the job was given to another, swept or cancelled,
-//! its old holder gets `Fenced`, whatever it tries. A call that is repeated because its reply was lost
-//! answers what the first one did.
+//! Each operation is one transaction, fenced by the token. Once the job was swept, cancelled or given to
+//! another worker, every operation of its old holder fails with `Fenced`. Operations are idempotent: a call
+//! repeated after a lost reply returns the same result as the first.
 
 use crate::claim::{Grant, checked_ms};
 use crate::failure::{self, check_transition};
@@ -21,17 +21,17 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// How many versions of a job are looked at together.
+/// Page size when reading a job's history.
 const HISTORY_PAGE: usize = 10;
 
-/// What becomes of a job that failed.
+/// Retry policy for a failed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// It has failed for good.
+    /// The job fails for good.
     Never,
-    /// It is tried again while it has retries left.
+    /// The job is retried at once if it has retries left.
     Now,
-    /// It is tried again after a while, while it has retries left.
+    /// The job is retried after a delay if it has retries left.
     After(Duration),
 }
 
@@ -41,7 +41,7 @@ impl Operations<'_> {
         self.tally().heard(self.extend(grant, lease_ms).await)
     }
 
-    /// Begins the lease anew.
+    /// Restarts the lease.
     pub async fn extend(&self, grant: &Grant, lease_ms: Option<u64>) -> Result<State> {
         self.hold(Act::Beat, grant, |job| {
             let becomes = job.state;
@@ -94,7 +94,7 @@ impl Operations<'_> {
             if let Some(ms) = self.settings().keep_completed_ms {
                 write = write.ttl(Ttl::Millis(ms));
             }
-            // Who began to wait for it since it was read would wait for ever.
+            // Conditional on the list of dependents: one added after the read would otherwise wait forever.
             let dependents = job.fields.get(field::DEPENDENTS).map(<[u8]>::to_vec);
             let field = Field::new(field::DEPENDENTS)?;
             let mut steps = vec![must(write.when(Condition::Field { field, is: dependents }))];
@@ -106,7 +106,7 @@ impl Operations<'_> {
         self.unless_done_before(grant, done.await, is_completed).await
     }
 
-    /// Whoever has lost the job is told so before anything is written beside it.
+    /// Fences a holder that lost its job before a large result is written to the object store.
     async fn put_result(&self, grant: &Grant, result: Option<&[u8]>) -> Result<Option<Placed>> {
         let Some(bytes) = result else { return Ok(None) };
         if bytes.len() > self.settings().inline_limit_bytes {
@@ -120,7 +120,7 @@ impl Operations<'_> {
         placed.await.map(Some)
     }
 
-    /// Where an object of a job lies.
+    /// The place of a job's object in the object store.
     pub fn object_at(&self, name: &JobName, what: &str) -> ObjectPlace {
         ObjectPlace::new(&self.settings().namespace, name, what)
     }
@@ -151,7 +151,7 @@ impl Operations<'_> {
         self.unless_done_before(grant, done.await, is_meant).await
     }
 
-    /// Ends a lease: the job is tried again or has failed.
+    /// Ends a lease: the job becomes pending again or failed.
     pub(crate) fn let_go(
         &self,
         write: RecordWrite,
@@ -171,8 +171,9 @@ impl Operations<'_> {
         }
     }
 
-    /// One job fewer is waited for, if it still is; whoever waited for it alone becomes pending. A dependent whose
-    /// record is damaged stays as it is, and must not keep this job from being completed.
+    /// Removes a dependency from a dependent, if it is still open. A dependent without other open
+    /// dependencies becomes pending. A damaged dependent stays unchanged, because it must not prevent the
+    /// completion of this job.
     fn release(&self, dependency: &JobName, dependent: &JobName) -> Result<[Step; 2]> {
         let (key, waits) = (self.key(dependent), job::waits_for(dependency));
         let one_fewer = RecordWrite::to(&key)?
@@ -187,7 +188,7 @@ impl Operations<'_> {
         Ok([attempt(one_fewer), attempt(free)])
     }
 
-    /// Decides by the job as it stands; one that is gone is held by nobody.
+    /// Decides by the current state of the job. If the job no longer exists, the holder is fenced.
     async fn hold(
         &self,
         act: Act,
@@ -199,14 +200,14 @@ impl Operations<'_> {
             let job = job_of(&grant.name, record)?.ok_or_else(|| failure::fenced(&grant.name))?;
             match job.token == Some(grant.token) {
                 true => decide(&job),
-                // The fence of the write itself says so: there is one place that decides.
+                // The write's own fence condition returns the error, so that only one place decides.
                 false => Ok(Next::Write(vec![must(self.fence(grant)?)], job.state)),
             }
         })
         .await
     }
 
-    /// Refuses what is no grant of this branch.
+    /// Rejects a grant that was not made on this branch.
     async fn check_grant(&self, grant: &Grant) -> Result<()> {
         if grant.token == 0 {
             return Err(failure::no_token(&format!("job {}", grant.name)));
@@ -217,7 +218,7 @@ impl Operations<'_> {
         Ok(())
     }
 
-    /// A write by the holder of this grant and nobody else.
+    /// A write fenced by the token of this grant.
     fn fence(&self, grant: &Grant) -> Result<RecordWrite> {
         let (field, is) = (Field::new(field::TOKEN)?, grant.token.to_string().into_bytes());
         Ok(self.touch(&grant.name)?.when(Condition::Fence { field, is }))
@@ -233,7 +234,7 @@ impl Operations<'_> {
         self.held(grant, job)?.set(field::TIMEOUT_AT, in_ms(lease_ms.unwrap_or(own_ms)))
     }
 
-    /// A holder that is fenced may have ended its work itself and lost the reply: then that is the answer.
+    /// A fenced holder may have ended the job itself and lost the reply. Then that outcome is the result.
     async fn unless_done_before(
         &self,
         grant: &Grant,
@@ -242,7 +243,7 @@ impl Operations<'_> {
     ) -> Result<State> {
         let done = match done {
             Err(error) if error.code() == Code::Fenced => {
-                // What cannot be known changes nothing: it is fenced.
+                // If the history cannot be read, the holder stays fenced.
                 let outcome = self.outcome(grant).await.unwrap_or_default();
                 outcome.filter(|state| is_meant(*state)).ok_or(error)
             }
@@ -251,7 +252,7 @@ impl Operations<'_> {
         self.tally().heard(done)
     }
 
-    /// Versions of a job, as many as an answer has room for.
+    /// Reads versions of a job, as many as fit into one answer.
     async fn versions(
         &self,
         name: &JobName,
@@ -266,7 +267,7 @@ impl Operations<'_> {
         }
     }
 
-    /// What the holder of a grant made of the job in the end, as far back as history reaches.
+    /// The final state that the holder of a grant gave the job, as far as history reaches back.
     async fn outcome(&self, grant: &Grant) -> Result<Option<State>> {
         let (token, mut before) = (grant.token.to_string(), None);
         loop {

@@ -1,135 +1,135 @@
-//! A job as it stands in its record.
+//! The job type, decoded from its record.
 
 use crate::name::JobName;
 use crate::state::State;
 use mainstay::{Code, Error, Fields, Record, Result, Revision};
 
-/// The fields of a job's record.
+/// Names of the fields of a job's record.
 pub mod field {
-    /// Where the job stands.
+    /// The job's state.
     pub const STATE: &str = "state";
-    /// Its type.
+    /// The job's type.
     pub const TASK_TYPE: &str = "task_type";
-    /// Its id.
+    /// The job's id.
     pub const TASK_ID: &str = "task_id";
-    /// Who has or had it.
+    /// The worker that has or last had the job.
     pub const WORKER: &str = "worker";
-    /// The last step that was done.
+    /// Number of the last completed step.
     pub const CURRENT_STEP: &str = "current_step";
-    /// How many steps there are.
+    /// Total number of steps.
     pub const STEP_COUNT: &str = "step_count";
-    /// When it was submitted, in milliseconds since 1970.
+    /// Submission time, in milliseconds since 1970.
     pub const CREATED_AT: &str = "created_at";
-    /// When it was last written, in milliseconds since 1970.
+    /// Time of the last write, in milliseconds since 1970.
     pub const UPDATED_AT: &str = "updated_at";
-    /// When its lease ends, in milliseconds since 1970.
+    /// End of the lease, in milliseconds since 1970.
     pub const TIMEOUT_AT: &str = "timeout_at";
-    /// What went wrong last.
+    /// Text of the last error.
     pub const ERROR: &str = "error";
-    /// Where its input is, if large.
+    /// Object path of a large input.
     pub const PARAMS_REF: &str = "params_ref";
-    /// Where its output is, if large.
+    /// Object path of a large output.
     pub const RESULT_REF: &str = "result_ref";
-    /// Its input, if small.
+    /// Small input, stored inline.
     pub const PARAMS: &str = "params";
-    /// Its output, if small.
+    /// Small output, stored inline.
     pub const RESULT: &str = "result";
-    /// How often it was tried again.
+    /// Number of retries so far.
     pub const RETRY_COUNT: &str = "retry_count";
-    /// How often it may be tried again.
+    /// Maximum number of retries.
     pub const MAX_RETRIES: &str = "max_retries";
-    /// What has to be completed before it, as `type/id` with commas between.
+    /// Dependencies, as a comma-separated list of `type/id`.
     pub const DEPENDS_ON: &str = "depends_on";
-    /// How many of those are not.
+    /// Number of dependencies that are not completed.
     pub const BLOCKED_BY: &str = "blocked_by";
-    /// What the names of further fields begin with, `waits.{type}/{id}`: one for each of those that are not, so that
-    /// each is counted once.
+    /// Name prefix of further fields, `waits.{type}/{id}`: one field per open dependency, so that each is
+    /// counted once.
     pub const WAITS: &str = "waits.";
-    /// Which jobs wait for it, as `type/id` with commas between.
+    /// Dependents, as a comma-separated list of `type/id`.
     pub const DEPENDENTS: &str = "dependents";
-    /// How many bytes their records take: all of them are written when it is completed.
+    /// Total size of the dependents' records in bytes. All of them are written when the job completes.
     pub const DEPENDENTS_BYTES: &str = "dependents_bytes";
-    /// The revision that gave it to its worker. It stands for as long as that worker was the last to change
-    /// the state.
+    /// Fencing token: the revision of the claim. It stays until another actor than that worker changes the
+    /// state.
     pub const TOKEN: &str = "token";
-    /// When it may run at the earliest, in milliseconds since 1970.
+    /// Earliest time to run, in milliseconds since 1970.
     pub const RUN_AT: &str = "run_at";
-    /// Higher ones come first.
+    /// Priority. Higher ones are claimed first.
     pub const PRIORITY: &str = "priority";
-    /// Its place in the queue.
+    /// Position in the queue.
     pub const RANK: &str = "rank";
-    /// Its place in the queue once its time has come, while it waits for that.
+    /// Future position in the queue of a job that waits for its `run_at`.
     pub const READY_RANK: &str = "ready_rank";
-    /// How long its worker may be silent.
+    /// Lease of the job's workers, in milliseconds.
     pub const TIMEOUT_MS: &str = "timeout_ms";
-    /// How long this worker may be silent, if it said so.
+    /// Lease that the current worker asked for, in milliseconds.
     pub const LEASE_MS: &str = "lease_ms";
 }
 
-/// A job, as its record says.
+/// A job, decoded from its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its type and id.
+    /// Type and id.
     pub name: JobName,
-    /// Where it stands.
+    /// Current state.
     pub state: State,
-    /// Who has or had it.
+    /// The worker that has or last had it.
     pub worker: Option<String>,
-    /// The last step that was done.
+    /// Number of the last completed step.
     pub current_step: Option<u64>,
-    /// How many steps there are.
+    /// Total number of steps, if known.
     pub step_count: Option<u64>,
-    /// When it was submitted, in milliseconds since 1970.
+    /// Submission time, in milliseconds since 1970.
     pub created_at: u64,
-    /// When it was last written, in milliseconds since 1970.
+    /// Time of the last write, in milliseconds since 1970.
     pub updated_at: u64,
-    /// When its lease ends, in milliseconds since 1970.
+    /// End of the lease, in milliseconds since 1970. `None` if no worker holds the job.
     pub timeout_at: Option<u64>,
-    /// What went wrong last.
+    /// Text of the last error.
     pub error: Option<String>,
-    /// How often it was tried again.
+    /// Number of retries so far.
     pub retry_count: u32,
-    /// How often it may be tried again.
+    /// Maximum number of retries.
     pub max_retries: u32,
-    /// What has to be completed before it.
+    /// Jobs that must complete before it.
     pub depends_on: Vec<JobName>,
-    /// How many of those are not.
+    /// How many of these are not completed.
     pub blocked_by: u64,
-    /// Which jobs wait for it.
+    /// Jobs that wait for it.
     pub dependents: Vec<JobName>,
-    /// How many bytes their records take.
+    /// Total size of the dependents' records in bytes.
     pub dependents_bytes: u64,
-    /// The grant of its worker.
+    /// Fencing token of the current or last grant.
     pub token: Option<Revision>,
-    /// When it may run at the earliest, in milliseconds since 1970.
+    /// Earliest time to run, in milliseconds since 1970.
     pub run_at: Option<u64>,
-    /// Higher ones come first.
+    /// Priority. Higher ones are claimed first.
     pub priority: i32,
-    /// How long its worker may be silent: what the claim said, else what was submitted.
+    /// Lease in milliseconds: that of the claim, else that of the submission.
     pub lease_ms: Option<u64>,
-    /// How often its record has been written.
+    /// Number of writes to its record.
     pub counter: u64,
-    /// The record itself, with input and output.
+    /// All fields of its record, including inline input and output.
     pub fields: Fields,
 }
 
-/// The field that stands in a job's record while it waits for another.
+/// The field that marks an open dependency in a job's record.
 pub(crate) fn waits_for(dependency: &JobName) -> String {
     format!("{}{dependency}", field::WAITS)
 }
 
-/// Where a job stands, of which nothing else need be readable.
+/// Returns the state of a job, even if its other fields are unreadable.
 pub(crate) fn state_of(fields: &Fields) -> Result<State> {
     State::parse(fields.text(field::STATE).unwrap_or_default())
 }
 
 impl Job {
-    /// Whether it waits for another.
+    /// Returns whether the job still waits for this dependency.
     pub(crate) fn waits_for(&self, dependency: &JobName) -> bool {
         self.fields.get(waits_for(dependency)).is_some()
     }
 
-    /// Reads a record.
+    /// Decodes a record.
     pub(crate) fn of(name: JobName, record: Record) -> Result<Job> {
         let Record { fields, counter, .. } = record;
         let read = Reader { name: &name, fields: &fields };

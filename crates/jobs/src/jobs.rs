@@ -1,4 +1,4 @@
-//! The handle that waits: every operation is done when its call returns.
+//! Blocking handle: every operation is done when its call returns.
 
 use crate::asynchronous::AsyncJobs;
 use crate::claim::{Claimed, Grant};
@@ -22,7 +22,7 @@ use object_store::ObjectStore;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The jobs of a database under one namespace.
+/// The jobs of a database under one namespace, with a blocking API.
 ///
 /// Clones share everything. See the [crate] for an example.
 #[derive(Clone)]
@@ -32,15 +32,15 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Jobs with their large input and output nowhere: what does not fit into a field is refused.
+    /// Opens the jobs without an object store: input and output that exceed the inline limit are rejected.
     ///
-    /// Declares the indexes that jobs need, if that has not been done.
+    /// Declares the required indexes if they do not exist.
     pub fn open(db: &Database, settings: Settings) -> Result<Jobs> {
         Jobs::open_over(db, settings, None)
     }
 
-    /// Jobs with their large input and output in an object store. Of a store that [`Jobs::tidy`] is used on, what
-    /// lies under the namespace belongs to this database alone.
+    /// Opens the jobs with an object store for large input and output. If [`Jobs::tidy`] is used, all
+    /// objects under the namespace must belong to this database.
     pub fn open_with(
         db: &Database,
         settings: Settings,
@@ -65,7 +65,7 @@ impl Jobs {
         Jobs { operations, db: self.db.clone() }
     }
 
-    /// The same on another branch, which has to be there.
+    /// Returns a handle on another branch. Fails with `BranchNotFound` if no such branch exists.
     ///
     /// ```
     /// use mainstay::{At, Database, MergeStrategy};
@@ -75,7 +75,7 @@ impl Jobs {
     /// db.fork("try", "main", At::Latest)?;
     /// let tried = jobs.on_branch("try")?;
     /// tried.submit(&Submission::new("email", "1"))?;
-    /// // Jobs are claimed on `main` alone, unless the settings say otherwise.
+    /// // Jobs are claimed only on `main`, unless the settings allow other branches.
     /// assert!(tried.claim("email", "worker 1", None).is_err());
     /// assert_eq!(jobs.count("email", State::Pending)?, 0);
     /// db.merge("try", "main", MergeStrategy::Strict)?;
@@ -86,32 +86,32 @@ impl Jobs {
         wait(self.operations.on_branch(branch)).map(|operations| self.with(operations))
     }
 
-    /// The branch they are on.
+    /// The branch of this handle.
     pub fn branch(&self) -> &str {
         self.operations.port.branch()
     }
 
-    /// The same, to be awaited; `Unsupported` where the database is served: see [`AsyncJobs::served`].
+    /// Returns the async handle. Fails with `Unsupported` for a served database: see [`AsyncJobs::served`].
     pub fn to_async(&self) -> Result<AsyncJobs> {
         let port = Port::submitted(&self.db, self.branch())?;
         let operations = self.operations.by(port);
         Ok(AsyncJobs(operations.beside(self.operations.beside.iter().cloned())))
     }
 
-    /// The jobs as an open transaction sees them, on its branch: whatever is done takes effect when it commits,
-    /// with everything else in it. See [`JobsIn`].
+    /// Returns the jobs inside an open transaction, on its branch. All operations take effect when it
+    /// commits, together with its other writes. See [`JobsIn`].
     pub fn on<'t>(&self, transaction: &'t mut InteractiveTransaction) -> JobsIn<'t> {
         JobsIn(self.operations.by(Port::within(transaction, &self.db)))
     }
 
-    /// Locks under the same namespace on the same branch.
+    /// Returns the locks of the same namespace on the same branch.
     pub fn locks(&self) -> Locks {
         Locks::with(self.operations.beside([]), &self.db)
     }
 
-    /// A handle whose operations carry these commands in their own transaction: they take effect if and only
-    /// if the operation does, which makes "the job is completed" and "the event is written" one step. An
-    /// operation that is repeated after its reply was lost does them once.
+    /// Returns a handle whose operations execute these commands in their own transaction: they take effect
+    /// if and only if the operation does. So "the job is completed" and "the event is written" become one
+    /// atomic step. If an operation is repeated after a lost reply, the commands execute only once.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name};
@@ -130,12 +130,12 @@ impl Jobs {
         self.with(self.operations.beside(commands))
     }
 
-    /// What holds for these jobs.
+    /// The settings of these jobs.
     pub fn settings(&self) -> &Settings {
         self.operations.settings()
     }
 
-    /// The database they are in.
+    /// The database of these jobs.
     pub fn database(&self) -> &Database {
         &self.db
     }
@@ -145,35 +145,37 @@ impl Jobs {
         self.operations.key(name)
     }
 
-    /// The database's time in microseconds; leases and `run_at` go by it.
+    /// The database time in microseconds since 1970, which leases and `run_at` use.
     pub fn now_us(&self) -> Result<Stamp> {
         self.db.now_us()
     }
 
-    /// What was done through this handle and its clones.
+    /// Counters of the operations through this handle and its clones.
     pub fn figures(&self) -> JobFigures {
         self.operations.tally().figures()
     }
 
-    /// Submits a job; gives its state: pending, or blocked while something it depends on is not completed.
+    /// Submits a job. Returns its state: pending, or blocked while a dependency is not completed. Fails
+    /// with `JobExists` if the job exists, and with `UnknownDependency` if a dependency does not.
     ///
-    /// A dependency that failed or was cancelled keeps it blocked: [`Jobs::retry`] of the dependency lets both
-    /// go on, [`Jobs::cancel`] of the dependent gives it up.
+    /// A failed or cancelled dependency keeps the job blocked. [`Jobs::retry`] of the dependency lets both
+    /// continue; [`Jobs::cancel`] of the job gives it up.
     pub fn submit(&self, submission: &Submission) -> Result<State> {
         wait(self.operations.submit(submission))
     }
 
-    /// Submits jobs that may depend on each other, all or none; gives their states. There are at most 100,000 of
-    /// them together with what they depend on beside each other, and at most 10,000 wait for one.
+    /// Submits several jobs, which may depend on each other, atomically. Returns their states. Together
+    /// with their other dependencies they may be at most 100,000 jobs, and one job may have at most 10,000
+    /// dependents.
     pub fn submit_all(&self, submissions: &[Submission]) -> Result<Vec<State>> {
         wait(self.operations.submit_all(submissions))
     }
 
-    /// Gives the next job of a type to a worker: of those that are pending and due the one with the highest
-    /// priority, of equal ones the oldest. Of any number of callers no two get the same.
+    /// Claims the next job of a type: of the pending jobs that are due, the one with the highest priority,
+    /// and of equal ones the oldest. Returns `None` if no job is ready. No two callers get the same job.
     ///
-    /// The lease says how long the worker may be silent before the sweeper takes the job away; nothing: what
-    /// the job was submitted with.
+    /// `lease` is how long the worker may be silent before the sweeper takes the job away. `None`: the
+    /// lease that the job was submitted with.
     pub fn claim(
         &self,
         task_type: &str,
@@ -183,8 +185,8 @@ impl Jobs {
         wait(self.operations.claim(task_type, worker, lease))
     }
 
-    /// As [`Jobs::claim`], and waits for a job for at most so long. Whoever waits is woken when it is its turn:
-    /// when there is a job for it, be it submitted, swept, or due.
+    /// Claims a job like [`Jobs::claim`], and blocks for at most `timeout` until one is ready. Waiters are
+    /// served in order; each is woken when a job is ready for it, whether submitted, swept or due.
     pub fn claim_within(
         &self,
         task_type: &str,
@@ -195,55 +197,61 @@ impl Jobs {
         wait(self.operations.claim_within(task_type, worker, lease, timeout))
     }
 
-    /// Says that the worker is alive: the lease begins anew, with this length or the one it has.
+    /// Restarts the lease, to show that the worker is alive. A new length replaces the current one. Fails
+    /// with `Fenced` if the job was lost.
     pub fn heartbeat(&self, grant: &Grant, lease: Option<Duration>) -> Result<State> {
         wait(self.operations.heartbeat(grant, lease))
     }
 
-    /// Says that a step is done, and how many there are if that is known. The lease begins anew.
+    /// Records a completed step, and the total number of steps if known. Restarts the lease. Fails with
+    /// `Fenced` if the job was lost.
     pub fn step(&self, grant: &Grant, step: u64, of: Option<u64>) -> Result<State> {
         wait(self.operations.step(grant, step, of))
     }
 
-    /// The job is done. What waited for it alone becomes pending in the same transaction.
+    /// Completes the job. Dependents without other open dependencies become pending in the same
+    /// transaction. Fails with `Fenced` if the job was lost.
     pub fn complete(&self, grant: &Grant, result: Option<&[u8]>) -> Result<State> {
         wait(self.operations.complete(grant, result))
     }
 
-    /// The job did not succeed. Gives what it has become: pending where it is tried again, else failed.
+    /// Fails the job. Returns its new state: pending if it is retried, else failed. Fails with `Fenced` if
+    /// the job was lost.
     pub fn fail(&self, grant: &Grant, message: &str, retry: Retry) -> Result<State> {
         wait(self.operations.fail(grant, message, retry))
     }
 
-    /// Calls a job off. Its worker, if it has one, gets `Fenced` on its next write. Jobs that depend on it stay
-    /// blocked. Cancelling twice is cancelling once.
+    /// Cancels a job. Its worker, if any, is rejected with `Fenced` at its next write. Dependents stay
+    /// blocked. The operation is idempotent.
     pub fn cancel(&self, name: &JobName) -> Result<State> {
         wait(self.operations.cancel(name))
     }
 
-    /// Tries a job again that failed or was cancelled, with all its retries and at once, whatever time it waited for.
-    /// Gives what it has become: pending, or blocked while something it depends on is not completed.
+    /// Retries a failed or cancelled job at once, with all its retries, even if it had waited for its
+    /// `run_at`. Returns its new state: pending, or blocked while a dependency is not completed.
     pub fn retry(&self, name: &JobName) -> Result<State> {
         wait(self.operations.retry(name))
     }
 
-    /// Deletes a job that was completed, failed or cancelled; of what is not completed only if nobody waits for it.
-    /// Gives how it stood. What it has in an object store goes with [`Jobs::tidy`].
+    /// Deletes a completed, failed or cancelled job, and returns its last state. A job that is not
+    /// completed can only be deleted if no job depends on it. Its objects are deleted later by
+    /// [`Jobs::tidy`].
     pub fn delete(&self, name: &JobName) -> Result<State> {
         wait(self.operations.delete(name))
     }
 
-    /// A job as it stands.
+    /// Returns a job, or `None` if it does not exist.
     pub fn get(&self, name: &JobName) -> Result<Option<Job>> {
         wait(self.operations.get(name))
     }
 
-    /// A job as it was.
+    /// Returns a job as of a point in time.
     pub fn get_at(&self, name: &JobName, at: At) -> Result<Option<Job>> {
         wait(self.operations.get_at(name, at))
     }
 
-    /// The versions of a job, newest first; `before` leaves out counters from it on.
+    /// Lists the versions of a job, newest first. With `before`, only versions with a smaller counter are
+    /// listed.
     pub fn history(
         &self,
         name: &JobName,
@@ -253,7 +261,8 @@ impl Jobs {
         wait(self.operations.history(name, limit, before))
     }
 
-    /// The jobs of a type in the order of their ids, those in one state if that is given, behind an id.
+    /// Lists the jobs of a type in order of their ids, after the id `after`. With `state`, only jobs in
+    /// that state.
     pub fn list(
         &self,
         task_type: &str,
@@ -264,7 +273,7 @@ impl Jobs {
         wait(self.operations.list(task_type, state, after, limit, None))
     }
 
-    /// As [`Jobs::list`], as it was.
+    /// Lists jobs like [`Jobs::list`], as of a point in time.
     pub fn list_at(
         &self,
         task_type: &str,
@@ -276,46 +285,47 @@ impl Jobs {
         wait(self.operations.list(task_type, state, after, limit, Some(at)))
     }
 
-    /// How many jobs of a type are in a state.
+    /// Counts the jobs of a type in a state.
     pub fn count(&self, task_type: &str, state: State) -> Result<u64> {
         wait(self.operations.count(task_type, state, None))
     }
 
-    /// As [`Jobs::count`], as it was.
+    /// Counts jobs like [`Jobs::count`], as of a point in time.
     pub fn count_at(&self, task_type: &str, state: State, at: At) -> Result<u64> {
         wait(self.operations.count(task_type, state, Some(at)))
     }
 
-    /// A job's input.
+    /// Returns a job's input, from its record or the object store. `None` if it has none.
     pub fn params(&self, job: &Job) -> Result<Option<Vec<u8>>> {
         wait(self.operations.params(job))
     }
 
-    /// A job's output.
+    /// Returns a job's output, from its record or the object store. `None` if it has none.
     pub fn result(&self, job: &Job) -> Result<Option<Vec<u8>>> {
         wait(self.operations.result(job))
     }
 
-    /// Takes away what workers have fallen silent on: held jobs whose lease is over or, if
-    /// [`Settings::stuck_after_ms`](crate::Settings::stuck_after_ms) is set, which nobody has written to for
-    /// that long.
+    /// Takes jobs away from silent workers: held jobs whose lease has expired. If
+    /// [`Settings::stuck_after_ms`](crate::Settings::stuck_after_ms) is set, also held jobs that were not
+    /// written for that long. They are retried, or failed if they have no retries left.
     pub fn sweep(&self) -> Result<SweepReport> {
         self.sweep_stuck(self.settings().stuck_after_ms)
     }
 
-    /// The first of the jobs that were swept through this handle and its clones since this was asked.
+    /// The first jobs swept through this handle and its clones since the last call.
     pub(crate) fn take_swept(&self) -> Vec<(JobName, State)> {
         self.operations.tally().take_swept()
     }
 
-    /// As [`Jobs::sweep`], with another threshold. Without an index for it, this looks at all held jobs.
+    /// Sweeps like [`Jobs::sweep`], with another threshold. Without an index for it, this scans all held
+    /// jobs.
     pub fn sweep_stuck(&self, stuck_after_ms: Option<u64>) -> Result<SweepReport> {
         wait(self.operations.sweep_stuck(stuck_after_ms))
     }
 
-    /// Deletes objects that were written so long ago or earlier and that no record names, in any version that is
-    /// kept, on any branch: what refused operations wrote, and what is left of jobs that are gone. Operations
-    /// that are under way have written objects that no record names yet, so the age has to be longer than any takes.
+    /// Deletes old objects that no record names, in any retained version on any branch: those written by
+    /// rejected operations, and those of deleted jobs. An operation in progress writes its object before
+    /// its record. So `older_than` must be longer than any operation takes.
     pub fn tidy(&self, older_than: Duration) -> Result<TidyReport> {
         wait(self.operations.tidy(older_than))
     }

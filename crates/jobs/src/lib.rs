@@ -1,4 +1,4 @@
-//! Jobs, a sweeper and locks on the records of a Mainstay database.
+//! Job queue with dependencies, leases and retries, and locks, on the records of a Mainstay database.
 //!
 //! ```
 //! use mainstay::Database;
@@ -8,13 +8,13 @@
 //! jobs.submit(&Submission::new("email", "1").params("to: a@b.c"))?;
 //! jobs.submit(&Submission::new("report", "1").depends_on_job("email", "1"))?;
 //!
-//! // Of any number of workers one gets it, with a token that fences all who had it before.
+//! // Of any number of workers one gets the job, with a token that fences all earlier holders.
 //! let claimed = jobs.claim("email", "worker 1", None)?.expect("there is one");
 //! assert_eq!(jobs.params(&claimed.job)?.as_deref(), Some(&b"to: a@b.c"[..]));
 //! jobs.step(&claimed.grant, 1, Some(2))?;
 //! assert_eq!(jobs.complete(&claimed.grant, Some(b"sent"))?, State::Completed);
 //!
-//! // What waited for it can run now.
+//! // The dependent job can run now.
 //! let claimed = jobs.claim("report", "worker 1", None)?.expect("it is pending");
 //! assert_eq!(jobs.fail(&claimed.grant, "no paper", Retry::Now)?, State::Pending);
 //! # Ok::<(), mainstay::Error>(())
@@ -26,11 +26,12 @@
 //!                                                       '-- fail, sweep ------'------------> failed
 //! ```
 //!
-//! A job is a record under `{namespace}state.tasks.{type}.{id}`; its fields are in [`field`]. Everything here is
-//! made of transactions on the public interface of the database, so records, history and feed show all of it.
+//! A job is a record under `{namespace}state.tasks.{type}.{id}`. Its fields are in [`field`]. All
+//! operations are transactions on the public API of the database, so records, history and feed show all of
+//! them.
 //!
-//! Whoever writes such a record by hand gives it `task_type`, `task_id`, `state` and a `rank`, its place in the queue; one
-//! without a rank is never claimed:
+//! A record written by hand needs `task_type`, `task_id`, `state` and a `rank`, its position in the queue.
+//! A record without a rank is never claimed:
 //!
 //! ```
 //! # use mainstay::{Database, Fields};
@@ -45,11 +46,11 @@
 //!
 //! Three rules hold:
 //!
-//! - A grant's **token** is the revision of the claim. Every write of a holder is fenced by it: once the job was
-//!   taken away, its old holder gets `Fenced`, always.
-//! - A call whose **reply was lost** can be repeated: completing or failing twice by the same token answers the
-//!   same and does nothing twice.
-//! - A **lease** ends when the sweeper takes the job away, not by itself: a late heartbeat before that keeps it.
+//! - A grant's **token** is the revision of the claim, and fences every write of the holder. Once the job was taken
+//!   away, every write of its old holder fails with `Fenced`.
+//! - A call whose **reply was lost** can be repeated: completing or failing twice with the same token returns the same
+//!   result and has no further effect.
+//! - A **lease** ends when the sweeper takes the job away, not by itself: a late heartbeat before that still keeps it.
 
 mod asynchronous;
 mod bell;

@@ -1,11 +1,11 @@
-//! Locks: one holder at a time, for as long as its lease lasts.
+//! Locks: one holder at a time, with a lease and a fencing token.
 //!
 //! ```text
 //!   {namespace}state.locks.{name} -> { owner, token } with a time to live: the lease
 //! ```
 //!
-//! The token is the revision of the grant, so it only rises, over expiry and deletion too. Whatever the holder
-//! writes elsewhere can be fenced by it.
+//! The token is the revision of the grant. So it only increases, also across expiry and deletion, and it
+//! can fence the holder's writes elsewhere.
 
 use crate::bell::{Look, Outlook, Tried};
 use crate::claim::checked_ms;
@@ -25,14 +25,14 @@ const OWNER: &str = "owner";
 const TOKEN: &str = "token";
 const RENEWED_AT: &str = "renewed_at";
 
-/// Who has a lock.
+/// The holder of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {
-    /// Its name.
+    /// The owner name that the lock was taken with.
     pub owner: String,
-    /// Its token.
+    /// The fencing token.
     pub token: Revision,
-    /// When its lease ends.
+    /// End of the lease, in microseconds since 1970.
     pub until: Option<Stamp>,
 }
 
@@ -46,7 +46,7 @@ impl Operations<'_> {
         check_present("a lock", name).map(|()| self.lock_key(name))
     }
 
-    /// Gives the token, which is 0 where the lock is taken by the transaction that is open.
+    /// Returns the token, which is 0 if the open transaction itself takes the lock.
     pub async fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
         check_present("a lock's owner", owner)?;
         let (key, lease_ms) = (self.key_of_lock(name)?, checked_ms(lease)?);
@@ -103,12 +103,12 @@ impl Operations<'_> {
         }
     }
 
-    /// The queue of those who wait for a lock; see `Queues::written`.
+    /// The wait queue of a lock; see `Queues::written`.
     fn lock_queue(&self, name: &str) -> Result<String> {
         Ok(format!("{} {}", self.port.branch(), self.key_of_lock(name)?))
     }
 
-    /// Waits until a lock may be free. For served databases.
+    /// Waits until a lock may be free. Used for served databases.
     async fn wait_for_lock(&self, name: &str, tried: Tried, until: Stamp) -> Result<()> {
         let Tried { revision, at } = tried;
         let outlook = self.lock_outlook(name, at).await?;
@@ -116,7 +116,7 @@ impl Operations<'_> {
         self.port.wait_for_change(revision, at, next.min(until)).await
     }
 
-    /// How the bell sees whether a lock can be taken.
+    /// Returns the look with which the bell checks whether a lock is free.
     fn look_at(&self, name: &str) -> Result<Look> {
         let db = self.port.database().ok_or_else(failure::unexpected)?;
         let (own, name) = (self.by(Port::blocking(db, self.port.branch())?), name.to_owned());
@@ -125,7 +125,7 @@ impl Operations<'_> {
 
     async fn lock_outlook(&self, name: &str, now: Stamp) -> Result<Outlook> {
         let held = self.holder(name).await?;
-        // One that ends this moment is looked at in the next.
+        // A lease that ends at this very microsecond is looked at in the next one.
         let due = held.as_ref().and_then(|held| held.until).map(|until| until.max(now + 1));
         Ok(Outlook { ready: usize::from(held.is_none()), due })
     }
@@ -143,7 +143,8 @@ impl Operations<'_> {
         let (key, when) = (Name::new(&self.key_of_lock(name)?)?, vec![fence(name, token)?]);
         match self.execute(vec![must(RecordCommand::Delete { key, when })]).await {
             Ok(_) => Ok(true),
-            // It was given back before, or its lease is over and another may have it: that one keeps it.
+            // The lock was freed before, or its lease expired and another owner may hold it. That holder
+            // keeps it.
             Err(error) if error.code() == Code::Fenced => Ok(false),
             Err(error) => Err(error),
         }

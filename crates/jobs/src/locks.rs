@@ -1,4 +1,4 @@
-//! The handle on locks that waits.
+//! Blocking handle on locks.
 
 use crate::asynchronous::AsyncLocks;
 use crate::lock::LockHolder;
@@ -10,7 +10,7 @@ use mainstay::remote::wait;
 use mainstay::{Database, InteractiveTransaction, Result, Revision};
 use std::time::Duration;
 
-/// Locks of a database under one namespace.
+/// The locks of a database under one namespace, with a blocking API.
 ///
 /// ```
 /// use mainstay_jobs::Locks;
@@ -31,7 +31,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// The locks of a database whose keys begin with a namespace.
+    /// Opens the locks whose keys begin with `namespace`.
     pub fn open(db: &Database, namespace: &str) -> Locks {
         let shared = Shared::new(Some(db), Settings::under(namespace), None);
         Locks::with(Operations::new(shared, Port::blocking_main(db)), db)
@@ -41,18 +41,19 @@ impl Locks {
         Locks { operations, db: db.clone() }
     }
 
-    /// The same on another branch, which has to be there.
+    /// Returns a handle on another branch. Fails with `BranchNotFound` if no such branch exists.
     pub fn on_branch(&self, branch: &str) -> Result<Locks> {
         wait(self.operations.on_branch(branch)).map(|operations| Locks::with(operations, &self.db))
     }
 
-    /// The same, to be awaited; `Unsupported` where the database is served: see [`AsyncLocks::served`].
+    /// Returns the async handle. Fails with `Unsupported` for a served database: see
+    /// [`AsyncLocks::served`].
     pub fn to_async(&self) -> Result<AsyncLocks> {
         let port = Port::submitted(&self.db, self.operations.port.branch())?;
         Ok(AsyncLocks(self.operations.by(port)))
     }
 
-    /// The locks as an open transaction sees them, on its branch. See [`LocksIn`].
+    /// Returns the locks inside an open transaction, on its branch. See [`LocksIn`].
     pub fn on<'t>(&self, transaction: &'t mut InteractiveTransaction) -> LocksIn<'t> {
         LocksIn(self.operations.by(Port::within(transaction, &self.db)))
     }
@@ -62,13 +63,15 @@ impl Locks {
         self.operations.lock_key(name)
     }
 
-    /// Takes a lock; gives its token, or nothing while another owner has it. An owner that has it already, and
-    /// maybe lost the reply, gets its token again and a new lease: owners have names of their own.
+    /// Takes a lock. Returns its fencing token, or `None` while another owner holds it. An owner that
+    /// already holds it, perhaps because it lost the reply, gets the same token and a new lease. So owner
+    /// names must be unique.
     pub fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<Revision>> {
         wait(self.operations.take(name, owner, lease))
     }
 
-    /// As [`Locks::take`], and waits for the lock for at most so long. Those who wait get it in turn.
+    /// Takes a lock like [`Locks::take`], and blocks for at most `timeout` until it is free. Waiters are
+    /// served in order.
     pub fn take_within(
         &self,
         name: &str,
@@ -79,17 +82,17 @@ impl Locks {
         wait(self.operations.take_within(name, owner, lease, timeout))
     }
 
-    /// Begins the lease anew. Whoever no longer has the lock gets `Fenced`.
+    /// Restarts the lease. Fails with `Fenced` if the lock was lost.
     pub fn renew(&self, name: &str, token: Revision, lease: Duration) -> Result<()> {
         wait(self.operations.renew(name, token, lease))
     }
 
-    /// Gives a lock back; says whether it was held with this token. Another holder keeps it.
+    /// Frees a lock. Returns whether it was held with this token. Another holder keeps it.
     pub fn free(&self, name: &str, token: Revision) -> Result<bool> {
         wait(self.operations.free(name, token))
     }
 
-    /// Who has a lock.
+    /// Returns the holder of a lock, or `None` if it is free.
     pub fn holder(&self, name: &str) -> Result<Option<LockHolder>> {
         wait(self.operations.holder(name))
     }

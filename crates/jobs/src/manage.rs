@@ -1,4 +1,4 @@
-//! What anybody may do with a job: call it off, try it again.
+//! Operations without a grant: cancel, retry, delete.
 
 use crate::failure::{self, check_transition};
 use crate::figures::Act;
@@ -11,11 +11,11 @@ use crate::submit::wait_for;
 use mainstay::{Condition, Name, RecordCommand, RecordWrite, Result, Ttl};
 use std::collections::BTreeMap;
 
-/// The jobs that one waits for, as they stand.
+/// The open dependencies of a job, by name.
 type Waited = BTreeMap<JobName, Job>;
 
 impl Operations<'_> {
-    /// Looks at nothing but the state: also what cannot be read otherwise can be called off.
+    /// Examines only the state, so that a job that is otherwise unreadable can be cancelled.
     pub async fn cancel(&self, name: &JobName) -> Result<State> {
         self.follow(Act::Cancel, name, |record| {
             let record = record.ok_or_else(|| failure::not_found(name))?;
@@ -35,7 +35,7 @@ impl Operations<'_> {
         .await
     }
 
-    /// Looks at nothing but the state and who waits for it.
+    /// Examines only the state and the dependents.
     pub async fn delete(&self, name: &JobName) -> Result<State> {
         self.follow(Act::Delete, name, |record| {
             let record = record.ok_or_else(|| failure::not_found(name))?;
@@ -59,7 +59,7 @@ impl Operations<'_> {
             let job = job_of(name, self.record(name, attempt > 0).await?)?;
             let job = job.ok_or_else(|| failure::not_found(name))?;
             if !job.state.is_terminal() {
-                // A held job may become pending, but only its holder and the sweeper make it so.
+                // Only its holder and the sweeper may return a held job to pending.
                 let why = "only what failed or was cancelled is retried";
                 return Err(failure::illegal(name, job.state, why));
             }
@@ -73,13 +73,14 @@ impl Operations<'_> {
         Err(failure::busy(&format!("job {name}")))
     }
 
-    /// What a job that was cancelled has to wait for, whatever was counted before; whatever has failed was ready once.
+    /// The open dependencies of a cancelled job, counted again. A failed job was ready before, so it has
+    /// none.
     async fn still_waited_for(&self, job: &Job, again: bool) -> Result<Waited> {
         if job.state != State::Cancelled {
             return Ok(Waited::new());
         }
         let mut found = self.look_up(&job.depends_on, again).await?;
-        // What is completed may be gone; then nobody waits for it.
+        // A completed dependency may have been deleted; then the job no longer waits for it.
         let gone = |name: &&JobName| !found.contains_key(*name) && job.waits_for(name);
         if let Some(gone) = job.depends_on.iter().find(gone) {
             return Err(failure::unknown_dependency(&job.name, gone));
@@ -88,13 +89,13 @@ impl Operations<'_> {
         Ok(found)
     }
 
-    /// A job that is tried again is ready at once, whatever time it waited for before.
+    /// A retried job is ready at once, even if it had waited for its `run_at`.
     fn retried(&self, job: &Job, waited: Waited, place: Place) -> Result<Next> {
         let becomes = if waited.is_empty() { State::Pending } else { State::Blocked };
         check_transition(&job.name, job.state, becomes)?;
         let write = self
             .write_to(&job.name, job.state)?
-            // What it waits for may be completed meanwhile.
+            // A dependency may complete meanwhile, which would change this record.
             .when_counter(Some(job.counter))
             .set(field::STATE, becomes.as_str())?
             .set(field::RETRY_COUNT, "0")?
@@ -114,7 +115,7 @@ impl Operations<'_> {
     }
 }
 
-/// Counts anew what a job waits for.
+/// Counts the open dependencies of a job again.
 fn waiting_for(write: RecordWrite, job: &Job, waited: &Waited) -> Result<RecordWrite> {
     if job.depends_on.is_empty() {
         return Ok(write);

@@ -1,16 +1,16 @@
-//! What a job is called, and the key of its record.
+//! Job names, and the keys of their records.
 //!
 //! ```text
-//!   {namespace}state.tasks.{type}.{id}          the type has no point, so the key is read in one way
+//!   {namespace}state.tasks.{type}.{id}          the type has no dot, so the key is unambiguous
 //! ```
 
 use mainstay::{Code, Error, Result};
 use std::fmt;
 
-/// The longest type or id, in bytes.
+/// Maximum length of a type or id, in bytes.
 pub const NAME_LIMIT_BYTES: usize = 200;
 
-/// A job's type and id.
+/// The type and id of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName {
     task_type: String,
@@ -18,8 +18,8 @@ pub struct JobName {
 }
 
 impl JobName {
-    /// Checks and keeps a type and an id: 1 to 200 bytes without white space, control characters, commas
-    /// and slashes; a type has no points either.
+    /// Validates a type and an id: 1 to 200 bytes without white space, control characters, commas and
+    /// slashes. A type must not contain a dot either. Fails with `InvalidName`.
     ///
     /// ```
     /// use mainstay_jobs::JobName;
@@ -33,29 +33,29 @@ impl JobName {
         Ok(JobName { task_type: task_type.to_owned(), id: id.to_owned() })
     }
 
-    /// Its type.
+    /// The job's type.
     pub fn task_type(&self) -> &str {
         &self.task_type
     }
 
-    /// Its id.
+    /// The job's id, unique within its type.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Reads what [`JobName`] displays as.
+    /// Parses the display form, `type/id`.
     pub(crate) fn parse(text: &str) -> Result<JobName> {
         let (task_type, id) = text.split_once('/').ok_or_else(|| damaged(text))?;
         JobName::new(task_type, id)
     }
 
-    /// Reads a list of names with commas between them.
+    /// Parses a comma-separated list of names.
     pub(crate) fn parse_all(text: &str) -> Result<Vec<JobName>> {
         text.split(',').filter(|one| !one.is_empty()).map(JobName::parse).collect()
     }
 }
 
-/// Names with commas between them.
+/// Joins names with commas.
 pub(crate) fn join(names: &[JobName]) -> String {
     names.iter().map(JobName::to_string).collect::<Vec<_>>().join(",")
 }
@@ -68,7 +68,7 @@ pub(crate) fn check_type(task_type: &str) -> Result<()> {
     }
 }
 
-/// Refuses a name that says nothing.
+/// Rejects an empty name.
 pub(crate) fn check_present(what: &str, text: &str) -> Result<()> {
     match text.is_empty() {
         false => Ok(()),

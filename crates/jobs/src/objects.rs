@@ -1,16 +1,16 @@
-//! Large input and output: outside, by reference.
+//! Large input and output: stored in an object store, by reference.
 //!
 //! ```text
 //!   bytes --up to the limit--> the field `params` or `result`
-//!         --beyond it--------> object {namespace}/{type}/{id}/params/{hash}, and its path in `params_ref` or `result_ref`
+//!         --larger-------> object {namespace}/{type}/{id}/params/{hash}, and its path in `params_ref` or `result_ref`
 //! ```
 //!
-//! An object is written before the record that names it, under a name made of what it holds: no record names
-//! what is not there, and a repeated or refused operation overwrites nothing. What a refused one wrote stays
-//! until somebody [tidies up](crate::Jobs::tidy).
+//! An object is written before the record that names it, and its name contains the hash of its content. So every
+//! reference has its object, and a repeated or rejected operation overwrites nothing. Objects of rejected operations
+//! stay until [`tidy`](crate::Jobs::tidy) deletes them.
 //!
-//! A reference is a field of a record, and anyone who may write the record may write the field. So it is not
-//! trusted: an object is read only for the job whose name its path has.
+//! A reference is a field of a record, and any user who may write the record may write the field. So references are not
+//! trusted: an object is read only if its path contains the job's own name.
 
 use crate::hand::Hand;
 use crate::job::Job;
@@ -28,10 +28,10 @@ pub(crate) struct Objects {
     hand: Hand,
 }
 
-/// The field that says where bytes are, and what it holds.
+/// A field and its value: inline bytes, or the path of an object.
 pub(crate) type Placed = (&'static str, Vec<u8>);
 
-/// Where the objects of a job's input or output lie.
+/// The place of a job's input or output in the object store.
 pub(crate) struct ObjectPlace(Vec<String>);
 
 impl ObjectPlace {
@@ -45,13 +45,13 @@ impl ObjectPlace {
         Path::from_iter(self.0.iter().map(String::as_str).chain([hash]).map(PathPart::from))
     }
 
-    /// Whether an object lies here, whatever it holds.
+    /// Returns whether an object belongs to this place, whatever its hash.
     fn holds(&self, path: &Path) -> bool {
         path.filename().is_some_and(|hash| self.path(hash) == *path)
     }
 
-    /// The job of an object, and whether it is its input or its output; nothing where it is no object of jobs
-    /// under this namespace.
+    /// Parses an object's path into its job and whether it is input or output. Returns `None` if it is not
+    /// a job object of this namespace.
     pub fn read(namespace: &str, path: &Path) -> Option<(JobName, String)> {
         let parts = path.parts().map(|part| decoded(part.as_ref()));
         let parts = parts.collect::<Option<Vec<String>>>()?;
@@ -64,7 +64,7 @@ impl ObjectPlace {
     }
 }
 
-/// Undoes what paths do to characters that they cannot have.
+/// Reverses the percent-encoding of a path.
 fn decoded(part: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), part.as_bytes());
     while let [first, behind @ ..] = rest {
@@ -85,7 +85,7 @@ impl Objects {
         Objects { store, inline_limit_bytes, hand: Hand::default() }
     }
 
-    /// Puts bytes where they belong; gives the field that says so.
+    /// Stores bytes inline or as an object. Returns the field that holds or names them.
     pub async fn write(
         &self,
         at: &ObjectPlace,
@@ -104,8 +104,8 @@ impl Objects {
         Ok((reference, path.to_string().into_bytes()))
     }
 
-    /// The bytes that a job's record holds or names. A reference to anything but an object of this job is
-    /// refused, and the refusal does not repeat it.
+    /// Reads the bytes that a job's record holds or names. Rejects a reference to an object of another job,
+    /// with an error that does not reveal the reference.
     pub async fn read(
         &self,
         at: &ObjectPlace,
@@ -127,7 +127,7 @@ impl Objects {
         Ok(Some(bytes.to_vec()))
     }
 
-    /// The objects under a namespace that were written so long ago or earlier; none without a store.
+    /// Lists the objects under a namespace that are at least this old. Empty without a store.
     pub async fn older_than(&self, namespace: &str, age: Duration) -> Result<Vec<Path>> {
         let Some(store) = self.store.clone() else { return Ok(Vec::new()) };
         let prefix = Path::from_iter((!namespace.is_empty()).then(|| PathPart::from(namespace)));
@@ -144,7 +144,7 @@ impl Objects {
         self.hand.run(list).await.map_err(|error| failed("listed", &prefix, &error))
     }
 
-    /// Deletes an object; one that is gone already is deleted.
+    /// Deletes an object. Succeeds if it no longer exists.
     pub async fn delete(&self, path: &Path) -> Result<()> {
         let (store, target) = (self.store(path.as_ref())?.clone(), path.clone());
         let delete = async move {
@@ -168,7 +168,7 @@ impl Objects {
     }
 }
 
-/// Refuses what is not what was written.
+/// Rejects content that does not match the hash in its name.
 fn check(path: &Path, bytes: &[u8]) -> Result<()> {
     let hash = blake3::hash(bytes).to_hex();
     if path.filename() == Some(hash.as_str()) {
@@ -188,7 +188,7 @@ fn foreign(job: &Job, reference: &str) -> Error {
 fn failed(what: &str, path: &Path, error: &std::io::Error) -> Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     let why = match cause {
-        // A store of files says which file of the server it looked for.
+        // A file-based store would include the server's file path in its error.
         Some(object_store::Error::NotFound { .. }) => "it is not there".to_owned(),
         _ => error.to_string(),
     };

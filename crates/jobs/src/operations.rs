@@ -1,13 +1,13 @@
-//! What all faces share: where jobs are kept and how they are read and written, however the caller waits.
+//! Operations on jobs, shared by the blocking, async and in-transaction handles.
 //!
 //! ```text
-//!   Jobs (waits)   AsyncJobs (awaits)   JobsIn (in a transaction)
-//!              \          |            /
-//!               Operations { settings, objects, bell, port }
+//!   Jobs (blocking)   AsyncJobs (async)   JobsIn (in a transaction)
+//!               \          |            /
+//!                Operations { settings, objects, bell, port }
 //!
-//!   operation --read--> job as it stands --table of transitions--> one transaction, conditional on what was read
+//!   operation --read--> current job --transition table--> one transaction, conditional on the job as read
 //!                ^                                                     |
-//!                '------------- somebody was faster: again ------------'
+//!                '------------- job changed meanwhile: retry ----------'
 //! ```
 
 use crate::bell::Bell;
@@ -27,10 +27,10 @@ use mainstay::{
 use object_store::ObjectStore;
 use std::sync::Arc;
 
-/// How often an operation looks again when others change the job in between.
+/// Maximum number of attempts of an operation when other writers change the job meanwhile.
 pub(crate) const TRIES: usize = 1000;
 
-/// See the module. Clones share everything.
+/// The operations; see the module. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Operations<'t> {
     pub shared: Arc<Shared>,
@@ -42,26 +42,26 @@ pub(crate) struct Shared {
     pub settings: Settings,
     pub objects: Objects,
     pub tally: Tally,
-    /// Nothing where the database is served: there the server waits.
+    /// `None` for a served database, where the server waits.
     pub bell: Option<Bell>,
 }
 
-/// Jobs in the order of their ids, and where the next page begins.
+/// A page of jobs in order of their ids, with a cursor.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobPage {
-    /// The jobs.
+    /// The jobs of this page.
     pub jobs: Vec<Job>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// Pass this as `after` for the next page. `None` at the end.
     pub next: Option<String>,
-    /// How many records of the page could not be read as jobs; they are left out.
+    /// Number of records on the page that are not readable jobs. They are left out.
     pub unreadable: u64,
 }
 
-/// What an operation does with a job as it stands.
+/// The outcome of a decision on a job.
 pub(crate) enum Next {
-    /// Nothing: that is how it stands already.
+    /// No write is needed: the job is already in this state.
     Done(State),
-    /// This, after which it stands so. The first step has to take effect.
+    /// The steps to execute, and the resulting state. The first step must take effect.
     Write(Vec<Step>, State),
 }
 
@@ -82,7 +82,7 @@ impl Operations<'static> {
         Operations { shared, port: Arc::new(port), beside: Arc::new([]) }
     }
 
-    /// Declares the indexes that jobs need, if that has not been done.
+    /// Declares the required indexes if they do not exist.
     pub async fn declare_all(&self) -> Result<()> {
         self.declare(&[field::TASK_TYPE, field::STATE, field::RANK]).await?;
         self.declare(&[field::STATE, field::TIMEOUT_AT]).await?;
@@ -96,13 +96,14 @@ impl Operations<'static> {
         let fields = fields.iter().map(Field::new).collect::<Result<Vec<_>>>()?;
         let command = IndexCommand::Add { prefix: self.prefix(), fields };
         match self.port.execute(vec![Command::from(command).into()]).await {
-            // Who works on some types only may not declare anything: whoever serves the jobs has done it.
+            // A user who may access only some job types may not declare indexes. The server's own jobs have
+            // declared them already.
             Err(error) if matches!(error.code(), Code::IndexExists | Code::Forbidden) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// The same on another branch, which has to be there.
+    /// Returns the operations on another branch. Fails if no such branch exists.
     pub async fn on_branch(&self, branch: &str) -> Result<Operations<'static>> {
         let port = Arc::new(self.port.on_branch(branch).await?);
         Ok(Operations { shared: self.shared.clone(), port, beside: self.beside.clone() })
@@ -110,12 +111,12 @@ impl Operations<'static> {
 }
 
 impl<'t> Operations<'t> {
-    /// The same by another way.
+    /// Returns the operations over another port.
     pub fn by<'p>(&self, port: Port<'p>) -> Operations<'p> {
         Operations { shared: self.shared.clone(), port: Arc::new(port), beside: Arc::new([]) }
     }
 
-    /// The same with these commands in each transaction.
+    /// Returns operations that execute these commands in each transaction.
     pub fn beside(&self, commands: impl IntoIterator<Item = Command>) -> Operations<'t> {
         let beside = commands.into_iter().collect();
         Operations { shared: self.shared.clone(), port: self.port.clone(), beside }
@@ -133,12 +134,12 @@ impl<'t> Operations<'t> {
         &self.shared.tally
     }
 
-    /// What the keys of all jobs begin with.
+    /// Key prefix of all jobs.
     pub fn prefix(&self) -> String {
         format!("{}state.tasks.", self.settings().namespace)
     }
 
-    /// What the keys of a type's jobs begin with.
+    /// Key prefix of the jobs of a type.
     pub fn type_prefix(&self, task_type: &str) -> String {
         format!("{}{task_type}.", self.prefix())
     }
@@ -154,12 +155,12 @@ impl<'t> Operations<'t> {
         JobName::new(task_type, id)
     }
 
-    /// The job that a record under a key is.
+    /// Decodes the record under a key as a job.
     pub fn read(&self, key: &str, record: Record) -> Result<Job> {
         Job::of(self.name_of(key)?, record)
     }
 
-    /// Refuses to hand out or take away jobs where they are not served.
+    /// Rejects claims and sweeps on a branch where jobs are not served.
     pub fn check_served(&self) -> Result<()> {
         match (self.settings().serve, self.port.branch()) {
             (Serve::AllBranches, _) | (_, MAIN) => Ok(()),
@@ -241,20 +242,21 @@ impl<'t> Operations<'t> {
         self.objects().read(&at, job, field::RESULT, field::RESULT_REF).await
     }
 
-    /// Jobs as the writer sees them, which may be ahead of what readers see.
+    /// Reads jobs as the writer sees them, which may be ahead of the published state.
     pub async fn get_written(&self, names: &[JobName]) -> Result<Vec<Option<Job>>> {
         let keys: Vec<String> = names.iter().map(|name| self.key(name)).collect();
         let records = self.port.get_written(&keys).await?;
         names.iter().zip(records).map(|(name, record)| job_of(name, record)).collect()
     }
 
-    /// Executes steps with what is to be done beside them.
+    /// Executes steps together with the commands beside them.
     pub async fn execute(&self, mut steps: Vec<Step>) -> Result<Receipt> {
         steps.extend(self.beside.iter().cloned().map(Step::from));
         self.port.execute(steps).await
     }
 
-    /// Does with a job what follows from how it stands, again while others change it in between.
+    /// Reads a job, decides by its state and writes. Retries if the job changed meanwhile (optimistic
+    /// concurrency).
     pub async fn follow(
         &self,
         act: Act,
@@ -270,7 +272,8 @@ impl<'t> Operations<'t> {
         Err(failure::busy(&format!("job {name}")))
     }
 
-    /// The record of a job, as the writer sees it if somebody was faster before.
+    /// Reads a job's record. A retry reads it as the writer sees it, to include the write that it
+    /// conflicted with.
     pub async fn record(&self, name: &JobName, again: bool) -> Result<Option<Record>> {
         let key = self.key(name);
         match again {
@@ -279,7 +282,7 @@ impl<'t> Operations<'t> {
         }
     }
 
-    /// Does what was decided; nothing where somebody was faster.
+    /// Executes a decision. Returns `None` if the job changed meanwhile.
     pub async fn settle(&self, act: Act, next: Next) -> Result<Option<State>> {
         let (steps, becomes) = match next {
             Next::Done(state) => return Ok(Some(state)),
@@ -295,12 +298,12 @@ impl<'t> Operations<'t> {
         }
     }
 
-    /// A write that says when it was, and takes effect only while the job is in this state.
+    /// A write that sets the update time and is conditional on the job's state.
     pub fn write_to(&self, name: &JobName, state: State) -> Result<RecordWrite> {
         self.touch(name)?.when_field(field::STATE, state.as_str())
     }
 
-    /// What fails a record that cannot be read as a job.
+    /// A write that fails a record that is not a readable job.
     pub fn failed_as_unreadable(&self, key: &str, why: &Error) -> Result<RecordWrite> {
         RecordWrite::to(key)?
             .set(field::UPDATED_AT, NOW)?
@@ -309,11 +312,11 @@ impl<'t> Operations<'t> {
             .clear(field::TIMEOUT_AT)
     }
 
-    /// Lets what ended without success go after a while, unless somebody waits for it.
+    /// Sets the expiry of a failed or cancelled job, unless other jobs depend on it.
     pub fn let_expire(&self, write: RecordWrite, fields: &Fields) -> Result<RecordWrite> {
         match (self.settings().keep_failed_ms, fields.get(field::DEPENDENTS)) {
             (Some(ms), None) => {
-                // Nor may anybody have begun to.
+                // Conditional: no job may have begun to depend on it meanwhile.
                 let field = Field::new(field::DEPENDENTS)?;
                 Ok(write.when(Condition::Field { field, is: None }).ttl(Ttl::Millis(ms)))
             }
@@ -326,7 +329,7 @@ impl<'t> Operations<'t> {
     }
 }
 
-/// A step whose error is no error of the others.
+/// A step whose error does not fail the other steps.
 pub(crate) fn attempt(command: impl Into<Command>) -> Step {
     Step { command: command.into(), demand: mainstay::Demand::Nothing }
 }
@@ -335,7 +338,7 @@ pub(crate) fn job_of(name: &JobName, record: Option<Record>) -> Result<Option<Jo
     record.map(|record| Job::of(name.clone(), record)).transpose()
 }
 
-/// What finds the jobs of a type, those in one state if that is given.
+/// Filters for the jobs of a type, and of one state if given.
 fn in_state(task_type: &str, state: Option<State>) -> Result<Vec<Where>> {
     name::check_type(task_type)?;
     match state {
@@ -346,12 +349,12 @@ fn in_state(task_type: &str, state: Option<State>) -> Result<Vec<Where>> {
     }
 }
 
-/// The longest text of an error that a record keeps, in bytes.
+/// Maximum length of a stored error text, in bytes.
 const ERROR_LIMIT_BYTES: usize = 4096;
-/// What stands at the end of a text that was cut.
+/// Suffix of a truncated text.
 const CUT: &str = " […]";
 
-/// The text of an error as a record keeps it.
+/// Truncates an error text to the stored length.
 pub(crate) fn error_text(text: &str) -> String {
     if text.len() <= ERROR_LIMIT_BYTES {
         return text.to_owned();
@@ -361,15 +364,15 @@ pub(crate) fn error_text(text: &str) -> String {
     format!("{}{CUT}", &text[..end])
 }
 
-/// The transaction's own time.
+/// The transaction's time.
 pub(crate) const NOW: FieldValue = FieldValue::Millis { plus: 0 };
 
-/// The transaction's own time, and so much more.
+/// The transaction's time plus `ms`.
 pub(crate) fn in_ms(ms: u64) -> FieldValue {
     FieldValue::Millis { plus: i64::try_from(ms).unwrap_or(i64::MAX) }
 }
 
-/// A step without whose effect nothing happens.
+/// A step that must take effect, or the whole transaction fails.
 pub(crate) fn must(command: impl Into<Command>) -> Step {
     Step { command: command.into(), demand: mainstay::Demand::Effect }
 }

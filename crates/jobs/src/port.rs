@@ -1,8 +1,8 @@
-//! The ways to a database: what operations are made of, however their caller waits.
+//! Database access of the operations, independent of how the caller waits.
 //!
 //! ```text
-//!   operation --await--> Port --Blocking--> execute: ready at once, the caller's thread has waited
-//!                             --Submitted-> a ticket: its waker is told, no thread waits
+//!   operation --await--> Port --Blocking--> execute: ready at once, the caller's thread has blocked
+//!                             --Submitted-> a ticket: wakes its task, no thread blocks
 //!                             --Served----> a request to a server
 //!                             --Within----> an open transaction: ready at once, takes effect with its commit
 //! ```
@@ -19,7 +19,7 @@ use mainstay::{
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
-/// A branch of a database, and how its answers are waited for.
+/// A branch of a database, and the way to wait for its answers.
 pub(crate) struct Port<'t> {
     branch: String,
     way: Way<'t>,
@@ -33,18 +33,18 @@ enum Way<'t> {
 }
 
 impl Port<'static> {
-    /// The caller's thread waits.
+    /// A port on which the caller's thread blocks.
     pub fn blocking(db: &Database, branch: &str) -> Result<Port<'static>> {
         let way = Way::Blocking(db.clone(), records(db, branch)?);
         Ok(Port { branch: branch.to_owned(), way })
     }
 
-    /// The caller's thread waits; the main branch is always there.
+    /// A port on `main`, which always exists, on which the caller's thread blocks.
     pub fn blocking_main(db: &Database) -> Port<'static> {
         Port { branch: MAIN.to_owned(), way: Way::Blocking(db.clone(), db.records()) }
     }
 
-    /// Nobody's thread waits; the database is in this process.
+    /// A port without blocked threads, for an embedded database.
     pub fn submitted(db: &Database, branch: &str) -> Result<Port<'static>> {
         if !db.is_here() {
             let message =
@@ -55,7 +55,7 @@ impl Port<'static> {
         Ok(Port { branch: branch.to_owned(), way })
     }
 
-    /// A server is asked.
+    /// A port to a served database.
     pub async fn served(db: &AsyncDatabase, branch: &str) -> Result<Port<'static>> {
         let records = match branch {
             MAIN => db.records(),
@@ -64,12 +64,12 @@ impl Port<'static> {
         Ok(Port { branch: branch.to_owned(), way: Way::Served(db.clone(), records) })
     }
 
-    /// The main branch of a served database, which is always there.
+    /// A port to `main` of a served database, which always exists.
     pub fn served_main(db: &AsyncDatabase) -> Port<'static> {
         Port { branch: MAIN.to_owned(), way: Way::Served(db.clone(), db.records()) }
     }
 
-    /// The same on another branch, which has to be there.
+    /// Returns a port on another branch. Fails if no such branch exists.
     pub async fn on_branch(&self, branch: &str) -> Result<Port<'static>> {
         match &self.way {
             Way::Blocking(db, _) | Way::Within(_, db) => Port::blocking(db, branch),
@@ -80,7 +80,7 @@ impl Port<'static> {
 }
 
 impl<'t> Port<'t> {
-    /// An open transaction, of a database that is asked for what the transaction does not know.
+    /// A port into an open transaction. `db` answers the queries that the transaction cannot.
     pub fn within(transaction: &'t mut InteractiveTransaction, db: &Database) -> Port<'t> {
         let branch = transaction.branch().to_owned();
         Port { branch, way: Way::Within(Mutex::new(transaction), db.clone()) }
@@ -91,12 +91,12 @@ impl<'t> Port<'t> {
         &self.branch
     }
 
-    /// Whether what is done takes effect only when a transaction commits.
+    /// Returns whether writes take effect only with the commit of an open transaction.
     pub fn is_within(&self) -> bool {
         matches!(self.way, Way::Within(..))
     }
 
-    /// The database behind a handle that blocks or awaits tickets.
+    /// The database behind all ports except served ones.
     pub fn database(&self) -> Option<&Database> {
         match &self.way {
             Way::Blocking(db, _) | Way::Submitted(db, _) | Way::Within(_, db) => Some(db),
@@ -104,8 +104,8 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// Executes steps, all or none. In an open transaction a step that must take effect and does not leaves those
-    /// before it: it comes first, or its callers know that it will.
+    /// Executes steps atomically. In an open transaction, a failed `must` step does not undo the steps
+    /// before it. So it must come first, or its callers must know that it takes effect.
     pub async fn execute(&self, steps: Vec<Step>) -> Result<Receipt> {
         let mut transaction = Transaction::on(&self.branch);
         transaction.steps.extend(steps);
@@ -117,7 +117,7 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// A record, as readers see it.
+    /// Reads a record as published.
     pub async fn get(&self, key: &str) -> Result<Option<Record>> {
         match &self.way {
             Way::Blocking(_, records) | Way::Submitted(_, records) => records.get(key),
@@ -126,7 +126,7 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// Records as the writer sees them, which may be ahead of what readers see.
+    /// Reads records as the writer sees them, which may be ahead of the published state.
     pub async fn get_written(&self, keys: &[String]) -> Result<Vec<Option<Record>>> {
         let get =
             |key: &String| Ok(RecordCommand::Get { key: Name::new(key)?, fields: None }.into());
@@ -139,7 +139,7 @@ impl<'t> Port<'t> {
         answers.into_iter().map(record).collect()
     }
 
-    /// Records in byte order of their keys.
+    /// Scans records in byte order of their keys.
     pub async fn scan(
         &self,
         prefix: &str,
@@ -156,7 +156,7 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// How many records there are.
+    /// Counts records.
     pub async fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         match &self.way {
             Way::Blocking(_, records) | Way::Submitted(_, records) => {
@@ -167,7 +167,8 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// The versions of a record, newest first; the first may be what an open transaction wrote.
+    /// Lists the versions of a record, newest first. The first may be an uncommitted write of the open
+    /// transaction.
     pub async fn history(
         &self,
         key: &str,
@@ -183,7 +184,7 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// The records as they were.
+    /// The records at a point in time.
     pub async fn at(&self, at: At) -> Result<Past> {
         match &self.way {
             Way::Blocking(_, records) | Way::Submitted(_, records) => {
@@ -203,7 +204,8 @@ impl<'t> Port<'t> {
         Ok(branches?.into_iter().map(|branch| branch.name).collect())
     }
 
-    /// The revision that the branch was forked at: what was written up to it is inherited. `main` inherits nothing.
+    /// The revision that the branch was forked at. Records up to it are inherited. 0 for `main`, which
+    /// inherits nothing.
     pub async fn fork_revision(&self) -> Result<Revision> {
         if self.branch == MAIN {
             return Ok(0);
@@ -217,17 +219,17 @@ impl<'t> Port<'t> {
         Ok(info?.fork_revision)
     }
 
-    /// Whether a record was written on the branch itself, which was forked at a revision.
+    /// Returns whether a record was written on the branch itself, after its fork.
     pub fn is_own(record: &Record, forked_at: Revision) -> bool {
-        // What an open transaction wrote has no revision yet.
+        // Uncommitted writes of an open transaction have revision 0.
         record.revision == 0 || record.revision > forked_at
     }
 
-    /// The database's time.
+    /// The database time.
     pub async fn now_us(&self) -> Result<Stamp> {
         match &self.way {
             Way::Blocking(db, _) | Way::Submitted(db, _) => db.now_us(),
-            // Time stands still in a transaction.
+            // Time does not advance inside a transaction.
             Way::Within(open, db) => match open.lock().now() {
                 Some(now) => Ok(now),
                 None => db.now_us(),
@@ -247,8 +249,8 @@ impl<'t> Port<'t> {
         }
     }
 
-    /// Waits until something is written behind a revision, or until a moment: for a served database, where the
-    /// server waits. In this process the [bell](crate::bell) does.
+    /// Waits until a revision after `seen` is visible, or until a time. Used for a served database, where
+    /// the server waits. For an embedded database the [bell](crate::bell) waits.
     pub async fn wait_for_change(&self, seen: Revision, now: Stamp, until: Stamp) -> Result<()> {
         let timeout = wait::between(now, until);
         let waited = match &self.way {
@@ -271,7 +273,7 @@ fn records(db: &Database, branch: &str) -> Result<Records> {
     }
 }
 
-/// Runs steps in an open transaction as an executed one would.
+/// Runs steps in an open transaction with the semantics of an executed transaction.
 fn run_all(open: &mut InteractiveTransaction, transaction: Transaction) -> Result<Receipt> {
     let mut receipt =
         Receipt { revision: 0, stamp: 0, held: true, repeated: false, answers: Default::default() };
@@ -292,7 +294,7 @@ fn run_all(open: &mut InteractiveTransaction, transaction: Transaction) -> Resul
     Ok(receipt)
 }
 
-/// Refuses what the transaction cannot remember as read, before a part of it is done.
+/// Rejects steps that would overflow the read set, before any of them runs.
 fn check_room(open: &InteractiveTransaction, transaction: &Transaction) -> Result<()> {
     let key = |step: &Step| match &step.command {
         Command::Record(command) => command.key().cloned(),
@@ -305,7 +307,7 @@ fn check_room(open: &InteractiveTransaction, transaction: &Transaction) -> Resul
     }
 }
 
-/// The records as they were.
+/// The records at a point in time.
 pub(crate) enum Past {
     Here(RecordsAt),
     There(AsyncRecordsAt),

@@ -1,23 +1,23 @@
-//! The order of jobs as one decimal number, so that one index gives the next one.
+//! Queue order as one decimal number, so that a single index yields the next job.
 //!
 //! ```text
 //!   ready    | 2^31 - 1 - priority | 17 digits: microseconds of run_at or of submission |
 //!   waiting  | 10^28 + run_at in milliseconds |
 //! ```
 //!
-//! What waits for its `run_at` stands behind everything that is ready, in order of time: whoever claims never
-//! walks over it, and what has come due is the first part of it. The rank that it gets then stands beside, so that
-//! it is made ready without being read.
+//! Jobs that wait for their `run_at` sort after all ready jobs, in order of time. So a claim never scans
+//! them, and due jobs are the first part of that range. Their future rank is stored in a second field, so
+//! that they become ready without being read.
 
 use crate::job::field;
 use mainstay::{RecordWrite, Result, Stamp};
 
-/// Where waiting jobs begin: behind the last that is ready.
+/// First rank of waiting jobs, after the last ready one.
 const WAITING: u128 = 10_u128.pow(28);
-/// How far apart priorities are: beyond all microseconds.
+/// Distance between two priorities, larger than any time in microseconds.
 const PRIORITY: u128 = 10_u128.pow(17);
 
-/// The rank of a job that can be claimed.
+/// The rank of a ready job.
 pub(crate) fn ready(priority: i32, since_us: u64) -> String {
     let place = u128::from(i32::MAX.abs_diff(priority));
     (place * PRIORITY + u128::from(since_us).min(PRIORITY - 1)).to_string()
@@ -28,15 +28,15 @@ pub(crate) fn waiting(run_at_ms: u64) -> String {
     (WAITING + u128::from(run_at_ms)).to_string()
 }
 
-/// Where a job stands in the queue.
+/// Position of a job in the queue.
 pub(crate) struct Place {
     rank: String,
-    /// Its rank when its time has come, if it waits for that.
+    /// Its rank once it is due, if it waits for that.
     ready: Option<String>,
 }
 
 impl Place {
-    /// Ready from a moment on, in milliseconds, or from now on.
+    /// A position that is ready from `run_at_ms` on, or from now on.
     pub fn of(priority: i32, run_at_ms: Option<u64>, now_us: Stamp) -> Place {
         let since_us = run_at_ms.map_or(now_us, |run_at_ms| run_at_ms.saturating_mul(1000));
         let ready = ready(priority, since_us);
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    /// Writes it into a job's record.
+    /// Sets the rank fields in a job's record.
     pub fn put(self, write: RecordWrite) -> Result<RecordWrite> {
         let write = write.set(field::RANK, self.rank)?;
         match self.ready {
@@ -56,7 +56,7 @@ impl Place {
     }
 }
 
-/// The bound that every job that is ready is below, and no other.
+/// The exclusive upper bound of all ready ranks.
 pub(crate) fn first_waiting() -> String {
     waiting(0)
 }

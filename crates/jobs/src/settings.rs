@@ -1,51 +1,51 @@
-//! Settings, which are data.
+//! Settings, as plain data.
 
 use crate::name;
 use mainstay::{Code, Error, Name, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What holds for all jobs under one namespace.
+/// Settings for all jobs under one namespace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// What every key begins with.
+    /// Prefix of every key.
     pub namespace: String,
-    /// How long a worker may be silent, unless its claim, the job or its type says otherwise.
+    /// Default lease in milliseconds, unless the claim, the job or its type sets another. Default: 30,000.
     pub timeout_ms: u64,
-    /// How often a job is tried again, unless it or its type says otherwise.
+    /// Default maximum number of retries, unless the job or its type sets another. Default: 3.
     pub max_retries: u32,
-    /// Input and output beyond this go to the object store; 1 MiB at most.
+    /// Input and output above this size go to the object store. At most 1 MiB; default 64 KiB.
     pub inline_limit_bytes: usize,
-    /// Held jobs that nobody has written to for this long are stuck, whatever their lease says; an index is
-    /// kept for it. `None`: the lease decides.
+    /// A held job that was not written for this long is stuck, regardless of its lease. Needs an additional
+    /// index. `None`: only the lease decides.
     pub stuck_after_ms: Option<u64>,
-    /// How long a completed job stays; `None`: for good.
+    /// How long a completed job is kept. `None`: forever.
     pub keep_completed_ms: Option<u64>,
-    /// How long a failed or cancelled job stays that nobody waits for; `None`: for good.
+    /// How long a failed or cancelled job without dependents is kept. `None`: forever.
     pub keep_failed_ms: Option<u64>,
-    /// Where jobs are claimed and swept.
+    /// Branches on which jobs are claimed and swept.
     pub serve: Serve,
-    /// What differs for some types.
+    /// Overrides for single job types.
     pub types: BTreeMap<String, TypeSettings>,
 }
 
-/// On which branches jobs are claimed and swept.
+/// Branches on which jobs are claimed and swept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Serve {
-    /// On `main` alone: what is submitted on another branch is claimed when it has been merged.
+    /// Only on `main`. A job submitted on another branch is claimed after it was merged.
     #[default]
     Main,
-    /// On every branch, and there only what was written since it was forked: what it inherited belongs to the
-    /// branch that it comes from.
+    /// On every branch, but only jobs written after its fork. Inherited jobs belong to the branch that they
+    /// come from.
     AllBranches,
 }
 
-/// What differs for a type; what is `None` does not.
+/// Overrides for one job type. `None` keeps the general setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TypeSettings {
-    /// How long a worker may be silent.
+    /// Lease in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// How often a job is tried again.
+    /// Maximum number of retries.
     pub max_retries: Option<u32>,
 }
 
@@ -66,17 +66,17 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The default ones under a namespace.
+    /// The default settings under a namespace.
     pub(crate) fn under(namespace: &str) -> Settings {
         Settings { namespace: namespace.to_owned(), ..Settings::default() }
     }
 
-    /// The same, if they make sense.
+    /// Validates the settings and returns them.
     pub(crate) fn checked(self) -> Result<Settings> {
         self.check().map(|()| self)
     }
 
-    /// Refuses what makes no sense, as opening jobs with it does.
+    /// Validates the settings, as opening jobs with them does.
     pub fn check(&self) -> Result<()> {
         self.check_namespace()?;
         self.types.keys().try_for_each(|task_type| name::check_type(task_type))?;
@@ -102,7 +102,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Refuses what no key can begin with, and what leaves no room for the longest type and id behind it.
+    /// Rejects a namespace that is not a valid key prefix, or that leaves no room for the longest type and
+    /// id.
     fn check_namespace(&self) -> Result<()> {
         Name::new(&format!("{}x", self.namespace)).map_err(|error| {
             let message = format!("namespace `{}`: {}", self.namespace, error.message());
@@ -129,22 +130,23 @@ impl Settings {
     }
 }
 
-/// The longest namespace: what is left of the longest key behind `state.tasks.`, the longest type and id.
+/// Maximum length of a namespace: the key limit minus `state.tasks.`, the longest type and the longest id.
 const NAMESPACE_LIMIT_BYTES: usize = 500;
 
-/// The largest input or output that stands in a record, in bytes: many records are written together.
+/// Maximum size of inline input or output, in bytes. It is limited because many records are written in one
+/// transaction.
 pub const INLINE_LIMIT_BYTES: usize = 1 << 20;
 
-/// The longest lease or delay, in milliseconds: a hundred years.
+/// Maximum lease or delay, in milliseconds: a hundred years.
 pub(crate) const DURATION_LIMIT_MS: u64 = 100 * 365 * 86_400_000;
 
-/// A duration in milliseconds, rounded up: whoever waits does so for at least as long.
+/// Converts a duration to milliseconds, rounded up, so that a wait is never too short.
 pub(crate) fn duration_ms(duration: Duration, name: &str) -> Result<u64> {
     let ms = u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
     check_duration(ms, name).map(|()| ms)
 }
 
-/// Refuses a duration that is none or endless.
+/// Rejects a duration of zero or above the limit.
 pub(crate) fn check_duration(ms: u64, name: &str) -> Result<()> {
     if (1..=DURATION_LIMIT_MS).contains(&ms) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The states of a job, and the one table of how it gets from one into another.
+//! State machine of a job: the states, and the table of allowed transitions.
 //!
 //! ```text
 //!             dependencies complete      claim          step
@@ -14,31 +14,31 @@
 use mainstay::{Code, Error, Result};
 use std::fmt;
 
-/// Where a job stands.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {
-    /// It can be claimed, now or from its `run_at` on.
+    /// Can be claimed, now or from its `run_at` on.
     Pending,
-    /// A worker has it and has not said more.
+    /// Held by a worker that has not reported a step yet.
     Claimed,
-    /// A worker has it and has done a step.
+    /// Held by a worker that has reported a step.
     Running,
-    /// It is done.
+    /// Completed successfully.
     Completed,
-    /// It did not succeed, and nobody tries again by itself.
+    /// Failed, and not retried automatically.
     Failed,
-    /// Somebody called it off.
+    /// Cancelled by a caller.
     Cancelled,
-    /// It waits for jobs that it depends on.
+    /// Waits for its dependencies.
     Blocked,
 }
 
 use State::{Blocked, Cancelled, Claimed, Completed, Failed, Pending, Running};
 
-/// Every state.
+/// All states.
 pub const STATES: [State; 7] = [Pending, Claimed, Running, Completed, Failed, Cancelled, Blocked];
 
-/// Into which states a job may get from each.
+/// The allowed transitions from each state.
 const TRANSITIONS: [(State, &[State]); 7] = [
     (Blocked, &[Pending, Cancelled]),
     (Pending, &[Claimed, Cancelled]),
@@ -50,7 +50,7 @@ const TRANSITIONS: [(State, &[State]); 7] = [
 ];
 
 impl State {
-    /// The word that stands in the record.
+    /// The word stored in the record.
     pub fn as_str(self) -> &'static str {
         match self {
             Pending => "pending",
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The state that a word names.
+    /// Parses the word of a state. Fails with `UnknownState`.
     pub fn parse(word: &str) -> Result<State> {
         STATES.into_iter().find(|state| state.as_str() == word).ok_or_else(|| {
             let known = STATES.map(State::as_str).join(", ");
@@ -72,17 +72,17 @@ impl State {
         })
     }
 
-    /// Whether a job may get from this state into another.
+    /// Returns whether the transition table allows a change to `other`.
     pub fn may_become(self, other: State) -> bool {
         TRANSITIONS.iter().any(|(from, into)| *from == self && into.contains(&other))
     }
 
-    /// Whether a worker has it.
+    /// Returns whether a worker holds the job.
     pub fn is_held(self) -> bool {
         matches!(self, Claimed | Running)
     }
 
-    /// Whether it stays so unless somebody retries it.
+    /// Returns whether the job stays in this state unless a caller retries it.
     pub fn is_terminal(self) -> bool {
         matches!(self, Completed | Failed | Cancelled)
     }

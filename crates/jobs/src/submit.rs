@@ -1,14 +1,14 @@
-//! Submitting: new jobs, alone or as a graph.
+//! Submission of new jobs, alone or as a dependency graph.
 //!
 //! ```text
-//!   submissions --circles, doubles--> refused
+//!   submissions --cycles, duplicates--> rejected
 //!        |
 //!        v
 //!   each dependency: completed? -> nothing to wait for
-//!                    there?     -> its `dependents` get the new job, the job's `blocked_by` counts it
-//!                    absent?    -> refused
+//!                    exists?    -> its `dependents` get the new job, the job's `blocked_by` counts it
+//!                    absent?    -> rejected
 //!        |
-//!        v  one transaction, conditional on how the dependencies stand; again if one has moved on
+//!        v  one transaction, conditional on the state of the dependencies; retried if one has changed
 //! ```
 
 use crate::failure;
@@ -24,18 +24,18 @@ use mainstay::limits::TRANSACTION_LIMIT_COMMANDS;
 use mainstay::{Code, Condition, Field, FieldValue, RecordWrite, Result, Stamp, Step, Ttl};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many jobs may wait for one: its completion frees all of them in one transaction.
+/// Maximum number of dependents of one job: its completion frees all of them in one transaction.
 const DEPENDENTS_LIMIT: usize = 10_000;
-/// How many bytes their records may take together: a quarter of what a transaction may write, since they grow when
-/// others begin to wait for them.
+/// Maximum total size of the dependents' records: a quarter of a transaction's limit, because records grow
+/// when other jobs begin to depend on them.
 const DEPENDENTS_LIMIT_BYTES: u64 = 16 << 20;
-/// What a field of a record takes beside its name and its value, at most.
+/// Maximum overhead of a record field besides its name and value.
 const FIELD_BYTES: usize = 24;
 
-/// What stands in the field of a dependency that is waited for.
+/// Value of the field that marks an open dependency.
 pub(crate) const WAITS: &str = "1";
 
-/// A job to be submitted.
+/// Builder for a job to submit.
 ///
 /// ```
 /// use mainstay_jobs::Submission;
@@ -63,56 +63,56 @@ impl Submission {
         Submission { task_type, id, ..Submission::default() }
     }
 
-    /// Its input.
+    /// Sets the input.
     #[must_use]
     pub fn params(mut self, params: impl Into<Vec<u8>>) -> Submission {
         self.params = Some(params.into());
         self
     }
 
-    /// It runs once the job of its own type with this id is completed.
+    /// Adds a dependency: a job of the same type, which must complete first.
     #[must_use]
     pub fn depends_on(mut self, id: &str) -> Submission {
         self.depends_on.push((None, id.to_owned()));
         self
     }
 
-    /// It runs once a job of any type is completed.
+    /// Adds a dependency: a job of any type, which must complete first.
     #[must_use]
     pub fn depends_on_job(mut self, task_type: &str, id: &str) -> Submission {
         self.depends_on.push((Some(task_type.to_owned()), id.to_owned()));
         self
     }
 
-    /// Jobs of a higher priority are claimed first; 0 where nothing is said.
+    /// Sets the priority. Higher ones are claimed first. Default: 0.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Submission {
         self.priority = priority;
         self
     }
 
-    /// It is not claimed before this moment, in milliseconds since 1970.
+    /// Sets the earliest time to run, in milliseconds since 1970.
     #[must_use]
     pub fn run_at_ms(mut self, run_at_ms: u64) -> Submission {
         self.run_at_ms = Some(run_at_ms);
         self
     }
 
-    /// How long its worker may be silent, unless the claim says otherwise.
+    /// Sets the lease of its workers in milliseconds, unless the claim sets another.
     #[must_use]
     pub fn timeout_ms(mut self, timeout_ms: u64) -> Submission {
         self.timeout_ms = Some(timeout_ms);
         self
     }
 
-    /// How often it may be tried again.
+    /// Sets the maximum number of retries.
     #[must_use]
     pub fn max_retries(mut self, max_retries: u32) -> Submission {
         self.max_retries = Some(max_retries);
         self
     }
 
-    /// How many steps it has, if that is known.
+    /// Sets the total number of steps, if known.
     #[must_use]
     pub fn step_count(mut self, step_count: u64) -> Submission {
         self.step_count = Some(step_count);
@@ -131,7 +131,7 @@ impl Submission {
     }
 }
 
-/// A checked submission, and what it waits for.
+/// A validated submission with its open dependencies.
 struct New<'s> {
     name: &'s JobName,
     submission: &'s Submission,
@@ -141,12 +141,12 @@ struct New<'s> {
     dependents: Vec<JobName>,
 }
 
-/// Submissions that make sense, each with what it depends on.
+/// Validated submissions with their dependencies.
 struct Batch<'s> {
     submissions: &'s [Submission],
     inputs: Vec<Option<Placed>>,
     graph: Vec<(JobName, Vec<JobName>)>,
-    /// What they depend on beside each other.
+    /// Dependencies on jobs outside the batch.
     outside: Vec<JobName>,
 }
 
@@ -177,7 +177,7 @@ impl Operations<'_> {
             let (steps, states) = self.plan(&batch, attempt > 0).await?;
             match self.execute(steps).await {
                 Err(error) if error.code() == Code::MustFailed => {
-                    // The jobs come first, then what they depend on.
+                    // Failed steps are numbered in order: the new jobs come first, then their dependencies.
                     let job = error.position().and_then(|position| batch.graph.get(position));
                     job.map_or(Ok(()), |(name, _)| Err(failure::exists(name)))?;
                 }
@@ -204,7 +204,7 @@ impl Operations<'_> {
         placed.await.map(Some)
     }
 
-    /// What writes the jobs and tells those that they wait for, as these stand.
+    /// Builds the steps that write the jobs and update their dependencies, and the jobs' states.
     async fn plan(&self, batch: &Batch<'_>, again: bool) -> Result<(Vec<Step>, Vec<State>)> {
         let outside = self.look_up(&batch.outside, again).await?;
         let news = resolve(batch, &outside)?;
@@ -230,7 +230,7 @@ impl Operations<'_> {
         Ok((steps, states))
     }
 
-    /// What is depended on, as it stands.
+    /// Reads dependencies in their current state.
     pub async fn look_up(&self, names: &[JobName], again: bool) -> Result<BTreeMap<JobName, Job>> {
         let found = match (names, again) {
             ([], _) => Vec::new(),
@@ -241,7 +241,7 @@ impl Operations<'_> {
         Ok(named.filter_map(|(name, job)| job.map(|job| (name, job))).collect())
     }
 
-    /// An open transaction keeps what was done before a refusal, so that comes first.
+    /// An open transaction keeps the steps before a failed one, so check for existing jobs first.
     async fn refuse_existing(&self, batch: &Batch<'_>) -> Result<()> {
         for (name, _) in &batch.graph {
             if self.get(name).await?.is_some() {
@@ -251,9 +251,9 @@ impl Operations<'_> {
         Ok(())
     }
 
-    /// What tells a job that more wait for it, unless it has moved on.
+    /// Builds the write that adds dependents to a job, conditional on the job being unchanged.
     pub fn tell(&self, job: &Job, more: Vec<JobName>, more_bytes: u64) -> Result<RecordWrite> {
-        // One that was deleted and submitted again stands there already.
+        // A dependent that was deleted and submitted again is already in the list.
         let known: BTreeSet<&JobName> = job.dependents.iter().collect();
         let more = more.into_iter().filter(|name| !known.contains(name));
         let all: Vec<JobName> = job.dependents.iter().cloned().chain(more).collect();
@@ -265,7 +265,7 @@ impl Operations<'_> {
             .when(Condition::Field { field: Field::new(field::DEPENDENTS)?, is })
             .set(field::DEPENDENTS, name::join(&all))?
             .set(field::DEPENDENTS_BYTES, all_bytes.to_string())?
-            // What is waited for stays.
+            // A job with dependents must not expire.
             .ttl(Ttl::Clear))
     }
 
@@ -295,7 +295,7 @@ impl Operations<'_> {
     }
 }
 
-/// What each job waits for, and which of them wait for it.
+/// Resolves the open dependencies and the dependents of each new job.
 fn resolve<'s>(batch: &'s Batch<'_>, outside: &BTreeMap<JobName, Job>) -> Result<Vec<New<'s>>> {
     let inside = graph::dependents(&batch.graph);
     let mut news = Vec::with_capacity(batch.graph.len());
@@ -337,10 +337,10 @@ fn with_options(mut write: RecordWrite, new: &New<'_>) -> Result<RecordWrite> {
     wait_for(write, new.waits_for.iter().copied())
 }
 
-/// How many bytes the record of each new job takes, about.
+/// Approximate size of each new job's record in bytes.
 type Sizes<'n> = BTreeMap<&'n JobName, u64>;
 
-/// How many bytes a record takes that is written so, about.
+/// Approximate size in bytes of the record that a write creates.
 fn weight_bytes(write: &RecordWrite) -> u64 {
     let one = |(field, value): &(Field, FieldValue)| match value {
         FieldValue::Bytes(bytes) => field.as_bytes().len() + bytes.len() + FIELD_BYTES,
@@ -349,7 +349,7 @@ fn weight_bytes(write: &RecordWrite) -> u64 {
     (write.key.as_str().len() + write.set.iter().map(one).sum::<usize>()) as u64
 }
 
-/// Tells a new job which of the others wait for it.
+/// Adds the dependents within the batch to a new job.
 fn with_dependents(write: RecordWrite, new: &New<'_>, sizes: &Sizes<'_>) -> Result<RecordWrite> {
     if new.dependents.is_empty() {
         return Ok(write);
@@ -361,7 +361,7 @@ fn with_dependents(write: RecordWrite, new: &New<'_>, sizes: &Sizes<'_>) -> Resu
         .set(field::DEPENDENTS_BYTES, bytes.to_string())
 }
 
-/// Refuses what could not be written together when the job is completed.
+/// Rejects dependents that would not fit into the transaction that completes the job.
 fn check_dependents(name: &JobName, count: usize, bytes: u64) -> Result<()> {
     if count > DEPENDENTS_LIMIT {
         return Err(failure::too_many_dependents(name, DEPENDENTS_LIMIT));
@@ -372,7 +372,7 @@ fn check_dependents(name: &JobName, count: usize, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a job waits for into its record.
+/// Marks the open dependencies in a job's record.
 pub(crate) fn wait_for<'n>(
     write: RecordWrite,
     all: impl Iterator<Item = &'n JobName>,

@@ -1,12 +1,12 @@
-//! The sweeper: takes jobs away from workers that have fallen silent.
+//! Sweeper: takes jobs away from workers whose lease has expired.
 //!
 //! ```text
-//!   index (state, timeout_at) --> held, lease over --> retries left? -> pending, one retry used
-//!                                                      none?         -> failed
+//!   index (state, timeout_at) --> held, lease expired --> retries left? -> pending, one retry used
+//!                                                         none?         -> failed
 //! ```
 //!
-//! Each write is conditional on the counter that was read: a job that was completed or heard of meanwhile stays
-//! as it is. What is not held is never found, so it is never touched.
+//! Each write is conditional on the counter that was read. So a job that was completed or renewed meanwhile
+//! stays unchanged. Jobs that are not held are never found, and so never touched.
 
 mod thread;
 
@@ -22,23 +22,23 @@ use std::ops::AddAssign;
 
 pub use thread::{Sweep, Sweeper, SweeperFigures};
 
-/// How many jobs are looked at together.
+/// Number of jobs read per page.
 const PAGE: usize = 5000;
-/// How many of them are taken away in one transaction.
+/// Number of jobs taken away per transaction.
 const TOGETHER: usize = 100;
 
-/// What a sweep found and did.
+/// Report of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
-    /// How many jobs looked stuck.
+    /// Number of jobs that looked stuck.
     pub looked_at: u64,
-    /// How many of them are pending again.
+    /// How many of them became pending again.
     pub retried: u64,
-    /// How many of them have failed, having no retries left.
+    /// How many of them failed, because they had no retries left.
     pub failed: u64,
-    /// How many were changed by others before they could be written.
+    /// How many were changed by other writers meanwhile, and so were left alone.
     pub moved_on: u64,
-    /// How many of them could not be read as jobs: they have failed.
+    /// How many were not readable as jobs. They were failed.
     pub unreadable: u64,
 }
 
@@ -68,7 +68,7 @@ impl Operations<'_> {
         Ok(report)
     }
 
-    /// What is swept leaves the range, so each page begins anew, until one changes nothing.
+    /// Swept jobs leave the range, so each page starts at the beginning until one changes nothing.
     async fn sweep_before(&self, time: &str, before_ms: u64) -> Result<SweepReport> {
         let held = [State::Claimed, State::Running].map(|state| state.as_str().into());
         let is_held = Where { field: Field::new(field::STATE)?, test: Test::In(held.into()) };
@@ -80,7 +80,7 @@ impl Operations<'_> {
             let own = page.records.into_iter().filter(|(_, one)| Port::is_own(one, forked_at));
             let swept = self.take_away(own.collect()).await?;
             report += swept;
-            // What a branch inherited stays in the range.
+            // Inherited jobs stay in the range, so continue after them.
             after = page.next.clone().filter(|_| forked_at > 0);
             if page.next.is_none() || (after.is_none() && !swept.did_something()) {
                 return Ok(report);
@@ -114,7 +114,7 @@ impl Operations<'_> {
 
     async fn write_taken(&self, taken: &[Taken]) -> Result<SweepReport> {
         let steps = taken.iter().map(|taken| taken.step.clone()).collect();
-        // What is done beside an operation of somebody has nothing to do with sweeping.
+        // The commands beside a caller's operation do not belong to a sweep.
         let answers = self.beside([]).execute(steps).await?.answers;
         let mut report = SweepReport { looked_at: taken.len() as u64, ..SweepReport::default() };
         for (taken, answer) in taken.iter().zip(&answers) {
@@ -130,12 +130,12 @@ impl Operations<'_> {
         Ok(report)
     }
 
-    /// What takes a job away, and what becomes of it.
+    /// Builds the step that takes a job away, with the job's new state.
     fn taken(&self, key: &str, record: Record, now_us: Stamp) -> Result<Taken> {
         let counter = Some(record.counter);
         let job = match self.read(key, record) {
             Ok(job) => job,
-            // Whatever else its record says, it is held and nobody is heard of.
+            // Unreadable, but held by a silent worker: it is failed.
             Err(error) => {
                 let write = self.failed_as_unreadable(key, &error)?.when_counter(counter);
                 let step = write.clear(field::TOKEN)?.into();
@@ -150,7 +150,7 @@ impl Operations<'_> {
         let write = self.touch(&job.name)?.when_counter(counter).clear(field::TOKEN)?;
         let write = self.let_go(write, &job, becomes, &message)?;
         let (write, fate) = match again {
-            // It comes behind all that wait already.
+            // It is queued behind all jobs that already wait.
             true => (Place::of(job.priority, None, now_us).put(write)?, Fate::Retried),
             false => (write, Fate::Failed),
         };
@@ -158,15 +158,15 @@ impl Operations<'_> {
     }
 }
 
-/// A job that is to be taken away.
+/// A job to be taken away.
 struct Taken {
     step: Step,
     fate: Fate,
-    /// Nothing where it cannot be read.
+    /// `None` if the record is not a readable job.
     name: Option<JobName>,
 }
 
-/// What became of a job that looked stuck.
+/// Outcome for a job that looked stuck.
 #[derive(Clone, Copy)]
 enum Fate {
     Retried,
@@ -175,7 +175,7 @@ enum Fate {
 }
 
 impl Fate {
-    /// The state that it is in then.
+    /// The resulting state.
     fn state(self) -> State {
         match self {
             Fate::Retried => State::Pending,

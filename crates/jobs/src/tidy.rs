@@ -1,7 +1,7 @@
-//! Tidying up: objects that no record names.
+//! Garbage collection of objects that no record names.
 //!
 //! ```text
-//!   object old enough --> its job's record, every version of it that is kept, on every branch --> named? it stays
+//!   object old enough --> its job's record, every retained version, on every branch --> named? kept : deleted
 //! ```
 
 use crate::job::field;
@@ -12,15 +12,15 @@ use crate::port::Port;
 use mainstay::{RecordHistoryEntry, Result};
 use object_store::path::Path;
 
-/// How many versions of a record are looked at together.
+/// Page size when reading a record's history.
 const PAGE: usize = 10;
 
-/// What tidying up found and did.
+/// Report of a garbage collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TidyReport {
-    /// How many objects were old enough to be looked at.
+    /// Number of objects that were old enough to check.
     pub looked_at: u64,
-    /// How many of them no record named: they are deleted.
+    /// How many of them no record named. They are deleted.
     pub deleted: u64,
 }
 
@@ -49,7 +49,7 @@ impl Operations<'static> {
         Ok(ports)
     }
 
-    /// Whether a version that is kept names an object.
+    /// Returns whether a retained version names an object.
     async fn is_named(
         &self,
         branches: &[Port<'static>],

@@ -1,10 +1,10 @@
-//! What a job looked like over time.
+//! Versions of a job over time.
 
 use crate::job::Job;
 use crate::name::JobName;
 use mainstay::{Record, RecordHistoryEntry, Revision, Stamp};
 
-/// A version of a job: its state and worker, when and by which revision it was written.
+/// A version of a job: its content, and the time and revision of the write.
 ///
 /// ```
 /// use mainstay::Database;
@@ -21,18 +21,18 @@ use mainstay::{Record, RecordHistoryEntry, Revision, Stamp};
 pub struct JobVersion {
     /// The revision that wrote it.
     pub revision: Revision,
-    /// When that was, in microseconds since 1970.
+    /// Time of the write, in microseconds since 1970.
     pub stamp: Stamp,
-    /// How often its record had been written.
+    /// Number of writes to its record, including this one.
     pub counter: u64,
-    /// The job as it was; nothing where it was deleted.
+    /// The job at this version. `None` if it was deleted or is unreadable.
     pub job: Option<Job>,
-    /// Whether there was a record that could not be read as a job.
+    /// True if the record existed but was not a readable job.
     pub is_unreadable: bool,
 }
 
 impl JobVersion {
-    /// Reads the version of a job from that of its record.
+    /// Decodes a version of a job's record.
     pub fn of(name: &JobName, entry: RecordHistoryEntry) -> JobVersion {
         let RecordHistoryEntry { counter, fields, stamp, revision, expires, .. } = entry;
         let was_there = fields.is_some();
@@ -43,12 +43,12 @@ impl JobVersion {
         JobVersion { revision, stamp, counter, is_unreadable: was_there && job.is_none(), job }
     }
 
-    /// Where it stood; nothing where it was deleted.
+    /// The state at this version. `None` if the job was deleted or is unreadable.
     pub fn state(&self) -> Option<crate::State> {
         self.job.as_ref().map(|job| job.state)
     }
 
-    /// Who had it.
+    /// The worker that had the job.
     pub fn worker(&self) -> Option<&str> {
         self.job.as_ref().and_then(|job| job.worker.as_deref())
     }

@@ -1,14 +1,14 @@
-//! Waiting by the database's own time.
+//! Time arithmetic for waits, on the database clock.
 
 use mainstay::Stamp;
 use std::time::Duration;
 
-/// When a timeout that begins now ends.
+/// The end of a timeout that begins now.
 pub(crate) fn end_of(now: Stamp, timeout: Duration) -> Stamp {
     now.saturating_add(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// How long it is until a moment.
+/// The duration until a time, or zero if it has passed.
 pub(crate) fn between(now: Stamp, until: Stamp) -> Duration {
     Duration::from_micros(until.saturating_sub(now))
 }

@@ -1,7 +1,7 @@
-//! Operations inside an open transaction: they and everything else in it, all or nothing.
+//! Job and lock operations inside an open transaction, atomic with its other writes.
 //!
 //! ```text
-//!   begin --> jobs.on(&mut t).claim(...)  t.set(...)  --> commit -> revision: the token of what was claimed
+//!   begin --> jobs.on(&mut t).claim(...)  t.set(...)  --> commit -> revision: the token of the claimed job
 //! ```
 
 use crate::claim::{Claimed, Grant};
@@ -17,13 +17,13 @@ use mainstay::remote::wait;
 use mainstay::{Field, Result, Revision};
 use std::time::Duration;
 
-/// Jobs as an open transaction sees them: whatever is done takes effect when it commits.
+/// Jobs inside an open transaction: all operations take effect when it commits.
 ///
-/// Nothing waits for a job. A holder that lost its job is `Fenced` at once, and every other refusal (a job that
-/// exists, a transition that is not legal) comes at once too and leaves the transaction as it was. That others
-/// changed what was looked at is `Conflict` at the commit: begin again. A claim looks at all jobs of its type that
-/// are pending, so it conflicts with whatever is submitted or claimed meanwhile; the claims of [`Jobs`](crate::Jobs)
-/// never do.
+/// Operations never wait for a job. A holder that lost its job gets `Fenced` at once. Every other rejection
+/// (the job exists, the transition is not allowed) also comes at once and leaves the transaction unchanged.
+/// If other writers changed the data that was read, the commit fails with `Conflict`, and the caller must
+/// start again. A claim reads all pending jobs of its type, so it conflicts with every concurrent
+/// submission and claim of that type. The claims of [`Jobs`](crate::Jobs) never conflict.
 ///
 /// ```
 /// use mainstay::Database;
@@ -40,15 +40,16 @@ use std::time::Duration;
 /// ```
 pub struct JobsIn<'t>(pub(crate) Operations<'t>);
 
-/// A job that is claimed once the transaction is committed.
+/// A job that is claimed once the transaction has committed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedIn {
-    /// The job as the transaction sees it: its token is 0, and its times are those of the transaction's beginning.
+    /// The job as the transaction sees it: its token is 0, and its times are those of the transaction's
+    /// start.
     pub job: Job,
 }
 
 impl ClaimedIn {
-    /// The claim, now that the commit of its transaction took this revision.
+    /// Returns the claim, given the revision of the commit.
     pub fn at(mut self, commit: Revision) -> Claimed {
         self.job.token = Some(commit);
         if let Ok(field) = Field::new(field::TOKEN) {
@@ -62,14 +63,14 @@ impl ClaimedIn {
 /// The token of a lock that was taken in an open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenIn {
-    /// Its owner had the lock before.
+    /// Its owner already had the lock with this token.
     Known(Revision),
-    /// The revision that the commit takes.
+    /// The token will be the revision of the commit.
     OfCommit,
 }
 
 impl TokenIn {
-    /// The token, now that the commit of its transaction took this revision.
+    /// Returns the token, given the revision of the commit.
     pub fn at(self, commit: Revision) -> Revision {
         match self {
             TokenIn::Known(token) => token,
@@ -84,13 +85,13 @@ impl JobsIn<'_> {
         wait(self.0.submit(submission))
     }
 
-    /// As [`Jobs::submit_all`](crate::Jobs::submit_all), of at most as many as the transaction may read: 10,000
-    /// keys in all.
+    /// As [`Jobs::submit_all`](crate::Jobs::submit_all), but limited by the transaction's read set of
+    /// 10,000 keys.
     pub fn submit_all(&self, submissions: &[Submission]) -> Result<Vec<State>> {
         wait(self.0.submit_all(submissions))
     }
 
-    /// As [`Jobs::claim`](crate::Jobs::claim); the token is known when the transaction is committed.
+    /// As [`Jobs::claim`](crate::Jobs::claim). The token is known after the commit.
     pub fn claim(
         &self,
         task_type: &str,
@@ -163,11 +164,11 @@ impl JobsIn<'_> {
     }
 }
 
-/// Locks as an open transaction sees them: whatever is done takes effect when it commits. See [`JobsIn`].
+/// Locks inside an open transaction: all operations take effect when it commits. See [`JobsIn`].
 pub struct LocksIn<'t>(pub(crate) Operations<'t>);
 
 impl LocksIn<'_> {
-    /// As [`Locks::take`](crate::Locks::take); the token is known when the transaction is committed.
+    /// As [`Locks::take`](crate::Locks::take). The token is known after the commit.
     pub fn take(&self, name: &str, owner: &str, lease: Duration) -> Result<Option<TokenIn>> {
         let token = wait(self.0.take(name, owner, lease))?;
         Ok(token.map(|token| match token {

@@ -1,13 +1,14 @@
-//! Money is moved on a way that loses three of ten requests and three of ten answers, and no transfer happens twice.
+//! Exactly-once example: money transfers over a network that loses three of ten requests and three of ten
+//! answers.
 //!
 //! ```text
 //!   4 clients, 4 threads each --> requests lost, late, twice --> one transaction: two accounts, a record, an event,
-//!          ^                                                     a message for the outbox, a letter to the next client
-//!          '------------- answers lost, bells broken <---------- executed once, its answer kept
+//!          ^                                                     an outbox message, a letter to the next client
+//!          '--------- answers lost, doorbells broken <---------- executed once, its answer stored
 //! ```
 //!
-//! First without sessions, as everybody does who asks again when no answer comes; then with them. Run it with
-//! `cargo run --example transfers -p mainstay-sessions [seed]`.
+//! It runs first without sessions, with plain retries, and then with them. Run it with `cargo run --example
+//! transfers -p mainstay-sessions [seed]`.
 
 use mainstay::remote::wait;
 use mainstay::{
@@ -60,13 +61,13 @@ fn run(seed: u64) -> Result<()> {
     check(&bank)
 }
 
-/// A database with accounts, and a bad way to it.
+/// A database with accounts, and a lossy transport to it.
 struct Bank {
     db: Database,
     way: Arc<Faulty>,
     /// The letters that each client has handled.
     letters: [Mutex<Vec<Letter>>; CLIENTS],
-    /// How often a handler was called.
+    /// Number of handler calls.
     calls: AtomicU64,
 }
 
@@ -88,7 +89,8 @@ fn client_name(client: usize) -> String {
     format!("client-{}", client % CLIENTS)
 }
 
-/// All of it, or nothing: two accounts, a record, an event, a message to the world, a letter to the next client.
+/// One atomic transfer: two accounts, a record, an event, an outbox message, and a letter to the next
+/// client.
 fn transfer(client: usize, id: usize) -> Result<Transaction> {
     let (from, to, amount) = (account(id), account(id * 7 + 3), (id % 9 + 1) as i64);
     let add = |name: &str, by: i64| -> Result<CellCommand> {
@@ -112,7 +114,7 @@ fn transfer(client: usize, id: usize) -> Result<Transaction> {
         .step(letter))
 }
 
-/// Has every thread of every client do its transfers.
+/// Lets every thread of every client execute its transfers.
 fn in_threads(work: impl Fn(usize, usize) -> Result<()> + Sync) -> Result<()> {
     thread::scope(|scope| {
         let work = &work;
@@ -130,7 +132,7 @@ fn panicked() -> Error {
     Error::new(Code::MachineFailed, "a thread panicked")
 }
 
-/// Asks until there is an answer, as well as that can be done without numbers.
+/// Retries until an answer arrives, without request numbers.
 fn without_sessions(bank: &Bank) -> Result<()> {
     in_threads(|client, id| {
         loop {
@@ -146,7 +148,7 @@ fn is_worth_trying_again(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::UnknownOutcome)
 }
 
-/// The same with a session for each client: that is all there is to it.
+/// The same with one session per client. Nothing else changes.
 fn with_sessions(bank: &Arc<Bank>, way: &Arc<Faulty>) -> Result<Figures> {
     let first_pause = Duration::from_micros(50);
     let settings =
@@ -162,7 +164,7 @@ fn with_sessions(bank: &Arc<Bank>, way: &Arc<Faulty>) -> Result<Figures> {
     in_threads(|client, id| sessions[client].execute(transfer(client, id)?).map(drop))?;
     bank.wait_for_letters();
     drop(listeners);
-    // What is still on its way arrives, too, and changes nothing.
+    // Late copies still arrive, and must change nothing.
     wait(way.settle());
     Ok(sessions.iter().fold(Figures::default(), |all, session| all + session.figures()))
 }
@@ -172,7 +174,7 @@ impl Bank {
         self.letters[client].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Handles a letter, and fails now and then: it comes again, and the others wait behind it.
+    /// Handles a letter. Fails sometimes: then the letter is redelivered, and later letters wait behind it.
     fn handle(&self, client: usize, letter: Letter) -> Result<()> {
         if self.calls.fetch_add(1, Ordering::Relaxed) % 10 == 9 {
             return Err(Error::new(Code::Io, "the printer is out of paper"));
@@ -208,7 +210,7 @@ fn tell(losses: &Losses, figures: &Figures) {
     line("letters handled, each once and in order", figures.letters);
 }
 
-/// Refuses to call it a success when anything is missing, or there twice.
+/// Fails if anything is missing or was executed twice.
 fn check(bank: &Bank) -> Result<()> {
     let db = &bank.db;
     let balance = |number| -> Result<i64> {

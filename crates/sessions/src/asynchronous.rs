@@ -1,6 +1,6 @@
-//! Sessions for those who must not wait: the same core, to be awaited.
+//! Async sessions: the same core as the blocking ones, as futures.
 //!
-//! They need no runtime and run on any; their futures can be sent to another thread.
+//! The futures need no runtime, run on any, and are `Send`.
 
 use crate::core::{Core, Standing};
 use crate::figures::Figures;
@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A session of a client, for those who must not wait. Clones share it.
+/// A client session with an async API. Clones share it.
 ///
 /// ```
 /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -25,7 +25,7 @@ use std::time::Duration;
 ///     session.execute(Transaction::new().step(add)).await?;
 ///     session.close().await
 /// };
-/// // Any runtime does; this waits here.
+/// // Any runtime works; this one blocks the current thread.
 /// assert!(mainstay::remote::wait(work)?);
 /// assert_eq!(db.cells().get("visits")?, Some(1.into()));
 /// # Ok::<(), mainstay::Error>(())
@@ -34,12 +34,12 @@ use std::time::Duration;
 pub struct AsyncSession(pub(crate) Arc<Core>);
 
 impl AsyncSession {
-    /// Its name.
+    /// The session's name.
     pub fn name(&self) -> &Name {
         &self.0.name
     }
 
-    /// What was known of it when it was opened.
+    /// The session's state when it was last opened.
     pub fn info(&self) -> Option<SessionInfo> {
         self.0.state.lock().info.clone()
     }
@@ -49,27 +49,27 @@ impl AsyncSession {
         self.0.state.lock().epoch
     }
 
-    /// Whether it is there, as far as its client has heard.
+    /// Returns whether the session is alive, as far as its client knows.
     pub fn is_live(&self) -> bool {
         self.0.state.lock().standing == Standing::Live
     }
 
-    /// What its client has done so far.
+    /// Counters of the client so far.
     pub fn figures(&self) -> Figures {
         self.0.tally.figures()
     }
 
-    /// The same session, for those who wait.
+    /// Returns the blocking handle of the same session.
     pub fn to_blocking(&self) -> Session {
         Session(self.0.clone())
     }
 
-    /// As [`Session::execute`]. Dropping the future gives the request up.
+    /// As [`Session::execute`]. Dropping the future gives up the request.
     pub async fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         self.0.execute(transaction, self.0.usual_deadline()).await
     }
 
-    /// As [`Session::execute_within`]. Dropping the future gives the request up.
+    /// As [`Session::execute_within`]. Dropping the future gives up the request.
     pub async fn execute_within(
         &self,
         transaction: Transaction,
@@ -104,9 +104,9 @@ impl AsyncSession {
         self.0.keep_alive(self.0.usual_deadline()).await
     }
 
-    /// Handles requests of the server, as [`Session::listen`] does, until the session is closed or the future is dropped;
-    /// dropped while a letter is handled, that one is brought again to whoever listens next. It fails where the client may
-    /// not listen.
+    /// Handles letters, as [`Session::listen`] does, until the session is closed or the future is dropped.
+    /// A letter whose handling is interrupted by the drop is redelivered to the next listener. Fails if the
+    /// client lacks the permission to listen.
     ///
     /// ```
     /// # use mainstay::{Database, SessionOptions, remote::wait};

@@ -1,4 +1,4 @@
-//! Clients: who opens sessions.
+//! Clients, which open sessions.
 
 use crate::asynchronous::AsyncSession;
 use crate::core::{Core, Left, Means};
@@ -14,8 +14,8 @@ use mainstay::remote::{AsyncDatabase, wait};
 use mainstay::{Database, Result, SessionOptions, Stamp, Transaction};
 use std::sync::Arc;
 
-/// Opens sessions on one way to a database; its sessions share one thread for what is done in the background. Clones share
-/// it, too.
+/// Opens sessions over one transport to a database. Its sessions share one background thread, and so do
+/// clones.
 ///
 /// ```
 /// use mainstay::{Database, SessionOptions};
@@ -31,27 +31,27 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of a database in this process.
+    /// Creates a client of an embedded database.
     pub fn here(db: &Database) -> Result<Client> {
         Client::new(Local::new(db)?)
     }
 
-    /// A client of a served database.
+    /// Creates a client of a served database.
     pub fn served(db: &AsyncDatabase) -> Result<Client> {
         Client::new(Served::new(db))
     }
 
-    /// A client with the default settings.
+    /// Creates a client with the default settings.
     pub fn new(transport: Arc<dyn Transport>) -> Result<Client> {
         Client::with(transport, Settings::default())
     }
 
-    /// A client with these settings.
+    /// Creates a client with the given settings.
     pub fn with(transport: Arc<dyn Transport>, settings: Settings) -> Result<Client> {
         Client::on(transport, settings, OwnThread::start()?)
     }
 
-    /// A client that runs on what it is given.
+    /// Creates a client with the given settings and runtime.
     pub fn on(
         transport: Arc<dyn Transport>,
         settings: Settings,
@@ -62,32 +62,33 @@ impl Client {
         Ok(Client { means: Arc::new(Means { transport, runtime, settings, chance }) })
     }
 
-    /// What it was made with.
+    /// The settings of this client.
     pub fn settings(&self) -> &Settings {
         &self.means.settings
     }
 
-    /// Opens a session, or goes on with the one of this name. One client object has a session at a time, the last that
-    /// opened it: what an earlier one has under way is not executed any more once this returns, and it is told that its
-    /// session is gone when it next speaks.
+    /// Opens a session, or takes over the one of this name. A session has one owner at a time: the client
+    /// object that opened it last. Once this returns, requests in flight of earlier owners are not executed
+    /// any more. An earlier owner gets `SessionExpired` at its next call.
     pub fn open(&self, options: SessionOptions) -> Result<Session> {
         wait(self.open_async(options)).map(|session| session.to_blocking())
     }
 
-    /// As [`Client::open`], to be awaited.
+    /// As [`Client::open`], as a future.
     pub async fn open_async(&self, options: SessionOptions) -> Result<AsyncSession> {
         self.start(options, None).await.map(|(core, _)| AsyncSession(core))
     }
 
-    /// Goes on with a session of a client object that is gone, and with the requests that it left without an answer: those
-    /// whose numbers were [taken](Session::request) and written down, with [their epoch](Request::epoch). Where another client
-    /// had the session since, or it is gone, their numbers may be those of other requests: they end with `UnknownOutcome`, and
-    /// are not sent.
+    /// Resumes a session of an earlier client object after a crash, together with its unanswered requests:
+    /// those whose numbers were [assigned](Session::request) and stored, with [their
+    /// epoch](Request::epoch). If another client has owned the session since, or the session is gone, these
+    /// numbers may belong to other requests. Then they end with `UnknownOutcome` and are not sent.
     ///
-    /// Requests that go on have a new epoch, which is to be written down with their numbers before any of them is sent; the
-    /// others keep the one they had. `epoch` is the last one that was written down, and `left` what stands with it: what stands
-    /// with an earlier one ends with `UnknownOutcome`. So does everything after a crash before the new epoch was written down,
-    /// and after this has failed: the session may have been taken, and then `epoch` is not its last one any more.
+    /// Resumed requests have a new epoch. Store it with their numbers before any of them is sent; the
+    /// others keep their old epoch. `epoch` is the last stored epoch, and `left` the requests stored with
+    /// it. Requests stored with an earlier epoch end with `UnknownOutcome`. So do all requests if the
+    /// client crashes before it stores the new epoch, or if this call fails. The reason is that the session
+    /// may have been taken over, and then `epoch` is no longer its last one.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -99,13 +100,13 @@ impl Client {
     /// };
     /// let session = Client::here(&db)?.open(till())?;
     /// let request = session.request(add()?)?;
-    /// let (epoch, number) = (request.epoch(), request.number()); // written down, before it is sent
+    /// let (epoch, number) = (request.epoch(), request.number()); // stored before it is sent
     /// request.wait()?;
-    /// drop((request, session)); // a crash, before the answer was written down, too
+    /// drop((request, session)); // a crash, before the answer is stored
     ///
     /// let left = vec![(number, add()?)];
     /// let (session, requests) = Client::here(&db)?.resume(till(), epoch, left)?;
-    /// let epoch = requests[0].epoch(); // written down instead, before it is sent again
+    /// let epoch = requests[0].epoch(); // stored instead, before it is sent again
     /// # assert_eq!(epoch, session.epoch());
     /// assert!(requests[0].wait()?.repeated);
     /// assert_eq!(db.cells().get("n")?, Some(1.into()));
@@ -121,7 +122,7 @@ impl Client {
         Ok((session.to_blocking(), requests))
     }
 
-    /// As [`Client::resume`], to be awaited.
+    /// As [`Client::resume`], as a future.
     pub async fn resume_async(
         &self,
         options: SessionOptions,

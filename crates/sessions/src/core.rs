@@ -1,9 +1,9 @@
-//! The core: what both faces of a session are made of, written once, to be awaited.
+//! Core of a session, shared by the blocking and the async handle.
 //!
 //! ```text
-//!   Session (waits) ------\
+//!   Session (blocking) ---\
 //!                          >-- Core: numbers, attempts, pauses, letters ---> Transport
-//!   AsyncSession (awaits) -/     ^
+//!   AsyncSession (async) -/      ^
 //!                                '--- keep-alives, by the Runtime
 //! ```
 
@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all sessions of a client share.
+/// State shared by all sessions of a client.
 pub(crate) struct Means {
     pub transport: Arc<dyn Transport>,
     pub runtime: Arc<dyn Runtime>,
@@ -34,26 +34,26 @@ pub(crate) struct Means {
     pub chance: Chance,
 }
 
-/// A session as its client has it.
+/// Client-side state of a session.
 pub(crate) struct Core {
     pub means: Arc<Means>,
     pub name: Name,
     pub tally: Tally,
     pub state: Mutex<State>,
-    /// Rung whenever something of the state changes that others wait for.
+    /// Rung whenever a change of the state may concern waiting tasks.
     pub changed: Bell,
     opening: SessionCommand,
 }
 
-/// What an earlier client object left without an answer.
+/// Unanswered requests of an earlier client object.
 pub(crate) struct Left {
-    /// The epoch in which it had its numbers.
+    /// The epoch in which their numbers were assigned.
     pub epoch: Stamp,
     pub requests: Vec<(u64, Transaction)>,
 }
 
 impl Left {
-    /// Refuses numbers that no request can have had, and those that stand twice.
+    /// Rejects invalid and duplicate numbers.
     fn check(&self, session: &Name) -> Result<()> {
         let mut numbers = BTreeSet::new();
         for (number, _) in &self.requests {
@@ -68,34 +68,34 @@ impl Left {
 
 pub(crate) struct State {
     pub standing: Standing,
-    /// Counts openings: what an answer says of one session is not said of the next one of its name.
+    /// Number of openings. Answers about one session must not be applied to the next one of the same name.
     pub generation: u64,
     pub window: Window,
-    /// The epoch of the session that this client has it in.
+    /// The epoch in which this client owns the session.
     pub epoch: Stamp,
     pub info: Option<SessionInfo>,
-    /// When the last word was sent that the database has heard.
+    /// Send time of the last message that the database has received.
     pub heard_us: u64,
-    /// The last request of the server that was handled, and the last that was acknowledged.
+    /// The last letter that was handled, and the last that was acknowledged.
     pub handled: u64,
     pub acknowledged: u64,
-    /// Somebody handles requests of the server.
+    /// True while a listener handles letters.
     pub is_listening: bool,
 }
 
-/// How a session stands, as far as its client knows.
+/// The session's status as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It is not there, or not any more.
+    /// The session does not exist, or no longer.
     Gone,
     /// It is being opened.
     Opening,
     Live,
-    /// Its client does not want it any more.
+    /// The client has closed it.
     Closed,
 }
 
-/// Until when something is tried, by the runtime's time; nothing: for ever.
+/// Deadline of an operation, in the runtime's time; `None`: unlimited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(pub Option<u64>);
 
@@ -127,12 +127,12 @@ impl Core {
         self.means.runtime.now_us()
     }
 
-    /// Until when something is tried that begins now.
+    /// The deadline of an operation that begins now.
     pub fn deadline(&self, time: Option<Duration>) -> Deadline {
         Deadline(time.map(|time| self.now_us().saturating_add(micros(time))))
     }
 
-    /// As the settings have it.
+    /// The deadline of the settings.
     pub fn usual_deadline(&self) -> Deadline {
         self.deadline(self.means.settings.deadline)
     }
@@ -141,7 +141,7 @@ impl Core {
         Pauses::new(&self.means.settings, &self.means.chance)
     }
 
-    /// Whether a test planted this bug.
+    /// Returns whether a test has planted this bug.
     pub fn has(&self, planted: Planted) -> bool {
         #[cfg(feature = "planted-faults")]
         return self.means.settings.planted == Some(planted);
@@ -152,12 +152,12 @@ impl Core {
         }
     }
 
-    /// Opens the session, or the next one of its name where it is gone, and has it alone from then on.
+    /// Opens the session, or its successor if it is gone, and becomes its only owner.
     pub async fn open(&self) -> Result<()> {
         self.open_with(None).await.map(drop)
     }
 
-    /// The same, and takes along what an earlier client object left without an answer.
+    /// Opens the session and takes over the unanswered requests of an earlier client object.
     pub async fn open_with(&self, left: Option<Left>) -> Result<Vec<Arc<Asked>>> {
         left.iter().try_for_each(|left| left.check(&self.name))?;
         let Some(opening) = self.begin_opening().await? else { return Ok(Vec::new()) };
@@ -166,18 +166,18 @@ impl Core {
         let taken = self.take(expected, self.usual_deadline()).await?;
         let left = opening.done(taken, left, sent_us);
         if self.state.lock().standing == Standing::Closed {
-            // Somebody closed it meanwhile, in the epoch before.
+            // The session was closed meanwhile, in the epoch before.
             self.close().await?;
             return Err(failure::closed(&self.name));
         }
         Ok(left)
     }
 
-    /// Begins an epoch of the session in which it is this client's alone: whatever others sent, or this one in an epoch
-    /// before, is not executed from here on. A crash does not take that back. The epoch that is expected to end is tried
-    /// first.
+    /// Begins a new epoch, in which this client is the only owner. Requests of other clients, and of this
+    /// one from earlier epochs, are not executed from now on, and a database crash does not undo that.
+    /// First tries to end the epoch `expected`.
     async fn take(&self, expected: Stamp, deadline: Deadline) -> Result<Taken> {
-        // Not from the seed of the settings: two clients may have the same one.
+        // Independent of the settings' seed, because two clients may use the same seed.
         let (nonce, mut over) = (self.means.runtime.unique(), expected);
         loop {
             let mut opening = self.opening.clone();
@@ -187,14 +187,14 @@ impl Core {
             let answer = self.ask_durably(opening, deadline).await?;
             match of_session(answer)? {
                 SessionAnswer::Opened { info, held: true, .. } => return Ok(Taken { info, over }),
-                // Somebody has it: now it is known in which epoch.
+                // Another client owns the session. Its answer names the epoch to end.
                 SessionAnswer::Opened { info, .. } if info.epoch != over => over = info.epoch,
                 _ => return Err(failure::unexpected()),
             }
         }
     }
 
-    /// Nothing where it is open; waits for somebody else who opens it.
+    /// Returns `None` if the session is open. Waits if another task is opening it.
     async fn begin_opening(&self) -> Result<Option<Opening<'_>>> {
         self.changed
             .until(|| {
@@ -212,7 +212,7 @@ impl Core {
             .await
     }
 
-    /// The session is gone, if it is still that one: everybody is told.
+    /// Marks the session as gone, if it is still that opening, and wakes all waiting tasks.
     pub fn expire(&self, generation: u64) {
         {
             let mut state = self.state.lock();
@@ -224,13 +224,14 @@ impl Core {
         self.changed.ring();
     }
 
-    /// Has a command on the session done, again and again while nobody knows whether it was: each of them can be
-    /// repeated without harm.
+    /// Executes a session command, and retries while the outcome is unknown. All of these commands are
+    /// idempotent.
     pub async fn ask(&self, command: SessionCommand, deadline: Deadline) -> Result<Answer> {
         self.ask_with(Transaction::new().step(command), deadline).await
     }
 
-    /// The same, and a crash of the database takes back neither what was done nor what was told.
+    /// Like `ask`, but waits for an fsync, so that a database crash undoes neither the effect nor the
+    /// answer.
     pub async fn ask_durably(&self, command: SessionCommand, deadline: Deadline) -> Result<Answer> {
         let transaction = Transaction::new().step(command).durability(Durability::Sync);
         self.ask_with(transaction, deadline).await
@@ -254,7 +255,7 @@ impl Core {
         }
     }
 
-    /// Sends a transaction and waits for its answer, for as long as one attempt may take.
+    /// Sends a transaction and waits for its answer, for at most one attempt timeout.
     pub async fn attempt(&self, transaction: Transaction, deadline: Deadline) -> Result<Receipt> {
         let limit = self.left(deadline).min(self.means.settings.attempt);
         let execute = self.means.transport.execute(transaction);
@@ -264,7 +265,7 @@ impl Core {
         }
     }
 
-    /// Pauses before the next attempt; false when there is no time for one.
+    /// Pauses before the next attempt. Returns false if no time is left for one.
     pub async fn rest(&self, pauses: &mut Pauses<'_>, deadline: Deadline) -> bool {
         let (pause, left) = (pauses.next(), self.left(deadline));
         if left.is_zero() {
@@ -274,18 +275,18 @@ impl Core {
         !self.left(deadline).is_zero()
     }
 
-    /// How much time is left.
+    /// The time left until a deadline.
     pub fn left(&self, deadline: Deadline) -> Duration {
         let left = |until: u64| Duration::from_micros(until.saturating_sub(self.now_us()));
         deadline.0.map_or(Duration::MAX, left)
     }
 
-    /// The database has heard a word that was sent then.
+    /// Records that the database has received a message sent at `sent_us`.
     pub fn heard(&self, state: &mut State, sent_us: u64) {
         state.heard_us = state.heard_us.max(sent_us);
     }
 
-    /// Says that the client is there, and which answers it has.
+    /// Renews the lease, and reports which answers the client has received.
     pub async fn keep_alive(&self, deadline: Deadline) -> Result<()> {
         let (generation, epoch, lowest_pending, sent_us) = {
             let state = self.state.lock();
@@ -312,7 +313,7 @@ impl Core {
         }
     }
 
-    /// Ends the session; says whether it was there.
+    /// Closes the session. Returns whether it existed.
     pub async fn close(&self) -> Result<bool> {
         let (session, epoch) = {
             let mut state = self.state.lock();
@@ -326,7 +327,7 @@ impl Core {
         }
     }
 
-    /// Refuses what needs a session where there is none.
+    /// Fails unless the session is open.
     pub fn check_live(&self, state: &State) -> Result<()> {
         match state.standing {
             Standing::Live => Ok(()),
@@ -336,34 +337,35 @@ impl Core {
     }
 }
 
-/// A session that was taken.
+/// Result of taking ownership.
 struct Taken {
     info: SessionInfo,
-    /// The epoch that ended, if the session is not a new one.
+    /// The epoch that ended, unless the session is new.
     over: Stamp,
 }
 
 impl Taken {
-    /// Whether nobody else had the session since that epoch. The answer that is told may be one of several copies, and says
-    /// only who has it: but an epoch comes once, so the last one that was asked for is the one that ended. A session that is new
-    /// begins with its first epoch.
+    /// Returns whether the session has had no other owner since `epoch`. The answer may come from any of
+    /// several copies of the request, and tells only who the owner is. But epochs are unique, so the epoch
+    /// last asked for is the one that ended. A new session begins with its first epoch.
     fn follows(&self, epoch: Stamp) -> bool {
         self.over == epoch && self.info.epoch != self.info.opened
     }
 }
 
-/// Whoever opens the session. If that fails, or is given up, the next one may try.
+/// The task that opens the session. If it fails or is dropped, the next task may try.
 struct Opening<'a> {
     core: &'a Core,
 }
 
 impl Opening<'_> {
-    /// It is open; gives the requests of before.
+    /// Completes the opening. Returns the resumed requests.
     fn done(self, taken: Taken, left: Option<Left>, sent_us: u64) -> Vec<Arc<Asked>> {
         let (core, info) = (self.core, &taken.info);
         let mut state = core.state.lock();
         let acknowledged = info.last_sent.saturating_sub(info.pending);
-        // Letters belong to their session. The next one's may have the same numbers, where a database has forgotten them.
+        // Letter numbers belong to one session. The next session may reuse them if the database has
+        // forgotten the old one.
         let is_same = state.opened() == info.opened;
         state.handled = if is_same { state.handled.max(acknowledged) } else { acknowledged };
         state.acknowledged = acknowledged;
@@ -384,8 +386,8 @@ impl Opening<'_> {
 }
 
 impl State {
-    /// Requests of before, to be asked for again. Where somebody else had their session since, or it is gone, their numbers
-    /// may be those of other requests: nobody knows what became of them, and they are not sent.
+    /// Takes over earlier requests. If another client has owned the session since, or it is gone, their
+    /// numbers may belong to other requests. Then their outcome is unknown, and they are not sent.
     fn take_in(&mut self, goes_on: bool, left: Left) -> Vec<Arc<Asked>> {
         let (generation, epoch) = match goes_on {
             true => (self.generation, self.epoch),
@@ -393,7 +395,7 @@ impl State {
         };
         let before = |(number, transaction): (u64, Transaction)| {
             let asked = Arc::new(Asked::new(number, generation, epoch, transaction));
-            // It may have been sent: that is why it is asked for again.
+            // It may have been sent before the crash.
             asked.ended(true);
             asked
         };
@@ -415,7 +417,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-/// The answer of a command on sessions.
+/// Unwraps the answer of a session command.
 pub(crate) fn of_session(answer: Answer) -> Result<SessionAnswer> {
     match answer {
         Answer::Session(answer) => Ok(*answer),
@@ -423,7 +425,7 @@ pub(crate) fn of_session(answer: Answer) -> Result<SessionAnswer> {
     }
 }
 
-/// What a failed attempt was about, for whoever is told later.
+/// The error of the last attempt, for a later report.
 pub(crate) fn last_of(asked: &Asked) -> Error {
     asked.last.lock().clone().unwrap_or_else(|| failure::silent(Duration::ZERO))
 }

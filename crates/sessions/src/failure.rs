@@ -1,28 +1,27 @@
-//! What is said when something goes wrong.
+//! Errors of the client, and the meaning of transport errors.
 
 use mainstay::{Code, Error, ErrorKind, Name};
 use std::time::Duration;
 
-/// What an error of a transport means for the request that it was given to.
+/// Meaning of a transport error for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// It is the answer.
+    /// The error is the answer.
     Answer,
-    /// This attempt did nothing, and the next one may succeed.
+    /// The attempt had no effect, and a retry may succeed.
     NotNow,
-    /// This attempt may have done it.
+    /// The attempt may have been executed.
     Unknown,
-    /// There is no such session.
+    /// The session does not exist.
     Expired,
-    /// This attempt did nothing, and the next one is not likely to, either.
+    /// The attempt had no effect, and a retry is unlikely to succeed.
     Refused,
 }
 
-/// What an error means.
 pub(crate) fn meaning(error: &Error) -> Meaning {
     match error.kind() {
         ErrorKind::Unavailable => Meaning::NotNow,
-        // A database that is closed may be opened again, and one that closes may have been at work.
+        // A closed database may be reopened, and a closing one may have executed the request.
         ErrorKind::UnknownOutcome | ErrorKind::Closed => Meaning::Unknown,
         ErrorKind::SessionExpired => Meaning::Expired,
         ErrorKind::ReadOnly
@@ -44,7 +43,7 @@ pub(crate) fn silent(time: Duration) -> Error {
     Error::new(Code::UnknownOutcome, message)
 }
 
-/// No answer within the time of the caller, and something of it may have been executed.
+/// No answer arrived before the caller's deadline, and the request may have been executed.
 #[cold]
 pub(crate) fn overdue(number: u64, last: &Error) -> Error {
     let message = format!(
@@ -55,7 +54,7 @@ pub(crate) fn overdue(number: u64, last: &Error) -> Error {
     Error::new(Code::UnknownOutcome, message)
 }
 
-/// The session is gone, and the answer with it.
+/// The session is gone, and the stored answer with it.
 #[cold]
 pub(crate) fn lost_with_session(number: u64, session: &Name) -> Error {
     let message = format!(
@@ -91,7 +90,7 @@ pub(crate) fn not_pending(number: u64) -> Error {
     invalid(format!("request {number} is not waiting for its answer"))
 }
 
-/// Somebody gave it up while its answer was waited for.
+/// The request was given up by another task while its answer was awaited.
 #[cold]
 pub(crate) fn given_up(number: u64) -> Error {
     let message = format!(

@@ -1,15 +1,15 @@
-//! What a session's client has done so far.
+//! Counters of a session's client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What the client of a session has done so far.
+        /// Counters of a session's client.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Figures { $($(#[$doc])* pub $name: u64,)* }
 
-        /// Counts on the way.
+        /// Atomic counters behind [`Figures`].
         #[derive(Default)]
         pub(crate) struct Tally { $(pub $name: AtomicU64,)* }
 
@@ -30,27 +30,27 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Requests that got a number.
+    /// Requests that were assigned a number.
     requests,
-    /// Requests that got their answer, be it an error.
+    /// Requests that were answered, including with an error.
     answered,
-    /// Attempts beyond the first ones.
+    /// Attempts after the first one.
     retries,
-    /// Attempts that ended without anybody knowing what they did.
+    /// Attempts with an unknown outcome.
     unknown,
     /// Answers of requests that an earlier attempt had executed.
     repeated,
     /// Requests that were given up, or lost with their session.
     given_up,
-    /// How often it said that it is there.
+    /// Keep-alives that were answered.
     keep_alives,
-    /// How often the session was opened.
+    /// Openings of the session.
     openings,
-    /// Requests of the server that were handled.
+    /// Letters that were handled.
     letters,
-    /// How often handling one failed.
+    /// Failed calls of the letter handler.
     letters_failed,
-    /// How often one was brought again that was handled before.
+    /// Redelivered letters that had been handled before.
     letters_repeated,
 }
 

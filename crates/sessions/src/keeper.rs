@@ -1,11 +1,11 @@
-//! Keeps a session alive while its client is idle.
+//! Keep-alive task: renews the lease of an idle session.
 //!
 //! ```text
-//!   last word ---- a third of the lease ----> keep-alive, with the lowest number without an answer
+//!   last message ---- a third of the lease ----> keep-alive, with the lowest unanswered number
 //! ```
 //!
-//! Every request that was answered is a word, so a busy session needs none of this. The keeper holds its session only for
-//! the moment of a keep-alive: it ends with the last handle.
+//! Every answered request also renews the lease, so a busy session needs no keep-alives. The keeper holds
+//! the session only during a keep-alive. So the keeper ends with the last handle.
 
 use crate::core::{Core, Standing};
 use crate::failure::{Meaning, meaning};
@@ -13,13 +13,13 @@ use mainstay::Result;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Words per lease.
+/// Keep-alives per lease.
 const PARTS: u64 = 3;
 
-/// How long the keeper sleeps where there is nothing to keep.
+/// Sleep while no session is open.
 const REST: Duration = Duration::from_secs(1);
 
-/// Keeps a session alive until nobody has it any more.
+/// Starts the keeper, which runs until the last handle is dropped.
 pub(crate) fn start(core: &Arc<Core>) {
     if core.means.settings.keeps_alive {
         core.means.runtime.spawn(Box::pin(keep(Arc::downgrade(core))));
@@ -27,7 +27,7 @@ pub(crate) fn start(core: &Arc<Core>) {
 }
 
 async fn keep(core: Weak<Core>) {
-    // What failed is tried again after a pause, and pauses grow while it fails.
+    // A failed keep-alive is retried after a pause, and the pauses grow.
     let mut failures = 0;
     loop {
         let Some(nap) = core.upgrade().and_then(|core| core.nap(failures)) else { return };
@@ -44,7 +44,7 @@ async fn keep(core: Weak<Core>) {
 }
 
 impl Core {
-    /// The sleep until the next word is due; nothing when the session is closed.
+    /// The sleep until the next keep-alive is due, or `None` if the session is closed.
     fn nap(&self, failures: u32) -> Option<crate::runtime::Task> {
         let (standing, due_us) = {
             let state = self.state.lock();
@@ -59,13 +59,13 @@ impl Core {
         Some(self.means.runtime.sleep(left.max(pause)))
     }
 
-    /// How long to wait after so many failures in a row.
+    /// The pause after this many failures in a row.
     fn pause_after(&self, failures: u32) -> Duration {
         let mut pauses = self.pauses();
         (0..failures.min(16)).map(|_| pauses.next()).last().unwrap_or_default()
     }
 
-    /// Whether nothing was heard of the client for a third of the lease.
+    /// Returns whether a third of the lease has passed since the last message.
     fn is_due(&self) -> bool {
         let state = self.state.lock();
         state.standing == Standing::Live && state.due_us() <= self.now_us()
@@ -81,11 +81,11 @@ impl crate::core::State {
     /// A third of the lease.
     fn part_us(&self) -> u64 {
         let lease_ms = self.info.as_ref().map_or(mainstay::SESSION_LEASE_MS, |info| info.lease_ms);
-        // A server may say anything.
+        // A faulty server may return any lease.
         (lease_ms.saturating_mul(1000) / PARTS).max(1)
     }
 
-    /// When the next word is due.
+    /// The time when the next keep-alive is due.
     fn due_us(&self) -> u64 {
         self.heard_us.saturating_add(self.part_us())
     }

@@ -1,15 +1,16 @@
-//! Requests of the server: each handled once, in order, and acknowledged when that is done.
+//! Letters: messages of the server to the client, each handled once, in order, and then acknowledged.
 //!
 //! ```text
 //!   doorbell: a letter was sent --\
-//!                                  >--> what is pending behind the last one handled --> handler --ok--> handled := n
-//!   (re)connected, opened anew ---/                                                       |               |
-//!                                                          failed: a pause, again,           acknowledge n
+//!                                  >--> pending letters after the last handled one ------> handler --ok--> handled := n
+//!   (re)connected, reopened ------/                                                       |               |
+//!                                                          failed: a pause, retry,           acknowledge n
 //!                                                          while it is the same opening
 //! ```
 //!
-//! The bell only says that there is something: what it is, is asked for, so that a bell that rings twice, late or in
-//! another order changes nothing. What was handled is remembered here until the database has heard of it.
+//! The doorbell only signals that letters exist; their content is fetched. So a doorbell that rings twice,
+//! late or out of order is harmless. The client remembers handled letters until the database has received
+//! the acknowledgement.
 
 use crate::core::{Core, Deadline, Standing, State, of_session};
 use crate::failure::{self, Meaning, meaning};
@@ -25,23 +26,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// How many letters are asked for together.
+/// Number of letters fetched per request.
 const PAGE: usize = 100;
 
-/// A request of the server.
+/// A message of the server to the client of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// Its number in the session: they rise, and none is given twice.
+    /// Its number in the session. Numbers increase, and each is used once.
     pub number: u64,
-    /// What it says.
+    /// Its content.
     pub payload: Arc<[u8]>,
 }
 
-/// Until when letters are handled.
+/// Stop signal of a listener.
 #[derive(Clone, Default)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
-/// The one who handles the letters of a session.
+/// The listener of a session.
 pub(crate) struct Listening<'a> {
     core: &'a Core,
     stop: &'a Stop,
@@ -49,17 +50,19 @@ pub(crate) struct Listening<'a> {
 
 impl Stop {
     pub fn set(&self, core: &Core) {
+        // SeqCst pairs with `is_set`; set before the ring, so that a woken listener sees it.
         self.0.store(true, Ordering::SeqCst);
         core.changed.ring();
     }
 
     fn is_set(&self) -> bool {
+        // SeqCst pairs with `set`.
         self.0.load(Ordering::SeqCst)
     }
 }
 
 impl Core {
-    /// Makes somebody the one who handles letters; there is one at a time.
+    /// Registers a listener. Fails if the session already has one.
     pub fn begin_listening(&self) -> Result<()> {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.is_listening, true) {
@@ -68,8 +71,8 @@ impl Core {
         Ok(())
     }
 
-    /// Handles letters until the session is closed, or somebody says so; fails where this client may not have them. Call
-    /// [`Core::begin_listening`] before.
+    /// Handles letters until the session is closed or `stop` is set. Fails if this client lacks the
+    /// permission. Call [`Core::begin_listening`] first.
     pub async fn listen<F>(&self, stop: &Stop, mut handle: impl FnMut(Letter) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
@@ -84,7 +87,7 @@ impl Core {
             }
             match meaning(&error) {
                 Meaning::Expired => listening.wait_until_open().await,
-                // Asking again would not change what this client may do.
+                // A retry would not change the client's permissions.
                 _ if is_about_rights(&error) => return Err(error),
                 _ => listening.rest(self.means.runtime.sleep(pauses.next())).await,
             }
@@ -104,12 +107,12 @@ impl Listening<'_> {
         self.stop.is_set() || self.core.state.lock().standing == Standing::Closed
     }
 
-    /// Is over when nobody wants letters any more.
+    /// Completes when letters are no longer wanted.
     async fn over(&self) {
         self.core.changed.until(|| self.is_over().then_some(())).await;
     }
 
-    /// Waits for something, unless nobody wants letters any more.
+    /// Waits for a future, or until letters are no longer wanted.
     async fn rest(&self, time: impl Future<Output = ()>) {
         race(self.over(), time).await;
     }
@@ -120,8 +123,8 @@ impl Listening<'_> {
         core.changed.until(|| (self.is_over() || is_open()).then_some(())).await;
     }
 
-    /// Nothing while letters of this opening of the session are wanted; else how that ended: well when nobody wants any,
-    /// and with an error when the session is gone, or was opened anew.
+    /// Returns `None` while letters of this opening are wanted. `Ok` if they are no longer wanted, and an
+    /// error if the session is gone or was reopened.
     fn ended(&self, generation: u64) -> Option<Result<()>> {
         if self.is_over() {
             return Some(Ok(()));
@@ -131,19 +134,19 @@ impl Listening<'_> {
         (!goes_on).then(|| Err(failure::expired(&self.core.name)))
     }
 
-    /// Waits for that end.
+    /// Waits until `ended` returns a result.
     async fn end(&self, generation: u64) -> Result<()> {
         self.core.changed.until(|| self.ended(generation)).await
     }
 
-    /// Handles letters for as long as one connection holds, and one opening of the session; ends well when nobody wants
-    /// them any more.
+    /// Handles letters during one connection and one opening of the session. Returns `Ok` when they are no
+    /// longer wanted.
     async fn follow<F>(&self, handle: &mut impl FnMut(Letter) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
     {
         let generation = self.core.state.lock().generation;
-        // Before what is pending is asked for: what is sent in between rings.
+        // Watch before fetching the pending letters, so that a letter sent in between still rings.
         let watching = self.core.means.transport.watch(&self.core.name);
         let mut bell = match race(self.end(generation), watching).await {
             First::This(end) => return end,
@@ -164,7 +167,7 @@ impl Listening<'_> {
         Ok(())
     }
 
-    /// Handles what is pending, as long as it is wanted.
+    /// Handles the pending letters, while they are wanted.
     async fn drain<F>(&self, generation: u64, handle: &mut impl FnMut(Letter) -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,
@@ -178,7 +181,7 @@ impl Listening<'_> {
             for letter in letters {
                 let number = letter.number;
                 if self.ended(generation).is_some() {
-                    // They went with their session, or somebody else has handled them.
+                    // They are gone with their session, or its new owner has handled them.
                     return Ok(());
                 }
                 if number <= core.state.lock().handled && !core.has(Planted::HandledForgotten) {
@@ -202,7 +205,7 @@ impl Listening<'_> {
         }
     }
 
-    /// Has one letter handled, however often that fails; false when it is not wanted any more.
+    /// Handles one letter and retries after failures. Returns false if it is no longer wanted.
     async fn handle<F>(
         &self,
         letter: Letter,
@@ -224,8 +227,8 @@ impl Listening<'_> {
         false
     }
 
-    /// What is pending behind the last letter that was handled, and whether there is more; with when the session was
-    /// opened that it belongs to.
+    /// Fetches the pending letters after the last handled one, and whether more exist. Also returns the
+    /// opening time of the session that they belong to.
     async fn pending(&self) -> Result<(Stamp, Vec<Letter>, bool)> {
         let core = self.core;
         let (opened, generation, epoch, handled) = {
@@ -244,7 +247,7 @@ impl Listening<'_> {
         Ok((opened, requests.into_iter().map(letter).collect(), more))
     }
 
-    /// Tells the database what was handled, if it does not know.
+    /// Acknowledges the handled letters, unless the database already knows.
     async fn acknowledge(&self) -> Result<()> {
         let core = self.core;
         let (upto, known, generation, epoch) = {
@@ -265,14 +268,15 @@ impl Listening<'_> {
         Ok(())
     }
 
-    /// Asks until there is an answer. Who wants no more letters does not wait for ever.
+    /// Retries until an answer arrives. A listener that wants no more letters stops waiting after one
+    /// attempt timeout.
     async fn ask(&self, command: SessionCommand, generation: u64) -> Result<mainstay::Answer> {
         let core = self.core;
         let patience = async {
             self.over().await;
             core.means.runtime.sleep(core.means.settings.attempt).await;
         };
-        // A letter that a crash takes back leaves its number to another one.
+        // Durable, because a letter undone by a crash would leave its number to another letter.
         match race(core.ask_durably(command, Deadline(None)), patience).await {
             First::This(Err(error)) => {
                 if meaning(&error) == Meaning::Expired {
@@ -287,12 +291,13 @@ impl Listening<'_> {
 }
 
 impl State {
-    /// When the session was opened.
+    /// Opening time of the session.
     pub fn opened(&self) -> Stamp {
         self.info.as_ref().map_or(0, |info| info.opened)
     }
 
-    /// A letter was handled, if the session is still the one it was sent to; it may have been taken anew since.
+    /// Records a handled letter, if the session is still the one that it was sent to. It may have been
+    /// replaced since.
     fn handled_in(&mut self, opened: Stamp, number: u64) {
         if self.opened() == opened {
             self.handled = self.handled.max(number);
@@ -300,12 +305,12 @@ impl State {
     }
 }
 
-/// Whether something is refused because of who asks.
+/// Returns whether an error is about permissions.
 fn is_about_rights(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unauthenticated | ErrorKind::Forbidden)
 }
 
-/// Calls a handler; one that panics has failed.
+/// Calls a handler. A panic counts as a failure.
 async fn guarded<F: Future<Output = Result<()>>>(handle: impl FnOnce() -> F) -> Result<()> {
     let panicked = |_| Error::new(Code::MachineFailed, "the handler of a letter panicked");
     let mut handling = pin!(catch_unwind(AssertUnwindSafe(handle)).map_err(panicked)?);

@@ -1,16 +1,16 @@
-//! The client of Mainstay's sessions: requests that are executed exactly once, whatever is lost on the way, and requests of
-//! the server that arrive exactly once, in order.
+//! Client of Mainstay's sessions: exactly-once requests over lossy networks, and exactly-once, ordered
+//! letters from the server.
 //!
 //! ```
 //! use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
 //! use mainstay_sessions::{Client, Faults, Faulty, Local};
 //!
 //! let db = Database::memory()?;
-//! // A way on which three of ten requests and three of ten answers are lost.
+//! // A transport that loses three of ten requests and three of ten answers.
 //! let lossy = Faulty::new(Local::new(&db)?, Faults::many(1));
 //! let session = Client::new(lossy)?.open(SessionOptions::new().name("till-7"))?;
 //!
-//! // From one account to the other: sent until there is an answer, executed once.
+//! // From one account to the other: sent until an answer arrives, executed once.
 //! let add = |name: &str, by: i64| -> mainstay::Result<_> {
 //!     Ok(CellCommand::Incr { name: Name::new(name)?, by: by.into() })
 //! };
@@ -22,26 +22,26 @@
 //! ```text
 //!   threads, tasks                      a session's client                               the database
 //!   execute(t) ---> number 7 -------> attempt 7, lowest 5 ----x (lost)
-//!   execute(t) ---> number 8 --.      pause, longer each time
-//!                              |      attempt 7, lowest 5 ---------> executed, kept ---.
-//!                              '----> attempt 8, lowest 5 ---------> executed, kept    |
+//!   execute(t) ---> number 8 --.      pause, doubled each time
+//!                              |      attempt 7, lowest 5 ---------> executed, stored -.
+//!                              '----> attempt 8, lowest 5 ---------> executed, stored  |
 //!                                     attempt 7, lowest 5 --x (answer lost) <----------'
-//!   answer of 7 <-------------------- attempt 7, lowest 5 <--------> kept: told again
+//!   answer of 7 <-------------------- attempt 7, lowest 5 <--------> stored answer, sent again
 //!
 //!   handler(letter) ok -------------> acknowledge 3 <--------------- send, by any transaction
-//!   (idle) -------------------------> keep-alive, lowest 9 --------> lease anew; below 9 nothing is kept
+//!   (idle) -------------------------> keep-alive, lowest 9 --------> lease renewed; answers below 9 dropped
 //! ```
 //!
-//! - A [`Client`] opens sessions on one way to a database, a [`Transport`]: in this process ([`Local`]), served
-//!   ([`Served`]), or a way of your own. [`Faulty`] lets everything go wrong on it.
-//! - A [`Session`] waits, an [`AsyncSession`] is awaited; both are the same inside. Any number of threads or tasks may use
-//!   one at once, [`Settings::window`] requests at a time.
-//! - What is told is true: [`Session::execute`] gives the answer of the one execution; or an error that says whether there
-//!   can have been one. Numbers are never used twice.
-//! - A session is one client's at a time: whoever opens it has it, and what others sent, or send late, is refused.
-//! - [`Session::listen`] has requests of the server handled, each once however often it is brought, as long as this client
-//!   lives. A handler that was interrupted by the end of its process sees its last letter again: the letter's number tells
-//!   it.
+//! - A [`Client`] opens sessions over a [`Transport`] to a database: embedded ([`Local`]), served ([`Served`]), or your
+//!   own. [`Faulty`] injects every kind of fault into one.
+//! - A [`Session`] has a blocking API, an [`AsyncSession`] an async one, over the same core. Any number of threads or
+//!   tasks may use a session at once, with [`Settings::window`] requests in flight.
+//! - [`Session::execute`] returns the answer of the single execution, or an error that tells whether the request may have
+//!   been executed. Request numbers are never reused.
+//! - A session has one owner at a time: the client that opened it last. Requests of earlier owners are rejected, also
+//!   late ones.
+//! - [`Session::listen`] handles letters, each once however often it is delivered, while this client lives. If the process
+//!   ends during a handler call, the letter is redelivered after the restart. The letter's number identifies it.
 
 mod asynchronous;
 mod client;

@@ -1,9 +1,9 @@
-//! A thread for all sessions of a client: it wakes who sleeps, and does what nobody waits for.
+//! Single-threaded runtime: timers and background tasks for all sessions of a client.
 //!
 //! ```text
-//!   sleep ---> timers, by when they are due --\
-//!                                              >-- the thread: wakes, polls, sleeps until the next is due
-//!   spawn, wakers ---> tasks that are ready --/
+//!   sleep ---> timers, by their due time ----\
+//!                                             >-- the thread: wakes, polls, sleeps until the next is due
+//!   spawn, wakers ---> tasks that are ready -/
 //! ```
 
 use crate::failure;
@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A runtime that is one thread. It ends with its last handle.
+/// A runtime of one thread. It ends with the last handle.
 pub struct OwnThread {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -35,10 +35,10 @@ struct Shared {
 #[derive(Default)]
 struct Work {
     ready: VecDeque<Arc<Errand>>,
-    /// By when they are due, and a number that tells those of one moment apart.
+    /// Keyed by due time, and a number that makes the key unique.
     timers: BTreeMap<(u64, u64), Waker>,
     timer_count: u64,
-    /// Until when the thread sleeps; it need not be woken for what is due later.
+    /// The end of the thread's current sleep. A timer that is due later needs no wake-up.
     asleep_until_us: u64,
     is_over: bool,
 }
@@ -78,10 +78,10 @@ impl Drop for OwnThread {
             std::mem::replace(&mut *work, Work { is_over: true, ..Work::default() })
         };
         self.shared.wake.notify_one();
-        // Outside of the lock: futures that go take their timers back.
+        // Unlocked, because dropping futures removes their timers.
         drop(work);
         let Some(thread) = self.thread.lock().take() else { return };
-        // The last handle may go in a task; that thread ends by itself.
+        // A task may drop the last handle on this thread itself, which cannot join itself and ends anyway.
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }
@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// What is to be done; waits for it. Nothing when all is over.
+    /// The next work item; waits for one. `None` at shutdown.
     fn next(&self) -> Option<Next> {
         let mut work = self.work.lock();
         loop {
@@ -128,7 +128,7 @@ impl Shared {
 }
 
 impl Work {
-    /// Takes out who is to be woken by now.
+    /// Removes and returns the wakers of the due timers.
     fn due(&mut self, now_us: u64) -> Vec<Waker> {
         let later = self.timers.split_off(&(now_us + 1, 0));
         std::mem::replace(&mut self.timers, later).into_values().collect()
@@ -140,7 +140,7 @@ enum Next {
     Poll(Arc<Errand>),
 }
 
-/// A task on its way.
+/// A spawned task.
 struct Errand {
     future: Mutex<Option<Task>>,
     is_queued: AtomicBool,
@@ -149,12 +149,13 @@ struct Errand {
 
 impl Errand {
     fn poll(self: &Arc<Errand>) {
+        // Cleared before the poll: SeqCst pairs with `wake`, so a wake-up during the poll queues the task again.
         self.is_queued.store(false, Ordering::SeqCst);
         let waker = Waker::from(self.clone());
         let mut place = self.future.lock();
         let Some(future) = place.as_mut() else { return };
         let mut context = Context::from_waker(&waker);
-        // One that panics is over; the others go on.
+        // A panicking task ends; the others continue.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
         if !matches!(polled, Ok(Poll::Pending)) {
             *place = None;
@@ -165,6 +166,7 @@ impl Errand {
 impl Wake for Errand {
     fn wake(self: Arc<Errand>) {
         let Some(shared) = self.shared.upgrade() else { return };
+        // SeqCst pairs with `poll`. The swap queues the task only once.
         if self.is_queued.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -177,7 +179,7 @@ impl Wake for Errand {
     }
 }
 
-/// A sleep.
+/// A sleep future.
 struct Nap {
     shared: Arc<Shared>,
     due_us: u64,
@@ -198,7 +200,7 @@ impl Future for Nap {
 }
 
 impl Nap {
-    /// Sets the timer, anew if there is one; gives back who was to be woken before, to be dropped without the lock.
+    /// Sets or resets the timer. Returns the previous waker, to be dropped unlocked.
     fn set_timer(&mut self, waker: Waker) -> Option<Waker> {
         let shared = self.shared.clone();
         let mut work = shared.work.lock();

@@ -1,15 +1,15 @@
-//! Pauses between attempts: they double, have an end, and are not the same for all.
+//! Exponential backoff with jitter.
 
 use crate::settings::Settings;
 use parking_lot::Mutex;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Numbers that look like chance. The same seed gives the same ones.
+/// Pseudo-random numbers. Equal seeds give equal sequences.
 pub(crate) struct Chance(Mutex<u64>);
 
 impl Chance {
-    /// Begins with a seed, or with one that nobody knows.
+    /// Starts from a seed, or from a random one.
     pub fn new(seed: Option<u64>) -> Chance {
         Chance(Mutex::new(seed.unwrap_or_else(|| RandomState::new().hash_one(0))))
     }
@@ -22,7 +22,7 @@ impl Chance {
     }
 }
 
-/// Every bit of the input changes about half of those of the output (SplitMix64).
+/// The mixing function of SplitMix64: every input bit flips about half of the output bits.
 pub(crate) fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -37,12 +37,13 @@ pub(crate) struct Pauses<'a> {
 }
 
 impl<'a> Pauses<'a> {
-    /// From the shortest on.
+    /// Starts with the shortest pause.
     pub fn new(settings: &Settings, chance: &'a Chance) -> Pauses<'a> {
         Pauses { chance, next: settings.first_pause, longest: settings.longest_pause }
     }
 
-    /// How long to wait now: between the half and the whole, so that those who failed together do not come back together.
+    /// The next pause: random between half and the whole, so that clients that failed together do not retry
+    /// together.
     pub fn next(&mut self) -> Duration {
         let whole = self.next.min(self.longest);
         self.next = whole.saturating_mul(2);

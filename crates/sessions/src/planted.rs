@@ -1,23 +1,23 @@
-//! Bugs on purpose: the tests show that they find them.
+//! Planted bugs, with which the tests prove that they detect them.
 
-/// A bug that is in the client because a test asked for it.
+/// A bug that a test enables in the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "planted-faults"), allow(dead_code, reason = "planted by tests alone"))]
 pub enum Planted {
-    /// A request that is tried again gets a new number.
+    /// A retried request gets a new number.
     NewNumber,
-    /// The number of a request that got no answer in time is given to the next one.
+    /// The number of a request that timed out is reused for the next one.
     ReusedNumber,
-    /// A request says that everything before it has its answer.
+    /// A request claims that all earlier requests are answered.
     LowestTooHigh,
-    /// A request of the server is acknowledged before its handler has returned.
+    /// A letter is acknowledged before its handler has returned.
     AcknowledgedFirst,
-    /// What was handled is not remembered.
+    /// Handled letters are not remembered.
     HandledForgotten,
-    /// Requests do not say for which epoch of their session they are.
+    /// Requests do not name the epoch of their session.
     NoEpoch,
-    /// What was left goes on in whatever epoch its session has.
+    /// Resumed requests continue in any epoch of their session.
     AnyEpoch,
-    /// A session that is gone tells everybody that nothing was executed.
+    /// A lost session reports every request as not executed.
     AlwaysExpired,
 }

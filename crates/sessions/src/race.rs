@@ -1,17 +1,17 @@
-//! Waiting for whichever comes first.
+//! Small async helpers: select and notify.
 
 use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Poll, Waker};
 
-/// Which of two came first.
+/// The future that completed first.
 pub(crate) enum First<A, B> {
     This(A),
     That(B),
 }
 
-/// Waits for one of two; if both are there, it is the first. The other one is dropped.
+/// Waits for the first of two futures. If both are ready, `this` wins. The other one is dropped.
 pub(crate) async fn race<A, B>(
     this: impl Future<Output = A>,
     that: impl Future<Output = B>,
@@ -24,23 +24,23 @@ pub(crate) async fn race<A, B>(
     .await
 }
 
-/// Wakes all who wait for something to change.
+/// Notifies all tasks that wait for a state change.
 #[derive(Default)]
 pub(crate) struct Bell {
     wakers: Mutex<Vec<Waker>>,
 }
 
 impl Bell {
-    /// Lets all look again.
+    /// Makes all waiting tasks check again.
     pub fn ring(&self) {
         let wakers = std::mem::take(&mut *self.wakers.lock());
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until a look, at each ring, finds something.
+    /// Waits until `look` returns a value. Calls it at each ring.
     pub async fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
         poll_fn(|context| {
-            // Before the look: a ring in between is not missed.
+            // Register before looking, so that a ring in between is not missed.
             self.add(context.waker());
             look().map_or(Poll::Pending, Poll::Ready)
         })

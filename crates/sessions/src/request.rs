@@ -1,12 +1,12 @@
-//! A request on its way: sent with one number until it has an answer.
+//! A numbered request: sent with the same number until it is answered.
 //!
 //! ```text
 //!   number ---> attempt --answer--> settled
 //!      ^           |
-//!      |           |--not now, nobody knows, silence--> pause, longer each time --> attempt, same number
-//!      |           |--the session is gone--> not executed, if no attempt was in doubt; else nobody knows
-//!      |           '--no time left--> not executed, if no attempt was in doubt; else it stays without an answer
-//!      '--- lowest one without an answer: goes with every attempt, as it is by then
+//!      |           |--unavailable, unknown, timeout--> pause, doubled each time --> attempt, same number
+//!      |           |--the session is gone--> not executed, if no attempt was in doubt; else unknown
+//!      |           '--no time left--> not executed, if no attempt was in doubt; else it stays unanswered
+//!      '--- lowest unanswered number: sent with every attempt, with its current value
 //! ```
 
 use crate::core::{Core, Deadline, Standing, last_of};
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Core {
-    /// Executes a transaction. Who goes away before its answer gives it up.
+    /// Executes a transaction. Dropping the future before the answer gives up the request.
     pub async fn execute(&self, transaction: Transaction, deadline: Deadline) -> Result<Receipt> {
         let asked = self.take_number(transaction, deadline).await?;
         let held = Held { core: self, asked: &asked };
@@ -31,7 +31,7 @@ impl Core {
         answer
     }
 
-    /// A number for a transaction; waits until there is one.
+    /// Assigns a number to a transaction. Waits while the window is full.
     pub async fn take_number(
         &self,
         transaction: Transaction,
@@ -72,8 +72,9 @@ impl Core {
         }
     }
 
-    /// The answer of a request; it is sent until there is one.
+    /// Sends a request until it is answered.
     pub async fn answer(&self, asked: &Arc<Asked>, deadline: Deadline) -> Result<Receipt> {
+        // SeqCst pairs with the store in `Awaited::drop`, so that one task at a time awaits a request.
         if asked.is_awaited.swap(true, Ordering::SeqCst) {
             return Err(failure::waited_for(asked.number));
         }
@@ -93,7 +94,7 @@ impl Core {
         }
     }
 
-    /// One attempt; nothing where another one is to be made.
+    /// Makes one attempt. Returns `None` if another one is needed.
     async fn send(&self, asked: &Arc<Asked>, deadline: Deadline) -> Option<Result<Receipt>> {
         let lowest = match self.lowest_for(asked) {
             Ok(lowest) => lowest,
@@ -108,7 +109,7 @@ impl Core {
         self.judge(asked, sent_us, answer)
     }
 
-    /// The lowest number without an answer, if the request can still be sent.
+    /// The lowest unanswered number, if the request may still be sent.
     fn lowest_for(&self, asked: &Asked) -> Result<u64> {
         let mut state = self.state.lock();
         if state.generation != asked.generation || state.standing != Standing::Live {
@@ -131,7 +132,7 @@ impl Core {
         })
     }
 
-    /// What an attempt's end says; nothing where another one is to be made.
+    /// Evaluates the result of an attempt. Returns `None` if another one is needed.
     fn judge(
         &self,
         asked: &Asked,
@@ -174,7 +175,7 @@ impl Core {
         }
         let mut state = self.state.lock();
         state.window.settle_in(asked);
-        // An error may be of somebody on the way, who let nothing through.
+        // An error may come from a proxy that did not forward the request.
         if state.generation == asked.generation && answer.is_ok() {
             self.heard(&mut state, sent_us);
         }
@@ -182,13 +183,13 @@ impl Core {
         self.changed.ring();
     }
 
-    /// Nobody waits for its answer any more.
+    /// Removes a request whose answer is no longer awaited.
     pub fn settle(&self, asked: &Asked) {
         self.state.lock().window.settle_in(asked);
         self.changed.ring();
     }
 
-    /// What is told of a request whose session is gone.
+    /// The error for a request whose session is gone.
     fn gone_before(&self, asked: &Asked, expired: Error) -> Error {
         match asked.may_be_done() && !self.has(Planted::AlwaysExpired) {
             true => failure::lost_with_session(asked.number, &self.name),
@@ -196,7 +197,7 @@ impl Core {
         }
     }
 
-    /// What is told of a request whose session its client has closed.
+    /// The error for a request whose session was closed by its client.
     fn closed_before(&self, asked: &Asked) -> Error {
         match asked.may_be_done() {
             true => failure::lost_with_session(asked.number, &self.name),
@@ -204,7 +205,7 @@ impl Core {
         }
     }
 
-    /// There is no time left. What was certainly not executed is over; anything else stays without an answer.
+    /// Handles a timeout. A request that was certainly not executed is settled; any other stays unanswered.
     fn overdue(&self, asked: &Asked) -> Error {
         let last = last_of(asked);
         if asked.may_be_done() {
@@ -217,7 +218,7 @@ impl Core {
         last
     }
 
-    /// Pauses before the next attempt, or until the session is over; false when there is no time for one.
+    /// Pauses before the next attempt, or until the session ends. Returns false if no time is left for one.
     async fn rest_unless_over(
         &self,
         asked: &Asked,
@@ -235,7 +236,7 @@ impl Core {
         }
     }
 
-    /// The numbers that have no answer, and that nobody holds or waits for.
+    /// The unanswered numbers that no caller holds or awaits.
     pub fn unanswered(&self) -> Vec<u64> {
         self.state
             .lock()
@@ -246,14 +247,14 @@ impl Core {
             .collect()
     }
 
-    /// Asks once more for what has no answer.
+    /// Sends an unanswered request again.
     pub async fn ask_again(&self, number: u64, deadline: Deadline) -> Result<Receipt> {
         let asked = self.state.lock().window.get(number).cloned();
         let asked = asked.ok_or_else(|| failure::not_pending(number))?;
         self.answer(&asked, deadline).await
     }
 
-    /// Gives up a request; says whether it was without an answer.
+    /// Gives up a request. Returns whether it was unanswered.
     pub fn give_up(&self, number: u64) -> bool {
         let asked = self.state.lock().window.get(number).cloned();
         let Some(asked) = asked else { return false };
@@ -263,11 +264,12 @@ impl Core {
     }
 }
 
-/// A request that has its number and is sent when its answer is asked for: whoever writes the number and the epoch down before
-/// can ask for the answer even after a crash of their own, see [`Client::resume`](crate::Client::resume).
+/// A request with an assigned number, which is sent when its answer is awaited. A caller that stores the
+/// number and the epoch first can get the answer even after its own crash: see
+/// [`Client::resume`](crate::Client::resume).
 ///
-/// Dropping it without an answer gives it up: it was executed or is not executed any more once the database hears that, and
-/// that is all that will be known.
+/// Dropping it unanswered gives it up: either it was executed, or it will not be executed once the database
+/// receives the next message of this client. The caller cannot find out which.
 ///
 /// ```
 /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -291,32 +293,34 @@ impl Request {
         Request { core: core.clone(), asked }
     }
 
-    /// Its number.
+    /// The request number.
     pub fn number(&self) -> u64 {
         self.asked.number
     }
 
-    /// The epoch of the session in which it is sent. One that was left and is sent no more has the one that was written down.
+    /// The epoch of the session in which it is sent. An earlier request that is not sent again keeps its
+    /// stored epoch.
     pub fn epoch(&self) -> Stamp {
         self.asked.epoch
     }
 
-    /// Waits for the answer, for as long as the settings say. After `UnknownOutcome` it can be asked for again.
+    /// Blocks until the answer, for at most [`Settings::deadline`](crate::Settings::deadline). After
+    /// `UnknownOutcome` it may be called again.
     pub fn wait(&self) -> Result<Receipt> {
         wait(self.answer())
     }
 
-    /// Waits for the answer, for at most so long; nothing: for ever.
+    /// Blocks until the answer, for at most `time`; `None`: without limit.
     pub fn wait_within(&self, time: Option<Duration>) -> Result<Receipt> {
         wait(self.answer_within(time))
     }
 
-    /// The answer, to be awaited, for as long as the settings say.
+    /// Waits for the answer, for at most [`Settings::deadline`](crate::Settings::deadline).
     pub async fn answer(&self) -> Result<Receipt> {
         self.core.answer(&self.asked, self.core.usual_deadline()).await
     }
 
-    /// The answer, to be awaited for at most so long; nothing: for ever.
+    /// Waits for the answer, for at most `time`; `None`: without limit.
     pub async fn answer_within(&self, time: Option<Duration>) -> Result<Receipt> {
         self.core.answer(&self.asked, self.core.deadline(time)).await
     }
@@ -332,26 +336,28 @@ impl Drop for Request {
     }
 }
 
-/// Somebody waits for an answer.
+/// Guard that marks a request as awaited.
 struct Awaited<'a>(&'a Asked);
 
 impl Drop for Awaited<'_> {
     fn drop(&mut self) {
+        // SeqCst pairs with the swap in `answer` and the load in `is_let_go`.
         self.0.is_awaited.store(false, Ordering::SeqCst);
     }
 }
 
-/// A request that is given up if its caller goes away.
+/// Guard that gives up a request if its caller is dropped.
 struct Held<'a> {
     core: &'a Core,
     asked: &'a Arc<Asked>,
 }
 
 impl Held<'_> {
-    /// Its caller was told; whatever has no answer can be asked for by its number.
+    /// The caller has its result. A request that is still unanswered stays reachable by its number.
     fn let_go(self) {
+        // SeqCst pairs with the load in `is_let_go`.
         self.asked.is_held.store(false, Ordering::SeqCst);
-        // What nobody holds makes room for those who wait.
+        // A request without a holder can be evicted, which makes room for waiting ones.
         self.core.changed.ring();
         std::mem::forget(self);
     }

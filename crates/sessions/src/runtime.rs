@@ -1,15 +1,15 @@
-//! What a client runs on: time, and somebody who does what has to be done beside its callers.
+//! Runtime interface of a client: time and background tasks.
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::time::Duration;
 
-/// Something to be done that nobody waits for.
+/// A background task.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Time, and hands for what is done in the background. [`OwnThread`](crate::OwnThread) is the one that needs nothing;
-/// whoever has a runtime can lend it, and tests have one whose time they make themselves.
+/// Time and background tasks for a client. [`OwnThread`](crate::OwnThread) is self-contained. Callers can
+/// adapt their own runtime, and tests use one with simulated time.
 ///
 /// ```
 /// use mainstay_sessions::{OwnThread, Runtime};
@@ -21,17 +21,16 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # Ok::<(), mainstay::Error>(())
 /// ```
 pub trait Runtime: Send + Sync {
-    /// Microseconds since some fixed moment; they never go back.
+    /// Microseconds since a fixed point in time. Never decreases.
     fn now_us(&self) -> u64;
 
-    /// Is over when so much time has passed.
+    /// Returns a future that completes after `time`.
     fn sleep(&self, time: Duration) -> Task;
 
-    /// Has a task done, beside everything else. It lives for as long as the runtime does, at most.
+    /// Runs a task in the background, at most until the runtime ends.
     fn spawn(&self, task: Task);
 
-    /// A number that no client anywhere is given twice, as far as chance allows, and that is not zero. Whoever simulates a
-    /// world gives them from a seed.
+    /// Returns a random, globally unique, non-zero number. A simulation generates it from its seed.
     fn unique(&self) -> u64 {
         RandomState::new().hash_one(0).max(1)
     }

@@ -1,4 +1,4 @@
-//! Sessions for those who wait.
+//! Blocking sessions.
 
 use crate::asynchronous::AsyncSession;
 use crate::core::{Core, Standing};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A session of a client. Clones share it, and any number of threads may use it at once; dropping the last one ends
-/// nothing at the database, where the session lives until its lease is over.
+/// A client session. Clones share it, and any number of threads may use it at once. Dropping the last clone
+/// does not end it: at the database it lives until its lease expires.
 ///
 /// ```
 /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// let db = Database::memory()?;
 /// let session = Client::here(&db)?.open(SessionOptions::new())?;
 /// let add = CellCommand::Incr { name: Name::new("visits")?, by: 1.into() };
-/// session.execute(Transaction::new().step(add))?; // once, whatever is lost on the way
+/// session.execute(Transaction::new().step(add))?; // once, even if messages are lost
 /// assert_eq!(db.cells().get("visits")?, Some(1.into()));
 /// assert!(session.close()?);
 /// # Ok::<(), mainstay::Error>(())
@@ -32,48 +32,51 @@ use std::time::Duration;
 pub struct Session(pub(crate) Arc<Core>);
 
 impl Session {
-    /// Its name.
+    /// The session's name.
     pub fn name(&self) -> &Name {
         &self.0.name
     }
 
-    /// What was known of it when it was opened.
+    /// The session's state when it was last opened.
     pub fn info(&self) -> Option<SessionInfo> {
         self.0.state.lock().info.clone()
     }
 
-    /// The epoch that began when this client took it, the last time if it was opened anew: another client has another one. To
-    /// go on after a crash, write down that [of each request](Request::epoch).
+    /// The epoch that began when this client last opened the session. Each owner has another epoch. To
+    /// resume after a crash, store the epoch [of each request](Request::epoch).
     pub fn epoch(&self) -> Stamp {
         self.0.state.lock().epoch
     }
 
-    /// Whether it is there, as far as its client has heard.
+    /// Returns whether the session is alive, as far as its client knows.
     pub fn is_live(&self) -> bool {
         self.0.state.lock().standing == Standing::Live
     }
 
-    /// What its client has done so far.
+    /// Counters of the client so far.
     pub fn figures(&self) -> Figures {
         self.0.tally.figures()
     }
 
-    /// The same session, to be awaited.
+    /// Returns the async handle of the same session.
     pub fn to_async(&self) -> AsyncSession {
         AsyncSession(self.0.clone())
     }
 
-    /// Executes a transaction exactly once, however often it has to be sent, and gives its answer. Errors are answers, too:
-    /// whoever wants to try again after a `Conflict` executes it anew.
+    /// Executes a transaction exactly once, however often it has to be sent, and returns its answer. Blocks
+    /// until then. An error of the transaction is also an answer: to retry after a `Conflict`, execute the
+    /// transaction again.
     ///
-    /// Without an answer for as long as the settings say: `Unavailable`, if it was not executed; `UnknownOutcome`, if it
-    /// may have been. The latter can be [asked for again](Session::ask_again). A session that is gone: `SessionExpired`,
-    /// if it was not executed; `UnknownOutcome`, if it may have been, and [`Session::reopen`] goes on.
+    /// Without an answer before [`Settings::deadline`](crate::Settings::deadline), fails with `Unavailable`
+    /// if the transaction was not executed, and with `UnknownOutcome` if it may have been. The latter can
+    /// be [asked for again](Session::ask_again). If the session is gone, fails with `SessionExpired` if the
+    /// transaction was not executed, and with `UnknownOutcome` if it may have been. Then
+    /// [`Session::reopen`] allows new requests.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         wait(self.0.execute(transaction, self.0.usual_deadline()))
     }
 
-    /// The same, for at most so long; nothing: for ever.
+    /// Like [`Session::execute`], with another deadline; `None`: without limit.
     pub fn execute_within(
         &self,
         transaction: Transaction,
@@ -82,37 +85,39 @@ impl Session {
         wait(self.0.execute(transaction, self.0.deadline(time)))
     }
 
-    /// Gives a transaction its number; it is sent when its answer is asked for. Waits while the window is full.
+    /// Assigns a number to a transaction, which is sent when its answer is awaited. Blocks while the window
+    /// is full.
     pub fn request(&self, transaction: Transaction) -> Result<Request> {
         let asked = wait(self.0.take_number(transaction, self.0.usual_deadline()))?;
         Ok(Request::new(&self.0, asked))
     }
 
-    /// The numbers of requests that got no answer in time. They keep their place in the window; when it is full, the oldest
-    /// is given up.
+    /// The numbers of requests without an answer before their deadline. They occupy the window; when it is
+    /// full, the oldest is given up.
     pub fn unanswered(&self) -> Vec<u64> {
         self.0.unanswered()
     }
 
-    /// Asks again for what got no answer in time: it is executed now, or was executed before.
+    /// Sends an unanswered request again. It is executed now, or its stored answer is returned.
     pub fn ask_again(&self, number: u64) -> Result<Receipt> {
         wait(self.0.ask_again(number, self.0.usual_deadline()))
     }
 
-    /// Gives up what got no answer in time: it was executed, or is not executed any more once the database has heard the
-    /// next word of this client. Says whether it had no answer.
+    /// Gives up an unanswered request: either it was executed, or it will not be executed once the database
+    /// receives the next message of this client. Returns whether it was unanswered.
     pub fn give_up(&self, number: u64) -> bool {
         self.0.give_up(number)
     }
 
-    /// Says that the client is there, and which answers it has got. That happens by itself, too.
+    /// Renews the lease and reports which answers the client has received. This also happens in the
+    /// background.
     pub fn keep_alive(&self) -> Result<()> {
         wait(self.0.keep_alive(self.0.usual_deadline()))
     }
 
-    /// Has requests of the server handled by a thread, in order and each once, until the listener goes or the session is
-    /// closed. A letter is acknowledged when the handler has returned; one whose handler fails, or panics, is brought
-    /// again after a pause, and the others wait behind it.
+    /// Starts a thread that handles letters in order, each once, until the listener is dropped or the
+    /// session is closed. A letter is acknowledged after its handler has returned. If the handler fails or
+    /// panics, the letter is redelivered after a pause, and later letters wait behind it.
     ///
     /// ```
     /// use mainstay::{Database, SessionOptions};
@@ -149,19 +154,19 @@ impl Session {
         Ok(Listener { core, stop, end, thread: Some(thread) })
     }
 
-    /// Opens the next session of the same name where this one is gone; does nothing where it is not. What was without an
-    /// answer is not executed any more once this returns.
+    /// Opens the next session of the same name if this one is gone; otherwise does nothing. Once this
+    /// returns, unanswered requests of the old session are not executed any more.
     pub fn reopen(&self) -> Result<()> {
         wait(self.0.open())
     }
 
-    /// Ends it, here and at the database; says whether it was there.
+    /// Closes the session here and at the database. Returns whether it existed.
     pub fn close(&self) -> Result<bool> {
         wait(self.0.close())
     }
 }
 
-/// A thread that handles requests of the server. When it goes, the letter that is being handled is handled to the end.
+/// A thread that handles letters. Dropping it waits until the letter in progress is handled.
 pub struct Listener {
     core: Arc<Core>,
     stop: Stop,
@@ -170,8 +175,9 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Why it handles no more: the client may not have what is sent to it. Over a server, listening needs the right to read
-    /// the feed. Nothing while it goes on, or when the session was closed.
+    /// The reason why it stopped: the client lacks the permission to receive letters. For a served
+    /// database, listening needs the permission to read the feed. `None` while it runs, and after the
+    /// session was closed.
     pub fn failure(&self) -> Option<Error> {
         self.end.lock().clone()
     }
@@ -181,7 +187,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.stop.set(&self.core);
         let Some(thread) = self.thread.take() else { return };
-        // A handler may drop its own listener.
+        // A handler may drop its own listener on this thread, which cannot join itself.
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }

@@ -1,14 +1,15 @@
-//! How a client behaves; every number has a limit.
+//! Settings of a client, each with its limits.
 
 use crate::failure;
 use mainstay::{KEPT_LIMIT, Result};
 use std::time::Duration;
 
-/// The most requests of one session that may be under way at once, and the furthest that numbers run ahead of the lowest
-/// one without an answer. A database keeps as many responses: so none that is waited for goes because there are too many.
+/// Upper limit for [`Settings::window`], and for the distance between the lowest unanswered number and the
+/// next one. A database stores that many responses per session, so no awaited response is evicted for lack
+/// of room.
 pub const WINDOW_LIMIT: usize = KEPT_LIMIT;
 
-/// How a client behaves.
+/// Settings of a client.
 ///
 /// ```
 /// use mainstay_sessions::Settings;
@@ -19,22 +20,21 @@ pub const WINDOW_LIMIT: usize = KEPT_LIMIT;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How many requests of a session may be under way at once; a further one waits. Default: 64.
+    /// Maximum number of requests in flight per session. Further requests wait. Default: 64.
     pub window: usize,
-    /// How long a request is tried for before its caller is told that there is no answer; nothing: for ever.
-    /// Default: 60 s.
+    /// How long a request is retried before its caller gets an error; `None`: without limit. Default: 60 s.
     pub deadline: Option<Duration>,
-    /// How long one attempt may stay without an answer before the next one is made. Default: 10 s.
+    /// Timeout of one attempt. Default: 10 s.
     pub attempt: Duration,
-    /// The pause after the first attempt that failed; each further one is twice as long. Default: 10 ms.
+    /// Pause after the first failed attempt. It doubles with each further one. Default: 10 ms.
     pub first_pause: Duration,
-    /// The longest pause. Default: 2 s.
+    /// Maximum pause. Default: 2 s.
     pub longest_pause: Duration,
-    /// Whether a session that is idle is kept alive, a third of its lease after its last word. Default: it is.
+    /// Whether an idle session is kept alive by a message after each third of its lease. Default: true.
     pub keeps_alive: bool,
-    /// Where the chance in pauses comes from; nothing: from somewhere else each time.
+    /// Seed of the jitter in pauses; `None`: random.
     pub seed: Option<u64>,
-    /// A bug on purpose.
+    /// A planted bug, for tests.
     #[cfg(feature = "planted-faults")]
     pub planted: Option<crate::Planted>,
 }
@@ -56,7 +56,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses what makes no sense.
+    /// Validates the settings. Fails with `InvalidArgument`.
     pub fn check(&self) -> Result<()> {
         if !(1..=WINDOW_LIMIT).contains(&self.window) {
             let message = format!("a window has 1 to {WINDOW_LIMIT} requests, not {}", self.window);

@@ -1,11 +1,11 @@
-//! A world in one thread, whose time passes when everybody waits for it: the same seed gives the same run.
+//! Deterministic simulation: one thread with virtual time. The same seed gives the same run.
 //!
 //! ```text
-//!   run(main) ──> somebody who is ready, in turn or by chance ──> nobody is: time passes until the next timer
-//!                   main | tasks of clients: keep-alives, letters | whatever else runs beside
+//!   run(main) ──> a ready task, round-robin or random ──> none is ready: time advances to the next timer
+//!                   main | tasks of clients: keep-alives, letters | other tasks
 //! ```
 //!
-//! For tests alone, with the feature `simulation`.
+//! Only for tests, with the feature `simulation`.
 
 use crate::pauses::mixed;
 use crate::{Doorbell, Runtime, Task, Transport};
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// When time begins.
+/// Start time.
 pub const START_US: u64 = 1_700_000_000_000_000;
 
-/// Time, and all that runs in it.
+/// Virtual time, and all tasks that run in it.
 pub struct Simulation {
     clock: Arc<ManualClock>,
     inside: Mutex<Inside>,
@@ -32,9 +32,9 @@ pub struct Simulation {
 
 #[derive(Default)]
 struct Inside {
-    /// Where the order of those who are ready comes from; in turn without it.
+    /// State of the random scheduler. `None`: round-robin.
     chance: Option<u64>,
-    /// How many numbers were given that nobody else is given.
+    /// Number of unique numbers handed out.
     numbers: u64,
     now_us: u64,
     timers: BTreeMap<(u64, u64), Waker>,
@@ -45,7 +45,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// Somebody who is ready.
+    /// Picks a ready task.
     fn pick(&mut self) -> Option<u64> {
         let place = match &mut self.chance {
             Some(state) if self.ready.len() > 1 => {
@@ -58,47 +58,47 @@ impl Inside {
     }
 }
 
-/// The task that is waited for.
+/// The task that `run` waits for.
 const MAIN_TASK: u64 = 0;
 
 impl Simulation {
-    /// A world in which everybody has a turn.
+    /// A simulation with round-robin scheduling.
     #[allow(clippy::new_ret_no_self, reason = "whoever runs in it shares it")]
     pub fn new() -> Arc<Simulation> {
         Arc::new(Simulation { clock: ManualClock::new(START_US), inside: Mutex::default() })
     }
 
-    /// A world in which chance says who of those who are ready goes on.
+    /// A simulation with random scheduling of the ready tasks.
     pub fn of(seed: u64) -> Arc<Simulation> {
         let simulation = Simulation::new();
         simulation.inside.lock().chance = Some(seed);
         simulation
     }
 
-    /// The clock that goes with it.
+    /// The clock of the simulation.
     pub fn clock(&self) -> &Arc<ManualClock> {
         &self.clock
     }
 
-    /// A database in this world's time, and in its thread.
+    /// A database on the simulation's clock and thread.
     pub fn database(&self) -> Result<Database> {
         let options = Options::new().clock(self.clock.clone()).background(false);
         options.durability(Durability::Memory).memory()
     }
 
-    /// Microseconds since the beginning.
+    /// Microseconds since the start.
     pub fn now_us(&self) -> u64 {
         self.inside.lock().now_us
     }
 
-    /// A number that nobody else is given.
+    /// A unique number.
     pub fn unique(&self) -> u64 {
         let mut inside = self.inside.lock();
         inside.numbers += 1;
         mixed(inside.numbers).max(1)
     }
 
-    /// Runs until this is done. Time passes when nothing else can be done.
+    /// Runs until `main` completes. Time advances when no task is ready.
     pub fn run<T>(self: &Arc<Simulation>, main: impl Future<Output = T>) -> T {
         let mut main = pin!(main);
         let waker = self.waker(MAIN_TASK);
@@ -116,7 +116,7 @@ impl Simulation {
         }
     }
 
-    /// Ends everything that runs: it holds on to its world, as the world does to it.
+    /// Drops all tasks. They and the simulation refer to each other, so they would leak otherwise.
     pub fn end(&self) {
         let Inside { tasks, timers, .. } = std::mem::take(&mut *self.inside.lock());
         drop((tasks, timers));
@@ -126,7 +126,7 @@ impl Simulation {
         Waker::from(Arc::new(Ready { simulation: self.clone(), task }))
     }
 
-    /// Who is next; passes the time until somebody is.
+    /// The next ready task. Advances the time until one is ready.
     fn next(&self) -> u64 {
         loop {
             let mut inside = self.inside.lock();
@@ -152,7 +152,7 @@ impl Simulation {
         }
     }
 
-    /// Runs beside what is waited for.
+    /// Spawns a task.
     pub fn beside(self: &Arc<Simulation>, task: impl Future<Output = ()> + Send + 'static) {
         self.start(Box::pin(task));
     }
@@ -165,7 +165,7 @@ impl Simulation {
         inside.ready.push_back(number);
     }
 
-    /// The future for a moment of this world.
+    /// A future that completes after a virtual duration.
     pub fn nap(self: &Arc<Simulation>, time: Duration) -> Task {
         let world = self.clone();
         let mut set = None;
@@ -199,7 +199,7 @@ impl Wake for Ready {
     }
 }
 
-/// The world as clients have it.
+/// Adapts the simulation to the runtime interface.
 pub struct Surroundings(pub Arc<Simulation>);
 
 impl Runtime for Surroundings {
@@ -220,14 +220,15 @@ impl Runtime for Surroundings {
     }
 }
 
-/// The way to a database in this thread: what is asked is answered at once, and bells look after each of it.
+/// A transport to a database on the same thread. Requests execute at once, and doorbells check after each
+/// of them.
 pub struct Inline {
     db: Database,
     listening: Arc<Mutex<Vec<Waker>>>,
 }
 
 impl Inline {
-    /// The way to this database.
+    /// A transport to this database.
     pub fn new(db: &Database) -> Inline {
         Inline { db: db.clone(), listening: Arc::default() }
     }

@@ -1,13 +1,14 @@
-//! The numbers of a session: which are under way, which comes next, and how far that may be ahead.
+//! Sliding window of request numbers: those in flight, the next one, and the limit between them.
 //!
 //! ```text
 //!    answered      lowest                     next
-//!   ............... | 7  8  10  13  14 ....... | not given yet
-//!                   under way, at most `limit`
+//!   ............... | 7  8  10  13  14 ....... | not assigned yet
+//!                   in flight, at most `limit`
 //!                   '- WINDOW_LIMIT at most -'
 //! ```
 //!
-//! Numbers are at most as far ahead of the lowest one as responses are kept, so none that is waited for goes.
+//! Numbers run ahead of the lowest one by at most the number of stored responses, so that no awaited
+//! response is evicted.
 
 use crate::settings::WINDOW_LIMIT;
 use mainstay::{Error, Stamp, Transaction};
@@ -16,22 +17,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request that has a number.
+/// A request with an assigned number.
+// The flags use SeqCst: each is set by the task that sends or awaits the request, and read by others.
 pub(crate) struct Asked {
     pub number: u64,
-    /// Which opening of the session it belongs to, and the epoch that began with that.
+    /// The opening of the session that it belongs to, and the epoch that began with it.
     pub generation: u64,
     pub epoch: Stamp,
     pub transaction: Transaction,
-    /// An attempt is under way whose end nobody has seen.
+    /// An attempt was started whose end was not observed.
     is_sent: AtomicBool,
     /// An attempt may have executed it.
     is_in_doubt: AtomicBool,
-    /// Somebody can still ask for its answer without its number.
+    /// A caller still holds it, and can ask for its answer without the number.
     pub is_held: AtomicBool,
-    /// Somebody is asking for it right now.
+    /// A caller is currently waiting for its answer.
     pub is_awaited: AtomicBool,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub last: Mutex<Option<Error>>,
 }
 
@@ -50,15 +52,15 @@ impl Asked {
         }
     }
 
-    /// An attempt begins.
+    /// Records the start of an attempt.
     pub fn sending(&self) {
-        // One whose caller went away in the middle has no end.
+        // The previous attempt never ended, because its caller was dropped. So its outcome is unknown.
         if self.is_sent.swap(true, Ordering::SeqCst) {
             self.is_in_doubt.store(true, Ordering::SeqCst);
         }
     }
 
-    /// An attempt ended, and may have executed it or not.
+    /// Records the end of an attempt, and whether it may have been executed.
     pub fn ended(&self, may_be_done: bool) {
         self.is_sent.store(false, Ordering::SeqCst);
         if may_be_done {
@@ -66,18 +68,18 @@ impl Asked {
         }
     }
 
-    /// Whether nobody has it, and nobody is asking for it.
+    /// Returns whether no caller holds or awaits it.
     pub fn is_let_go(&self) -> bool {
         !self.is_held.load(Ordering::SeqCst) && !self.is_awaited.load(Ordering::SeqCst)
     }
 
-    /// Whether it may have been executed.
+    /// Returns whether it may have been executed.
     pub fn may_be_done(&self) -> bool {
         self.is_in_doubt.load(Ordering::SeqCst) || self.is_sent.load(Ordering::SeqCst)
     }
 }
 
-/// See the module.
+/// The window; see the module.
 pub(crate) struct Window {
     limit: usize,
     next: u64,
@@ -85,22 +87,23 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window with this first number.
+    /// A window that starts at this number.
     pub fn from(next: u64, limit: usize) -> Window {
         Window { limit, next, pending: BTreeMap::new() }
     }
 
-    /// The number for the next request.
+    /// The next number to assign.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The lowest number without an answer.
+    /// The lowest unanswered number.
     pub fn lowest(&self) -> u64 {
         self.pending.keys().next().copied().unwrap_or(self.next)
     }
 
-    /// Looks whether there is a number. Where there is not, what nobody holds or asks for makes room: it is given up.
+    /// Returns whether a number is available. If the window is full, evicts the oldest requests that no
+    /// caller holds or awaits; they are given up.
     pub fn make_room(&mut self) -> bool {
         while self.is_full() {
             let oldest = self.pending.values().find(|asked| asked.is_let_go());
@@ -117,7 +120,7 @@ impl Window {
         self.pending.len() >= self.limit || span >= WINDOW_LIMIT as u64
     }
 
-    /// Gives a request its number.
+    /// Assigns the next number to a transaction.
     pub fn put(&mut self, generation: u64, epoch: Stamp, transaction: Transaction) -> Arc<Asked> {
         let asked = Arc::new(Asked::new(self.next, generation, epoch, transaction));
         self.pending.insert(self.next, asked.clone());
@@ -125,35 +128,35 @@ impl Window {
         asked
     }
 
-    /// Takes a request of before in, under the number that it had.
+    /// Adds an earlier request under its old number.
     pub fn take_in(&mut self, asked: Arc<Asked>) {
         self.next = self.next.max(asked.number.saturating_add(1));
         self.pending.insert(asked.number, asked);
     }
 
-    /// A request has its answer, or was given up.
+    /// Removes a request that was answered or given up.
     pub fn settle(&mut self, number: u64) {
         self.pending.remove(&number);
     }
 
-    /// The same, if it is a request of this window and not of one before.
+    /// Removes a request, if it belongs to this opening of the session.
     pub fn settle_in(&mut self, asked: &Asked) {
         if self.get(asked.number).is_some_and(|known| known.generation == asked.generation) {
             self.settle(asked.number);
         }
     }
 
-    /// A request without an answer.
+    /// An unanswered request.
     pub fn get(&self, number: u64) -> Option<&Arc<Asked>> {
         self.pending.get(&number)
     }
 
-    /// All requests without an answer, in the order of their numbers.
+    /// All unanswered requests, in the order of their numbers.
     pub fn pending(&self) -> impl Iterator<Item = &Arc<Asked>> {
         self.pending.values()
     }
 
-    /// The bug of giving a number twice.
+    /// The planted bug that reuses a number.
     pub fn go_back_to(&mut self, number: u64) {
         self.settle(number);
         self.next = number;

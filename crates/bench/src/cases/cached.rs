@@ -1,4 +1,4 @@
-//! Reads of cached cells beside a lookup in a papaya map of the same names and values.
+//! Reads of cached cells, compared with lookups in a papaya map of the same names and values.
 
 use super::load;
 use crate::context::{Context, Outcome, short_count};
@@ -10,12 +10,12 @@ use crate::workload::{self, Random};
 use mainstay::Options;
 use std::hint::black_box;
 
-/// Few enough to be loaded quickly, enough to be larger than the processor's caches.
+/// Small enough to load quickly, and large enough to exceed the processor's caches.
 const KEYS: usize = 100_000;
-/// The clock is read around one lookup of so many.
+/// One of this many lookups is timed.
 const SAMPLE: u64 = 64;
 
-/// Runs with one and with two threads.
+/// Runs the case with one and with two threads.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let case = |threads: usize| {
         let word = if threads == 1 { "thread" } else { "threads" };
@@ -33,7 +33,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let redb = Redb::create(directory.path(), 256 << 20)?;
     redb.load(&names, &values)?;
     let cells = database.cells();
-    // Whatever a first read brings into the cache is brought in before the clock runs.
+    // Warm the cache before the clock runs.
     for name in &names {
         cells.get(name)?.ok_or_else(|| missing(name))?;
     }

@@ -1,6 +1,6 @@
-//! Writes in flight: set and cas in every durability, as threads and as tickets.
+//! Concurrent writes: set and cas at every durability level, as threads and as tickets.
 //!
-//! The peer is the bare log in the same form; a write cannot be faster than its append.
+//! The peer is the bare log in the same form. A write cannot be faster than its append.
 
 use super::load;
 use super::writers::Ours;
@@ -14,18 +14,18 @@ use mainstay::{Durability, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What is written.
+/// The written cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Any of the cells.
+    /// Sets random cells.
     Set,
-    /// Any of the cells, conditional on its counter.
+    /// Swaps random cells, conditional on their counter.
     Cas,
-    /// The same cell, by everyone.
+    /// All writers set the same cell.
     Hot,
 }
 
-/// How it is in flight.
+/// The way in which writes are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Threads,
@@ -61,7 +61,7 @@ impl Case {
         format!("{operation}, {durability}, {} {form}", self.in_flight)
     }
 
-    /// The bar for ours divided by the first peer.
+    /// The target for our rate divided by that of the first peer.
     fn must(&self) -> Option<f64> {
         if self.durability != Durability::Sync {
             return None;
@@ -74,7 +74,7 @@ impl Case {
         }
     }
 
-    /// Submitters and how many each has in flight.
+    /// Number of submitters, and how many writes each has in flight.
     fn submitters(&self) -> (usize, usize) {
         let count = self.in_flight.min(2);
         (count, self.in_flight / count)
@@ -97,7 +97,7 @@ fn cases(durability: Durability) -> Vec<Case> {
     cases
 }
 
-/// Runs the matrix, one database per durability.
+/// Runs the matrix, with one database per durability level.
 pub fn run(context: &mut Context) -> Outcome<()> {
     for durability in [Durability::Sync, Durability::Interval, Durability::Memory] {
         let wanted = cases(durability).into_iter().filter(|case| context.wants(&case.name()));
@@ -144,8 +144,8 @@ fn run_case(context: &mut Context, case: &Case, ours: &Ours, log: &BareLog) -> O
     other_stores(context, case, ours)
 }
 
-/// fjall and redb beside it where their calls have the same meaning; in a comparison of their own,
-/// because redb's many syncs would take the time from the pair that has a bar.
+/// Compares with fjall and redb where their calls have the same meaning. This is a separate comparison,
+/// because redb's many fsyncs would take time from the pair that has a target.
 fn other_stores(context: &mut Context, case: &Case, ours: &Ours) -> Outcome<()> {
     let same = matches!(case.operation, Operation::Set)
         && (case.durability, case.form) == (Durability::Sync, Form::Threads);
@@ -218,7 +218,7 @@ fn appender(log: &BareLog, synced: bool) -> impl FnMut() -> Outcome<()> + Send +
         if !synced {
             return Ok(log.append_unsynced(&payload)?);
         }
-        // Every slice has new threads: a seat is made again when it belongs to another one.
+        // Every slice has new threads, so a seat of another thread is replaced.
         let seat = match &mut seat {
             Some(seat) if seat.is_mine() => seat,
             other => other.insert(Seat::new()),
@@ -227,7 +227,7 @@ fn appender(log: &BareLog, synced: bool) -> impl FnMut() -> Outcome<()> + Send +
     }
 }
 
-/// Our side in the case's form.
+/// Our side of the case.
 fn our_side<'a>(ours: &'a Ours, case: &Case) -> Outcome<Run<'a>> {
     let (count, depth) = case.submitters();
     Ok(match (case.form, case.operation) {

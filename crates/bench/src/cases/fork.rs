@@ -1,4 +1,4 @@
-//! Forks: the same time for ten keys and for millions, and little more than the sync they end with.
+//! Forks: the same time for ten keys and for millions, and little more than one fsync.
 
 use super::load;
 use crate::context::{Context, Outcome, short_count};
@@ -12,10 +12,10 @@ use std::time::Instant;
 
 const FEW: usize = 10;
 const FORKS: usize = 101;
-/// What a fork may cost besides its sync.
+/// Upper limit for the cost of a fork besides its fsync.
 const LIMIT_US: f64 = 1_000.0;
 
-/// Runs the comparison of both sizes and that with a bare sync.
+/// Compares both sizes, and a fork with a bare fsync.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let many = context.sized(10_000_000);
     let same = format!("fork, {} keys", short_count(many));
@@ -46,7 +46,7 @@ fn filled(directory: &Path, count: usize) -> Outcome<Database> {
     Ok(database)
 }
 
-/// Medians, in microseconds.
+/// Median times in microseconds.
 struct Times {
     large: f64,
     small: f64,

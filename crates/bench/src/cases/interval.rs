@@ -1,4 +1,4 @@
-//! Unsynced writes that keep history: what our set does by itself, fjall does as a batch of two.
+//! Unsynced writes with history: our plain set, compared with a batch of two writes in fjall.
 
 use crate::context::{Context, Outcome, short_count};
 use crate::forms::threads;
@@ -7,7 +7,7 @@ use crate::peers::fjall::Fjall;
 use crate::workload::{self, Random};
 use mainstay::{Durability, Options};
 
-/// The clock is read around one write of so many.
+/// One of this many writes is timed.
 const SAMPLE: u64 = 16;
 
 /// Runs the comparison.

@@ -1,6 +1,6 @@
-//! Memory while writing: the caches and buffers that were configured, a little more, and no creep.
+//! Memory while writing: limited to the configured caches and buffers plus some overhead, without growth.
 //!
-//! A child process does the writing, so that nothing else counts into its peak.
+//! A child process does the writing, so that nothing else counts towards its peak.
 
 use crate::args::MEASURE_MEMORY;
 use crate::context::{Context, Outcome, short_count};
@@ -16,7 +16,7 @@ const VALUE_CACHE_BYTES: u64 = 32 * MIB;
 const BLOCK_CACHE_BYTES: u64 = 32 * MIB;
 const WRITE_BUFFER_BYTES: u64 = 96 * MIB;
 
-/// Runs the case: the peak, and the longest stall on the way.
+/// Runs the case: peak memory, and the longest stall of a writer.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let count = context.sized(10_000_000);
     let case = format!("peak memory, writing {} cells", short_count(count));
@@ -40,13 +40,13 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// What is configured, a fifth more, and 64 MiB.
+/// The configured memory plus 20 %, plus 64 MiB.
 fn limit_mib() -> f64 {
     let configured = VALUE_CACHE_BYTES + BLOCK_CACHE_BYTES + WRITE_BUFFER_BYTES;
     (configured / MIB) as f64 * 1.2 + 64.0
 }
 
-/// The child: writes, and prints its peak in KiB and the longest stall in microseconds.
+/// The child: writes, and prints its peak memory in KiB and the longest stall in microseconds.
 pub fn child(path: &Path, count: u64) -> Outcome<()> {
     let database = Options::new()
         .durability(Durability::Memory)

@@ -1,4 +1,4 @@
-//! Transactions, lists and histories, beside what comes nearest in the other stores.
+//! Transactions, lists and histories, compared with the nearest equivalent in other stores.
 
 use super::load;
 use crate::context::{Context, Outcome, short_count};
@@ -11,10 +11,10 @@ use mainstay::{Database, Durability, Options};
 use std::hint::black_box;
 
 const CACHE_BYTES: u64 = 32 << 20;
-/// The clock is read around one operation of so many.
+/// One of this many operations is timed.
 const SAMPLE: u64 = 8;
 
-/// Runs all three.
+/// Runs all three cases.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let data =
         Data { names: workload::names(context.sized(1_000_000)), values: workload::values() };
@@ -139,7 +139,7 @@ fn side<'a>(name: &str, mut body: impl FnMut(&mut Random) -> Outcome<()> + Send 
 
 fn two<'a>(random: &mut Random, names: &'a [String]) -> [&'a str; 2] {
     let first = random.below(names.len());
-    // Another one: a step of at least one and less than all the way round.
+    // A different cell: the step is at least one and less than a full round.
     let second = (first + 1 + random.below(names.len() - 1)) % names.len();
     [&names[first], &names[second]]
 }

@@ -1,4 +1,4 @@
-//! The questions, one file each.
+//! The benchmark cases, one file each.
 
 pub mod cached;
 pub mod durable;
@@ -13,7 +13,7 @@ mod writers;
 use crate::context::{Context, Outcome};
 use mainstay::{CellCommand, Database, Durability, Name, Transaction};
 
-/// Runs every case that was asked for.
+/// Runs all selected cases.
 pub fn run_all(context: &mut Context) -> Outcome<()> {
     durable::run(context)?;
     cached::run(context)?;
@@ -25,7 +25,7 @@ pub fn run_all(context: &mut Context) -> Outcome<()> {
     misc::run(context)
 }
 
-/// Sets all these cells, a thousand to a transaction, and syncs once at the end.
+/// Sets all cells, a thousand per transaction, with one fsync at the end.
 pub fn load(
     database: &Database,
     names: impl Iterator<Item = String>,

@@ -1,4 +1,4 @@
-//! Opening after a crash: a child process writes and is killed, and we open what it left.
+//! Recovery after a crash: a child process writes and is killed, and this process opens its database.
 
 use crate::args::WRITE_UNTIL_KILLED;
 use crate::context::{Context, Outcome, short_count};
@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the opening may take.
+/// Upper limit for the time to open.
 const LIMIT_SECONDS: f64 = 1.5;
-/// The line by which the child says that its cells are durable.
+/// The line with which the child reports that its cells are durable.
 const WRITTEN: &str = "written";
-/// How long it writes on before it is killed, so that it dies in the middle of something.
+/// How long the child continues to write before it is killed, so that it dies during a write.
 const WRITING_ON: Duration = Duration::from_millis(100);
 
 /// Runs the case.
@@ -38,7 +38,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// Starts the child, waits until its cells are durable, and kills it while it goes on.
+/// Starts the child, waits until its cells are durable, and kills it while it writes.
 fn crash(path: &Path, count: usize) -> Outcome<()> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg(WRITE_UNTIL_KILLED)
@@ -50,7 +50,7 @@ fn crash(path: &Path, count: usize) -> Outcome<()> {
     let mut line = String::new();
     let read = BufReader::new(output).read_line(&mut line);
     std::thread::sleep(WRITING_ON);
-    // SIGKILL: nothing of it runs any more, as after a crash.
+    // SIGKILL, which stops it at once like a crash.
     child.kill()?;
     child.wait()?;
     read?;
@@ -60,7 +60,7 @@ fn crash(path: &Path, count: usize) -> Outcome<()> {
     }
 }
 
-/// The child: writes all cells, says so once they are durable, and writes on for ever.
+/// The child: writes all cells, reports when they are durable, and continues to write forever.
 pub fn write_until_killed(path: &Path, count: u64) -> Outcome<()> {
     let database = Options::new().durability(Durability::Interval).open(path)?;
     let (cells, values) = (database.cells(), workload::values());

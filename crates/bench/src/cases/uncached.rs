@@ -1,4 +1,4 @@
-//! Reads that miss the cache of values and go to the tree, beside fjall's with the same block cache.
+//! Reads that miss the value cache and search the LSM tree, compared with fjall with the same block cache.
 
 use super::cached::reader;
 use super::load;
@@ -9,10 +9,10 @@ use crate::workload;
 use mainstay::{Database, Options};
 use std::hint::black_box;
 
-/// Smaller than the data, so that blocks come and go: eight bytes for each key, whatever
-/// their number, so that a quick run misses as often as a full one.
+/// Smaller than the data, so that blocks are evicted. Proportional to the number of keys, so that a quick
+/// run has the same miss rate as a full one.
 const BLOCK_CACHE_BYTES_PER_KEY: u64 = 8;
-/// The least the engine takes: next to nothing of the data fits.
+/// The smallest size that the engine accepts: almost no data fits.
 const VALUE_CACHE_BYTES: u64 = 0;
 
 /// Runs the comparison.

@@ -1,22 +1,22 @@
-//! Our side of the writes in flight: workers and submitters over one database.
+//! Our side of the concurrent writes: workers and submitters over one database.
 
 use crate::context::Outcome;
 use crate::forms::Landing;
 use crate::workload::Random;
 use mainstay::{Answer, CellCommand, Database, Name, Receipt, Transaction};
 
-/// Our side: the database and what is written to it.
+/// A database and the data to write.
 pub struct Ours {
-    /// Where it is written.
+    /// The database.
     pub database: Database,
-    /// The cells.
+    /// Names of the cells.
     pub names: Vec<String>,
-    /// What is written.
+    /// Values to write.
     pub values: Vec<String>,
 }
 
 impl Ours {
-    /// Workers that each write random names with random values.
+    /// Workers that each write random values to random names.
     pub fn setters<'a>(
         &'a self,
         count: usize,
@@ -41,7 +41,7 @@ impl Ours {
         self.setters(count, move |_, value| cells.set(hot, value).map(drop).map_err(Into::into))
     }
 
-    /// Submitters that set random cells of these.
+    /// Submitters that set random cells of the given names.
     pub fn set_submitters<'a>(
         &'a self,
         count: usize,
@@ -62,7 +62,7 @@ impl Ours {
         (0..count as u64).map(submitter).collect()
     }
 
-    /// Workers that swap cells of their own.
+    /// Workers that swap their own cells.
     pub fn swappers(&self, count: usize) -> Outcome<Vec<impl FnMut() -> Outcome<()> + Send + '_>> {
         let swapper = |mut own: Owned| {
             let cells = self.database.cells();
@@ -78,7 +78,7 @@ impl Ours {
         Ok(self.owned(count)?.into_iter().map(swapper).collect())
     }
 
-    /// Submitters that swap cells of their own.
+    /// Submitters that swap their own cells.
     pub fn swap_submitters(
         &self,
         count: usize,
@@ -98,7 +98,8 @@ impl Ours {
         Ok(self.owned(count)?.into_iter().map(submitter).collect())
     }
 
-    /// Deals the cells out, so that every swap can know its counter and has to win.
+    /// Partitions the cells among the workers, so that every worker knows its cells' counters and every
+    /// swap succeeds.
     fn owned(&self, count: usize) -> Outcome<Vec<Owned>> {
         let cells = self.database.cells();
         let mut counters = Vec::with_capacity(self.names.len());
@@ -116,7 +117,7 @@ impl Ours {
     }
 }
 
-/// One worker's share of the cells: every so-manieth one, taken in turn.
+/// One worker's share of the cells: every `step`-th one, in turn.
 struct Owned {
     first: usize,
     step: usize,
@@ -125,7 +126,7 @@ struct Owned {
 }
 
 impl Owned {
-    /// The next cell and the counter it has once all earlier swaps have won.
+    /// The next cell, and its counter after all earlier swaps.
     fn next<'a>(&mut self, names: &'a [String]) -> (&'a str, u64) {
         self.turn = (self.turn + 1) % self.counters.len();
         let counter = self.counters[self.turn];

@@ -1,4 +1,4 @@
-//! Checkpoints of a million entries: all of them, one in a hundred that has changed, and back again.
+//! Checkpoints of a million entries: full, incremental with 1 % changed, and restored.
 
 use super::entries::{self, BATCH};
 use crate::context::{Context, Outcome, short_count};
@@ -15,12 +15,12 @@ const ENTRIES: usize = 1_000_000;
 const ROUNDS: usize = 5;
 const FULL_LIMIT_SECONDS: f64 = 1.0;
 const RESTORE_LIMIT_SECONDS: f64 = 3.0;
-/// What a checkpoint of one changed key in a hundred may cost of a full one.
+/// Upper limit for an incremental checkpoint of 1 % changed keys, relative to a full one.
 const CHANGED_SHARE: f64 = 0.03;
-/// How much faster than JSON.
+/// Minimum speed relative to JSON.
 const TIMES_JSON: f64 = 5.0;
 
-/// What was measured, each a median.
+/// The measurements. The report shows their medians.
 #[derive(Default)]
 struct Figures {
     full_seconds: Vec<f64>,
@@ -69,7 +69,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// Takes full checkpoints and such of changes, in turns, with files and syncs.
+/// Takes full and incremental checkpoints in turn, with files and fsyncs.
 fn measure(space: &Keyed, directory: &Path, entries: u64) -> Outcome<Figures> {
     let shelf = Shelf::directory(directory.join("shelf"))?;
     let full = Checkpoints::open(shelf.clone(), Job::new("full", "counts"))?.changes(0).keep(1);
@@ -95,7 +95,7 @@ fn measure(space: &Keyed, directory: &Path, entries: u64) -> Outcome<Figures> {
     Ok(figures)
 }
 
-/// A plain map as JSON in a file, synced, and back: seconds for each, and its bytes.
+/// A plain map written as JSON to a file, synced and read back: seconds for each, and its size.
 fn json(directory: &Path, entries: u64) -> Outcome<(f64, f64, f64)> {
     let (plain, path) = (entries::plain(entries), directory.join("plain.json"));
     let (mut there, mut back, mut bytes) = (Vec::new(), Vec::new(), 0.0);
@@ -120,7 +120,7 @@ fn json(directory: &Path, entries: u64) -> Outcome<(f64, f64, f64)> {
     Ok((median(&mut there), median(&mut back), bytes))
 }
 
-/// Restores a snapshot into another space, durably, and into memory.
+/// Restores a snapshot into another space durably, and into memory.
 fn restore(space: &Keyed, database: &mainstay::Database) -> Outcome<(f64, f64)> {
     let snapshot = KeyedState::snapshot(space)?;
     let (mut ours, mut memory) = (Vec::new(), Vec::new());

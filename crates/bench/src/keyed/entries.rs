@@ -1,16 +1,16 @@
-//! A million small states.
+//! The benchmark data: a million small states.
 
 use mainstay::StateWrite;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// How many entries are written together.
+/// Number of entries per write.
 pub const BATCH: u64 = 1_000;
 
-/// What users keep: a little struct.
+/// A typical user state: a small struct.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// How often.
+    /// The counter value.
     pub count: u64,
 }
 
@@ -24,7 +24,7 @@ pub fn value(n: u64) -> String {
     format!("{{\"count\":{}}}", n % 100)
 }
 
-/// Entries as puts, a batch of them.
+/// A batch of entries as puts.
 pub fn batch(first: u64, version: u64, step: u64) -> Vec<StateWrite> {
     let numbers = (0..BATCH).map(|n| (first + n) * step);
     numbers.map(|n| StateWrite::put(key(n), value(n), version + n)).collect()
@@ -33,7 +33,8 @@ pub fn batch(first: u64, version: u64, step: u64) -> Vec<StateWrite> {
 /// A plain map of states and versions.
 pub type Plain = HashMap<String, (Count, u64)>;
 
-/// What a plain map is written as: a list of its entries, copied out of it first, so that it may change meanwhile.
+/// The serialized form of a plain map: a list of its entries. They are copied first, so that the map may
+/// change meanwhile.
 pub type Listed = Vec<(String, (Count, u64))>;
 
 /// The same entries in a plain map.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   entries                                     a million small states, the same for every side
-//!   states   checkpoints   pipeline             one question each
-//!   beside   the store in memory, fjall with a version in front of each value, a HashMap that is written as JSON
+//!   states   checkpoints   pipeline             one case each
+//!   peers    the in-memory store, fjall with a version before each value, a HashMap written as JSON
 //! ```
 
 mod checkpoints;
@@ -13,7 +13,7 @@ mod states;
 
 use crate::context::{Context, Outcome};
 
-/// Runs every case that was asked for.
+/// Runs all selected cases.
 pub fn run_all(context: &mut Context) -> Outcome<()> {
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");

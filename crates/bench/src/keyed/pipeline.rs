@@ -1,4 +1,4 @@
-//! A whole pipeline: items, counts by key, lines in files; with a checkpoint each second, and with none.
+//! A whole pipeline: items, counts by key, lines in files; with one checkpoint per second and without.
 
 use crate::context::{Context, Outcome};
 use crate::harness::median;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const KEYS: u64 = 100_000;
 const BATCH: usize = 4_096;
 const CHECKPOINT_EACH: Duration = Duration::from_secs(1);
-/// What checkpoints may cost.
+/// Minimum rate with checkpoints, relative to the rate without.
 const MUST: f64 = 0.7;
 const ROUNDS: usize = 3;
 
@@ -51,7 +51,7 @@ fn on_engine(path: &Path, slice: Duration, checkpoints: bool) -> Outcome<f64> {
     work(Arc::new(space), path, slice, checkpoints)
 }
 
-/// Works for a while; gives items per second.
+/// Runs the pipeline for a while. Returns items per second.
 fn work(
     state: Arc<dyn KeyedState>,
     path: &Path,
@@ -96,7 +96,7 @@ fn pipeline(path: &Path) -> PipelineBuilder<Counts> {
         .batch(BATCH)
 }
 
-/// Numbers without end, in no order.
+/// An endless source of numbers in no order.
 struct Numbers(u64);
 
 impl Source for Numbers {

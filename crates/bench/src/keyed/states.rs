@@ -55,7 +55,7 @@ fn of_store(space: &dyn KeyedState, entries: u64) -> Outcome<Rates> {
     Ok(Rates { puts, gets: GETS as f64 / started.elapsed().as_secs_f64() })
 }
 
-/// The same by hand: a version before each value, looked at before it is written.
+/// The same on fjall: a version before each value, which is read before each write.
 fn of_fjall(path: &std::path::Path, entries: u64) -> Outcome<Rates> {
     let database = fjall::Database::builder(path).open()?;
     let states = database.keyspace("states", KeyspaceCreateOptions::default)?;

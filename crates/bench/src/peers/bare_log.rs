@@ -1,15 +1,16 @@
-//! The physical limit of a durable write: append a record, share an fsync.
+//! Upper bound of a durable write: a bare log with group commit, which only appends records and shares
+//! fsyncs.
 //!
 //! ```text
 //!   appenders -> [ forming batch ]            while this one fills,
 //!   leader    -> [ batch ] -> one pwrite, one fdatasync -> wake all that wait for it
 //! ```
 //!
-//! Nothing but that: no index, no names, no answers. Records are checksummed and one behind the
-//! other in a preallocated file that is written round and round, so that a sync carries data and no
-//! growth of the file. An appender that finds nobody syncing syncs itself: alone, no thread is
-//! woken. When others have gathered meanwhile, the leader wakes the first of them to lead before it
-//! wakes those it has served, so the disk waits for one wake-up and not for all.
+//! It has no index, no names and no answers. Records are checksummed and written one after the other into a
+//! preallocated file, which is reused in a circle. So an fsync writes data and no file growth. An appender
+//! that finds no fsync in progress syncs itself, so a single appender wakes no thread. When others have
+//! queued up meanwhile, the leader wakes the first of them as the next leader before it wakes those it has
+//! served. So the disk waits for one wake-up and not for all.
 
 use crate::context::Outcome;
 use parking_lot::{Mutex, MutexGuard};
@@ -20,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{JoinHandle, Thread};
 
-/// The bytes before a payload: length, checksum, number, and room for what an engine notes there.
+/// Bytes before a payload: length, checksum, number, and room for an engine's own header fields.
 pub const HEADER_BYTES: usize = 40;
-/// The bytes of a payload: about what our engine logs for a set of 100 bytes.
+/// Size of a payload: about that of our engine's log record for a set of 100 bytes.
 pub const PAYLOAD_BYTES: usize = 150;
 
 const FILE_BYTES: u64 = 64 << 20;
 const UNSYNCED_WRITE_BYTES: usize = 64 << 10;
 
-/// A log that does nothing but be durable.
+/// A log that only makes records durable.
 pub struct BareLog {
     shared: Arc<Shared>,
     syncer: Option<JoinHandle<()>>,
@@ -41,11 +42,11 @@ struct Shared {
 
 struct State {
     forming: Batch,
-    /// Emptied ones, so that their memory is used again.
+    /// Emptied batches, kept to reuse their memory.
     spare: Vec<Batch>,
-    /// Somebody syncs, or has been told to.
+    /// A thread is syncing, or the syncer was asked to.
     busy: bool,
-    /// The syncer has been told to.
+    /// The syncer thread was asked to sync.
     called: bool,
     closing: bool,
     offset: u64,
@@ -65,7 +66,7 @@ enum Waiter {
 
 type Callback = Box<dyn FnOnce(Result<(), Failed>) + Send>;
 
-/// The disk refused a write or a sync.
+/// The disk refused a write or an fsync.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed;
 
@@ -77,7 +78,7 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Where a thread waits for its record.
+/// The place where a thread waits for its record.
 pub struct Seat {
     word: AtomicU8,
     thread: Thread,
@@ -89,23 +90,25 @@ const FAILED: u8 = 2;
 const LEAD: u8 = 3;
 
 impl Seat {
-    /// A seat for the calling thread, to be used for all its appends.
+    /// Creates a seat for the calling thread, which uses it for all its appends.
     pub fn new() -> Arc<Seat> {
         Arc::new(Seat { word: AtomicU8::new(WAIT), thread: std::thread::current() })
     }
 
-    /// Whether the calling thread is the one it was made for.
+    /// Returns whether the seat belongs to the calling thread.
     pub fn is_mine(&self) -> bool {
         self.thread.id() == std::thread::current().id()
     }
 
     fn tell(&self, word: u8) {
+        // Release pairs with the Acquire in `wait`.
         self.word.store(word, Ordering::Release);
         self.thread.unpark();
     }
 
     fn wait(&self) -> u8 {
         loop {
+            // Acquire pairs with the Release in `tell`.
             match self.word.load(Ordering::Acquire) {
                 WAIT => std::thread::park(),
                 word => return word,
@@ -115,7 +118,7 @@ impl Seat {
 }
 
 impl BareLog {
-    /// Makes the file, allocated in full and synced, and starts the syncer that serves tickets.
+    /// Creates the file, fully allocated and synced, and starts the syncer thread that serves tickets.
     pub fn create(directory: &Path) -> Outcome<BareLog> {
         let file = File::options()
             .create_new(true)
@@ -132,7 +135,7 @@ impl BareLog {
         Ok(BareLog { shared, syncer: Some(syncer) })
     }
 
-    /// Appends and waits until the record is on stable storage.
+    /// Appends a record and blocks until it is durable.
     pub fn append(&self, seat: &Arc<Seat>, payload: &[u8]) -> Result<(), Failed> {
         let checksum = crc32c::crc32c(payload);
         let mut state = self.shared.state.lock();
@@ -151,7 +154,7 @@ impl BareLog {
         }
     }
 
-    /// Appends and answers by callback once the record is on stable storage.
+    /// Appends a record and calls `done` once it is durable.
     pub fn append_with(
         &self,
         payload: &[u8],
@@ -170,7 +173,7 @@ impl BareLog {
         }
     }
 
-    /// Appends and does not wait: written in large pieces, never synced.
+    /// Appends a record without waiting: written in large pieces, never synced.
     pub fn append_unsynced(&self, payload: &[u8]) -> Result<(), Failed> {
         let checksum = crc32c::crc32c(payload);
         let mut state = self.shared.state.lock();
@@ -196,7 +199,7 @@ impl Drop for BareLog {
         self.shared.state.lock().closing = true;
         self.call_syncer();
         if let Some(syncer) = self.syncer.take() {
-            // It only ends this way or by a panic, which has been printed then.
+            // It ends only this way or by a panic, which was printed at that time.
             let _ = syncer.join();
         }
     }
@@ -215,8 +218,8 @@ impl State {
         }
     }
 
-    /// Copies a record behind the others. The payload's checksum was made outside the lock and is
-    /// carried on over the header, which is known only here.
+    /// Copies a record behind the others. The payload's checksum was computed outside the lock. It is
+    /// continued over the header, which is known only here.
     fn put(&mut self, checksum: u32, payload: &[u8]) {
         self.number += 1;
         let mut header = [0; HEADER_BYTES];
@@ -228,7 +231,7 @@ impl State {
         self.forming.bytes.extend_from_slice(payload);
     }
 
-    /// Takes the place in the file for what has formed; at the end it starts over.
+    /// Reserves the position in the file for the formed batch. At the end of the file it starts over.
     fn claim(&mut self) -> u64 {
         let length = self.forming.bytes.len() as u64;
         let offset = if self.offset + length > FILE_BYTES { 0 } else { self.offset };
@@ -238,7 +241,7 @@ impl State {
 }
 
 impl Shared {
-    /// Writes and syncs what has formed, passes the lead on, and wakes those that were served.
+    /// Writes and syncs the formed batch, passes on the lead, and wakes the served waiters.
     fn lead(&self, mut state: MutexGuard<'_, State>) -> Result<(), Failed> {
         let spare = state.spare.pop().unwrap_or_default();
         let offset = state.claim();
@@ -257,8 +260,8 @@ impl Shared {
         self.file.sync_data().map_err(|_| Failed)
     }
 
-    /// The first that waits in the next batch leads it. Tickets wait on no thread: the syncer,
-    /// which is the caller then, goes on by itself.
+    /// The first waiter of the next batch becomes its leader. A ticket has no waiting thread. Then the
+    /// syncer, which is the caller in that case, continues itself.
     fn pass_the_lead(&self) {
         let mut state = self.state.lock();
         match state.forming.waiters.first() {
@@ -277,7 +280,7 @@ impl Shared {
             let mut state = self.state.lock();
             if state.called {
                 state.called = false;
-                // The waiters have the result; the syncer itself has nobody to tell.
+                // The waiters have the result; the syncer itself needs none.
                 let _ = self.lead(state);
             } else if state.closing {
                 return;
@@ -309,7 +312,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
-    /// Reads the file back: the numbers of the records whose checksum holds, until one does not.
+    /// Reads the file back: the numbers of the records, up to the first one with a wrong checksum.
     fn records(directory: &Path, payload_bytes: usize) -> Vec<u64> {
         let bytes = std::fs::read(directory.join("bare.log")).unwrap();
         let whole = bytes.chunks_exact(HEADER_BYTES + payload_bytes).map_while(|record| {

@@ -1,4 +1,4 @@
-//! fjall: the same kind of tree as ours, with a journal of its own.
+//! fjall: an LSM tree like ours, with its own journal.
 
 use crate::context::Outcome;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
@@ -14,7 +14,7 @@ pub struct Fjall {
 }
 
 impl Fjall {
-    /// Opens with fjall's own settings but for the block cache.
+    /// Opens with fjall's default settings, except for the block cache.
     pub fn open(directory: &Path, cache_bytes: u64) -> Outcome<Fjall> {
         let database = Database::builder(directory).cache_size(cache_bytes).open()?;
         let current = database.keyspace("current", KeyspaceCreateOptions::default)?;
@@ -22,7 +22,7 @@ impl Fjall {
         Ok(Fjall { database, current, history, sequence: AtomicU64::new(0) })
     }
 
-    /// Inserts without a sync.
+    /// Inserts without an fsync.
     pub fn set(&self, name: &str, value: &str) -> Outcome<()> {
         Ok(self.current.insert(name, value)?)
     }
@@ -33,7 +33,7 @@ impl Fjall {
         Ok(self.database.persist(PersistMode::SyncData)?)
     }
 
-    /// The value and an entry of its history in one batch, without a sync.
+    /// Writes a value and an entry of its history in one batch, without an fsync.
     pub fn set_with_history(&self, name: &str, value: &str) -> Outcome<()> {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let mut key = Vec::with_capacity(name.len() + 9);
@@ -46,12 +46,12 @@ impl Fjall {
         Ok(batch.commit()?)
     }
 
-    /// Looks a value up; whether it was there.
+    /// Looks up a value. Returns whether it exists.
     pub fn get(&self, name: &str) -> Outcome<bool> {
         Ok(self.current.get(name)?.is_some())
     }
 
-    /// The names behind this one.
+    /// Lists the names from this one on.
     pub fn list(&self, after: &str, limit: usize) -> Outcome<Vec<String>> {
         let mut names = Vec::with_capacity(limit);
         for item in self.current.range(after.to_string()..).take(limit) {
@@ -69,7 +69,7 @@ impl Fjall {
         newest.map(|item| Ok(item.value()?.to_vec())).collect()
     }
 
-    /// Writes everything out and merges it, so that reads meet one settled tree.
+    /// Flushes and compacts everything, so that reads see one settled tree.
     pub fn settle(&self) -> Outcome<()> {
         for keyspace in [&self.current, &self.history] {
             keyspace.rotate_memtable_and_wait()?;
@@ -86,7 +86,7 @@ pub struct FjallTransactions {
 }
 
 impl FjallTransactions {
-    /// Opens with fjall's own settings but for the block cache.
+    /// Opens with fjall's default settings, except for the block cache.
     pub fn open(directory: &Path, cache_bytes: u64) -> Outcome<FjallTransactions> {
         let database =
             fjall::OptimisticTxDatabase::builder(directory).cache_size(cache_bytes).open()?;
@@ -94,7 +94,7 @@ impl FjallTransactions {
         Ok(FjallTransactions { database, current })
     }
 
-    /// Inserts without a sync.
+    /// Inserts without an fsync.
     pub fn set(&self, name: &str, value: &str) -> Outcome<()> {
         Ok(self.current.insert(name, value)?)
     }

@@ -1,4 +1,4 @@
-//! What the engine is measured against.
+//! The peers that the engine is compared with.
 
 pub mod bare_log;
 pub mod fjall;

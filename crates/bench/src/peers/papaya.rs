@@ -1,16 +1,16 @@
-//! The physical limit of a cached read: one lookup in a concurrent map, and a copy of the value.
+//! Upper bound of a cached read: one lookup in a concurrent map, and a copy of the value.
 
 use foldhash::fast::RandomState;
 use mainstay::Value;
 
-/// A map of the same names and values as our cells.
+/// A map with the same names and values as our cells.
 ///
-/// Papaya's own default is SipHash, which guards against hostile keys; foldhash is what one would
-/// take for speed, and so is the limit.
+/// Papaya's default hasher is SipHash, which protects against hostile keys. This map uses foldhash, the
+/// choice for speed, so that it is the upper bound.
 pub struct Map(papaya::HashMap<String, Value, RandomState>);
 
 impl Map {
-    /// Fills a map.
+    /// Creates and fills a map.
     pub fn filled(names: &[String], values: &[String]) -> Map {
         let map = papaya::HashMap::with_capacity_and_hasher(names.len(), RandomState::default());
         let pinned = map.pin();
@@ -21,17 +21,17 @@ impl Map {
         Map(map)
     }
 
-    /// What our `get` does: look it up, give out a copy.
+    /// Looks up a value and copies it, as our `get` does.
     pub fn get(&self, name: &str) -> Option<Value> {
         self.0.pin().get(name).cloned()
     }
 }
 
-/// The same with the hasher papaya comes with.
+/// The same with papaya's default hasher.
 pub struct DefaultMap(papaya::HashMap<String, Value>);
 
 impl DefaultMap {
-    /// Fills a map.
+    /// Creates and fills a map.
     pub fn filled(names: &[String], values: &[String]) -> DefaultMap {
         let map = papaya::HashMap::with_capacity(names.len());
         let pinned = map.pin();
@@ -42,7 +42,7 @@ impl DefaultMap {
         DefaultMap(map)
     }
 
-    /// What our `get` does: look it up, give out a copy.
+    /// Looks up a value and copies it, as our `get` does.
     pub fn get(&self, name: &str) -> Option<Value> {
         self.0.pin().get(name).cloned()
     }

@@ -1,4 +1,4 @@
-//! redb: a copy-on-write B-tree, a sync per transaction.
+//! redb: a copy-on-write B-tree with one fsync per transaction.
 
 use crate::context::Outcome;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
@@ -10,7 +10,7 @@ const TABLE: TableDefinition<&str, &str> = TableDefinition::new("current");
 pub struct Redb(Database);
 
 impl Redb {
-    /// Makes the file, with redb's own settings but for the cache.
+    /// Creates the file with redb's default settings, except for the cache.
     pub fn create(directory: &Path, cache_bytes: usize) -> Outcome<Redb> {
         let mut builder = Database::builder();
         builder.set_cache_size(cache_bytes);
@@ -30,28 +30,28 @@ impl Redb {
         Ok(transaction.commit()?)
     }
 
-    /// Inserts in a transaction of its own, synced.
+    /// Inserts in its own transaction, with an fsync.
     pub fn set_durable(&self, name: &str, value: &str) -> Outcome<()> {
         let transaction = self.0.begin_write()?;
         transaction.open_table(TABLE)?.insert(name, value)?;
         Ok(transaction.commit()?)
     }
 
-    /// Looks a value up and copies it.
+    /// Looks up a value and copies it.
     pub fn get(&self, name: &str) -> Outcome<Option<String>> {
         let table = self.0.begin_read()?.open_table(TABLE)?;
         let found = redb::ReadableTable::get(&table, name)?;
         Ok(found.map(|value| value.value().to_string()))
     }
 
-    /// The names behind this one.
+    /// Lists the names from this one on.
     pub fn list(&self, after: &str, limit: usize) -> Outcome<Vec<String>> {
         let table = self.0.begin_read()?.open_table(TABLE)?;
         let behind = redb::ReadableTable::range(&table, after..)?;
         behind.take(limit).map(|item| Ok(item?.0.value().to_string())).collect()
     }
 
-    /// Reads two cells and writes both, without a sync.
+    /// Reads two cells and writes both, without an fsync.
     pub fn read_and_write(&self, names: [&str; 2], value: &str) -> Outcome<()> {
         let mut transaction = self.0.begin_write()?;
         transaction.set_durability(Durability::None)?;

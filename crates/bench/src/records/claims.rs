@@ -1,4 +1,4 @@
-//! Claims in this process, every one durable, beside the script that Redis users write for it.
+//! Durable claims in an embedded database, compared with the usual Lua script for Redis.
 
 use super::redis::{self, Redis};
 use super::served::claims_by_script;
@@ -10,9 +10,9 @@ use crate::harness::{Side, interleave};
 use crate::server::pair::redis_version;
 use mainstay::{Answer, Database, Durability, Options, Receipt, Transaction};
 
-/// How many claims are in flight.
+/// Number of claims in flight.
 const IN_FLIGHT: usize = 64;
-/// How many threads submit tickets.
+/// Number of threads that submit tickets.
 const SUBMITTERS: usize = 2;
 
 /// Runs both forms against one Redis.
@@ -43,7 +43,7 @@ fn compare(
     redis: &Redis,
     ours: Ours,
 ) -> Outcome<()> {
-    // A claim finds a task as the one before left it: each form begins with its own.
+    // A claim depends on the state left by the previous one, so each form starts with its own tasks.
     redis::load(redis.server.address, count)?;
     let directory = context.directory("claims")?;
     let database = Options::new().open(directory.path().join("ours"))?;

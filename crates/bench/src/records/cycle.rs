@@ -1,12 +1,12 @@
-//! A job's whole way: submitted, claimed and completed, every step durable.
+//! The whole life of a job: submit, claim, complete, with every step durable.
 //!
 //! ```text
-//!   64 threads, each:  submit -> claim -> complete        in this process
+//!   64 threads, each:  submit -> claim -> complete        embedded
 //!                      JOB.SUBMIT -> JOB.CLAIM -> JOB.DONE    on our server, a connection each
 //!                      three scripts                          on Redis, a connection each
 //! ```
 //!
-//! Redis's scripts do what ours does by itself: a queue in order of time, a token that fences.
+//! The Redis scripts implement the same features: a queue ordered by time, and a fencing token.
 
 use crate::context::{Context, Outcome};
 use crate::forms::threads;
@@ -17,7 +17,7 @@ use mainstay::{Database, Durability, Options};
 use mainstay_jobs::{Jobs, Settings, Submission};
 use std::net::SocketAddr;
 
-/// How many workers there are.
+/// Number of workers.
 const WORKERS: usize = 64;
 const TYPE: &str = "email-send";
 
@@ -39,7 +39,7 @@ redis.call('HSET', KEYS[1], 'state', 'completed', 'updated_at', ARGV[2], 'result
 redis.call('HDEL', KEYS[1], 'timeout_at')
 return 1";
 
-/// Runs it in this process and through the server.
+/// Runs the case embedded and through the server.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let here = format!("submit, claim, complete, sync, {WORKERS} threads");
     let there = format!("JOB.SUBMIT, CLAIM, DONE, sync, {WORKERS} connections");
@@ -85,7 +85,7 @@ fn connections(worker: impl Fn(usize) -> Outcome<Worker>) -> Outcome<Vec<Worker>
     (0..WORKERS).map(worker).collect()
 }
 
-/// Each worker submits a job and does whichever is next.
+/// Each worker submits a job and completes the next one in the queue.
 fn in_process(database: &Database) -> Outcome<Vec<Worker>> {
     let jobs = Jobs::open(database, Settings::default())?;
     let worker = |number: usize| -> Worker {
@@ -102,7 +102,7 @@ fn in_process(database: &Database) -> Outcome<Vec<Worker>> {
     Ok((0..WORKERS).map(worker).collect())
 }
 
-/// The same by commands.
+/// The same with server commands.
 fn commands(address: SocketAddr, number: usize) -> Outcome<Worker> {
     let (mut caller, name, mut count) =
         (Caller::to(address)?, format!("worker-{number:03}"), 0_u64);
@@ -134,7 +134,7 @@ impl Scripts {
         Ok(Scripts { submit: load(SUBMIT)?, claim: load(CLAIM)?, done: load(DONE)? })
     }
 
-    /// The same by scripts. Its jobs are named by the run they belong to.
+    /// The same with scripts. Job keys contain the name of the run.
     fn worker(&self, address: SocketAddr, run: &str, number: usize) -> Outcome<Worker> {
         let Scripts { submit, claim, done } = self;
         let (submit, claim, done) = (submit.clone(), claim.clone(), done.clone());

@@ -1,4 +1,5 @@
-//! Field writes of one thread with syncs in intervals, beside a connection of Redis that sends 16 at a time.
+//! Field writes of one thread with periodic fsyncs, compared with a Redis connection that pipelines 16
+//! requests.
 
 use super::redis;
 use super::served::{field_writes, step};
@@ -10,12 +11,12 @@ use crate::server::pair::redis_version;
 use crate::workload::Random;
 use mainstay::{Database, Durability, Fields, Options};
 
-/// The clock is read around one write of so many.
+/// One of this many writes is timed.
 const SAMPLE: u64 = 16;
-/// How many requests a connection of Redis sends at a time.
+/// Number of requests that a Redis connection pipelines.
 const PIPELINE: usize = 16;
 
-/// Runs it plainly, as Redis does it, and under the index that jobs have.
+/// Runs the case without an index, like Redis, and with the index that jobs use.
 pub fn run(context: &mut Context) -> Outcome<()> {
     let count = context.sized(100_000);
     for (more, must) in [("", Some(1.0)), (", indexed", None)] {

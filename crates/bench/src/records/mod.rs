@@ -1,7 +1,7 @@
-//! Records beside Redis's hashes: claims, field writes, sweeps, and their size on disk.
+//! Records, compared with Redis hashes: claims, field writes, sweeps, and their size on disk.
 //!
 //! ```text
-//!   tasks  of the seed's twelve fields, an index over (state, timeout_at), 100 of them stuck
+//!   tasks  the twelve reference fields, an index over (state, timeout_at), 100 of them stuck
 //! ```
 
 mod claims;
@@ -16,7 +16,7 @@ mod turns;
 
 use crate::context::{Context, Outcome};
 
-/// Runs every case that was asked for.
+/// Runs all selected cases.
 pub fn run_all(context: &mut Context) -> Outcome<()> {
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");

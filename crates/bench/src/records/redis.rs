@@ -1,4 +1,4 @@
-//! Tasks on a server that speaks RESP, as hashes: loaded, claimed by a script, swept by SCAN and HMGET.
+//! Tasks as hashes on a RESP server: loaded, claimed by a script, swept with SCAN and HMGET.
 
 use super::tasks;
 use crate::context::{Context, Outcome};
@@ -8,10 +8,10 @@ use mainstay::Durability;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// How many keys one SCAN asks for, and how many requests go in one pipeline.
+/// Number of keys per SCAN, and of requests per pipeline.
 const PAGE: usize = 1_000;
 
-/// The seed's compare-and-swap, with the further fields of a claim.
+/// The reference compare-and-swap script, with the additional fields of a claim.
 const CLAIM: &str = "\
 if redis.call('HGET', KEYS[1], 'state') == ARGV[1] then
   redis.call('HSET', KEYS[1], 'state', ARGV[2], 'worker', ARGV[3], 'updated_at', ARGV[4], 'timeout_at', ARGV[5])
@@ -20,7 +20,7 @@ else
   return 0
 end";
 
-/// A Redis with tasks, and nothing else going on.
+/// Starts a Redis that holds only the tasks.
 pub fn with_tasks(context: &Context, durability: Durability, count: usize) -> Outcome<Redis> {
     let directory = context.directory("redis")?;
     let mut server = Server::redis(&directory.path().join("redis"), durability)?;
@@ -29,9 +29,9 @@ pub fn with_tasks(context: &Context, durability: Durability, count: usize) -> Ou
     Ok(Redis { server, _directory: directory })
 }
 
-/// A Redis that runs; it ends before its directory goes.
+/// A running Redis. Its process ends before its directory is removed.
 pub struct Redis {
-    /// The process.
+    /// The server process.
     pub server: Server,
     _directory: tempfile::TempDir,
 }
@@ -50,7 +50,7 @@ pub fn sweep(context: &Context, count: usize) -> Outcome<f64> {
     Ok(seconds)
 }
 
-/// Makes all tasks, as hashes.
+/// Creates all tasks as hashes.
 pub fn load(address: SocketAddr, count: usize) -> Outcome<()> {
     let mut caller = Caller::to(address)?;
     for start in (0..count).step_by(PAGE) {
@@ -64,7 +64,7 @@ pub fn load(address: SocketAddr, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Gives Redis the script of a claim; answers its hash.
+/// Loads the claim script into Redis. Returns its hash.
 pub fn claim_script(address: SocketAddr) -> Outcome<String> {
     let request = ["SCRIPT", "LOAD", CLAIM].map(str::to_owned).to_vec();
     let replies = Caller::to(address)?.pipeline(vec![request])?;

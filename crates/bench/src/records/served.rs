@@ -1,4 +1,4 @@
-//! Field writes and claims through the server, beside Redis: the same client asks both.
+//! Field writes and claims through the server, compared with Redis: the same client talks to both.
 
 use super::redis;
 use super::tasks::{self, NOW_MS};
@@ -17,8 +17,8 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 64;
 
-/// Runs both, with every write synced and with syncs in intervals; first plainly, as Redis does it, then under
-/// the index that jobs have.
+/// Runs both operations, with an fsync per write and with periodic fsyncs. First without an index, like
+/// Redis, then with the index that jobs use.
 pub fn run(context: &mut Context) -> Outcome<()> {
     for durability in [Durability::Sync, Durability::Interval] {
         let wanted = cases(durability).into_iter().filter(|case| context.wants(&case.name()));
@@ -30,7 +30,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// What is asked.
+/// The operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     Write,
@@ -72,7 +72,7 @@ impl Case {
                 field_writes(theirs, CONNECTIONS, 1, count)?,
             ],
             Operation::Claim => {
-                // A claim finds a task as the one before left it: they begin anew.
+                // A claim depends on the state left by the previous one, so load the tasks again.
                 redis::load(ours, count)?;
                 redis::load(theirs, count)?;
                 [claims_of_ours(ours, count)?, claims_by_script(theirs, CONNECTIONS, count)?]
@@ -121,12 +121,12 @@ fn compare(
     Ok(())
 }
 
-/// Declares the index that jobs have, and waits until it serves.
+/// Declares the index that jobs use, and waits until it is ready.
 fn declare(address: SocketAddr) -> Outcome<()> {
     let words = ["REC.INDEX", "ADD", "mainstay.state.tasks.", "state", "timeout_at"];
     let mut caller = Caller::to(address)?;
     caller.call(&words, &Expected::number())?;
-    // What was there before is filled in first.
+    // Existing records are backfilled first.
     let is_ready = |index: &[String]| matches!(index, [.., ready, _] if !ready.is_empty());
     while !is_ready(&caller.ask(&["REC.INDEX", "LIST"])?) {
         std::thread::sleep(Duration::from_millis(10));
@@ -134,7 +134,7 @@ fn declare(address: SocketAddr) -> Outcome<()> {
     Ok(())
 }
 
-/// Connections that write what a worker writes after a step, each to any task.
+/// Connections that write a worker's fields after a step, each to random tasks.
 pub fn field_writes(
     address: SocketAddr,
     connections: usize,
@@ -163,12 +163,12 @@ pub fn field_writes(
             );
         })
     };
-    // All four fields are there already.
+    // All four fields already exist.
     let question = Question { depth, reply: Expected::exactly(":0\r\n"), asker: &asker };
     Client::to(address, connections, &question)
 }
 
-/// The number of a step, and a moment.
+/// A step number and a time.
 pub fn step(random: &mut Random) -> [String; 2] {
     [random.below(7).to_string(), (NOW_MS + random.below(1_000_000) as u64).to_string()]
 }
@@ -178,12 +178,12 @@ fn claims_of_ours(address: SocketAddr, count: usize) -> Outcome<Client> {
         let mut turns = Turns::of(number, CONNECTIONS, count);
         Box::new(move |out| put_request(out, &turns.next().words()))
     };
-    // Whoever loses gets nothing instead of a counter.
+    // A lost claim would return null instead of a counter.
     let question = Question { depth: 1, reply: Expected::number(), asker: &asker };
     Client::to(address, CONNECTIONS, &question)
 }
 
-/// Connections that claim tasks of their own by a script.
+/// Connections that claim their own tasks with a script.
 pub fn claims_by_script(address: SocketAddr, connections: usize, count: usize) -> Outcome<Client> {
     let hash = redis::claim_script(address)?;
     let asker = |number| -> Asker {

@@ -1,4 +1,4 @@
-//! What records take on disk, with an index, once compaction has been by.
+//! Size of records on disk, with an index, after compaction.
 
 use super::tasks;
 use crate::context::{Context, Outcome, short_count};

@@ -1,4 +1,4 @@
-//! Finding what is stuck: by an index, beside point reads of our own and beside SCAN and HGET of Redis.
+//! Finding stuck tasks with an index, compared with our own point reads, and with SCAN and HMGET on Redis.
 
 use super::redis;
 use super::tasks::{self, STUCK};
@@ -9,9 +9,9 @@ use mainstay::{Database, Options};
 use std::hint::black_box;
 use std::time::Instant;
 
-/// How often each is measured; the median counts.
+/// Number of measurements; the median counts.
 const ROUNDS: usize = 11;
-/// What a sweep may cost: so many reads of one record.
+/// Upper limit for the cost of a sweep, in reads of one record.
 const GETS: usize = 2_000;
 
 /// Runs the case.
@@ -38,7 +38,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// Seconds of one sweep, and of the reads that it may cost.
+/// Seconds of one sweep, and of the reads that limit its cost.
 fn sweep(context: &Context, count: usize) -> Outcome<(f64, f64)> {
     let directory = context.directory("sweep")?;
     let database = Options::new().open(directory.path().join("ours"))?;

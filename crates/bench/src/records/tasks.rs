@@ -1,13 +1,13 @@
-//! Tasks as the seed has them: twelve fields, most of them waiting for their time.
+//! The benchmark tasks: twelve reference fields, most of them with a lease that has not expired.
 
 use crate::context::Outcome;
 use mainstay::{Database, Durability, Field, RecordWrite, Test, Transaction, Where};
 
-/// How many tasks are stuck, whatever their number.
+/// Number of stuck tasks, independent of the total.
 pub const STUCK: usize = 100;
-/// The moment that is now, in milliseconds: what should have ended before is stuck.
+/// The current time in milliseconds. Tasks whose lease ended before it are stuck.
 pub const NOW_MS: u64 = 1_800_000_000_000;
-/// Tasks written by one transaction.
+/// Number of tasks per transaction.
 const BATCH: usize = 500;
 
 /// The key of a task.
@@ -15,7 +15,7 @@ pub fn key(number: usize) -> String {
     format!("mainstay.state.tasks.email-send.job_{number:09}")
 }
 
-/// The fields of a task; every so many are stuck.
+/// The fields of a task. `STUCK` evenly spaced tasks are stuck.
 pub fn fields(number: usize, count: usize) -> [(&'static str, String); 12] {
     let stuck =
         number.is_multiple_of((count / STUCK).max(1)) && number / (count / STUCK).max(1) < STUCK;
@@ -36,7 +36,7 @@ pub fn fields(number: usize, count: usize) -> [(&'static str, String); 12] {
     ]
 }
 
-/// The bytes of all keys, names of fields and values.
+/// Total bytes of all keys, field names and values.
 pub fn raw_bytes(count: usize) -> u64 {
     let one = |number| {
         let pair = |(name, value): &(&str, String)| (name.len() + value.len()) as u64;
@@ -68,7 +68,7 @@ pub fn load(database: &Database, count: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// What is stuck: what runs and should have ended.
+/// Filters for stuck tasks: running, with an expired lease.
 pub fn stuck() -> Outcome<[Where; 2]> {
     let before = NOW_MS.to_string().into_bytes();
     Ok([

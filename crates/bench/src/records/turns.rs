@@ -1,4 +1,4 @@
-//! Claims that nobody contests: every claimer has tasks of its own and takes them in turn.
+//! Uncontended claims: every claimer has its own tasks and claims them in turn.
 //!
 //! ```text
 //!   first time   running -> claimed        second time   claimed -> running        and again
@@ -8,10 +8,10 @@ use super::tasks::{self, NOW_MS};
 use crate::context::Outcome;
 use mainstay::RecordWrite;
 
-/// The states between which tasks go.
+/// The states between which tasks alternate.
 const STATES: [&str; 2] = ["running", "claimed"];
 
-/// One claimer's share of the tasks: every so-manieth one, over and over.
+/// One claimer's share of the tasks: every `step`-th one, cyclically.
 pub struct Turns {
     number: usize,
     first: usize,
@@ -20,29 +20,29 @@ pub struct Turns {
     round: usize,
 }
 
-/// A claim: the task, what it has to be, what it becomes, by whom and when.
+/// A claim: the task, its expected and new state, the worker and the times.
 pub struct Claim {
-    /// The task's key.
+    /// Key of the task.
     pub key: String,
-    /// The state that it is in.
+    /// Expected state.
     pub from: &'static str,
-    /// The state that it gets.
+    /// New state.
     pub into: &'static str,
-    /// Who gets it.
+    /// Name of the worker.
     pub worker: String,
-    /// When that is.
+    /// Time of the claim.
     pub updated_at: String,
-    /// When its lease ends.
+    /// End of the lease.
     pub timeout_at: String,
 }
 
 impl Turns {
-    /// The share of one of so many claimers.
+    /// The share of one of `claimers` claimers.
     pub fn of(first: usize, claimers: usize, count: usize) -> Turns {
         Turns { number: first, first, step: claimers, count, round: 0 }
     }
 
-    /// The next claim, which wins if all before it did.
+    /// The next claim, which succeeds if all earlier ones did.
     pub fn next(&mut self) -> Claim {
         let number = self.number;
         let claim = Claim {
@@ -62,14 +62,14 @@ impl Turns {
 }
 
 impl Claim {
-    /// As one write of ours.
+    /// As a record write of our API.
     pub fn write(&self) -> Outcome<RecordWrite> {
         let write = RecordWrite::to(&self.key)?.when_field("state", self.from)?;
         let write = write.set("state", self.into)?.set("worker", &self.worker)?;
         Ok(write.set("updated_at", &self.updated_at)?.set("timeout_at", &self.timeout_at)?)
     }
 
-    /// As a command of ours.
+    /// As a command of our server.
     pub fn words(&self) -> Vec<&str> {
         let Claim { key, from, into, worker, updated_at, timeout_at } = self;
         let words = ["REC.CAS", key, "state", "IS", from, into, "SET", "worker", worker];
@@ -77,7 +77,7 @@ impl Claim {
         words.into_iter().chain(more).collect()
     }
 
-    /// As a call of the script with this hash, on Redis.
+    /// As a call of the Redis script with this hash.
     pub fn script_words<'a>(&'a self, hash: &'a str) -> Vec<&'a str> {
         let Claim { key, from, into, worker, updated_at, timeout_at } = self;
         vec!["EVALSHA", hash, "1", key, from, into, worker, updated_at, timeout_at]

@@ -1,4 +1,4 @@
-//! Durable appends over all runs, beside both ways of doing it with PostgreSQL.
+//! Durable appends over all runs, compared with the two usual designs on PostgreSQL.
 
 use super::events::{Notes, RUNS};
 use super::ours;
@@ -8,7 +8,7 @@ use crate::harness::{Measured, Side, interleave};
 use crate::report::Row;
 use mainstay::{Database, Options};
 
-/// How many appends are in flight.
+/// Number of appends in flight.
 pub const IN_FLIGHT: usize = 64;
 
 /// One comparison.
@@ -16,7 +16,7 @@ struct Case {
     name: String,
     ours: for<'d> fn(&'d Database, &Notes, bool) -> Side<'d>,
     repeats: bool,
-    /// The bars beside the lock and beside the bigserial.
+    /// The targets compared with the advisory lock and with the bigserial.
     must: [f64; 2],
 }
 
@@ -31,12 +31,12 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// Whether any of them is wanted.
+/// Returns whether any case is selected.
 pub fn wanted(context: &Context) -> bool {
     cases().iter().any(|case| context.wants(&case.name))
 }
 
-/// Runs all of them.
+/// Runs all cases.
 pub fn run(context: &mut Context, postgres: Option<&Postgres>) -> Outcome<()> {
     for case in cases() {
         if context.wants(&case.name) {

@@ -1,11 +1,12 @@
-//! What producers tell of runs, the same for every side.
+//! The benchmark events of runs, the same for every side.
 //!
 //! ```text
 //!   producer 3:   turn 0 -> a run     turn 1 -> another …    turn 1,000 -> the first run again, the next event of its script
 //!   script:       started, completed, started, completed, …, started, failed, retried, started, completed
 //! ```
 //!
-//! A producer has steps of its own in every run, so that whatever it tells can follow what was told before.
+//! Each producer has its own steps in every run, so that each of its events is a valid successor of the
+//! earlier ones.
 
 use crate::context::Outcome;
 use crate::workload::{self, Random};
@@ -13,21 +14,21 @@ use mainstay::{Instant, NewEvent};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Among how many runs producers spread what they tell.
+/// Number of runs over which producers spread their events.
 pub const RUNS: usize = 1_000;
-/// The producer whose events are there before anything is measured.
+/// The producer of the events that exist before the measurement.
 const EARLIER: usize = 999;
-/// Has no divisor in common with the runs: a producer comes to all of them before it comes back.
+/// Coprime to the number of runs, so that a producer visits all runs before it returns to one.
 const STRIDE: usize = 379;
-/// Repetitions are of one of so many turns before.
+/// A repeated event is one of this many previous turns.
 const REPEATED_TURNS: usize = 100;
-/// The version of the plan that all runs follow.
+/// The plan version of all runs.
 const PLAN: &str = "7";
-/// When the first of all was emitted, in microseconds since 1970.
+/// Emission time of the first event, in microseconds since 1970.
 const BEGINNING_US: u64 = 1_800_000_000_000_000;
 const NOTE_BYTES: usize = 48;
 
-/// Three steps that succeed at once, and one that fails and is tried again: type, step, attempt.
+/// Three steps that succeed at once, and one that fails and is retried: type, step, attempt.
 const SCRIPT: [(&str, usize, u32); 11] = [
     ("StepStarted", 0, 1),
     ("StepCompleted", 0, 1),
@@ -48,37 +49,37 @@ pub fn run(number: usize) -> String {
     format!("tenant-{:02}/order-{number:06}", number % 16)
 }
 
-/// What a producer tells once.
+/// One event, independent of the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// What happened.
+    /// Type of the event.
     pub event_type: &'static str,
-    /// To which step; nothing for the whole run.
+    /// The step; `None` for the whole run.
     pub step: Option<String>,
-    /// In which attempt.
+    /// Number of the attempt.
     pub attempt: u64,
-    /// What belongs to it, as JSON of about a hundred bytes.
+    /// Payload: JSON of about a hundred bytes.
     pub data: String,
-    /// When its producer says that it happened, in microseconds since 1970.
+    /// Emission time, in microseconds since 1970.
     pub emitted_us: u64,
 }
 
 impl Told {
-    /// As an event of ours.
+    /// As an event of our API.
     pub fn event(&self) -> NewEvent {
         let mut event = self.named().data(&self.data);
         event.emitted_at = Some(Instant::of_us(self.emitted_us));
         event
     }
 
-    /// Its idempotency key: what our side makes of it, and in the same way.
+    /// Its idempotency key, computed as our side computes it.
     pub fn key(&self) -> Outcome<String> {
         Ok(self.named().key()?)
     }
 
-    /// When it was emitted.
+    /// Its emission time.
     pub fn emitted(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_micros(self.emitted_us)
     }
@@ -89,12 +90,12 @@ impl Told {
     }
 }
 
-/// The texts that events carry, made once.
+/// Payload texts, created once.
 #[derive(Clone)]
 pub struct Notes(Arc<Vec<String>>);
 
 impl Notes {
-    /// Some of them, which hardly compress.
+    /// Creates texts that hardly compress.
     pub fn new() -> Notes {
         let cut = |mut note: String| {
             note.truncate(NOTE_BYTES);
@@ -115,7 +116,7 @@ impl Notes {
         Told { run, event_type, step, attempt: 1, data, emitted_us: BEGINNING_US }
     }
 
-    /// What a producer tells of a run for the so-manieth time.
+    /// A producer's event number `time` of a run.
     pub fn step(&self, run: String, producer: usize, time: usize) -> Told {
         let (event_type, step, attempt) = SCRIPT[time % SCRIPT.len()];
         let step = time / SCRIPT.len() * STEPS_OF_SCRIPT + step;
@@ -129,7 +130,7 @@ impl Notes {
         }
     }
 
-    /// Something that changes no state, of which a run may have any number: each is an attempt of its own.
+    /// An event that changes no state, of which a run may have any number: each is a separate attempt.
     pub fn progress(&self, run: String, number: u64) -> Told {
         Told {
             run,
@@ -149,7 +150,7 @@ impl Notes {
         std::iter::once(first).chain(rest)
     }
 
-    /// What is there before anything is measured: every run has begun, and has had events.
+    /// The events before the measurement: every run has started and has events.
     pub fn earlier(&self, count: usize) -> impl Iterator<Item = Told> {
         let starts = (0..RUNS).map(|number| self.start(run(number)));
         let turns = (0..count.saturating_sub(RUNS)).map(|turn| self.turn(EARLIER, turn));
@@ -162,7 +163,7 @@ impl Notes {
     }
 }
 
-/// One of those who tell what happened.
+/// A producer of events.
 pub struct Producer {
     notes: Notes,
     number: usize,
@@ -172,13 +173,13 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// The producer with this number. One that repeats tells every other time what it has told already.
+    /// The producer with this number. With `repeats`, every second event is a repetition of an earlier one.
     pub fn new(notes: &Notes, number: usize, repeats: bool) -> Producer {
         let repeats = repeats.then(|| Random::new(number as u64));
         Producer { notes: notes.clone(), number, turn: 0, repeats, repeat_next: false }
     }
 
-    /// What it tells next, and whether that is new.
+    /// The next event, and whether it is new.
     pub fn next(&mut self) -> (Told, bool) {
         let repeats = std::mem::replace(&mut self.repeat_next, false);
         match &mut self.repeats {
@@ -196,7 +197,7 @@ impl Producer {
     }
 }
 
-/// Refuses an answer that is not what was to come.
+/// Rejects an unexpected answer.
 pub fn check(fresh: bool, persisted: bool) -> Result<(), &'static str> {
     match (fresh, persisted) {
         (true, false) => Err("an event that nobody had told before was there already"),
@@ -211,7 +212,7 @@ mod tests {
     use mainstay::{Judgement, RunSnapshot, reduce};
     use std::collections::{HashMap, HashSet};
 
-    /// Alerts are written for what cannot follow: a workload with such events would measure those.
+    /// Invalid successors write alerts, and a workload with such events would measure the alerts.
     #[test]
     fn everything_told_can_follow_and_has_a_key_of_its_own() {
         let notes = Notes::new();

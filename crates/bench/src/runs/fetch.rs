@@ -1,4 +1,4 @@
-//! Pages of events out of the middle of runs, beside the same query of PostgreSQL.
+//! Pages of events from the middle of runs, compared with the same query on PostgreSQL.
 
 use super::events::{self, Notes, Told};
 use super::ours;
@@ -11,13 +11,13 @@ use crate::workload::Random;
 use mainstay::{Database, Options};
 use std::hint::black_box;
 
-/// How many events a page has.
+/// Number of events per page.
 pub const PAGE: usize = 1_000;
-/// How many a run has.
+/// Number of events per run.
 const EVENTS: usize = 5_000;
 const CASE: &str = "fetch a page of 1k events, 1 thread";
 
-/// Whether it is wanted.
+/// Returns whether the case is selected.
 pub fn wanted(context: &Context) -> bool {
     context.wants(CASE)
 }
@@ -51,7 +51,7 @@ fn runs(notes: &Notes, count: usize) -> impl Iterator<Item = Told> {
     names.into_iter().flat_map(|name| notes.of_run(&name, EVENTS).collect::<Vec<_>>())
 }
 
-/// Some run, and some place in it that has a page behind it.
+/// A random run, and a random position that a whole page follows.
 fn place(random: &mut Random, count: usize) -> (String, u64) {
     (events::run(random.below(count)), random.below(EVENTS - PAGE) as u64)
 }

@@ -1,13 +1,13 @@
-//! One run of ten million events: appending and fetching stay what they were with the first million.
+//! One run of ten million events: appends and fetches stay as fast as with the first million.
 //!
 //! ```text
-//!   append, sync      part 1 | part 2 | … | part 10      an event a transaction, 64 in flight, each answered when it is durable
+//!   append, sync      part 1 | part 2 | … | part 10      one event per transaction, 64 in flight, each answered when durable
 //!   fetch             part 1, part 10, part 1, part 10 …    pages of 1,000
-//!   append, unsynced  part 1 | part 2 | … | part 10      batches of 500, as fast as they can be executed
+//!   append, unsynced  part 1 | part 2 | … | part 10      batches of 500, as fast as they execute
 //! ```
 //!
-//! Its events are answers of tools, as a long run of an agent has them: they change no state. Were all of them steps, its
-//! snapshot would grow with it.
+//! Its events are tool answers, as in a long run of an agent: they change no state. If all of them were
+//! steps, the snapshot of the run would grow with it.
 
 use super::append::IN_FLIGHT;
 use super::events::{self, Notes};
@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PARTS: usize = 10;
-/// Events written by one transaction.
+/// Number of events per transaction.
 const BATCH: usize = 500;
-/// How often both ends are fetched; the medians count.
+/// Number of measurements of each end; the medians count.
 const ROUNDS: usize = 3;
-/// The last part's rate may be this much below the first one's.
+/// Minimum rate of the last part, relative to the first one.
 const FLAT: f64 = 0.7;
 
 /// Runs all cases.
@@ -55,7 +55,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// A database that keeps no more of its log than it has to, or the disk fills.
+/// A database that trims its log as early as possible, because it would fill the disk otherwise.
 fn open(context: &Context, durability: Durability) -> Outcome<(TempDir, Database)> {
     let directory = context.directory("long")?;
     let options = Options::new().durability(durability).feed_retention(Duration::ZERO, 0);
@@ -63,7 +63,7 @@ fn open(context: &Context, durability: Durability) -> Outcome<(TempDir, Database
     Ok((directory, database))
 }
 
-/// The last beside the first, and the range of all.
+/// Compares the last part with the first, with the range of all parts.
 fn row(case: &str, first_name: &str, rates: &[f64]) -> Row {
     let (first, last) = (rates.first(), rates.last());
     let [first, last] = [first, last].map(|rate| rate.copied().unwrap_or_default());
@@ -84,7 +84,7 @@ fn rates(mut append: impl FnMut(usize) -> Outcome<usize>) -> Outcome<Vec<f64>> {
     (0..PARTS).map(rate).collect()
 }
 
-/// Appends a part, each event in a transaction of its own that is answered when it is durable.
+/// Appends a part, one transaction per event, each answered when it is durable.
 fn append_durably(database: &Database, run: &str, number: usize, part: usize) -> Outcome<usize> {
     let (notes, places) = (Notes::new(), number * part..(number + 1) * part);
     for start in places.step_by(IN_FLIGHT) {

@@ -1,9 +1,10 @@
-//! Runs beside a table of events in PostgreSQL: appends, pages, tails, projections, snapshots, a long run, sizes.
+//! Runs, compared with an events table in PostgreSQL: appends, pages, tails, projections, snapshots, a long
+//! run, sizes.
 //!
 //! ```text
-//!   events                                       what producers tell, the same for every side
-//!   ours   postgres/                             our calls; a PostgreSQL of this run, and the calls of its users
-//!   append   fetch   tail   project   long   size      one question each
+//!   events                                       the benchmark events, the same for every side
+//!   ours   postgres/                             our calls; a PostgreSQL of this run, and its clients' calls
+//!   append   fetch   tail   project   long   size      one case each
 //! ```
 
 mod append;
@@ -19,7 +20,7 @@ mod tail;
 use crate::context::{Context, Outcome};
 use postgres::Postgres;
 
-/// Runs every case that was asked for.
+/// Runs all selected cases.
 pub fn run_all(context: &mut Context) -> Outcome<()> {
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");
@@ -30,7 +31,7 @@ pub fn run_all(context: &mut Context) -> Outcome<()> {
     long::run(context)
 }
 
-/// The cases that have it beside them; it is gone when the others run.
+/// The cases compared with PostgreSQL. It is stopped before the other cases run.
 fn beside_postgres(context: &mut Context) -> Outcome<()> {
     if !append::wanted(context) && !fetch::wanted(context) && !size::wanted(context) {
         return Ok(());

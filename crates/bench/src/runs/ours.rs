@@ -1,4 +1,4 @@
-//! Our calls: appends by threads and by tickets, and filling a database.
+//! Our side: appends by threads and by tickets, and filling a database.
 
 use super::events::{Notes, Producer, Told, check};
 use crate::context::Outcome;
@@ -7,12 +7,12 @@ use crate::harness::Side;
 use crate::runs::append::IN_FLIGHT;
 use mainstay::{Answer, Database, Durability, Receipt, RunAnswer, RunCommand, Transaction};
 
-/// How many threads submit tickets.
+/// Number of threads that submit tickets.
 const SUBMITTERS: usize = 2;
-/// Events written by one transaction while a database is filled.
+/// Number of events per transaction while a database is filled.
 const BATCH: usize = 500;
 
-/// Every producer a thread, which waits for its answer.
+/// One thread per producer, which waits for its answer.
 pub fn threads<'d>(database: &'d Database, notes: &Notes, repeats: bool) -> Side<'d> {
     let worker = |number| {
         let (runs, mut producer) = (database.runs(), Producer::new(notes, number, repeats));
@@ -49,7 +49,7 @@ fn append(told: &Told) -> RunCommand {
     RunCommand::Append { event: Box::new(told.event()), expected: None }
 }
 
-/// Whether an append was answered as it should be.
+/// Checks the answer of an append.
 pub fn seen(result: mainstay::Result<Receipt>, fresh: bool) -> Result<(), String> {
     let receipt = result.map_err(|error| error.to_string())?;
     let Some(Answer::Run(answer)) = receipt.answers.first() else {
@@ -61,7 +61,7 @@ pub fn seen(result: mainstay::Result<Receipt>, fresh: bool) -> Result<(), String
     }
 }
 
-/// Writes events, many in one transaction.
+/// Writes events, many per transaction.
 pub fn fill(database: &Database, events: impl Iterator<Item = Told>) -> Outcome<()> {
     let mut events = events.peekable();
     while events.peek().is_some() {

@@ -1,4 +1,4 @@
-//! Projecting a long run from its first event, and the snapshot of a usual one.
+//! Projection of a long run from its first event, and the snapshot of a typical run.
 
 use super::events::{self, Notes};
 use super::ours;
@@ -13,10 +13,10 @@ use std::time::Instant;
 
 const PROJECTED: usize = 100_000;
 const PROJECTION_LIMIT_SECONDS: f64 = 0.5;
-/// How often it is projected; the median counts.
+/// Number of projections; the median counts.
 const ROUNDS: usize = 5;
 
-/// How many events a run has of which a snapshot is taken: the last one that was kept is 232 events old.
+/// Number of events of a typical run. Its last stored snapshot is 232 events old.
 const USUAL: usize = 1_000;
 const USUAL_RUNS: usize = 100;
 const SNAPSHOT_LIMIT_US: f64 = 300.0;
@@ -78,7 +78,7 @@ fn snapshots(context: &mut Context, case: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// All events are in it, and each could follow those before it.
+/// Checks that the snapshot contains all events, and that each was a valid successor.
 fn check(snapshot: Option<&RunSnapshot>, events: usize) -> Outcome<()> {
     match snapshot {
         Some(run) if run.last_event_seq == events as u64 && !run.is_inconsistent() => Ok(()),

@@ -1,4 +1,5 @@
-//! What an event takes on disk, with its key, in our index and in PostgreSQL's table and indexes. Neither log counts.
+//! Size of an event on disk, with its key: in our index, and in PostgreSQL's table and indexes. Neither log
+//! counts.
 
 use super::events::Notes;
 use super::ours;
@@ -13,7 +14,7 @@ fn case(context: &Context) -> (String, usize) {
     (format!("an event on disk, of {}", short_count(count)), count)
 }
 
-/// Whether it is wanted.
+/// Returns whether the case is selected.
 pub fn wanted(context: &Context) -> bool {
     context.wants(&case(context).0)
 }

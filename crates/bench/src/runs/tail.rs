@@ -1,11 +1,11 @@
-//! How soon a tail sees what was appended, beyond the sync that the append waits for.
+//! Latency of a tail: the time until it sees an appended event, beyond the fsync that the append waits for.
 //!
 //! ```text
 //!   appender:  before --append, synced--> acknowledged
 //!   tail:                   waits -----------------------> seen          above the fsync = seen - acknowledged
 //! ```
 //!
-//! The next event is appended when this one was seen, and a plain sync is measured in between.
+//! The next event is appended after the tail has seen this one. In between, a plain fsync is measured.
 
 use super::events::{self, Notes, Producer};
 use crate::context::{Context, Outcome};
@@ -18,17 +18,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// What a tail may add to the sync, at the 99th of a hundred.
+/// Upper limit for the tail's latency beyond the fsync, at the 99th percentile.
 const LIMIT_MS: f64 = 2.0;
-/// How many others append to other runs in the second form.
+/// Number of other producers, which append to other runs, in the second form.
 const OTHERS: usize = 16;
-/// Longer than anything takes that still works.
+/// Longer than any working operation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a tail waits before it looks whether it is over.
+/// How long a tail waits before it checks for the end of the case.
 const WAIT: Duration = Duration::from_millis(100);
 const RUN: &str = "tailed";
 
-/// Runs it alone, which has the bar, and beside others.
+/// Runs the case alone, with a target, and with other producers.
 pub fn run(context: &mut Context) -> Outcome<()> {
     for (more, others) in [(String::new(), 0), (format!(", {OTHERS} other producers"), OTHERS)] {
         let case = format!("tail, append to seen{more}");
@@ -40,13 +40,13 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// In nanoseconds.
+/// Times in nanoseconds.
 struct Times {
-    /// From the acknowledgement to being seen; nothing where it was seen before.
+    /// From the acknowledgement until the event is seen; 0 if it was seen before.
     above: Histogram,
-    /// From the call to being seen.
+    /// From the call until the event is seen.
     whole: Histogram,
-    /// Of a plain sync of about as many bytes.
+    /// Duration of a plain fsync of about as many bytes.
     sync: Histogram,
 }
 
@@ -92,7 +92,7 @@ fn start<'s>(
     (0..others).map(produce).collect()
 }
 
-/// The tail: says of each event when it was seen.
+/// The tail: reports when each event was seen.
 fn watch(mut tail: RunTail, seen: &Sender<(u64, Instant)>, over: &AtomicBool) -> Outcome<()> {
     while !over.load(Ordering::Relaxed) {
         let events = tail.next(100, WAIT)?;

@@ -1,4 +1,4 @@
-//! Our server as a child process of the bench: what `mainstay serve` does, with this durability.
+//! Our server as a child process: the same as `mainstay serve`, with the given durability.
 
 use crate::context::Outcome;
 use mainstay::Durability;
@@ -6,12 +6,12 @@ use mainstay_server::config::{Address, Config};
 use mainstay_server::serve;
 use std::path::Path;
 
-/// Serves until it is told to stop.
+/// Serves until SIGTERM.
 pub fn run(directory: &Path, port: u16, durability: Durability) -> Outcome<()> {
     let mut config = Config::default();
     config.server.data = directory.to_path_buf();
     config.resp.address = Address::new(&format!("127.0.0.1:{port}"))?;
-    // Nobody asks over HTTP here: any free port will do.
+    // The benchmark does not use HTTP: any free port will do.
     config.http.address = Address::new("127.0.0.1:0")?;
     config.database.durability = durability;
     Ok(serve::run(&config, |_| {})?)

@@ -1,11 +1,11 @@
-//! The own client: pipelining connections on two threads, an epoll each.
+//! The load client: pipelined connections on two threads, with one epoll event loop each.
 //!
 //! ```text
 //!   thread 1:  poll -> replies of a burst -> next burst        32 connections
 //!   thread 2:  the same                                        32 connections
 //! ```
 //!
-//! The latency of a request is the time from its burst to its reply.
+//! The latency of a request is the time from the start of its burst to its reply.
 
 use super::connection::{Connection, Question};
 use super::process::PATIENCE;
@@ -19,18 +19,18 @@ use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// How many threads share the connections, where there are so many.
+/// Maximum number of threads that share the connections.
 const THREADS: usize = 2;
-/// What is read from a socket at once.
+/// Read buffer size.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Its connections stay open from slice to slice.
+/// The client. Its connections stay open between slices.
 pub struct Client {
     crews: Vec<Crew>,
 }
 
 impl Client {
-    /// Connects that many times.
+    /// Opens that many connections.
     pub fn to(address: SocketAddr, connections: usize, question: &Question<'_>) -> Outcome<Client> {
         let threads = THREADS.min(connections);
         let share = |thread| (thread..connections).step_by(threads);
@@ -38,7 +38,7 @@ impl Client {
         Ok(Client { crews: (0..threads).map(crew).collect::<Outcome<_>>()? })
     }
 
-    /// Asks for a slice; ends when all that was asked is answered.
+    /// Sends requests for a slice. Returns when all of them are answered.
     pub fn run(&mut self, slice: Duration) -> Outcome<Slice> {
         let barrier = Barrier::new(self.crews.len());
         let barrier = &barrier;
@@ -99,7 +99,7 @@ impl Crew {
         }
     }
 
-    /// Goes through the connections on which something happened.
+    /// Handles the connections with events.
     fn serve(&mut self, part: &mut Part, slice: Duration) -> Outcome<()> {
         for event in &self.events {
             let Some(connection) = self.connections.get_mut(event.token().0) else { continue };
@@ -134,14 +134,14 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Answers each request of known length, a few bytes at a time; says how many it answered.
+    /// Answers each request of known length, a few bytes at a time. Returns the number of answers.
     fn answer(mut stream: TcpStream, request_bytes: usize, reply: &str) -> usize {
         let (mut buffer, mut read, mut answered) = (vec![0; 1 << 16], 0, 0);
         while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
             read += bytes;
             let replies = reply.repeat(read / request_bytes - answered);
             answered = read / request_bytes;
-            // A client that has seen enough hangs up.
+            // A client closes the connection when it has enough answers.
             if replies.as_bytes().chunks(7).any(|piece| stream.write_all(piece).is_err()) {
                 break;
             }

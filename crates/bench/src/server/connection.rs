@@ -1,4 +1,4 @@
-//! One pipelined connection: a burst of requests goes out, all its replies come in, then the next.
+//! A pipelined connection: sends a burst of requests, receives all replies, and repeats.
 
 use super::wire::Expected;
 use crate::context::Outcome;
@@ -7,32 +7,32 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Puts the next request of a connection behind others.
+/// Appends the next request of a connection to the buffer.
 pub type Asker = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
-/// What connections ask.
+/// The load of the connections.
 pub struct Question<'a> {
-    /// How many requests a burst has.
+    /// Number of requests per burst.
     pub depth: usize,
-    /// The one reply that is right.
+    /// The only valid reply.
     pub reply: Expected,
-    /// What the connection with this number asks, request by request.
+    /// Creates the request generator of the connection with this number.
     pub asker: &'a dyn Fn(usize) -> Asker,
 }
 
-/// A connection that does not block.
+/// A non-blocking connection.
 pub struct Connection {
-    /// Its socket.
+    /// The socket.
     pub stream: TcpStream,
     asker: Asker,
     depth: usize,
     expected: Expected,
     out: Vec<u8>,
     sent: usize,
-    /// Replies of which the end is missing.
+    /// An incomplete reply.
     incoming: Vec<u8>,
     missing: usize,
-    /// When the burst was sent.
+    /// Send time of the burst.
     pub burst_started: Instant,
 }
 
@@ -55,12 +55,12 @@ impl Connection {
         })
     }
 
-    /// Whether replies are missing.
+    /// Returns whether replies are missing.
     pub fn waits(&self) -> bool {
         self.missing > 0
     }
 
-    /// Sends a burst, or as much of it as the socket takes now.
+    /// Sends a burst, or as much of it as the socket accepts now.
     pub fn ask(&mut self) -> Outcome<()> {
         self.out.clear();
         self.sent = 0;
@@ -72,7 +72,7 @@ impl Connection {
         self.send()
     }
 
-    /// Sends what the socket did not take yet.
+    /// Sends the bytes that the socket did not accept yet.
     pub fn send(&mut self) -> Outcome<()> {
         while self.sent < self.out.len() {
             match self.stream.write(&self.out[self.sent..]) {
@@ -85,9 +85,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes the replies that are there; answers how many.
+    /// Receives the available replies. Returns their number.
     ///
-    /// After the last one nothing more can come, so the socket is not asked once more.
+    /// After the last reply no more can arrive, so the socket is not read again.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Outcome<usize> {
         let before = self.missing;
         while self.waits() {

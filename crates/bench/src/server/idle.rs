@@ -1,4 +1,4 @@
-//! What idle connections hold: an empty server, then five thousand clients that said one word each.
+//! Memory of idle connections: an empty server, then five thousand clients that each sent one command.
 
 use super::load::Caller;
 use super::process::Server;
@@ -10,9 +10,9 @@ use mainstay::Durability;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const CONNECTIONS: usize = 5_000;
-/// What they may hold together.
+/// Upper limit for all of them together.
 const LIMIT_MIB: f64 = 100.0;
-/// What a process opens beside its connections, with room.
+/// Files that a process opens besides its connections, with some headroom.
 const OTHER_FILES: u64 = 200;
 
 /// Runs the case.
@@ -35,7 +35,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// Each asks once, so that the server has done for it what it does for a client at work.
+/// Each client sends one command, so that the server has allocated the state of an active client.
 fn connect(server: &Server) -> Outcome<Vec<Caller>> {
     let pong = Expected::exactly("+PONG\r\n");
     let caller = |_| -> Outcome<Caller> {

@@ -1,4 +1,4 @@
-//! A caller that waits for each reply, and the keys that are there before anything is measured.
+//! A blocking caller, and the initial load of keys.
 
 use super::process::PATIENCE;
 use super::wire::{Expected, Operation, key, put_request};
@@ -7,10 +7,10 @@ use crate::workload;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// How many keys one request carries: large enough that its sync does not count.
+/// Number of keys per request: large enough that its fsync does not count.
 const BATCH: usize = 1_000;
 
-/// What a single reply mostly has at most.
+/// Typical maximum size of a single reply.
 const REPLY_BYTES: usize = 1 << 10;
 
 /// A connection with one request at a time.
@@ -28,7 +28,7 @@ impl Caller {
         Ok(Caller { stream, out: Vec::new() })
     }
 
-    /// Sends a request and waits for its reply, which has to be this one.
+    /// Sends a request and waits for its reply, which must match `expected`.
     pub fn call(&mut self, request: &[&str], expected: &Expected) -> Outcome<()> {
         self.out.clear();
         put_request(&mut self.out, request);
@@ -36,16 +36,16 @@ impl Caller {
         self.receive(expected)
     }
 
-    /// Sends a request and waits for its reply: the texts in it, one behind the other.
+    /// Sends a request and waits for its reply. Returns the texts in it, flattened.
     pub fn ask(&mut self, request: &[&str]) -> Outcome<Vec<String>> {
         self.out.clear();
         put_request(&mut self.out, request);
         self.stream.write_all(&self.out)?;
-        // Nothing comes behind the reply, so that nothing is lost with the buffer.
+        // No bytes follow the reply, so none are lost with the buffer.
         texts(&mut BufReader::with_capacity(REPLY_BYTES, &self.stream))
     }
 
-    /// Sends requests at once and waits for their replies, each as the texts in it, one behind the other.
+    /// Pipelines requests and waits for their replies. Returns the texts of each, flattened.
     pub fn pipeline(&mut self, requests: Vec<Vec<String>>) -> Outcome<Vec<Vec<String>>> {
         self.out.clear();
         for request in &requests {
@@ -54,7 +54,7 @@ impl Caller {
         }
         let mut writer = self.stream.try_clone()?;
         let out = std::mem::take(&mut self.out);
-        // A server may stop reading while its replies are not read.
+        // A server may stop reading while its replies are not read, so write on another thread.
         let writing = std::thread::spawn(move || writer.write_all(&out).map(|()| out));
         let mut reader = BufReader::with_capacity(1 << 16, &self.stream);
         let replies = requests.iter().map(|_| texts(&mut reader)).collect();
@@ -78,7 +78,7 @@ impl Caller {
     }
 }
 
-/// The texts of one reply; nothing is the empty one.
+/// The texts of one reply; null becomes an empty text.
 fn texts(reader: &mut impl BufRead) -> Outcome<Vec<String>> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -99,7 +99,7 @@ fn texts(reader: &mut impl BufRead) -> Outcome<Vec<String>> {
     }
 }
 
-/// Sets all keys below `count`, in an order without a pattern.
+/// Sets all keys below `count`, in a scattered order.
 pub fn fill(address: SocketAddr, count: usize) -> Outcome<()> {
     let (mut caller, values) = (Caller::to(address)?, workload::values());
     let expected = Operation::Set.reply();

@@ -1,14 +1,14 @@
-//! The bench of the server: ours and Redis, each in a process of its own, asked by the same clients.
+//! Server benchmarks: ours and Redis, each in its own process, with the same clients.
 //!
 //! ```text
-//!   redis-benchmark        own client              one process at a time asks,
+//!   redis-benchmark        load client             one process at a time sends,
 //!         |  \               |  \                  the sides take turns
 //!         v   \______________v   \____
 //!   our server, a child     Redis, a child         free ports, directories of this run
 //! ```
 //!
-//! One pair runs with every write synced, another one with syncs in intervals; two further servers of ours
-//! answer how much idle connections hold and how soon the first reply comes.
+//! One pair of servers syncs every write, another one syncs periodically. Two further servers of ours
+//! measure the memory of idle connections and the time to the first reply.
 
 mod child;
 pub mod client;
@@ -27,7 +27,7 @@ pub use child::run as serve;
 
 use crate::context::{Context, Outcome};
 
-/// Runs every case that was asked for.
+/// Runs all selected cases.
 pub fn run_all(context: &mut Context) -> Outcome<()> {
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");

@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Both, running. The servers come first: they end before their directory goes.
+/// Both servers, running. They are declared first, so that they end before their directory is removed.
 pub struct Pair {
-    /// Ours.
+    /// Our server.
     pub ours: Server,
-    /// Redis.
+    /// The Redis server.
     pub redis: Server,
-    /// What Redis is called in the report.
+    /// Name of Redis in the report.
     pub peer: String,
     _directory: TempDir,
 }
@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// A ratio means something only against a known version.
+/// The Redis version, because a ratio is meaningful only for a known version.
 pub fn redis_version() -> Outcome<String> {
     let output = Command::new("redis-server").arg("--version").output().map_err(|error| {
         format!("redis-server cannot be started: {error}; install Redis 7 for this bench")

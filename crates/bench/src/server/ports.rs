@@ -4,15 +4,15 @@ use crate::context::Outcome;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the range that the system takes for the near end of connections: whoever tries to connect to
-/// a port of that range before anybody listens there can end up connected to itself.
+/// Below the range of ephemeral ports: a client that connects to a port of that range before a server
+/// listens there can be connected to itself.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
-/// A port on which nobody listens; another one each time.
+/// A port on which no process listens; a different one on each call.
 pub fn free() -> Outcome<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Two benches at once begin at different places.
+    // Two concurrent benchmarks start at different ports.
     let start = (std::process::id() % u32::from(COUNT)) as u16;
     let candidate = |_| FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT;
     first_free((0..COUNT).map(candidate)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! A server in a process of its own, on a free port, ended by its id.
+//! A server in its own process, on a free port, ended by its process id.
 
 use super::load::Caller;
 use super::ports;
@@ -12,21 +12,21 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything takes that still works.
+/// Longer than any working operation takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at something that is about to happen.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// A running server; killed when it is dropped.
+/// A running server. Dropping it kills it.
 pub struct Server {
     name: &'static str,
     child: Child,
-    /// Where it speaks RESP.
+    /// Its RESP address.
     pub address: SocketAddr,
 }
 
 impl Server {
-    /// Ours, on a directory that may hold a database.
+    /// Starts our server on a directory, which may hold a database.
     pub fn ours(directory: &Path, durability: Durability) -> Outcome<Server> {
         let port = ports::free()?;
         let mut command = Command::new(std::env::current_exe()?);
@@ -34,7 +34,7 @@ impl Server {
         Server::spawn("our server", command, port)
     }
 
-    /// Redis, with the durability that is nearest and nothing else going on.
+    /// Starts Redis with the nearest durability, and with other background work disabled.
     pub fn redis(directory: &Path, durability: Durability) -> Outcome<Server> {
         std::fs::create_dir_all(directory)?;
         let port = ports::free()?;
@@ -54,7 +54,7 @@ impl Server {
         Ok(Server { name, child, address: SocketAddr::from(([127, 0, 0, 1], port)) })
     }
 
-    /// Asks until the right answer comes.
+    /// Repeats a request until the server answers as expected.
     pub fn wait_for(&mut self, request: &[&str], expected: &Expected) -> Outcome<()> {
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
@@ -74,12 +74,12 @@ impl Server {
         self.wait_for(&["PING"], &Expected::exactly("+PONG\r\n"))
     }
 
-    /// The process's number.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Asks it to stop, and waits for its end.
     pub fn stop(mut self) -> Outcome<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         let status = end_within(&mut self.child, PATIENCE)?;
@@ -92,13 +92,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended, which is as well.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits for the end of a child; kills it when that takes too long.
+/// Waits for the end of a child. Kills it after `patience`.
 pub fn end_within(child: &mut Child, patience: Duration) -> Outcome<ExitStatus> {
     let started = Instant::now();
     while started.elapsed() < patience {
@@ -112,7 +112,7 @@ pub fn end_within(child: &mut Child, patience: Duration) -> Outcome<ExitStatus> 
     Err(format!("process {} did not end within {patience:?} and was killed", child.id()).into())
 }
 
-/// A durability as the child is told.
+/// The name of a durability level for the child process.
 fn word(durability: Durability) -> &'static str {
     match durability {
         Durability::Sync => "sync",
@@ -120,7 +120,7 @@ fn word(durability: Durability) -> &'static str {
     }
 }
 
-/// What Redis calls it.
+/// The name of a durability level for Redis.
 pub fn fsync(durability: Durability) -> &'static str {
     match durability {
         Durability::Sync => "always",

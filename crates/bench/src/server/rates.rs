@@ -1,4 +1,4 @@
-//! Operations per second of ours and Redis: 64 connections, 100-byte values, random keys.
+//! Operations per second of our server and Redis: 64 connections, 100-byte values, random keys.
 
 use super::client::Client;
 use super::connection::{Asker, Question};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const CONNECTIONS: usize = 64;
 
-/// Who asks.
+/// The load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     RedisBenchmark,
@@ -62,7 +62,7 @@ impl Case {
     }
 }
 
-/// The comparisons of a pair. Reads are the same however writes are synced: one pair answers them.
+/// The comparisons of a pair. Reads do not depend on the durability, so only one pair measures them.
 fn cases(durability: Durability) -> Vec<Case> {
     let operations: &[Operation] = match durability {
         Durability::Sync => &[Operation::Set, Operation::Get],
@@ -77,7 +77,7 @@ fn cases(durability: Durability) -> Vec<Case> {
     cases
 }
 
-/// Runs all of them, one pair of servers after the other.
+/// Runs all cases, one pair of servers after the other.
 pub fn run(context: &mut Context) -> Outcome<()> {
     for durability in [Durability::Sync, Durability::Interval] {
         let wanted = cases(durability).into_iter().filter(|case| context.wants(&case.name()));

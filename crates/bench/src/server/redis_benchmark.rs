@@ -1,5 +1,5 @@
-//! The real `redis-benchmark`, run for about a slice: it counts requests and no time, so its own rate
-//! of the run before says how many requests a slice is.
+//! Runs the real `redis-benchmark` for about one slice. It accepts a number of requests and not a duration,
+//! so its previous rate determines the number.
 
 use super::process::{PATIENCE, end_within};
 use super::wire::Operation;
@@ -12,27 +12,27 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// What is thought of a server before its first run, per second and place in a pipeline.
+/// Assumed rate of a server before its first run, per second and pipelined request.
 const FIRST_GUESS: f64 = 10_000.0;
-/// Every connection sends at least so many bursts: fewer would measure connecting.
+/// Minimum number of bursts per connection: fewer would measure connecting.
 const FEWEST_BURSTS: u64 = 16;
 
-/// How it is run.
+/// Parameters of `redis-benchmark`.
 pub struct RedisBenchmark {
-    /// The server that is asked.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// How many connections ask.
+    /// Number of connections.
     pub connections: u64,
-    /// How many requests each sends at once.
+    /// Number of pipelined requests per connection.
     pub depth: u64,
-    /// Keys are below this.
+    /// Exclusive upper bound of the keys.
     pub keys: usize,
 }
 
 impl RedisBenchmark {
-    /// Something that runs it for a slice.
+    /// Returns a function that runs it for a slice.
     pub fn side(self) -> impl FnMut(Duration) -> Outcome<Slice> {
         let mut rate = FIRST_GUESS * self.depth as f64;
         move |slice| {
@@ -43,7 +43,7 @@ impl RedisBenchmark {
         }
     }
 
-    /// One run; answers with operations per second.
+    /// Runs it once. Returns operations per second.
     fn run(&self, requests: u64) -> Outcome<f64> {
         let child = self.command(requests).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| {
@@ -76,7 +76,7 @@ impl RedisBenchmark {
     }
 }
 
-/// Both outputs of a child that has ended; they are a few lines, so the pipes held them.
+/// Both outputs of a child that has ended. They are a few lines, so the pipe buffers held them.
 fn said(child: &mut Child) -> Outcome<(String, String)> {
     let (mut output, mut errors) = (String::new(), String::new());
     child.stdout.take().ok_or("redis-benchmark has no output")?.read_to_string(&mut output)?;
@@ -84,13 +84,13 @@ fn said(child: &mut Child) -> Outcome<(String, String)> {
     Ok((output, errors))
 }
 
-/// How many requests fill the slice at this rate: whole bursts of all connections.
+/// The number of requests that fill the slice at this rate: whole bursts of all connections.
 fn requests(rate: f64, slice: Duration, in_flight: u64) -> u64 {
     let wanted = (rate * slice.as_secs_f64()) as u64;
     wanted.div_ceil(in_flight).max(FEWEST_BURSTS) * in_flight
 }
 
-/// The operations per second of a test, out of lines of which each begins `"SET","12345.67",…`.
+/// Parses the operations per second of a test from lines like `"SET","12345.67",…`.
 fn parse(said: &str, test: &str) -> Option<f64> {
     let rate = |line: &str| {
         let mut fields = line.split(',').map(|field| field.trim().trim_matches('"'));

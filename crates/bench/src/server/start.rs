@@ -1,4 +1,4 @@
-//! How soon a server answers that was stopped in order: from starting the process to its first reply.
+//! Time to the first reply of a server that was shut down cleanly, measured from the process start.
 
 use super::load;
 use super::process::Server;
@@ -10,7 +10,7 @@ use mainstay::Durability;
 use std::time::Instant;
 
 const LIMIT_SECONDS: f64 = 0.2;
-/// How often, each time on a fresh database: a second start finds less to do than the first.
+/// Number of starts, each with a new database, because a second start has less work than the first.
 const ROUNDS: usize = 3;
 
 /// Runs the case.

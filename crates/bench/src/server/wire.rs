@@ -1,19 +1,19 @@
-//! The bytes of requests and replies, as far as the bench needs them.
+//! A minimal RESP encoder and reply matcher.
 
 use crate::context::Outcome;
 use crate::workload::VALUE_BYTES;
 
-/// What is asked over and over.
+/// An operation under load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Writes a value of 100 bytes.
     Set,
-    /// Reads one.
+    /// Reads a value.
     Get,
 }
 
 impl Operation {
-    /// As it is written in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Set => "SET",
@@ -21,7 +21,7 @@ impl Operation {
         }
     }
 
-    /// The one reply that is right.
+    /// The only valid reply.
     pub fn reply(self) -> Expected {
         match self {
             Operation::Set => Expected::exactly("+OK\r\n"),
@@ -30,12 +30,12 @@ impl Operation {
     }
 }
 
-/// A key of the bench, named as redis-benchmark names its own.
+/// A key, named like those of redis-benchmark.
 pub fn key(number: u64) -> String {
     format!("key:{number:012}")
 }
 
-/// Puts a request behind others.
+/// Appends a request to a buffer.
 pub fn put_request(out: &mut Vec<u8>, words: &[&str]) {
     put_count(out, b'*', words.len());
     for word in words {
@@ -45,7 +45,7 @@ pub fn put_request(out: &mut Vec<u8>, words: &[&str]) {
     }
 }
 
-/// Written by hand: formatting would cost the client more than a server takes to read it.
+/// By hand, because formatting would cost the client more than a server needs to parse it.
 fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
     out.push(kind);
     let start = out.len();
@@ -61,29 +61,29 @@ fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The form of a reply: how it begins, and what follows that may be any.
+/// The form of a reply: a fixed head, and a variable rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     head: Vec<u8>,
     rest: Rest,
 }
 
-/// What follows the beginning of a reply.
+/// The rest of a reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rest {
-    /// So many bytes.
+    /// A fixed number of bytes.
     Bytes(usize),
-    /// All to the end of the line.
+    /// Everything up to the end of the line.
     Line,
 }
 
 impl Expected {
-    /// A string of so many bytes.
+    /// A string of this many bytes.
     pub fn value(bytes: usize) -> Expected {
         Expected { head: format!("${bytes}\r\n").into_bytes(), rest: Rest::Bytes(bytes + 2) }
     }
 
-    /// A reply of which every byte is known.
+    /// A reply with every byte fixed.
     pub fn exactly(reply: &str) -> Expected {
         Expected { head: reply.as_bytes().to_vec(), rest: Rest::Bytes(0) }
     }
@@ -93,7 +93,7 @@ impl Expected {
         Expected { head: b":".to_vec(), rest: Rest::Line }
     }
 
-    /// How long the reply at the front of these bytes is, if all of it is there.
+    /// The length of the first reply in the bytes, if it is complete.
     fn length(&self, bytes: &[u8]) -> Option<usize> {
         let behind = bytes.get(self.head.len()..)?;
         let rest_bytes = match self.rest {
@@ -103,9 +103,9 @@ impl Expected {
         (rest_bytes <= behind.len()).then_some(self.head.len() + rest_bytes)
     }
 
-    /// How many whole replies stand at the front of these bytes, and how long they are together.
+    /// Counts the complete replies at the start of the bytes, and their total length.
     ///
-    /// Any other reply is an error: a server that refuses quickly must not look fast.
+    /// Any other reply is an error: a server that rejects quickly must not look fast.
     pub fn count(&self, bytes: &[u8]) -> Outcome<(usize, usize)> {
         let (mut replies, mut rest) = (0, bytes);
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What the layer costs: the same transactions by 64 clients, each with a session or without.
+//! Overhead of sessions: the same transactions by 64 clients, with and without a session.
 
 use crate::context::{Context, Outcome};
 use crate::forms::threads;
@@ -9,7 +9,7 @@ use mainstay::{CellCommand, Database, Name, Options, Session, SessionOptions, Tr
 const CLIENTS: usize = 64;
 const ACCOUNTS: usize = 1_000;
 
-/// What clients do.
+/// The load of the clients.
 #[derive(Clone, Copy)]
 struct Work {
     name: &'static str,
@@ -41,7 +41,7 @@ struct Client {
     random: Random,
 }
 
-/// Runs both works.
+/// Runs both loads.
 pub fn run(context: &mut Context) -> Outcome<()> {
     for work in WORKS {
         let case = format!("{}, sync, {CLIENTS} clients with sessions", work.name);
@@ -58,7 +58,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
                 move || {
                     client.number += 1;
                     let transaction = (work.make)(&mut client.random)?;
-                    // Whoever waits for each answer has got all before.
+                    // The client waits for each answer, so it has received all earlier ones.
                     client.session.execute(client.number, client.number, transaction)?;
                     Ok(())
                 }

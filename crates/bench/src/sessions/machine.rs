@@ -1,4 +1,4 @@
-//! The framework alone: a bank as a machine of a user's own, with sessions around it and without.
+//! The state machine framework alone: a bank as a user-defined machine, with and without sessions.
 
 use super::retries::RESPONSES;
 use crate::context::{Context, Outcome, short_count};
@@ -56,7 +56,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     snapshots(context)
 }
 
-/// Transfers as requests of 64 sessions, and as commands of nobody.
+/// Transfers as requests of 64 sessions, and as commands without a session.
 fn requests(context: &mut Context) -> Outcome<()> {
     let count = context.sized(REQUESTS) as u64;
     let case =
@@ -112,7 +112,7 @@ fn name(n: u64) -> Outcome<Name> {
     Ok(Name::new(&format!("client-{n:05}"))?)
 }
 
-/// A snapshot of many sessions with responses, and back.
+/// A snapshot of many sessions with responses, and its restore.
 fn snapshots(context: &mut Context) -> Outcome<()> {
     let count = context.sized(SESSIONS);
     let many = short_count(count);

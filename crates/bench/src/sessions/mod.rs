@@ -1,8 +1,8 @@
-//! Sessions: what the layer costs, what a retry costs, and the framework for machines of users.
+//! Sessions: their overhead, the cost of a retry, and the framework for user-defined machines.
 //!
 //! ```text
-//!   layer      64 clients, each transaction on stable storage, with a session and without
-//!   retries    answered from what is kept, beside the read of a cached cell
+//!   layer      64 clients, each transaction durable, with a session and without
+//!   retries    answered from stored responses, compared with the read of a cached cell
 //!   machine    the framework alone: requests with sessions and without, snapshots of 10,000 sessions
 //! ```
 
@@ -12,7 +12,7 @@ mod retries;
 
 use crate::context::{Context, Outcome};
 
-/// Runs every case that was asked for.
+/// Runs all selected cases.
 pub fn run_all(context: &mut Context) -> Outcome<()> {
     if cfg!(debug_assertions) {
         eprintln!("bench: this is a debug build, whose figures mean nothing: use --release");

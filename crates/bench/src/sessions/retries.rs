@@ -1,4 +1,5 @@
-//! Retries: a request that was executed is answered from what is kept, beside the read of a cached cell.
+//! Retries: an executed request is answered from its stored response, compared with the read of a cached
+//! cell.
 
 use crate::context::{Context, Outcome};
 use crate::forms::threads;
@@ -9,13 +10,13 @@ use mainstay::{
 };
 use std::hint::black_box;
 
-/// How many sessions.
+/// Number of sessions.
 const SESSIONS: usize = 1_000;
-/// How many responses each of them has.
+/// Number of responses per session.
 pub const RESPONSES: u64 = 10;
-/// The clock is read around one of so many.
+/// One of this many operations is timed.
 const SAMPLE: u64 = 64;
-/// A retry may cost so much of a read.
+/// Upper limit for the cost of a retry, relative to a read.
 const LIMIT: f64 = 3.0;
 
 /// Runs the case.
@@ -27,7 +28,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     let directory = context.directory("retries")?;
     let database = Options::new().open(directory.path().join("ours"))?;
     let sessions = filled(&database)?;
-    // As many cells as there are responses, as small.
+    // As many cells as responses, and as small.
     let names = workload::names(SESSIONS * RESPONSES as usize);
     let (cells, mut random) = (database.cells(), Random::new(1));
     for (n, name) in names.iter().enumerate() {
@@ -35,7 +36,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     }
     let (mut third, sent) = (Random::new(3), adding()?);
     let mut retry = [|| again(&sessions, &mut random, |it, number| it.retry(number, 1, &sent))];
-    // For those who make the transaction anew.
+    // For callers that build the transaction again for each retry.
     let mut anew =
         [|| again(&sessions, &mut third, |it, number| it.execute(number, 1, sent.clone()))];
     let mut other = Random::new(2);
@@ -54,7 +55,7 @@ pub fn run(context: &mut Context) -> Outcome<()> {
     Ok(())
 }
 
-/// What the requests did: one addition each.
+/// The transaction of the requests: one addition each.
 fn adding() -> Outcome<Transaction> {
     let add = CellCommand::Incr { name: Name::new("sum")?, by: 1.into() };
     Ok(Transaction::new().step(add))

@@ -1,11 +1,10 @@
-//! Where a database is: in this process, or behind a server.
+//! Location of a database: embedded in this process, or behind a server.
 
 use crate::lifecycle::engine::Engine;
 use crate::remote::{AsyncDatabase, ConnectionPool};
 use mainstay_model::{Code, Error, Receipt, Result, Transaction};
 use std::sync::Arc;
 
-/// Where a database is.
 #[derive(Clone)]
 pub(crate) enum Backend {
     /// In this process.
@@ -15,7 +14,8 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// The database in this process, for what needs its files.
+    /// Returns the embedded engine. For a served database, fails with `Unsupported`, naming `what` in the
+    /// message.
     pub fn here(&self, what: &str) -> Result<&Arc<Engine>> {
         match self {
             Backend::Local(core) => Ok(core),
@@ -23,7 +23,7 @@ impl Backend {
         }
     }
 
-    /// Executes a transaction and waits.
+    /// Executes a transaction and blocks until it has an outcome.
     pub fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         match self {
             Backend::Local(core) => core.execute(transaction),
@@ -31,7 +31,7 @@ impl Backend {
         }
     }
 
-    /// The same database, to be awaited.
+    /// Returns the async client API over the same server connections.
     pub fn there(link: &Arc<ConnectionPool>) -> AsyncDatabase {
         AsyncDatabase::new(link.clone())
     }

@@ -26,7 +26,7 @@ use mainstay_model::{
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A handle on one branch.
+/// A handle on one branch. Clones are cheap and refer to the same branch.
 #[derive(Clone)]
 pub struct Branch {
     place: Backend,
@@ -34,7 +34,7 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// The branch of this name, which has to be there.
+    /// Opens the branch. Fails with `BranchNotFound` if no such branch exists.
     pub(crate) fn open(place: &Backend, name: &str) -> Result<Branch> {
         match place {
             Backend::Local(core) => drop(core.layers(name, 0)?),
@@ -43,47 +43,50 @@ impl Branch {
         Ok(Branch { place: place.clone(), name: name.to_owned() })
     }
 
-    /// Its name.
+    /// The branch name that this handle was opened with.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its cells.
+    /// Returns the cells of this branch.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), &self.name)
     }
 
-    /// Its runs.
+    /// Returns the runs (event logs) of this branch.
     pub fn runs(&self) -> Runs {
         Runs::on(self.place.clone(), &self.name)
     }
 
-    /// A space of keyed state on it; it is made by its first write, or declared.
+    /// Returns a space of keyed state on this branch. The space is created by its first write or by
+    /// [`Keyed::declare`].
     pub fn keyed(&self, space: &str) -> Result<Keyed> {
         Keyed::on(self.place.clone(), &self.name, space)
     }
 
-    /// Names of its spaces of keyed state, in byte order.
+    /// Lists the names of keyed-state spaces on this branch in byte order: at most `limit` names that begin
+    /// with `prefix` and sort after `after`.
     pub fn spaces(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         keyed::spaces(&self.place, &self.name, prefix, after, limit)
     }
 
-    /// Its outbox.
+    /// Returns the transactional outbox of this branch.
     pub fn outbox(&self) -> Outbox {
         Outbox::on(self.place.clone(), &self.name)
     }
 
-    /// Its records.
+    /// Returns the records of this branch.
     pub fn records(&self) -> Records {
         Records::on(self.place.clone(), &self.name)
     }
 
-    /// Begins an interactive transaction on it.
+    /// Begins an interactive transaction on this branch.
     pub fn begin(&self) -> Result<InteractiveTransaction> {
         InteractiveTransaction::begin(&self.place, &self.name)
     }
 
-    /// Runs a closure in a transaction on it, again and again while it conflicts with others.
+    /// Runs a closure in a transaction on this branch and commits it. Retries both after each conflict, up
+    /// to 1,000 times.
     pub fn transaction<T>(
         &self,
         body: impl FnMut(&mut InteractiveTransaction) -> Result<T>,
@@ -91,10 +94,12 @@ impl Branch {
         retry(&self.place, &self.name, body)
     }
 
-    /// Runs a closure in a transaction on it while all other writers wait, so that it never conflicts. The closure has to be
-    /// short, and must not write in any other way: that would wait for itself. Gives the value of the closure and the
-    /// receipt; if one of the guards fails, the receipt says so and nothing is written. The database has to be in this
-    /// process.
+    /// Runs a closure in a transaction on this branch while all other writers wait, so the transaction
+    /// never conflicts. Keep the closure short. It must not write in any other way, because such a write
+    /// would deadlock.
+    ///
+    /// Returns the closure's value and the receipt. If a guard fails, `receipt.held` is false and nothing
+    /// is written. Fails with `Unsupported` for a served database.
     ///
     /// ```
     /// let db = mainstay::Database::memory()?;
@@ -113,69 +118,70 @@ impl Branch {
     }
 }
 
-/// What is known of a branch.
+/// Metadata of a branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BranchInfo {
-    /// Its name.
+    /// The current name of the branch.
     pub name: String,
-    /// Its number, never used again.
+    /// The branch id. Ids are never reused.
     pub id: u32,
-    /// The branch it was forked from; nothing for `main` and for imports.
+    /// The branch that it was forked from. `None` for `main` and for imported branches.
     pub parent: Option<String>,
-    /// The revision it was forked at.
+    /// The revision that it was forked at. 0 for a branch without a parent.
     pub fork_revision: Revision,
-    /// When it was made.
+    /// The time of its creation, in microseconds since 1970.
     pub created: Stamp,
-    /// How many forks lie between it and its root.
+    /// The number of forks between this branch and its root.
     pub depth: usize,
-    /// How many branches were forked from it.
+    /// The number of live branches that were forked from this one.
     pub children: usize,
 }
 
-/// A pinned revision.
+/// A tag: a named, pinned revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagInfo {
-    /// Its name.
+    /// The tag name.
     pub name: String,
-    /// The branch it belongs to.
+    /// The branch that the tag belongs to.
     pub branch: String,
-    /// The revision it pins.
+    /// The pinned revision.
     pub revision: Revision,
 }
 
-/// A key that two branches do not agree on.
+/// A key whose state differs between two branches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The kind of state.
     pub contract: Contract,
-    /// The key.
+    /// The key, named as the change feed names it.
     pub key: String,
-    /// Who changed it.
+    /// Tells which of the two branches changed the key.
     pub kind: DifferenceKind,
-    /// What the common ancestor holds.
+    /// The value in the common ancestor. `None` if the key is absent there.
     #[serde(with = "fields::maybe_value")]
     pub base: Option<Value>,
-    /// What the first branch holds.
+    /// The value in the first branch. `None` if the key is absent there.
     #[serde(with = "fields::maybe_value")]
     pub a: Option<Value>,
-    /// What the second branch holds.
+    /// The value in the second branch. `None` if the key is absent there.
     #[serde(with = "fields::maybe_value")]
     pub b: Option<Value>,
 }
 
-/// Who changed a key since the common ancestor.
+/// Tells which branch changed a key since the common ancestor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum DifferenceKind {
     /// Only the first branch.
     OnlyA,
     /// Only the second branch.
     OnlyB,
-    /// Both, differently: a strict merge refuses it, but for a record of which they changed other fields.
+    /// Both branches changed it, in different ways. A strict merge rejects such a key, except for a record
+    /// whose two sides changed different fields.
     Both,
 }
 
 impl Database {
-    /// A handle on a branch.
+    /// Opens a handle on a branch. Fails with `BranchNotFound` if no such branch exists.
     pub fn branch(&self, name: &str) -> Result<Branch> {
         Branch::open(&self.place, name)
     }
@@ -185,20 +191,24 @@ impl Database {
         receipt.into_first()
     }
 
-    /// Makes a branch that starts as `from` was; gives the revision it starts at.
+    /// Creates branch `name` as a copy of `from` at one point in time, and returns the revision of the
+    /// fork.
     ///
-    /// It costs the same for ten keys and for ten million.
+    /// A fork takes constant time, regardless of the number of keys. Fails with `BranchExists` if the name
+    /// is taken.
     pub fn fork(&self, name: &str, from: &str, at: At) -> Result<Revision> {
         let (name, from) = (Name::new(name)?, Name::new(from)?);
         let at = self.point(at)?;
         self.run_branch(BranchCommand::Fork { name, from, at })?.into_revision()
     }
 
-    /// Makes a branch that starts as `from` was when an event of a run came, and where that run ends with this event:
-    /// what is appended there follows it. Gives the revision it starts at, which has to be kept.
+    /// Creates branch `name` from the state of `from` at the moment when event `seq` of `run` was written.
+    /// On the new branch the run ends with this event, and new events are appended after it. Returns the
+    /// revision of the fork. That revision must still be retained.
     ///
-    /// It costs the same as any fork where the event came alone. Where others came with it, or its run was restored from
-    /// an archive, the events up to it are written once more: see [`Runs::rewind`](crate::Runs::rewind).
+    /// If the event was written alone, this costs the same as any fork. If other events were written in the
+    /// same transaction, or the run was restored from an archive, the events up to `seq` are written again:
+    /// see [`Runs::rewind`](crate::Runs::rewind). Fails with `RunNotFound` if the run has no such event.
     ///
     /// ```
     /// use mainstay::{Database, NewEvent};
@@ -218,7 +228,7 @@ impl Database {
         let forked = self.fork(name, from, At::Revision(revision))?;
         let rewound = self.branch(name).and_then(|branch| branch.runs().rewind(run, seq));
         if let Err(error) = rewound {
-            // A branch that is not what was asked for is none.
+            // Delete the half-made branch: the caller must not see a branch whose run was not rewound.
             self.delete_branch(name)?;
             return Err(error);
         }
@@ -232,25 +242,25 @@ impl Database {
         }
     }
 
-    /// Deletes a branch; says whether there was one.
+    /// Deletes a branch. Returns whether it existed.
     pub fn delete_branch(&self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
         self.run_branch(BranchCommand::Delete { name })?.into_did()
     }
 
-    /// Gives a branch another name.
+    /// Renames a branch.
     pub fn rename_branch(&self, name: &str, to: &str) -> Result<()> {
         let (name, to) = (Name::new(name)?, Name::new(to)?);
         self.run_branch(BranchCommand::Rename { name, to }).map(|_| ())
     }
 
-    /// All branches, in the order of their names; none where a served database cannot be reached,
-    /// which [`Database::try_branches`] says.
+    /// Lists all branches, sorted by name. Returns an empty list if a served database cannot be reached;
+    /// [`Database::try_branches`] returns the error instead.
     pub fn branches(&self) -> Vec<BranchInfo> {
         self.try_branches().unwrap_or_default()
     }
 
-    /// All branches, in the order of their names, or why a served database cannot tell.
+    /// Lists all branches, sorted by name. Fails if a served database cannot be reached.
     pub fn try_branches(&self) -> Result<Vec<BranchInfo>> {
         match &self.place {
             Backend::Local(core) => Ok(BranchInfo::all(core)),
@@ -258,7 +268,7 @@ impl Database {
         }
     }
 
-    /// What is known of a branch.
+    /// Returns the metadata of a branch. Fails with `BranchNotFound` if no such branch exists.
     pub fn branch_info(&self, name: &str) -> Result<BranchInfo> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -269,10 +279,11 @@ impl Database {
         info.ok_or_else(Answer::mismatch)
     }
 
-    /// The keys that two branches do not agree on, against their common ancestor.
+    /// Three-way comparison: lists the keys whose state differs between branches `a` and `b`, relative to
+    /// their common ancestor.
     ///
-    /// It costs what was written on both sides since; a branch that went on since the ancestor is
-    /// walked as a whole.
+    /// The cost is proportional to the writes on both sides since the ancestor. A branch that contains the
+    /// ancestor revision and was written to after it is scanned as a whole.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Difference>> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -280,7 +291,8 @@ impl Database {
         };
         core.check_open()?;
         let (_pin, now, comparison) = {
-            // In this order: what readers no longer see may go while the catalog is not held.
+            // Lock the catalog before resolving the revision: branches that readers no longer see may be
+            // removed while it is unlocked.
             let catalog = core.state.catalog.read();
             let (at, now) = core.resolve(At::Latest)?;
             let pin = core.pins.hold("diff", core.clock.monotonic_us(), at);
@@ -329,34 +341,37 @@ impl Database {
         Ok(differences)
     }
 
-    /// Brings the changes of one branch into another, in one transaction.
+    /// Merges the changes of branch `from` into branch `into`, in one transaction. Returns the revision of
+    /// the merge.
     ///
-    /// A conflict under `Strict` changes nothing; the error lists the keys.
+    /// Under `Strict`, a conflict changes nothing: the merge fails with `MergeConflict`, and the error
+    /// lists the keys.
     pub fn merge(&self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
         let (from, into) = (Name::new(from)?, Name::new(into)?);
         self.run_branch(BranchCommand::Merge { from, into, strategy })?.into_revision()
     }
 
-    /// Pins a revision of a branch by name; gives the revision.
+    /// Creates a tag that pins a revision of a branch, and returns that revision. Fails with `TagExists` if
+    /// the name is taken.
     pub fn tag(&self, name: &str, branch: &str, at: At) -> Result<Revision> {
         let (name, branch) = (Name::new(name)?, Name::new(branch)?);
         let at = self.point(at)?;
         self.run_branch(BranchCommand::Tag { name, branch, at })?.into_revision()
     }
 
-    /// Removes a tag; says whether there was one.
+    /// Removes a tag. Returns whether it existed.
     pub fn untag(&self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
         self.run_branch(BranchCommand::Untag { name })?.into_did()
     }
 
-    /// All tags, in the order of their names; none where a served database cannot be reached, which
-    /// [`Database::try_tags`] says.
+    /// Lists all tags, sorted by name. Returns an empty list if a served database cannot be reached;
+    /// [`Database::try_tags`] returns the error instead.
     pub fn tags(&self) -> Vec<TagInfo> {
         self.try_tags().unwrap_or_default()
     }
 
-    /// All tags, in the order of their names, or why a served database cannot tell.
+    /// Lists all tags, sorted by name. Fails if a served database cannot be reached.
     pub fn try_tags(&self) -> Result<Vec<TagInfo>> {
         match &self.place {
             Backend::Local(core) => Ok(TagInfo::all(core)),
@@ -366,9 +381,9 @@ impl Database {
 }
 
 impl BranchInfo {
-    /// All branches of a database in this process.
     fn all(core: &Engine) -> Vec<BranchInfo> {
-        // In this order: what readers no longer see may go while the catalog is not held.
+        // Lock the catalog before resolving the revision: branches that readers no longer see may be
+        // removed while it is unlocked.
         let catalog = core.state.catalog.read();
         let published = core.sequencer.published();
         let mut branches: Vec<BranchInfo> = catalog
@@ -393,9 +408,9 @@ impl BranchInfo {
 }
 
 impl TagInfo {
-    /// All tags of a database in this process.
     fn all(core: &Engine) -> Vec<TagInfo> {
-        // In this order: what readers no longer see may go while the catalog is not held.
+        // Lock the catalog before reading the revision: tags that readers no longer see may be removed
+        // while it is unlocked.
         let catalog = core.state.catalog.read();
         let published = core.sequencer.published();
         let tags = catalog.tags_at(published).into_iter();
@@ -408,8 +423,8 @@ impl TagInfo {
     }
 }
 
-/// Names as base and both sides have them. Entries of keyed state stand where they are, whatever generation a side
-/// shows; where they show different ones, all are looked at.
+/// Looks up each name in the base and on both sides. Entries of keyed state are looked up in the generation
+/// that each side shows. If the sides show different generations, all of their entries are compared.
 fn triples<'c>(
     comparison: &'c Comparison<'_>,
     names: BTreeSet<DiffItem>,
@@ -443,7 +458,7 @@ fn triples<'c>(
     Ok(plain.chain(entries.into_iter().map(entry)))
 }
 
-/// Differences in messages and requests to clients: those that a merge would bring that brings all runs.
+/// Differences in outbox messages and client requests: those that a merge of all runs would bring over.
 fn outgoing(
     core: &Engine,
     transfer: &Transfer<'_>,
@@ -471,7 +486,7 @@ fn outgoing(
     Ok(differences)
 }
 
-/// What one side of a difference in keyed state holds.
+/// The value of one side of a keyed-state difference.
 fn keyed_value(triple: &ThreeWayEntry, payload: &[u8]) -> Result<Value> {
     match triple.space {
         SPACES => Ok(Declaration::decode(payload)?.info.to_value()),

@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// The cells of a branch.
+/// The cells of one branch.
 ///
 /// ```
 /// let db = mainstay::Database::memory()?;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub struct Cells {
     place: Backend,
     branch: CompactString,
-    /// Whether it is `main` of a database in this process.
+    /// True for `main` of an embedded database, whose reads take a shortcut.
     is_main: bool,
 }
 
@@ -46,7 +46,7 @@ impl Cells {
         Cells { place, branch: branch.into(), is_main }
     }
 
-    /// The same cells, to be awaited.
+    /// Returns the async client API for the same cells.
     fn there(&self, link: &Arc<ConnectionPool>) -> AsyncCells {
         AsyncCells::on(link.clone(), &self.branch)
     }
@@ -55,7 +55,7 @@ impl Cells {
         Snapshot::new(core, &self.branch, At::Latest)
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell, or `None` if it is absent.
     #[inline]
     pub fn get(&self, name: &str) -> Result<Option<Value>> {
         if self.is_main
@@ -66,10 +66,10 @@ impl Cells {
         Ok(self.get_versioned(name)?.map(|cell| cell.value))
     }
 
-    /// Looks at the text of a cell ([`Value::as_text`]) where it is: a string or bytes of `main` that are
-    /// in memory are not copied.
+    /// Passes the text of a cell ([`Value::as_text`]) to `read` and returns its result. Strings and bytes
+    /// of `main` that are in memory are not copied. Returns `None` if the cell is absent.
     ///
-    /// `read` should be short and must not call the database: it may hold up writers.
+    /// Keep `read` short, because it may block writers. It must not call the database.
     ///
     /// ```
     /// let cells = mainstay::Database::memory()?.cells();
@@ -85,7 +85,7 @@ impl Cells {
             _ => return Ok(self.get(name)?.map(|value| read(&value.as_text()))),
         };
         core.check_open()?;
-        // Only one of the two looks at it; the compiler cannot know.
+        // Only one of the two branches calls `read`, but the compiler cannot prove it; hence the `Option`.
         let mut read = Some(read);
         let mut once = |text: &[u8]| read.take().map(|read| read(text));
         match current_on_main(core, name, |payload| Ok(once(&codec::text(payload)?))) {
@@ -94,7 +94,7 @@ impl Cells {
         }
     }
 
-    /// The value of a cell with its counter, stamp and revision.
+    /// Returns the value of a cell with its counter, stamp and revision, or `None` if the cell is absent.
     pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -109,12 +109,13 @@ impl Cells {
         }
     }
 
-    /// The values of several cells, each with its own answer.
+    /// Reads several cells, one result per name in the same order. The reads do not share a snapshot.
     pub fn get_many(&self, names: &[&str]) -> Vec<Result<Option<Value>>> {
         names.iter().map(|name| self.get(name)).collect()
     }
 
-    /// The value of a cell as a type of your own.
+    /// Reads a cell and deserializes its value into `T`. Returns `None` if the cell is absent, and fails
+    /// with `InvalidValue` if the value does not fit the type.
     ///
     /// ```
     /// #[derive(serde::Serialize, serde::Deserialize, PartialEq, Debug)]
@@ -129,12 +130,12 @@ impl Cells {
         self.get(name)?.map(from_value).transpose()
     }
 
-    /// Writes a value of your own type; gives the new counter.
+    /// Serializes `value` and writes it to a cell. Returns the new counter.
     pub fn set_as<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<u64> {
         self.set(name, to_value(value)?)
     }
 
-    /// Compares and swaps with a value of your own type.
+    /// Serializes `value` and writes it with compare-and-swap, as [`Cells::cas`] does.
     pub fn cas_as<T: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -155,25 +156,25 @@ impl Cells {
         receipt.into_first()
     }
 
-    /// Writes when the cell is absent; gives its counter either way.
+    /// Writes the cell only if it is absent. Returns its counter in both cases.
     pub fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let name = Name::new(name)?;
         self.run(CellCommand::Init { name, value: value.into() })?.into_counter()
     }
 
-    /// Writes; gives the new counter. A time to live ends.
+    /// Writes a cell and removes its time to live. Returns the new counter.
     pub fn set(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
         self.set_with(name, value, Ttl::Clear)
     }
 
-    /// Writes with a time to live; gives the new counter.
+    /// Writes a cell with a time to live. Returns the new counter.
     pub fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let name = Name::new(name)?;
         self.run(CellCommand::Set { name, value: value.into(), ttl })?.into_counter()
     }
 
-    /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
-    /// nothing when another was faster.
+    /// Compare-and-swap: writes if the cell's counter equals `expected` (`None`: if the cell is absent).
+    /// Returns the new counter, or `None` if the counter differs.
     pub fn cas(
         &self,
         name: &str,
@@ -184,27 +185,28 @@ impl Cells {
         self.run(CellCommand::Cas { name, expected, value: value.into() })?.into_maybe_counter()
     }
 
-    /// Deletes; says whether the cell existed. Its counter goes on.
+    /// Deletes a cell. Returns whether it existed. Its counter continues if the cell is written again.
     pub fn delete(&self, name: &str) -> Result<bool> {
         self.run(CellCommand::Delete { name: Name::new(name)?, counter: None })?.into_did()
     }
 
-    /// Deletes when the counter is this one.
+    /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
     pub fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
         self.run(CellCommand::Delete { name: Name::new(name)?, counter: Some(counter) })?.into_did()
     }
 
-    /// Adds to a number; gives the sum and the new counter.
+    /// Adds `by` to a number. Returns the sum and the new counter. Fails with `NotANumber` or `Overflow`.
     pub fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         self.run(CellCommand::Incr { name: Name::new(name)?, by: by.into() })?.into_number()
     }
 
-    /// Changes a cell's time to live; says whether the cell exists.
+    /// Changes a cell's time to live. Returns whether the cell exists.
     pub fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
         self.run(CellCommand::Expire { name: Name::new(name)?, ttl })?.into_did()
     }
 
-    /// Runs commands side by side, each with its own answer: one that is wrong fails alone.
+    /// Executes commands as independent transactions that share the log's fsync. Each has its own result,
+    /// so an invalid command fails alone.
     pub fn batch(&self, commands: Vec<CellCommand>) -> Vec<Result<Answer>> {
         let transaction = |command: CellCommand| Transaction::on(&self.branch).step(command);
         let transactions = commands.into_iter().map(transaction).collect();
@@ -213,8 +215,8 @@ impl Cells {
         receipts.into_iter().map(|receipt| receipt.and_then(answer)).collect()
     }
 
-    /// The versions of a cell, newest first, deletions included; `before` leaves out counters from
-    /// it on.
+    /// Lists the versions of a cell, newest first, including deletions. With `before`, only versions with a
+    /// smaller counter are listed.
     pub fn history(
         &self,
         name: &str,
@@ -227,7 +229,8 @@ impl Cells {
         }
     }
 
-    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    /// Lists cell names in byte order: at most `limit` names that begin with `prefix` and sort after
+    /// `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -241,7 +244,8 @@ impl Cells {
         }
     }
 
-    /// The cells as they were, for as long as the view lives (an hour at most).
+    /// Opens a view of the cells at one point in time. The view pins that revision until it is dropped, for
+    /// at most one hour.
     pub fn at(&self, at: At) -> Result<CellsAt> {
         Ok(CellsAt(match &self.place {
             Backend::Local(core) => {
@@ -252,7 +256,7 @@ impl Cells {
     }
 }
 
-/// The cells of a branch as of one point in time. Clones are the same view.
+/// A read-only view of a branch's cells at one point in time. Clones share the view.
 #[derive(Clone)]
 pub struct CellsAt(CellsBackend);
 
@@ -263,7 +267,7 @@ enum CellsBackend {
 }
 
 impl CellsAt {
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         match &self.0 {
             CellsBackend::Here(pinned) => pinned.snapshot.revision,
@@ -271,7 +275,7 @@ impl CellsAt {
         }
     }
 
-    /// The records in the same view.
+    /// Returns the records in the same view.
     ///
     /// ```
     /// # let db = mainstay::Database::memory()?;
@@ -289,7 +293,7 @@ impl CellsAt {
         }
     }
 
-    /// The runs in the same view.
+    /// Returns the runs in the same view.
     pub fn runs(&self) -> RunsAt {
         match &self.0 {
             CellsBackend::Here(pinned) => RunsAt::here(pinned.clone()),
@@ -297,7 +301,7 @@ impl CellsAt {
         }
     }
 
-    /// A space of keyed state in the same view.
+    /// Returns a space of keyed state in the same view.
     pub fn keyed(&self, space: &str) -> Result<KeyedAt> {
         let space = Name::new(space)?;
         Ok(match &self.0 {
@@ -306,7 +310,8 @@ impl CellsAt {
         })
     }
 
-    /// Answers a command on keyed state that only reads, in the same view, for those who have commands as values.
+    /// Executes a read-only keyed-state command in the same view, for callers that build commands as
+    /// values. Fails with `InvalidArgument` if the command writes.
     pub fn read_keyed(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
         match &self.0 {
@@ -315,12 +320,12 @@ impl CellsAt {
         }
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell, or `None` if it was absent.
     pub fn get(&self, name: &str) -> Result<Option<Value>> {
         Ok(self.get_versioned(name)?.map(|cell| cell.value))
     }
 
-    /// The value of a cell with its counter, stamp and revision.
+    /// Returns the value of a cell with its counter, stamp and revision, or `None` if it was absent.
     pub fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
         match &self.0 {
             CellsBackend::Here(pinned) => pinned.snapshot.get(&Name::new(name)?),
@@ -328,7 +333,8 @@ impl CellsAt {
         }
     }
 
-    /// The versions of a cell up to here, newest first.
+    /// Lists the versions of a cell up to this view's revision, newest first, including deletions. With
+    /// `before`, only versions with a smaller counter are listed.
     pub fn history(
         &self,
         name: &str,
@@ -341,7 +347,8 @@ impl CellsAt {
         }
     }
 
-    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    /// Lists cell names in byte order: at most `limit` names that begin with `prefix` and sort after
+    /// `after`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         match &self.0 {
             CellsBackend::Here(pinned) => pinned.snapshot.list(prefix, after, limit),
@@ -350,11 +357,11 @@ impl CellsAt {
     }
 }
 
-/// The shortest way to a value: `main` has no layers, and most cells no expiry.
+/// Fast path for reading a value: `main` has no parent layers, and most cells have no expiry.
 #[inline]
 fn get_on_main(core: &Engine, name: &str) -> Result<Option<Value>> {
     core.check_open()?;
-    // What is found under a name needs no check of the name.
+    // The name needs no check if it was found: only valid names are stored.
     if let CacheLookup::Found(found) = current_on_main(core, name, codec::decode) {
         return found;
     }
@@ -366,14 +373,14 @@ fn get_on_main(core: &Engine, name: &str) -> Result<Option<Value>> {
     loop {
         let at = core.sequencer.published();
         let found = index.entry(hash, &key, at, true, read)?;
-        // Retention may have passed this snapshot by while it was read: then look again.
+        // Retention may have trimmed this snapshot during the read: then retry at a newer revision.
         if index.floor(index.classes.of(&key)) <= at {
             return found.transpose().map(Option::flatten);
         }
     }
 }
 
-/// Looks at what a cell of `main` holds, if that is in memory.
+/// Applies `read` to the current payload of a cell of `main`, if it is in memory.
 #[inline]
 fn current_on_main<T>(
     core: &Engine,
@@ -387,7 +394,7 @@ fn current_on_main<T>(
     })
 }
 
-/// What an entry holds for somebody who looks now.
+/// Returns the payload of an entry, or `None` if it is deleted or has expired.
 #[inline]
 fn live_payload<'e>(core: &Engine, entry: &'e [u8]) -> Result<Option<&'e [u8]>> {
     if entry.first().is_some_and(|flags| flags & DELETED != 0) {

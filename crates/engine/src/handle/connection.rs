@@ -1,4 +1,4 @@
-//! A connection: routes cell operations to its open transaction, or straight to the database.
+//! A connection: routes cell operations to its open transaction, or directly to the database.
 
 use crate::handle::backend::Backend;
 use crate::handle::branch::Branch;
@@ -6,7 +6,7 @@ use crate::handle::cells::Cells;
 use crate::handle::transaction::InteractiveTransaction;
 use mainstay_model::{Code, Error, MAIN, Number, Page, Receipt, Result, Ttl, Value, Versioned};
 
-/// A place that has at most one open transaction, as a wire connection or a session has.
+/// A connection with at most one open transaction, like a network connection or a client session.
 ///
 /// ```
 /// let db = mainstay::Database::memory()?;
@@ -24,7 +24,7 @@ pub struct Connection {
     open: Option<InteractiveTransaction>,
 }
 
-/// Sends an operation to the open transaction or to the database.
+/// Generates a method that calls the open transaction if one is open, and otherwise the database.
 macro_rules! route {
     ($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),*) -> $answer:ty) => {
         $(#[$doc])*
@@ -46,12 +46,13 @@ impl Connection {
         Cells::on(self.place.clone(), &self.branch)
     }
 
-    /// The branch it works on.
+    /// The name of the branch that this connection works on.
     pub fn branch(&self) -> &str {
         &self.branch
     }
 
-    /// Changes the branch; not while a transaction is open.
+    /// Switches to another branch. Fails with `TransactionActive` while a transaction is open, and with
+    /// `BranchNotFound` if no such branch exists.
     pub fn use_branch(&mut self, branch: &str) -> Result<()> {
         self.check_none()?;
         Branch::open(&self.place, branch)?;
@@ -59,24 +60,25 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a transaction is open.
+    /// Returns whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction. Fails with `TransactionActive` if one is already open.
     pub fn begin(&mut self) -> Result<()> {
         self.check_none()?;
         self.open = Some(InteractiveTransaction::begin(&self.place, &self.branch)?);
         Ok(())
     }
 
-    /// Commits the open transaction. It is over, whatever the answer.
+    /// Commits the open transaction and blocks until it has an outcome. The transaction is closed in any
+    /// case, also if the commit fails.
     pub fn commit(&mut self) -> Result<Receipt> {
         self.open.take().ok_or_else(none_open)?.commit()
     }
 
-    /// Forgets the open transaction.
+    /// Discards the open transaction. Fails with `NoTransaction` if none is open.
     pub fn rollback(&mut self) -> Result<()> {
         self.open.take().map(InteractiveTransaction::rollback).ok_or_else(none_open)
     }
@@ -92,47 +94,50 @@ impl Connection {
     }
 
     route! {
-        /// The value of a cell.
+        /// Returns the value of a cell, or `None` if it is absent.
         get(name: &str) -> Option<Value>
     }
     route! {
-        /// The value of a cell with its counter, stamp and revision.
+        /// Returns the value of a cell with its counter, stamp and revision, or `None` if the cell is
+        /// absent.
         get_versioned(name: &str) -> Option<Versioned>
     }
     route! {
-        /// Names in byte order.
+        /// Lists cell names in byte order: at most `limit` names that begin with `prefix` and sort after
+        /// `after`.
         list(prefix: &str, after: Option<&str>, limit: usize) -> Page
     }
     route! {
-        /// Writes when the cell is absent; gives its counter either way.
+        /// Writes the cell only if it is absent. Returns its counter in both cases.
         init(name: &str, value: impl Into<Value>) -> u64
     }
     route! {
-        /// Writes; gives the counter.
+        /// Writes a cell. Returns its new counter.
         set(name: &str, value: impl Into<Value>) -> u64
     }
     route! {
-        /// Writes with a time to live; gives the counter.
+        /// Writes a cell with a time to live. Returns its new counter.
         set_with(name: &str, value: impl Into<Value>, ttl: Ttl) -> u64
     }
     route! {
-        /// Writes when the counter is the expected one (`None`: when absent).
+        /// Compare-and-swap: writes if the counter equals `expected` (`None`: if the cell is absent).
+        /// Returns the new counter, or `None` if the counter differs.
         cas(name: &str, expected: Option<u64>, value: impl Into<Value>) -> Option<u64>
     }
     route! {
-        /// Deletes; says whether the cell existed.
+        /// Deletes a cell. Returns whether it existed.
         delete(name: &str) -> bool
     }
     route! {
-        /// Deletes when the counter is this one.
+        /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
         delete_if(name: &str, counter: u64) -> bool
     }
     route! {
-        /// Adds to a number; gives the sum and the counter.
+        /// Adds `by` to a number. Returns the sum and the new counter.
         incr(name: &str, by: impl Into<Number>) -> (Value, u64)
     }
     route! {
-        /// Changes a cell's time to live; says whether the cell exists.
+        /// Changes a cell's time to live. Returns whether the cell exists.
         expire(name: &str, ttl: Ttl) -> bool
     }
 }

@@ -1,4 +1,4 @@
-//! The database handle.
+//! The database handle: opens a database and gives access to all kinds of state.
 
 use crate::base::fault_points::{self, InjectedFault};
 use crate::commit::ticket::Ticket;
@@ -25,39 +25,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often [`Database::transaction`] tries again after a conflict.
+/// The maximum number of attempts of [`Database::transaction`] when it conflicts.
 pub(crate) const RETRIES: usize = 1000;
 
-/// How far a database has come.
+/// The visible and the durable revision of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// The newest revision that is visible.
+    /// The newest revision that readers see.
     pub visible: Revision,
     /// The newest revision that is on stable storage.
     pub durable: Revision,
 }
 
 impl Reached {
-    /// Up to where everything is both: what those are shown who follow a run. What is synced is published a moment
-    /// later, and what is published at once is synced later.
+    /// The highest revision that is both visible and durable. Run tails deliver events up to here. Either
+    /// can be ahead: a synced revision is published a moment after its fsync, and a revision published at
+    /// once is synced later.
     pub fn settled(self) -> Revision {
         self.visible.min(self.durable)
     }
 }
 
-/// An open database. Clones share it; when the last one is dropped it is closed.
+/// An open database. Clones share it. Dropping the last clone closes it.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) place: Backend,
 }
 
 impl Database {
-    /// Opens the database in a directory with the default settings, or makes one there.
+    /// Opens the database in a directory with the default settings. Creates it if the directory holds none.
     pub fn open(directory: impl AsRef<Path>) -> Result<Database> {
         Options::new().open(directory)
     }
 
-    /// A database in memory: the same in everything but its end.
+    /// Creates a database in memory. It behaves like a database on disk, but its content is lost when it
+    /// closes.
     pub fn memory() -> Result<Database> {
         Options::new().memory()
     }
@@ -70,12 +72,14 @@ impl Database {
         Engine::memory(options).map(|core| Database { place: Backend::Local(core) })
     }
 
-    /// The database in this process, for what needs its files.
+    /// Returns the embedded engine. For a served database, fails with `Unsupported`, naming `what` in the
+    /// message.
     pub(crate) fn here(&self, what: &str) -> Result<&Arc<Engine>> {
         self.place.here(what)
     }
 
-    /// What opening found and did; of a served database nothing, since that was not opened here.
+    /// The report of recovery: findings and repairs made while opening. It is empty for a served database,
+    /// because the server opened that one.
     pub fn open_report(&self) -> &OpenReport {
         match &self.place {
             Backend::Local(core) => &core.report,
@@ -83,42 +87,44 @@ impl Database {
         }
     }
 
-    /// The cells of `main`.
+    /// Returns the cells of `main`.
     pub fn cells(&self) -> Cells {
         Cells::on(self.place.clone(), MAIN)
     }
 
-    /// The runs of `main`.
+    /// Returns the runs (event logs) of `main`.
     pub fn runs(&self) -> Runs {
         Runs::on(self.place.clone(), MAIN)
     }
 
-    /// A space of keyed state on `main`; it is made by its first write, or declared.
+    /// Returns a space of keyed state on `main`. The space is created by its first write or by
+    /// [`Keyed::declare`].
     pub fn keyed(&self, space: &str) -> Result<Keyed> {
         Keyed::on(self.place.clone(), MAIN, space)
     }
 
-    /// Names of spaces of keyed state on `main`, in byte order.
+    /// Lists the names of keyed-state spaces on `main` in byte order: at most `limit` names that begin with
+    /// `prefix` and sort after `after`.
     pub fn spaces(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         keyed::spaces(&self.place, MAIN, prefix, after, limit)
     }
 
-    /// The outbox of `main`.
+    /// Returns the transactional outbox of `main`.
     pub fn outbox(&self) -> Outbox {
         Outbox::on(self.place.clone(), MAIN)
     }
 
-    /// The sessions of the database.
+    /// Returns the sessions of the database.
     pub fn sessions(&self) -> Sessions {
         Sessions::on(self.place.clone())
     }
 
-    /// The records of `main`.
+    /// Returns the records of `main`.
     pub fn records(&self) -> Records {
         Records::on(self.place.clone(), MAIN)
     }
 
-    /// Executes a transaction and waits until it is as durable as asked for.
+    /// Executes a transaction and blocks until it is as durable as its durability level demands.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Guard, Name, Transaction};
@@ -136,9 +142,10 @@ impl Database {
         self.place.execute(transaction)
     }
 
-    /// Executes transactions side by side: they share the log's sync, and each has its own answer.
+    /// Executes transactions in one batch: they share the log's fsync, and each has its own result.
     ///
-    /// They are executed in this order, but others may come between them.
+    /// They execute in the given order, but transactions of other callers may execute between them. Blocks
+    /// until all have an outcome.
     ///
     /// ```
     /// use mainstay::{CellCommand, Code, Database, Guard, Name, Transaction};
@@ -161,11 +168,12 @@ impl Database {
         }
     }
 
-    /// Submits a transaction; the ticket has its answer.
+    /// Submits a transaction without waiting for its outcome, which the ticket delivers.
     ///
-    /// At most 65,536 transactions are under way at once; a further one waits here for room. They are
-    /// executed in the order in which a thread submits them; only a merge by a server has a connection for
-    /// itself, so that nothing waits behind it: wait for what has to come before or behind a merge.
+    /// At most 65,536 transactions may be in flight. Above that, this call blocks until one finishes.
+    /// Transactions of one thread execute in submission order. The one exception is a merge sent to a
+    /// server: it has its own connection so that it delays nothing else. Wait for the outcome where order
+    /// around a merge matters.
     pub fn submit(&self, transaction: Transaction) -> Ticket {
         match &self.place {
             Backend::Local(core) => core.sequencer.submit(core.prepare(transaction)),
@@ -173,13 +181,14 @@ impl Database {
         }
     }
 
-    /// Submits a transaction; the callback gets its answer, on a thread of the database or of
-    /// another caller.
+    /// Submits a transaction and calls `done` with its outcome, on a thread of the database or of another
+    /// caller.
     ///
-    /// It should be short: callbacks are called one after the other. It may execute and submit, and wait
-    /// for what it submitted; it must not wait for another callback, or for a thread that uses the database:
-    /// with a server, answers whose callbacks queue behind this one keep their share of what may be under
-    /// way at once, and when all of it is taken, other threads wait until this one returns, also to read.
+    /// Keep the callback short, because callbacks run one after the other. It may execute and submit
+    /// transactions, and wait for those that it submitted. It must not wait for another callback or for a
+    /// thread that uses the database. With a server, outcomes whose callbacks are queued behind this one
+    /// still count as in flight. At the limit, other threads block until this callback returns, even for
+    /// reads.
     pub fn submit_with(
         &self,
         transaction: Transaction,
@@ -196,7 +205,8 @@ impl Database {
         InteractiveTransaction::begin(&self.place, MAIN)
     }
 
-    /// Runs a closure in a transaction on `main`, again and again while it conflicts with others.
+    /// Runs a closure in a transaction on `main` and commits it. Retries both after each conflict, up to
+    /// 1,000 times.
     ///
     /// ```
     /// let db = mainstay::Database::memory()?;
@@ -217,15 +227,15 @@ impl Database {
         retry(&self.place, MAIN, body)
     }
 
-    /// A connection: a place that has at most one open transaction.
+    /// Opens a connection, which holds at most one open transaction.
     pub fn connection(&self) -> Connection {
         Connection::new(self.place.clone())
     }
 
     /// The newest visible revision.
     ///
-    /// Of a served database that cannot be reached, the newest that was heard of:
-    /// [`Database::try_revision`] says so.
+    /// If a served database cannot be reached, returns the newest revision that this client has seen.
+    /// [`Database::try_revision`] returns the error instead.
     pub fn revision(&self) -> Revision {
         match &self.place {
             Backend::Local(core) => core.sequencer.published(),
@@ -233,7 +243,7 @@ impl Database {
         }
     }
 
-    /// The newest visible revision, or why a served database cannot tell.
+    /// The newest visible revision. Fails if a served database cannot be reached.
     pub fn try_revision(&self) -> Result<Revision> {
         match &self.place {
             Backend::Local(core) => Ok(core.sequencer.published()),
@@ -241,7 +251,7 @@ impl Database {
         }
     }
 
-    /// The newest revision that is on stable storage; zero where a served database cannot tell.
+    /// The newest revision on stable storage, or 0 if a served database cannot be reached.
     pub fn durable_revision(&self) -> Revision {
         match &self.place {
             Backend::Local(core) => core.sequencer.durable(),
@@ -249,7 +259,7 @@ impl Database {
         }
     }
 
-    /// Waits until a revision is visible.
+    /// Blocks until a revision is visible. Fails with `TimedOut` after `timeout`.
     pub fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
         match &self.place {
             Backend::Local(core) => core.wait_for(revision, timeout),
@@ -257,9 +267,10 @@ impl Database {
         }
     }
 
-    /// Waits until a revision is visible, for at most so long, or until `stop` is set and
-    /// [`Database::interrupt`] called; the caller looks which it was. For one thread that waits on behalf of
-    /// many and has to hear of new ones; a served database refuses it.
+    /// Blocks until a revision is visible, until `timeout`, or until `stop` is set and
+    /// [`Database::interrupt`] is called. The caller must check which of them happened. Meant for one
+    /// thread that waits on behalf of many clients and must also notice new ones. Fails with `Unsupported`
+    /// for a served database.
     pub fn wait_for_unless(
         &self,
         revision: Revision,
@@ -269,14 +280,15 @@ impl Database {
         self.here("a wait that can be interrupted")?.wait_for_unless(revision, timeout, stop)
     }
 
-    /// Up to where everything is visible, and up to where it is on stable storage.
+    /// Returns the visible and the durable revision. Fails with `Unsupported` for a served database.
     pub fn reached(&self) -> Result<Reached> {
         let sequencer = &self.here("how far both have come")?.sequencer;
         Ok(Reached { visible: sequencer.published(), durable: sequencer.durable() })
     }
 
-    /// Waits until one of both has moved on, for at most so long; gives how far they have come. For one thread that
-    /// looks on behalf of many who wait for the one or the other; a served database refuses it.
+    /// Blocks until the visible or the durable revision differs from `seen`, for at most `timeout`. Returns
+    /// both revisions. Meant for one thread that waits on behalf of many clients. Fails with `Unsupported`
+    /// for a served database.
     ///
     /// ```
     /// use mainstay::Database;
@@ -297,20 +309,22 @@ impl Database {
         self.reached()
     }
 
-    /// Lets those look at their `stop` who wait in [`Database::wait_for_unless`].
+    /// Wakes the threads that block in [`Database::wait_for_unless`], so that they check their `stop` flag.
+    /// Does nothing for a served database.
     pub fn interrupt(&self) {
         if let Backend::Local(core) = &self.place {
             core.sequencer.tell_listeners();
         }
     }
 
-    /// Whether the database is in this process; else a server has it.
+    /// Returns whether the database is embedded in this process; false if a server has it.
     pub fn is_here(&self) -> bool {
         matches!(self.place, Backend::Local(_))
     }
 
-    /// The time as stamps and expiries go by it, in microseconds since 1970: after the stamp of everything that is
-    /// visible, and not after that of a transaction to come.
+    /// The current time of the database clock, which stamps and expiries use, in microseconds since 1970.
+    /// It is later than the stamp of every visible transaction, and not later than the stamp of any future
+    /// one.
     ///
     /// ```
     /// let db = mainstay::Database::memory()?;
@@ -333,7 +347,7 @@ impl Database {
         }
     }
 
-    /// Waits until everything before is on stable storage; gives the revision up to which it is.
+    /// Blocks until every earlier write is on stable storage. Returns the revision up to which that holds.
     pub fn sync(&self) -> Result<Revision> {
         match &self.place {
             Backend::Local(core) => core.sequencer.sync(),
@@ -341,13 +355,15 @@ impl Database {
         }
     }
 
-    /// The id that tells this database, and the copies restored from it, from all others.
+    /// The unique id of this database. Copies restored from its backups have the same id. Fails with
+    /// `Unsupported` for a served database.
     pub fn id(&self) -> Result<DatabaseId> {
         let core = self.place.here("the id")?;
         Ok(DatabaseId(core.index().database()))
     }
 
-    /// The stamp of a revision.
+    /// The stamp of a revision, in microseconds since 1970. Fails with `HistoryTrimmed` if it is no longer
+    /// kept.
     pub fn stamp_of(&self, revision: Revision) -> Result<Stamp> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -360,7 +376,7 @@ impl Database {
         })
     }
 
-    /// The revision that a point in time means.
+    /// Resolves a point in time to a revision.
     pub fn resolve(&self, at: At) -> Result<Revision> {
         match &self.place {
             Backend::Local(core) => core.resolve(at).map(|(revision, _)| revision),
@@ -368,12 +384,12 @@ impl Database {
         }
     }
 
-    /// The newest revision that was not stamped later than this.
+    /// The newest revision whose stamp is not later than `stamp`.
     pub fn revision_at(&self, stamp: Stamp) -> Result<Revision> {
         self.resolve(At::Stamp(stamp))
     }
 
-    /// Turns every expiry that is due into a deletion now; gives how many there were.
+    /// Deletes all entries whose expiry is due now. Returns how many it deleted.
     pub fn sweep(&self) -> Result<u64> {
         match &self.place {
             Backend::Local(core) => core.sweep(),
@@ -381,14 +397,16 @@ impl Database {
         }
     }
 
-    /// Deletes what deleted runs have left; gives how many keys that were. It happens by itself where
-    /// [`Options::sweep_interval`](crate::Options::sweep_interval) is not `None`.
+    /// Removes the remaining data of deleted runs. Returns how many keys it removed. This also runs in the
+    /// background unless [`Options::sweep_interval`](crate::Options::sweep_interval) is `None`. Fails with
+    /// `Unsupported` for a served database.
     pub fn reap(&self) -> Result<u64> {
         self.here("what deleted runs have left")?.reap()
     }
 
-    /// Fills the indexes that were declared over records of before; gives how many it filled. It happens by
-    /// itself where [`Options::sweep_interval`](crate::Options::sweep_interval) is not `None`.
+    /// Backfills declared indexes with the records that existed before. Returns how many indexes it filled.
+    /// This also runs in the background unless [`Options::sweep_interval`](crate::Options::sweep_interval)
+    /// is `None`. Fails with `Unsupported` for a served database.
     pub fn fill_indexes(&self) -> Result<usize> {
         let core = self.here("filling indexes")?;
         let unfilled = |one: &&crate::storage::index_def::IndexDef| one.ready.is_none();
@@ -400,7 +418,8 @@ impl Database {
         Ok(ids.len())
     }
 
-    /// Applies retention now: trims history and the log as far as pins allow.
+    /// Applies retention now: flushes, compacts, and trims history and the log as far as pins allow. Blocks
+    /// until done.
     pub fn trim(&self) -> Result<()> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -416,13 +435,14 @@ impl Database {
         Ok(())
     }
 
-    /// What holds history back, oldest first; nothing where a served database cannot be reached, which
-    /// [`Database::try_pins`] says.
+    /// Lists the pins that keep history from being trimmed, oldest first. Returns an empty list if a served
+    /// database cannot be reached; [`Database::try_pins`] returns the error instead.
     pub fn pins(&self) -> Vec<Pin> {
         self.try_pins().unwrap_or_default()
     }
 
-    /// What holds history back, oldest first, or why a served database cannot tell.
+    /// Lists the pins that keep history from being trimmed, oldest first. Fails if a served database cannot
+    /// be reached.
     pub fn try_pins(&self) -> Result<Vec<Pin>> {
         match &self.place {
             Backend::Local(core) => Ok(core.all_pins()),
@@ -430,7 +450,7 @@ impl Database {
         }
     }
 
-    /// What holds history back, by kind; nothing of a served database.
+    /// Summarizes the pins by kind. Empty for a served database.
     pub fn pin_summaries(&self) -> Vec<PinSummary> {
         match &self.place {
             Backend::Local(core) => core.pins_by_kind(),
@@ -438,8 +458,8 @@ impl Database {
         }
     }
 
-    /// Why a write would be refused now: the disk is full, a sync failed, or the lock was lost. Nothing while writes are taken, and of a
-    /// served database.
+    /// The reason that a write would be refused now: the disk is full, an fsync failed, or the directory
+    /// lock was lost. `None` while writes are accepted, and always for a served database.
     pub fn write_refusal(&self) -> Option<Error> {
         match &self.place {
             Backend::Local(core) => core.sequencer.write_refusal(),
@@ -447,7 +467,8 @@ impl Database {
         }
     }
 
-    /// How much of the room for unflushed writes is used, from 0 to 1, where writers wait for a flush; 0 of a served database.
+    /// Fraction of the allowed unflushed write buffers that is in use, from 0 to 1. At 1, writers block
+    /// until a flush (back-pressure). 0 for a served database.
     pub fn flush_backlog(&self) -> f64 {
         match &self.place {
             Backend::Local(core) => core.sequencer.flush_backlog(),
@@ -455,16 +476,17 @@ impl Database {
         }
     }
 
-    /// Waits until less of the room for unflushed writes is used than this, from 0 to 1, but not for longer than told: what writes
-    /// much at once leaves room for what writes little. A served database does not wait.
+    /// Blocks until [`Database::flush_backlog`] is below `backlog` (0 to 1), for at most `timeout`. Bulk
+    /// writers call this to leave room for small writes. Returns early if flushes fail or do not run in the
+    /// background, and at once for a served database.
     pub fn wait_for_flushes(&self, backlog: f64, timeout: Duration) {
         if let Backend::Local(core) = &self.place {
             core.sequencer.wait_for_flushes(backlog, timeout);
         }
     }
 
-    /// How many transactions wrote more than 1 MiB, or were refused after so much: all others waited for them. 0 of a served
-    /// database.
+    /// The number of transactions that wrote more than 1 MiB, or were refused after writing that much. Each
+    /// of them blocked all other writers meanwhile. 0 for a served database.
     pub fn large_writes(&self) -> u64 {
         match &self.place {
             Backend::Local(core) => core.state.large_writes.load(Ordering::Relaxed),
@@ -472,7 +494,8 @@ impl Database {
         }
     }
 
-    /// Refuses where the database was closed; of a served one that is not known here.
+    /// Fails with `Closed` if the database is closed. Always succeeds for a served database, because this
+    /// handle does not know its state.
     pub fn check_open(&self) -> Result<()> {
         match &self.place {
             Backend::Local(core) => core.check_open(),
@@ -480,8 +503,8 @@ impl Database {
         }
     }
 
-    /// Whether a transaction that is submitted now may wait for others, even where it does not wait for the disk. One of a served
-    /// database always may.
+    /// Returns whether a transaction submitted now may have to wait for others, even if it does not wait
+    /// for an fsync. Always true for a served database.
     pub fn is_busy(&self) -> bool {
         match &self.place {
             Backend::Local(core) => core.sequencer.is_busy(),
@@ -489,8 +512,9 @@ impl Database {
         }
     }
 
-    /// By how many microseconds stamps are ahead of the wall clock, negative when they are behind; 0 while they are no more than a
-    /// minute apart, and of a served database. Moments that something expires at are moved by it when they are written.
+    /// The offset of stamps from the wall clock in microseconds: positive if stamps are ahead, negative if
+    /// behind. It is 0 while they differ by at most one minute. Always 0 for a served database. Absolute
+    /// expiry times are shifted by this offset when they are written.
     pub fn wall_offset_us(&self) -> i64 {
         match &self.place {
             Backend::Local(core) => core.index().wall_offset_us.load(Ordering::Relaxed),
@@ -498,25 +522,25 @@ impl Database {
         }
     }
 
-    /// Believes a wall clock that jumped ahead by more than an hour, or that was too far ahead when the database was opened.
+    /// Accepts a wall clock that jumped ahead by more than one hour, or that was too far ahead when the
+    /// database was opened.
     pub fn confirm_clock(&self) {
         match &self.place {
             Backend::Local(core) => core.sequencer.with_exec(|exec| {
                 exec.stamper.confirm();
                 exec.now();
             }),
-            // As far as it can be told: who wants to know looks at the figures.
+            // Best effort: errors are dropped. The clock figures in the statistics show whether it worked.
             Backend::Remote(link) => drop(wait(Backend::there(link).confirm_clock())),
         }
     }
 
-    /// Figures about the database as it stands; without any but the failure where a served database
-    /// cannot be reached.
+    /// Returns the current statistics. If a served database cannot be reached, they hold only the error.
     pub fn stats(&self) -> Stats {
         self.try_stats().unwrap_or_else(|error| Stats::unknown(&error))
     }
 
-    /// Figures about the database as it stands, or why a served database cannot tell.
+    /// Returns the current statistics. Fails if a served database cannot be reached.
     pub fn try_stats(&self) -> Result<Stats> {
         match &self.place {
             Backend::Local(core) => Ok(Stats::of(core)),
@@ -524,9 +548,10 @@ impl Database {
         }
     }
 
-    /// Finishes what is under way, syncs all of it, and closes; every handle answers `Closed` from then on. An error says that
-    /// a sync failed: it is closed all the same, and what was not synced may be gone after a power cut. Of a served database
-    /// only the connections are closed.
+    /// Finishes the transactions in flight, syncs all of them and closes the database. Every handle then
+    /// fails with `Closed`. If an fsync fails, this returns the error, but the database is closed all the
+    /// same. Unsynced writes may then be lost in a power failure. For a served database, this closes only
+    /// the connections.
     pub fn close(&self) -> Result<()> {
         match &self.place {
             Backend::Local(core) => core.close(),
@@ -539,13 +564,14 @@ impl Database {
 }
 
 impl Options {
-    /// Opens the database in a directory, or makes one there.
+    /// Opens the database in a directory. Creates it if the directory holds none.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database> {
         self.check()?;
         Database::open_with(directory.as_ref(), self)
     }
 
-    /// A database in memory: the same in everything but its end.
+    /// Creates a database in memory. It behaves like a database on disk, but its content is lost when it
+    /// closes.
     pub fn memory(self) -> Result<Database> {
         self.check()?;
         if self.base.is_some() {
@@ -556,7 +582,7 @@ impl Options {
     }
 }
 
-/// Runs a closure in transactions until one commits.
+/// Runs a closure in transactions until one commits, with at most `RETRIES` attempts.
 pub(crate) fn retry<T>(
     place: &Backend,
     branch: &str,
@@ -570,7 +596,8 @@ pub(crate) fn retry<T>(
         match outcome {
             Err(error) if error.kind() == ErrorKind::Conflict => {
                 last = Some(error);
-                // What it conflicted with may be executed but not visible yet.
+                // The transaction it conflicted with may be executed but not visible yet. Without the wait,
+                // the next snapshot would miss it again.
                 if let Backend::Local(core) = place {
                     core.sequencer.settle();
                 }

@@ -1,4 +1,4 @@
-//! The feed of a database in this process or of a served one.
+//! Change feed of an embedded or a served database.
 
 use super::backend::Backend;
 use super::database::Database;
@@ -7,7 +7,7 @@ use crate::remote::{AsyncFeed, wait};
 use mainstay_model::{Event, Filter, Glance, Result, Revision};
 use std::time::Duration;
 
-/// A place in the stream of changes.
+/// A cursor in the change feed: yields the changes after a revision, in commit order.
 pub struct Feed(FeedBackend);
 
 enum FeedBackend {
@@ -16,7 +16,7 @@ enum FeedBackend {
 }
 
 impl Database {
-    /// Follows the changes after a revision.
+    /// Opens a change feed that starts after revision `after` and yields the events that match `filter`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -38,9 +38,10 @@ impl Database {
         }))
     }
 
-    /// Tells the branch and the key of every record that was written after one revision, up to another that is
-    /// visible. Says no where it cannot tell: that is too long ago to be remembered, or branches came, went or
-    /// got other names meanwhile. The database has to be in this process.
+    /// Calls `tell` with the branch and key of every record written after revision `after`, up to the
+    /// visible revision `upto`. Returns false if that is unknown: `after` is older than the window of
+    /// remembered writes, or branches were created, deleted or renamed meanwhile. Then `tell` may have been
+    /// called for some of the records. Fails with `Unsupported` for a served database.
     ///
     /// ```
     /// use mainstay::{Database, Fields};
@@ -63,9 +64,10 @@ impl Database {
 }
 
 impl Feed {
-    /// The next change; nothing when there is none within the time.
+    /// Blocks until the next change and returns it, or returns `None` after `timeout`.
     ///
-    /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
+    /// Fails with `Lagged` if the log no longer reaches back to this position. The error tells where to
+    /// resume.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
         match &mut self.0 {
             FeedBackend::Here(follower) => follower.next(timeout),
@@ -73,9 +75,10 @@ impl Feed {
         }
     }
 
-    /// Returns the next event without waiting, and reads at most `bytes` of the log, so that a thread
-    /// that serves many feeds is never held by one. Takes the bytes that it read off `bytes`; a frame
-    /// is read as a whole, and a small one counts for more than it has.
+    /// Returns the next event without blocking, and reads at most `bytes` of the log, so that one feed
+    /// cannot hold up a thread that serves many. Returns `Glance::End` at the end of the log, and
+    /// `Glance::More` if the budget is used up. Subtracts the bytes read from `bytes`. A frame is always
+    /// read whole, and a small frame is charged more than its size.
     pub fn glance(&mut self, bytes: &mut usize) -> Result<Glance> {
         match &mut self.0 {
             FeedBackend::Here(follower) => follower.glance(bytes),
@@ -85,7 +88,7 @@ impl Feed {
         }
     }
 
-    /// The revision up to which everything was seen: resume after it.
+    /// The revision up to which every event was delivered. To resume, pass it as `after`.
     pub fn position(&self) -> Revision {
         match &self.0 {
             FeedBackend::Here(follower) => follower.position(),

@@ -1,4 +1,4 @@
-//! Exports, imports and backups; those that leave a part of their disk free.
+//! Exports, imports and backups, optionally with a reserve of free disk space.
 
 use super::backend::Backend;
 use super::database::Database;
@@ -9,14 +9,16 @@ use crate::tools::export::{ExportReport, ImportReport, Progress};
 use mainstay_model::{Result, Revision};
 use std::path::Path;
 
-/// Writes exports and backups that leave a part of their disk free; made by [`Database::with_disk_reserve`].
+/// Writes exports and backups while keeping a reserve of free disk space. Created by
+/// [`Database::with_disk_reserve`].
 pub struct WithReserve<'d> {
     db: &'d Database,
     spare: DiskReserve,
 }
 
 impl Database {
-    /// Exports and backups that are given up, as `DiskFull`, before their disk has less than this free.
+    /// Returns a writer of exports and backups that fails with `DiskFull` before the disk has less free
+    /// space than `spare` demands.
     ///
     /// ```
     /// use mainstay::{Code, Database, DiskReserve};
@@ -33,12 +35,13 @@ impl Database {
 }
 
 impl Database {
-    /// Writes everything that is kept at the newest revision to one file, which must not exist yet:
-    /// all branches with their history, tags, expiries and receipts.
+    /// Writes a full backup: everything retained at the newest revision, in one file that must not exist
+    /// yet. It contains all branches with their history, tags, expiries and receipts.
     ///
-    /// Writers go on meanwhile; history is held back until it is done, up to the reader limit. With
-    /// [`Options::base`](crate::Options::base) the file fills an empty directory, or stands in for
-    /// the part of the log that an index cannot be rebuilt from any more.
+    /// Writers continue meanwhile. History is pinned until the backup is done, up to the reader limit. With
+    /// [`Options::base`](crate::Options::base), the file fills an empty directory. It can also replace the
+    /// part of the log that an index can no longer be rebuilt from. Blocks until the file is complete, and
+    /// fails with `Unsupported` for a served database.
     ///
     /// ```
     /// use mainstay::{Database, Options};
@@ -58,14 +61,13 @@ impl Database {
         self.with_disk_reserve(DiskReserve::default()).backup(path, progress)
     }
 
-    /// Writes everything that was committed after a revision to one file, which must not exist yet:
-    /// effects, stamps and receipts, as the log has them.
+    /// Writes an incremental backup: everything committed after revision `since`, in one file that must not
+    /// exist yet. It contains effects, stamps and receipts, as the log has them.
     ///
-    /// Together with a full [backup](Database::backup) of that revision, or of a later one, and the
-    /// increments between, it makes the database as it is now: see
-    /// [`restore_backup`](crate::restore_backup). Where the log no longer reaches back so far the
-    /// answer is `HistoryTrimmed`, and a full backup is due;
-    /// [`Options::feed_retention`](crate::Options::feed_retention) says how long it does.
+    /// [`restore_backup`](crate::restore_backup) restores the current database from this file, a full
+    /// [backup](Database::backup) of revision `since` or a later one, and the increments between. Fails
+    /// with `HistoryTrimmed` if the log no longer reaches back to `since`; then a full backup is needed.
+    /// [`Options::feed_retention`](crate::Options::feed_retention) sets how far the log reaches back.
     ///
     /// ```
     /// use mainstay::{Database, restore_backup};
@@ -91,7 +93,7 @@ impl Database {
         self.with_disk_reserve(DiskReserve::default()).backup_since(since, path, progress)
     }
 
-    /// Writes a branch to one file, which must not exist yet.
+    /// Exports one branch to a file that must not exist yet. Blocks until the file is complete.
     pub fn export(
         &self,
         branch: &str,
@@ -101,7 +103,8 @@ impl Database {
         self.with_disk_reserve(DiskReserve::default()).export(branch, path, progress)
     }
 
-    /// Makes a branch from a file; the file is checked as a whole before anything is written.
+    /// Creates branch `as_branch` from an exported file. The whole file is verified before anything is
+    /// written.
     pub fn import(
         &self,
         path: &Path,
@@ -111,7 +114,7 @@ impl Database {
         self.here("an import")?.import(path, as_branch, progress)
     }
 
-    /// A hash of all retained versions of a branch: equal for equal logs, on any machine.
+    /// Returns a hash of all retained versions of a branch. Equal logs give equal hashes on every machine.
     pub fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
         match &self.place {
             Backend::Local(core) => core.export_hash(branch),
@@ -121,12 +124,14 @@ impl Database {
 }
 
 impl WithReserve<'_> {
-    /// Writes a full backup, as [`Database::backup`] does.
+    /// Writes a full backup, as [`Database::backup`] does. Fails with `DiskFull` if it would use the
+    /// reserve.
     pub fn backup(&self, path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<BackupReport> {
         self.db.here("a backup")?.backup(path, self.spare, progress)
     }
 
-    /// Writes an increment, as [`Database::backup_since`] does.
+    /// Writes an incremental backup, as [`Database::backup_since`] does. Fails with `DiskFull` if it would
+    /// use the reserve.
     pub fn backup_since(
         &self,
         since: Revision,
@@ -136,7 +141,7 @@ impl WithReserve<'_> {
         self.db.here("a backup")?.backup_since(since, path, self.spare, progress)
     }
 
-    /// Writes a branch to one file, as [`Database::export`] does.
+    /// Exports a branch, as [`Database::export`] does. Fails with `DiskFull` if it would use the reserve.
     pub fn export(
         &self,
         branch: &str,
@@ -152,7 +157,7 @@ mod tests {
     use super::*;
     use mainstay_model::{At, Code};
 
-    /// A database with more than is sorted in memory.
+    /// A database with more data than an export sorts in memory.
     fn large() -> Database {
         let db = Database::memory().unwrap();
         for name in ["a", "b", "c"] {

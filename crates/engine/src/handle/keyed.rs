@@ -1,4 +1,4 @@
-//! Keyed state: spaces of keys with versions, written exactly once.
+//! Keyed stream state: spaces of versioned keys with idempotent writes.
 
 use crate::handle::backend::Backend;
 use crate::read::pinned_snapshot::PinnedSnapshot;
@@ -20,17 +20,18 @@ mod store;
 #[cfg(any(test, fuzzing))]
 pub(crate) use mend::{mend, mend_blocks};
 
-/// How many entries are sealed in one transaction.
+/// Maximum number of entries that one transaction seals.
 pub(crate) const SEAL_PIECE: usize = 10_000;
 
-/// A space of keyed state on a branch.
+/// A space of keyed state on one branch.
 ///
-/// It is a [`KeyedState`](crate::KeyedState): operators, snapshots and checkpoints are written against that.
+/// It implements [`KeyedState`](crate::KeyedState), the interface that operators, snapshots and checkpoints
+/// use.
 ///
 /// ```
 /// use mainstay::{Database, Wrote};
 /// let counts = Database::memory()?.keyed("counts")?;
-/// // The version is where the item stands in its source: told again, it is counted once.
+/// // The version is the item's offset in its source: a redelivered item is counted once.
 /// assert_eq!(counts.put("user-7", "1", 17)?, Wrote::Applied);
 /// assert_eq!(counts.put("user-7", "2", 17)?, Wrote::Stale);
 /// let state = counts.get("user-7")?.expect("it is there");
@@ -56,8 +57,8 @@ impl Keyed {
         self.space.as_str()
     }
 
-    /// The same space; what is written by this handle is as durable as this when it is acknowledged. Operators need no
-    /// sync for every batch: a crash leaves the states and positions of one moment, and what is behind them comes again.
+    /// Sets the durability of writes through this handle. Operators do not need an fsync per batch: after a
+    /// crash, states and positions are those of one moment, and the source replays the items after it.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Keyed {
         self.durability = Some(durability);
@@ -80,8 +81,9 @@ impl Keyed {
         self.receive(command, self.durability)?.into_first()
     }
 
-    /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
-    /// is looked at again.
+    /// Executes a read-only command, for callers that build commands as values. Fails with
+    /// `InvalidArgument` if the command writes. Retries at a newer snapshot if retention trimmed the one it
+    /// read.
     pub fn read(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
         let core = match &self.place {
@@ -100,17 +102,19 @@ impl Keyed {
         Ask(&self.space)
     }
 
-    /// Declares the space; says whether it is new. One that is there has to be asked for as it is.
+    /// Declares the space with its options. Returns whether it is new. Fails with `SpaceExists` if it
+    /// exists with other options.
     pub fn declare(&self, options: SpaceOptions) -> Result<bool> {
         self.run(StateCommand::Declare { space: self.space.clone(), options })?.into_did()
     }
 
-    /// What is known of the space; nothing before it is declared or written to.
+    /// Returns the options and the frontier of the space, or `None` before it is declared or written.
     pub fn info(&self) -> Result<Option<SpaceInfo>> {
         self.read(self.ask().info())?.into_state()?.into_info()
     }
 
-    /// Writes a key's state if the version is newer than the key's.
+    /// Writes a key's state if `version` is newer than the key's version. Returns whether the write was
+    /// applied, was stale, or waits.
     pub fn put(
         &self,
         key: impl AsRef<[u8]>,
@@ -120,12 +124,14 @@ impl Keyed {
         self.write_one(StateWrite::put(key.as_ref(), value.as_ref(), version))
     }
 
-    /// Deletes a key's state if the version is newer than the key's; the version is remembered.
+    /// Deletes a key's state if `version` is newer than the key's version. The version is kept, so that
+    /// older writes stay stale.
     pub fn delete(&self, key: impl AsRef<[u8]>, version: impl Into<Version>) -> Result<Wrote> {
         self.write_one(StateWrite::delete(key.as_ref(), version))
     }
 
-    /// Adds an item to a key's log; says whether the log had none of this id.
+    /// Appends an item to a key's log unless the log already has an item with this id. Returns whether it
+    /// was appended.
     pub fn append_unique(
         &self,
         key: impl AsRef<[u8]>,
@@ -136,12 +142,12 @@ impl Keyed {
         Ok(self.write_one(append)?.took_effect())
     }
 
-    /// Writes, all or nothing; says what became of each.
+    /// Applies several writes atomically. Returns the outcome of each.
     ///
     /// ```
     /// use mainstay::{Database, StateWrite};
     /// let counts = Database::memory()?.keyed("counts")?;
-    /// // States, and the position in the source that they belong to: never one without the other.
+    /// // States and their position in the source are written together, or not at all.
     /// counts.write(vec![StateWrite::put("a", "1", 7), StateWrite::advance("orders", 8)])?;
     /// assert_eq!(counts.positions()?, [("orders".to_owned(), 8)]);
     /// # Ok::<(), mainstay::Error>(())
@@ -156,42 +162,45 @@ impl Keyed {
         self.write(vec![write])?.first().copied().ok_or_else(Answer::mismatch)
     }
 
-    /// A key's state.
+    /// Returns a key's state, or `None` if the key is absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         Ok(self.look(&[key.as_ref()])?.pop().flatten().and_then(Kept::into_state))
     }
 
-    /// What is known of keys, deleted ones included, all as of one moment.
+    /// Returns the entries of several keys from one snapshot, including the versions of deleted keys.
     pub fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
         self.read(self.ask().look(keys))?.into_state()?.into_kept()
     }
 
-    /// Keys in byte order with their states: those that begin with `prefix` and come behind `after`. A page ends
-    /// early where it becomes large.
+    /// Scans keys in byte order with their states: at most `limit` keys that begin with `prefix` and sort
+    /// after `after`. A page ends early if it becomes large.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
         self.read(self.ask().scan(prefix, after, limit))?.into_state()?.into_states()
     }
 
-    /// Items of a key's log behind one of them, in the order of their ids.
+    /// Lists the items of a key's log in the order of their ids: at most `limit` items after the id
+    /// `after`.
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
         self.read(self.ask().items(key, after, limit))?.into_state()?.into_items()
     }
 
-    /// How far sources were read and sinks written, in byte order of their names.
+    /// Lists the offsets of sources and sinks, in byte order of their names.
     pub fn positions(&self) -> Result<Vec<(String, u64)>> {
         self.read(StateCommand::Positions { space: self.space.clone() })?
             .into_state()?
             .into_positions()
     }
 
-    /// Writes that wait with versions below one, in order.
+    /// Lists the waiting writes with versions below `below`, in order.
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
         self.read(self.ask().waiting(below, limit))?.into_state()?.into_waiting()
     }
 
-    /// Closes all versions below the frontier: what waited with one of them is applied, in order, and what comes later
-    /// with such a version is stale. Gives how many writes had waited. It goes in pieces: a crash leaves a frontier that
-    /// has risen in part, and sealing again goes on.
+    /// Seals all versions below `frontier` (a watermark). Waiting writes with such a version are applied in
+    /// order. Later writes with such a version are stale. Returns the number of writes that had waited.
+    ///
+    /// Sealing runs in several transactions. After a crash the frontier may have risen only in part;
+    /// sealing again continues from there.
     pub fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
         let (frontier, mut all) = (frontier.into(), 0);
         loop {
@@ -204,12 +213,13 @@ impl Keyed {
         }
     }
 
-    /// Removes the space and everything in it; says whether there was one.
+    /// Removes the space with its entire content. Returns whether it existed.
     pub fn clear(&self) -> Result<bool> {
         self.run(StateCommand::Drop { space: self.space.clone() })?.into_did()
     }
 
-    /// The space as it was, for as long as the view lives (an hour at most).
+    /// Opens a view of the space at one point in time. The view pins that revision until it is dropped, for
+    /// at most one hour.
     pub fn at(&self, at: At) -> Result<KeyedAt> {
         let space = self.space.clone();
         Ok(match &self.place {
@@ -221,7 +231,7 @@ impl Keyed {
     }
 }
 
-/// A space as of one point in time. Clones are the same view.
+/// A read-only view of a space at one point in time. Clones share the view.
 #[derive(Clone)]
 pub struct KeyedAt {
     space: Name,
@@ -243,7 +253,7 @@ impl KeyedAt {
         KeyedAt { space, view: KeyedBackend::There(view) }
     }
 
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         match &self.view {
             KeyedBackend::Here(pinned) => pinned.snapshot.revision,
@@ -251,7 +261,8 @@ impl KeyedAt {
         }
     }
 
-    /// Answers a command that only reads, for those who have commands as values.
+    /// Executes a read-only command in this view, for callers that build commands as values. Fails with
+    /// `InvalidArgument` if the command writes.
     pub fn read(&self, command: StateCommand) -> Result<Answer> {
         only_read(&command)?;
         match &self.view {
@@ -264,28 +275,30 @@ impl KeyedAt {
         Ask(&self.space)
     }
 
-    /// What was known of the space.
+    /// Returns the options and the frontier of the space, or `None` if it did not exist.
     pub fn info(&self) -> Result<Option<SpaceInfo>> {
         self.read(self.ask().info())?.into_state()?.into_info()
     }
 
-    /// What a key's state was.
+    /// Returns a key's state, or `None` if the key was absent.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         let found = self.read(self.ask().look(&[key.as_ref()]))?.into_state()?.into_kept()?.pop();
         Ok(found.flatten().and_then(Kept::into_state))
     }
 
-    /// Keys in byte order with what their states were.
+    /// Scans keys in byte order with their states: at most `limit` keys that begin with `prefix` and sort
+    /// after `after`.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage> {
         self.read(self.ask().scan(prefix, after, limit))?.into_state()?.into_states()
     }
 
-    /// Items that a key's log had, in the order of their ids.
+    /// Lists the items of a key's log in the order of their ids: at most `limit` items after the id
+    /// `after`.
     pub fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
         self.read(self.ask().items(key, after, limit))?.into_state()?.into_items()
     }
 
-    /// How far sources had been read.
+    /// Lists the offsets of sources and sinks, in byte order of their names.
     pub fn positions(&self) -> Result<Vec<(String, u64)>> {
         self.read(StateCommand::Positions { space: self.space.clone() })?
             .into_state()?
@@ -293,7 +306,7 @@ impl KeyedAt {
     }
 }
 
-/// The names of spaces on a branch.
+/// Lists the names of the spaces on a branch.
 pub(crate) fn spaces(
     place: &Backend,
     branch: &str,
@@ -306,7 +319,7 @@ pub(crate) fn spaces(
     Keyed::on(place.clone(), branch, "spaces")?.read(command)?.into_names()
 }
 
-/// Commands on one space.
+/// Builds commands on one space.
 pub(crate) struct Ask<'a>(pub &'a Name);
 
 impl Ask<'_> {
@@ -342,7 +355,7 @@ impl Ask<'_> {
     }
 }
 
-/// How many bytes of entries are asked for together.
+/// Number of bytes of entries per request of a dump.
 const DUMP_BYTES: usize = 4 << 20;
 
 pub(crate) fn transaction(

@@ -1,4 +1,4 @@
-//! Handles: the interface that programs use, over a database in this process or a served one.
+//! Handles: the public API for a database, embedded in this process or served.
 
 pub(crate) mod backend;
 pub(crate) mod branch;

@@ -1,4 +1,4 @@
-//! The outbox: messages that are written with a transaction, for those who send them.
+//! Transactional outbox: messages that are written atomically with a transaction and delivered later.
 
 use crate::handle::backend::Backend;
 use crate::handle::runs::only_read;
@@ -11,20 +11,20 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The outbox of a branch.
+/// The outbox of one branch.
 ///
 /// ```
 /// use mainstay::{Database, NewEvent, OutboxCommand, RunCommand, Transaction};
 /// use std::time::Duration;
 /// let db = Database::memory()?;
-/// // The event and the message about it: both or none.
+/// // The event and its message are written together, or not at all.
 /// let event = Box::new(NewEvent::new("order-7", "RunCompleted").plan("1"));
 /// let (subject, payload) = ("orders.done".to_owned(), b"order-7".to_vec());
 /// let transaction = Transaction::new()
 ///     .step(RunCommand::Append { event, expected: None })
 ///     .step(OutboxCommand::Put { subject, payload, run: None });
 /// db.execute(transaction)?;
-/// // Whoever sends it claims it, sends it and says so.
+/// // The sender claims the message, delivers it and acknowledges it.
 /// let claimed = db.outbox().claim(10, Duration::from_secs(30))?;
 /// assert_eq!((claimed.len(), claimed[0].subject.as_str()), (1, "orders.done"));
 /// assert!(db.outbox().claim(10, Duration::from_secs(30))?.is_empty());
@@ -42,7 +42,7 @@ impl Outbox {
         Outbox { place, branch: branch.into() }
     }
 
-    /// The same outbox, to be awaited.
+    /// Returns the async client API for the same outbox.
     fn there(&self, link: &Arc<ConnectionPool>) -> AsyncOutbox {
         AsyncOutbox::on(link.clone(), &self.branch)
     }
@@ -59,8 +59,9 @@ impl Outbox {
         self.receive(command)?.into_first()
     }
 
-    /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
-    /// is looked at again.
+    /// Executes a read-only command, for callers that build commands as values. Fails with
+    /// `InvalidArgument` if the command writes. Retries at a newer snapshot if retention trimmed the one it
+    /// read.
     pub fn read(&self, command: OutboxCommand) -> Result<OutboxAnswer> {
         only_read(command.is_read())?;
         let core = match &self.place {
@@ -75,7 +76,8 @@ impl Outbox {
         }
     }
 
-    /// Writes a message; gives its number. Messages of one run are sent one behind the other.
+    /// Writes a message and returns its number. Messages of the same `run` are delivered one after the
+    /// other, in order.
     pub fn put(
         &self,
         subject: &str,
@@ -85,14 +87,16 @@ impl Outbox {
         self.write(put(subject, payload, run)?)?.into_outbox()?.into_number()
     }
 
-    /// Takes messages that wait, the longest waiting first; nobody else gets them while the lease lasts.
+    /// Claims up to `limit` waiting messages, the longest-waiting first. No other caller gets them until
+    /// the lease expires.
     pub fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Message>> {
         self.write(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?
             .into_outbox()?
             .into_messages()
     }
 
-    /// The same, with the token of the lease: who names it is never taken for somebody who claimed a message later.
+    /// Claims messages as [`Outbox::claim`] does, and also returns the fencing token of the lease. A call
+    /// with a stale token is rejected after another caller has claimed the message.
     ///
     /// ```
     /// use mainstay::{Code, Database};
@@ -100,7 +104,7 @@ impl Outbox {
     /// let outbox = Database::memory()?.outbox();
     /// let id = outbox.put("orders.done", "order-7", None)?;
     /// let held = outbox.hold(10, Duration::from_secs(30))?;
-    /// // Whoever had it before says so in vain.
+    /// // A caller with an older token is rejected.
     /// assert_eq!(outbox.ack_held(held.token - 1, &[id]).unwrap_err().code(), Code::Fenced);
     /// assert_eq!(outbox.ack_held(held.token, &[id])?, 1);
     /// # Ok::<(), mainstay::Error>(())
@@ -109,13 +113,14 @@ impl Outbox {
         self.receive(OutboxCommand::Claim { limit, lease_ms: ms(lease) })?.into_claimed()
     }
 
-    /// Messages of one claim were delivered: they go. Gives how many of them were there. The error `Fenced` says that one
-    /// of them was claimed by another since, and then none goes.
+    /// Acknowledges delivered messages of one claim, which deletes them. Returns how many of them existed.
+    /// If another caller has claimed any of them since, fails with `Fenced` and deletes none.
     pub fn ack_held(&self, token: Stamp, ids: &[u64]) -> Result<u64> {
         self.write(OutboxCommand::ack(ids.to_vec(), Some(token)))?.into_count()
     }
 
-    /// A message of a claim could not be delivered. The error `Fenced` says that it was claimed by another since.
+    /// Reports that a message of a claim could not be delivered. Fails with `Fenced` if another caller has
+    /// claimed it since.
     pub fn fail_held(
         &self,
         token: Stamp,
@@ -130,12 +135,13 @@ impl Outbox {
             .into_failed()
     }
 
-    /// Messages were delivered: they go. Gives how many of them were there.
+    /// Acknowledges delivered messages, which deletes them. Returns how many of them existed.
     pub fn ack(&self, ids: &[u64]) -> Result<u64> {
         self.write(OutboxCommand::Ack { ids: ids.to_vec() })?.into_count()
     }
 
-    /// A message could not be delivered: it waits, longer each time, or after so many tries is dead.
+    /// Reports a failed delivery. The message waits with an increasing backoff, or becomes a dead letter
+    /// after `tries` attempts.
     pub fn fail(&self, id: u64, message: &str, backoff: Duration, tries: u32) -> Result<Failed> {
         let (message, backoff_ms) = (message.to_owned(), ms(backoff));
         self.write(OutboxCommand::Fail { id, message, backoff_ms, tries })?
@@ -143,17 +149,18 @@ impl Outbox {
             .into_failed()
     }
 
-    /// Dead messages behind one of them, the oldest first.
+    /// Lists dead letters with a number above `after`, oldest first.
     pub fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
         self.read(OutboxCommand::Dead { after, limit })?.into_messages()
     }
 
-    /// Makes a dead message wait again, with all its tries; says whether it was dead.
+    /// Makes a dead letter wait for delivery again, with all its tries. Returns whether it was dead.
     pub fn replay(&self, id: u64) -> Result<bool> {
         self.write(OutboxCommand::Replay { id })?.into_did()
     }
 
-    /// How it stands.
+    /// Returns the state of the outbox: the number of pending and of dead messages, the last message
+    /// number, and the time when the longest-waiting message is due.
     pub fn state(&self) -> Result<OutboxState> {
         self.read(OutboxCommand::Look)?.into_outbox_state()
     }
@@ -163,7 +170,7 @@ pub(crate) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The command that writes a message.
+/// Builds the command that writes a message.
 pub(crate) fn put(
     subject: &str,
     payload: impl Into<Vec<u8>>,

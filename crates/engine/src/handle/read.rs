@@ -1,4 +1,4 @@
-//! Reads of several kinds of state, and sizes of entries, for those who serve a database.
+//! Multi-contract reads from one snapshot, and entry sizes, for servers on top of the database.
 
 use super::database::Database;
 use crate::key::keyspace;
@@ -10,8 +10,8 @@ use mainstay_model::{
 };
 
 impl Database {
-    /// Answers commands that only read, all as of the newest moment; and that moment's time. The database
-    /// has to be in this process.
+    /// Executes read-only commands on one snapshot of the newest revision. Returns their answers and the
+    /// snapshot's time. Fails with `Unsupported` for a served database.
     ///
     /// ```
     /// use mainstay::{Answer, Command, Database, Name, StringCommand};
@@ -30,7 +30,8 @@ impl Database {
         self.look_within(branch, commands, usize::MAX)?.ok_or_else(Answer::mismatch)
     }
 
-    /// The same; nothing once some of the answers have more bytes than this, and there are more commands.
+    /// Like [`Database::look`], but returns `None` if the answers so far exceed `bytes` and more commands
+    /// remain.
     pub fn look_within(
         &self,
         branch: &str,
@@ -38,7 +39,7 @@ impl Database {
         bytes: usize,
     ) -> Result<Option<(SmallVec<[Answer; 1]>, Stamp)>> {
         let core = self.place.here("a look at several kinds of state")?;
-        // Reads again, at the newest revision, where retention has trimmed the one that was read.
+        // Retries at the newest revision if retention trimmed the one that was read.
         loop {
             let moment = ReadView::of(Snapshot::new(core, branch, At::Latest)?);
             match moment.answers_within(commands, bytes) {
@@ -48,8 +49,9 @@ impl Database {
         }
     }
 
-    /// The stored size of a cell or a record, 0 where there is none; nothing where it is not in memory, and the disk would have to be
-    /// read. The database has to be in this process.
+    /// Returns the stored size of a cell or a record in bytes, or 0 if it is absent. Returns `None` if it
+    /// is not in memory, so that finding out would need a disk read. Fails with `Unsupported` for a served
+    /// database.
     pub fn size_in_memory(
         &self,
         branch: &str,
@@ -61,14 +63,15 @@ impl Database {
         Ok(snapshot.size_in_memory(keyspace::of(contract)?, name))
     }
 
-    /// The stored size of a record; 0 where there is none. The database has to be in this process.
+    /// Returns the stored size of a record in bytes, or 0 if it is absent. Fails with `Unsupported` for a
+    /// served database.
     pub fn record_bytes(&self, branch: &str, key: &Name) -> Result<usize> {
         let core = self.place.here("the size of a record")?;
         Snapshot::new(core, branch, At::Latest)?.stored_bytes(keyspace::RECORDS, key)
     }
 
-    /// The size of the cells and records of which commands change a part and write the whole; nothing where no command does
-    /// so. The database has to be in this process.
+    /// Returns the total stored size of the cells and records that the commands change in part but write as
+    /// a whole. Returns `None` if no command does so. Fails with `Unsupported` for a served database.
     pub fn rewritten_bytes<'c>(
         &self,
         branch: &str,
@@ -85,21 +88,21 @@ impl Database {
         rewritten.try_fold(0, add).map(Some)
     }
 
-    /// Returns how many bytes the newest states of some keys of a space take. The database has to be in
-    /// this process.
+    /// Returns the total size in bytes of the newest states of some keys of a space. Fails with
+    /// `Unsupported` for a served database.
     pub fn state_bytes(&self, branch: &str, space: &Name, keys: &[StateKey]) -> Result<usize> {
         let core = self.place.here("the size of states")?;
         Snapshot::new(core, branch, At::Latest)?.state_bytes(space, keys)
     }
 
-    /// A moment of a branch, for as long as the handle lives (an hour at most). The database has to be
-    /// in this process.
+    /// Opens a view of a branch at one point in time. It pins that revision until it is dropped, for at
+    /// most one hour. Fails with `Unsupported` for a served database.
     pub fn moment(&self, branch: &str, at: At) -> Result<ReadView> {
         ReadView::pinned(self.place.here("a moment of several kinds of state")?, branch, at)
     }
 }
 
-/// The cell or record that a command changes in part, for which it writes the whole.
+/// Returns the cell or record that a command changes in part but writes as a whole.
 fn rewritten(command: &Command) -> Option<(u8, &Name)> {
     match command {
         Command::Cell(CellCommand::Expire { name, .. })

@@ -1,4 +1,4 @@
-//! Records: fields with bytes, compare-and-swap on fields, expiries, scans.
+//! Records: byte fields with compare-and-swap, expiries, filtered prefix scans and secondary indexes.
 
 use crate::handle::backend::Backend;
 use crate::lifecycle::engine::Engine;
@@ -16,16 +16,16 @@ use std::sync::Arc;
 mod store;
 pub(crate) use store::close_beside;
 
-/// The records of a branch.
+/// The records of one branch.
 ///
 /// ```
 /// use mainstay::{Fields, RecordWrite};
 /// let records = mainstay::Database::memory()?.records();
 /// records.put("tasks.email.17", &Fields::of([("state", "pending")])?, None)?;
-/// // Of any number of workers one gets it.
+/// // Of any number of workers, exactly one gets it.
 /// assert!(records.compare_and_swap("tasks.email.17", "state", "pending", "claimed")?);
 /// assert!(!records.compare_and_swap("tasks.email.17", "state", "pending", "claimed")?);
-/// // One call may look at more and write more.
+/// // One call may check and write several fields.
 /// let step = RecordWrite::to("tasks.email.17")?
 ///     .when_field("state", "claimed")?
 ///     .set("state", "running")?
@@ -46,7 +46,7 @@ impl Records {
         Records { place, branch: branch.into() }
     }
 
-    /// The same records, to be awaited.
+    /// Returns the async client API for the same records.
     fn there(&self, link: &Arc<ConnectionPool>) -> AsyncRecords {
         AsyncRecords::on(link.clone(), &self.branch)
     }
@@ -61,7 +61,7 @@ impl Records {
         receipt.into_first()
     }
 
-    /// Reads what is published; what retention passed by meanwhile is looked at again.
+    /// Reads at the newest visible revision. Retries if retention trimmed the snapshot during the read.
     fn look<T>(&self, core: &Arc<Engine>, read: impl Fn(&Snapshot) -> Result<T>) -> Result<T> {
         loop {
             match read(&Snapshot::new(core, &self.branch, At::Latest)?) {
@@ -71,18 +71,18 @@ impl Records {
         }
     }
 
-    /// A record with its fields, counter and expiry.
+    /// Returns a record with its fields, counter and expiry, or `None` if it is absent.
     pub fn get(&self, key: &str) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, None)
     }
 
-    /// A record with those of these fields that it has.
+    /// Returns a record with only those of the given fields that it has, or `None` if the record is absent.
     pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, Some(&field_names(fields)?))
     }
 
-    /// A record with those of these fields that it has, or with all of them. Names of fields are any
-    /// bytes here.
+    /// Returns a record with only those of the `wanted` fields that it has, or with all fields if `wanted`
+    /// is `None`. Field names may be any bytes here.
     pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         match &self.place {
             Backend::Local(core) => self.look(core, |snapshot| snapshot.record(key, wanted)),
@@ -90,39 +90,39 @@ impl Records {
         }
     }
 
-    /// What one field holds.
+    /// Returns the bytes of one field, or `None` if the record or the field is absent.
     pub fn get_field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>> {
         Ok(only_value(self.get_fields(key, &[field])?))
     }
 
-    /// Puts fields in and leaves the others; gives the new counter. A time to live is set where one is
-    /// given, else the expiry stays.
+    /// Sets fields and keeps the others. Returns the new counter. Sets the time to live if `ttl` is given;
+    /// otherwise the expiry is unchanged.
     pub fn put(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
         self.write(filled(key, fields, ttl)?).and_then(always)
     }
 
-    /// Puts fields in and drops all others; gives the new counter.
+    /// Replaces all fields by the given ones. Returns the new counter.
     pub fn replace(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
         self.write(filled(key, fields, ttl)?.replace()).and_then(always)
     }
 
-    /// Puts one field in and leaves the expiry; gives the new counter.
+    /// Sets one field and keeps the expiry. Returns the new counter.
     pub fn set_field(&self, key: &str, field: &str, value: impl Into<FieldValue>) -> Result<u64> {
         self.write(RecordWrite::to(key)?.set(field, value)?).and_then(always)
     }
 
-    /// Puts several fields in and leaves the expiry; gives the new counter.
+    /// Sets several fields and keeps the expiry. Returns the new counter.
     pub fn set_fields(&self, key: &str, fields: &Fields) -> Result<u64> {
         self.put(key, fields, None)
     }
 
-    /// Takes a field out; says whether there was a record. One without fields is gone.
+    /// Removes a field. Returns whether the record existed. A record without fields is deleted.
     pub fn clear_field(&self, key: &str, field: &str) -> Result<bool> {
         Ok(self.write(RecordWrite::to(key)?.clear(field)?)?.is_some())
     }
 
-    /// Puts a field in if it has the expected bytes; says whether it did. A record or field that is not
-    /// there is not made.
+    /// Compare-and-swap on one field: sets it if it holds exactly the `expected` bytes. Returns whether it
+    /// was set. An absent record or field never matches and is not created.
     pub fn compare_and_swap(
         &self,
         key: &str,
@@ -134,16 +134,16 @@ impl Records {
         Ok(self.write(write)?.is_some())
     }
 
-    /// Writes as told, in one step; gives the new counter, or nothing when a condition does not hold.
+    /// Applies a conditional write in one atomic step. Returns the new counter, or `None` if a condition
+    /// does not hold.
     ///
-    /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
-    /// its own.
+    /// Fails with `Fenced` if a [`Condition::Fence`] does not hold: the caller's fencing token is stale.
     pub fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
         self.run(write)?.into_maybe_counter()
     }
 
-    /// Writes to the first record that passes, in one step: of any number of callers no two get the same. Gives
-    /// its key and what it has become, or nothing where none passes.
+    /// Writes to the first record that passes the filters, in one atomic step. No two concurrent callers
+    /// get the same record. Returns its key and new content, or `None` if no record passes.
     ///
     /// ```
     /// use mainstay::{Field, Fields, RecordPick, Test, Where};
@@ -166,24 +166,24 @@ impl Records {
         }
     }
 
-    /// Deletes; says whether the record existed. Its counter goes on.
+    /// Deletes a record. Returns whether it existed. Its counter continues if the record is written again.
     pub fn delete(&self, key: &str) -> Result<bool> {
         self.delete_when(key, Vec::new())
     }
 
-    /// Deletes if all conditions hold; says whether it did.
+    /// Deletes a record if all conditions hold. Returns whether it was deleted.
     pub fn delete_when(&self, key: &str, when: Vec<Condition>) -> Result<bool> {
         self.run(RecordCommand::Delete { key: Name::new(key)?, when })?.into_did()
     }
 
-    /// Changes a record's time to live; says whether the record exists.
+    /// Changes a record's time to live. Returns whether the record exists.
     pub fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
         self.run(RecordCommand::Expire { key, ttl, only })?.into_did()
     }
 
-    /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come
-    /// behind `after`.
+    /// Scans records in byte order of their keys: at most `limit` records that begin with `prefix`, pass
+    /// all filters, and sort after `after`.
     pub fn scan(
         &self,
         prefix: &str,
@@ -199,7 +199,7 @@ impl Records {
         }
     }
 
-    /// How many records there are that begin with `prefix` and pass all filters.
+    /// Counts the records whose keys begin with `prefix` and that pass all filters.
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         match &self.place {
             Backend::Local(core) => self.look(core, |snapshot| snapshot.count(prefix, filters)),
@@ -207,8 +207,8 @@ impl Records {
         }
     }
 
-    /// The versions of a record, newest first, deletions included; `before` leaves out counters from
-    /// it on.
+    /// Lists the versions of a record, newest first, including deletions. With `before`, only versions with
+    /// a smaller counter are listed.
     pub fn history(
         &self,
         key: &str,
@@ -223,9 +223,10 @@ impl Records {
         self.look(core, |snapshot| snapshot.record_history(&key, limit, before))
     }
 
-    /// Declares an index over fields of records whose keys begin with `prefix`; gives its number. It serves
-    /// scans by itself once what was written before is filled in, which happens beside writers:
-    /// [`Records::indexes`] tells. Indexes belong to the database and hold for all branches.
+    /// Declares a secondary index over fields of the records whose keys begin with `prefix`, and returns
+    /// its id. Scans use the index by themselves once the existing records are backfilled, which does not
+    /// block writers. [`Records::indexes`] shows the progress. Indexes belong to the database and apply to
+    /// all branches.
     ///
     /// ```
     /// use mainstay::{Field, Fields, Test, Where};
@@ -247,12 +248,12 @@ impl Records {
         }
     }
 
-    /// Removes an index; says whether there was one.
+    /// Removes an index. Returns whether it existed.
     pub fn drop_index(&self, id: u32) -> Result<bool> {
         self.run(IndexCommand::Drop { id })?.into_did()
     }
 
-    /// All indexes, as they stand.
+    /// Lists all declared indexes with their state.
     pub fn indexes(&self) -> Result<Vec<IndexInfo>> {
         let core = match &self.place {
             Backend::Local(core) => core,
@@ -262,7 +263,7 @@ impl Records {
         Ok(core.index().declared().iter().map(|declared| declared.info()).collect())
     }
 
-    /// How a scan would go about it: by which index, or why by none.
+    /// Explains the plan of a scan: the index it would use, or the reason why it uses none.
     pub fn explain(&self, prefix: &str, filters: &[Where]) -> Result<String> {
         match &self.place {
             Backend::Local(core) => {
@@ -275,7 +276,8 @@ impl Records {
         }
     }
 
-    /// The records as they were, for as long as the view lives (an hour at most).
+    /// Opens a view of the records at one point in time. The view pins that revision until it is dropped,
+    /// for at most one hour.
     pub fn at(&self, at: At) -> Result<RecordsAt> {
         Ok(match &self.place {
             Backend::Local(core) => RecordsAt::here(PinnedSnapshot::new(core, &self.branch, at)?),
@@ -288,7 +290,7 @@ pub(crate) fn field_names(fields: &[&str]) -> Result<Vec<Field>> {
     fields.iter().map(Field::new).collect()
 }
 
-/// What the one field holds that was asked for.
+/// Returns the value of the single field that was requested.
 pub(crate) fn only_value(record: Option<Record>) -> Option<Vec<u8>> {
     record.and_then(Record::only_value)
 }
@@ -297,12 +299,12 @@ pub(crate) fn filled(key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<Rec
     RecordWrite::of(key, fields, ttl)
 }
 
-/// A write without conditions always happens.
+/// Unwraps the counter of a write without conditions, which always succeeds.
 pub(crate) fn always(counter: Option<u64>) -> Result<u64> {
     RecordWrite::done(counter)
 }
 
-/// The records of a branch as of one point in time. Clones are the same view.
+/// A read-only view of a branch's records at one point in time. Clones share the view.
 #[derive(Clone)]
 pub struct RecordsAt(RecordsBackend);
 
@@ -321,7 +323,7 @@ impl RecordsAt {
         RecordsAt(RecordsBackend::There(view))
     }
 
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         match &self.0 {
             RecordsBackend::Here(pinned) => pinned.snapshot.revision,
@@ -329,18 +331,19 @@ impl RecordsAt {
         }
     }
 
-    /// A record with its fields, counter and expiry.
+    /// Returns a record with its fields, counter and expiry, or `None` if it was absent.
     pub fn get(&self, key: &str) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, None)
     }
 
-    /// A record with those of these fields that it had.
+    /// Returns a record with only those of the given fields that it had, or `None` if the record was
+    /// absent.
     pub fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, Some(&field_names(fields)?))
     }
 
-    /// A record with those of these fields that it had, or with all of them. Names of fields are any
-    /// bytes here.
+    /// Returns a record with only those of the `wanted` fields that it had, or with all fields if `wanted`
+    /// is `None`. Field names may be any bytes here.
     pub fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         match &self.0 {
             RecordsBackend::Here(pinned) => pinned.snapshot.record(key, wanted),
@@ -348,7 +351,8 @@ impl RecordsAt {
         }
     }
 
-    /// Records in byte order of their keys.
+    /// Scans records in byte order of their keys: at most `limit` records that begin with `prefix`, pass
+    /// all filters, and sort after `after`.
     pub fn scan(
         &self,
         prefix: &str,
@@ -362,7 +366,7 @@ impl RecordsAt {
         }
     }
 
-    /// How many records there are that begin with `prefix` and pass all filters.
+    /// Counts the records whose keys begin with `prefix` and that pass all filters.
     pub fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         match &self.0 {
             RecordsBackend::Here(pinned) => pinned.snapshot.count(prefix, filters),
@@ -370,7 +374,7 @@ impl RecordsAt {
         }
     }
 
-    /// The versions of a record up to here, newest first.
+    /// Lists the versions of a record up to this view's revision, newest first, including deletions.
     pub fn history(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Runs: append-only logs of events, what they add up to, and those who follow them.
+//! Runs: append-only event logs with projections and tails.
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::handle::backend::Backend;
@@ -21,20 +21,20 @@ mod store;
 
 pub use restoring::Restoring;
 
-/// The runs of a branch.
+/// The runs of one branch.
 ///
 /// ```
 /// use mainstay::{NewEvent, RunStatus};
 /// let runs = mainstay::Database::memory()?.runs();
 /// let started = NewEvent::new("order-7", "RunStarted").plan("1");
 /// assert_eq!(runs.append(started.clone())?.run_seq, 1);
-/// // Told twice, it is one event.
+/// // An event that is appended twice is stored once.
 /// let again = runs.append(started)?;
 /// assert_eq!((again.run_seq, again.idempotent, again.persisted), (1, true, false));
 /// runs.append(NewEvent::new("order-7", "StepStarted").step("pay").plan("1"))?;
 /// let snapshot = runs.snapshot("order-7")?.expect("it is there");
 /// assert_eq!((snapshot.status, snapshot.last_event_seq), (RunStatus::Running, 2));
-/// // What is kept and what the log says are one thing.
+/// // The stored snapshot equals the projection of the log.
 /// assert_eq!(snapshot.hash(), runs.project("order-7")?.expect("it is there").hash());
 /// # Ok::<(), mainstay::Error>(())
 /// ```
@@ -49,7 +49,7 @@ impl Runs {
         Runs { place, branch: branch.into() }
     }
 
-    /// The same runs, to be awaited.
+    /// Returns the async client API for the same runs.
     fn there(&self, link: &Arc<ConnectionPool>) -> AsyncRuns {
         AsyncRuns::on(link.clone(), &self.branch)
     }
@@ -70,8 +70,9 @@ impl Runs {
         answers.into_iter().next().ok_or_else(Answer::mismatch)
     }
 
-    /// Answers a command that only reads, for those who have commands as values. What retention passed by meanwhile
-    /// is looked at again.
+    /// Executes a read-only command, for callers that build commands as values. Fails with
+    /// `InvalidArgument` if the command writes. Retries at a newer snapshot if retention trimmed the one it
+    /// read.
     pub fn read(&self, command: RunCommand) -> Result<RunAnswer> {
         only_read(command.is_read())?;
         let core = match &self.place {
@@ -86,19 +87,20 @@ impl Runs {
         }
     }
 
-    /// Appends an event; one whose key the run has already is the first one again. A run that is not known is
-    /// made, one that was deleted is the error `RunNotFound`.
+    /// Appends an event. If the run already has an event with the same idempotency key, returns that one
+    /// instead. Creates an unknown run. Fails with `RunNotFound` if the run was deleted.
     pub fn append(&self, event: NewEvent) -> Result<Appended> {
         self.write(append(event, None)?)?.into_run()?.into_appended()
     }
 
-    /// Appends an event if the run's last sequence is this one (0: it has none); else the error is `SequenceMoved`. An
-    /// event that is there already is found all the same.
+    /// Appends an event if the run's last sequence number equals `expected_seq` (0: the run has no events).
+    /// Otherwise fails with `SequenceMoved`. An event whose idempotency key already exists is returned
+    /// regardless.
     pub fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
         self.write(append(event, Some(expected_seq))?)?.into_run()?.into_appended()
     }
 
-    /// Appends several events, of one run or of many, all or none; answers each.
+    /// Appends several events, to one run or to many, atomically. Returns one result per event.
     ///
     /// ```
     /// use mainstay::NewEvent;
@@ -116,7 +118,7 @@ impl Runs {
         answers.into_iter().map(|answer| answer.into_run()?.into_appended()).collect()
     }
 
-    /// Makes a run with what is known of it and its first events; where there is one, the error is `RunExists`.
+    /// Creates a run with metadata and its first events. Fails with `RunExists` if the run exists.
     pub fn bootstrap(
         &self,
         run: &str,
@@ -127,8 +129,8 @@ impl Runs {
         self.write(RunCommand::Bootstrap { run, metadata, events })?.into_run()?.into_appended_all()
     }
 
-    /// Writes events as an archive kept them, behind those that are there; those that are there already are left
-    /// alone. Makes the run where there is none, also one that was deleted. Gives how many were written.
+    /// Appends events from an archive to a run and skips those that it already has. Creates the run if it
+    /// does not exist or was deleted. Returns the number of events written.
     pub fn restore(
         &self,
         run: &str,
@@ -140,12 +142,13 @@ impl Runs {
         self.write(RunCommand::Restore { run, metadata, created, events })?.into_count()
     }
 
-    /// Deletes a whole run; says whether there was one. Single events are never deleted.
+    /// Deletes a whole run. Returns whether it existed. Single events cannot be deleted.
     pub fn delete(&self, run: &str) -> Result<bool> {
         self.write(RunCommand::Delete { run: Name::new(run)? })?.into_did()
     }
 
-    /// Keeps what a reducer has made of a run's events up to one of them; says whether there is such a run.
+    /// Stores the state that a reducer computed from a run's events up to `seq`. Returns whether the run
+    /// exists.
     pub fn keep(
         &self,
         run: &str,
@@ -158,7 +161,7 @@ impl Runs {
         self.write(RunCommand::Keep { run, reducer, version, seq, state })?.into_did()
     }
 
-    /// What a reducer has made of a run, as it was kept last; nothing of another version.
+    /// Returns the last stored state of a reducer, or `None` if none was stored for this reducer version.
     pub fn kept(&self, run: &str, reducer: &str, version: u64) -> Result<Option<KeptState>> {
         let (run, reducer) = (Name::new(run)?, reducer.to_owned());
         match self.read(RunCommand::Kept { run, reducer, version, upto: None })? {
@@ -167,37 +170,41 @@ impl Runs {
         }
     }
 
-    /// What is known of a run.
+    /// Returns the metadata of a run, or `None` if it does not exist.
     pub fn get(&self, run: &str) -> Result<Option<RunInfo>> {
         self.read(RunCommand::Get { run: Name::new(run)? })?.into_info()
     }
 
-    /// Events behind one of them, in order; none of a run that there is not.
+    /// Returns at most `limit` events after sequence `after_seq`, in order. Returns none if the run does
+    /// not exist.
     pub fn fetch(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<CanonicalEvent>> {
         self.read(fetch(run, after_seq, limit)?)?.into_events()
     }
 
-    /// What the events add up to, never behind them.
+    /// Returns the run's snapshot: the fold of all its events. It is never behind the log.
     pub fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None })?.into_snapshot()
     }
 
-    /// What the events up to one of them add up to; nothing where there are not so many.
+    /// Returns the fold of the events up to `seq`, or `None` if the run has fewer events.
     pub fn snapshot_at(&self, run: &str, seq: u64) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: Some(seq) })?.into_snapshot()
     }
 
-    /// What the events add up to, from the first one on.
+    /// Recomputes the run's snapshot by folding its events from the first one on, instead of reading the
+    /// stored one.
     pub fn project(&self, run: &str) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Project { run: Name::new(run)? })?.into_snapshot()
     }
 
-    /// Runs in byte order of their names.
+    /// Lists runs in byte order of their names: at most `limit` runs that pass the filter and sort after
+    /// `after`.
     pub fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> Result<RunPage> {
         self.read(list(filter, after, limit))?.into_page()
     }
 
-    /// Events behind one of them that could not follow those before them.
+    /// Lists alerts after sequence `after_seq`: events that are not valid successors of the events before
+    /// them.
     pub fn alerts(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<RunAlert>> {
         let run = Name::new(run)?;
         match self.read(RunCommand::Alerts { run, after: after_seq, limit })? {
@@ -206,8 +213,9 @@ impl Runs {
         }
     }
 
-    /// The revision that brought an event: a branch that is forked there goes on behind it, or behind the last of
-    /// those that came with it. [`Database::fork_at_event`](crate::Database::fork_at_event) goes on behind any.
+    /// Returns the revision that wrote event `seq`, or `None` if the run has no such event. A branch forked
+    /// at this revision continues after the event, or after the last event of the same transaction.
+    /// [`Database::fork_at_event`](crate::Database::fork_at_event) can continue after any event.
     ///
     /// ```
     /// use mainstay::{At, Database, NewEvent};
@@ -231,7 +239,7 @@ impl Runs {
         Snapshot::new(core, &self.branch, At::Latest)?.revision_of(&Name::new(run)?, seq)
     }
 
-    /// Follows a run behind one of its events. It need not be there yet.
+    /// Opens a tail that delivers the run's events after `after_seq`. The run need not exist yet.
     ///
     /// ```
     /// use mainstay::NewEvent;
@@ -248,7 +256,8 @@ impl Runs {
         Ok(RunTail { runs, run, after: after_seq })
     }
 
-    /// The runs as they were, for as long as the view lives (an hour at most).
+    /// Opens a view of the runs at one point in time. The view pins that revision until it is dropped, for
+    /// at most one hour.
     pub fn at(&self, at: At) -> Result<RunsAt> {
         Ok(match &self.place {
             Backend::Local(core) => RunsAt::here(PinnedSnapshot::new(core, &self.branch, at)?),
@@ -257,11 +266,11 @@ impl Runs {
     }
 }
 
-/// Follows a run: events in order, each once, and only what is on stable storage.
+/// A cursor that follows a run: delivers durable events in order, each exactly once.
 ///
-/// One that is deleted and comes back with all that was given is followed further. One that comes back shorter
-/// would have other events under the sequences to come: the error is `SequenceMoved`, and who follows it begins
-/// again behind an event that the run has.
+/// If the run is deleted and then restored with all delivered events, the tail continues. If it is restored
+/// with fewer events, other events would get the next sequence numbers. Then the tail fails with
+/// `SequenceMoved`, and the reader must start a new tail after an event that the run has.
 pub struct RunTail {
     runs: Runs,
     run: Name,
@@ -269,22 +278,22 @@ pub struct RunTail {
 }
 
 impl RunTail {
-    /// The last event that was given.
+    /// The sequence number of the last delivered event.
     pub fn position(&self) -> u64 {
         self.after
     }
 
-    /// The next events, at most so many, and fewer where so many are too large for one answer. Waits for at least
-    /// one; none when the time is over.
+    /// Blocks until at least one event is available and returns up to `limit` events. Returns fewer if they
+    /// are too large for one answer, and none after `timeout`.
     pub fn next(&mut self, limit: usize, timeout: Duration) -> Result<Vec<CanonicalEvent>> {
         check_page(limit)?;
-        // What is too large is there: only the first time it is waited for.
+        // If the answer is too large, events are available. So only the first attempt waits.
         let events = PageSize::upto(limit).ask(|limit| self.wait(limit, timeout))?;
         self.after = events.last().map_or(self.after, |event| event.run_seq);
         Ok(events)
     }
 
-    /// The next events that are there, at most so many, and no more once they are as large as this. It does not wait.
+    /// Returns up to `limit` available events without blocking, and stops once they reach `bytes`.
     pub fn glance(&mut self, limit: usize, bytes: usize) -> Result<Vec<CanonicalEvent>> {
         check_page(limit)?;
         let Backend::Local(core) = &self.runs.place else {
@@ -312,7 +321,8 @@ impl RunTail {
         timeout: Duration,
     ) -> Result<Vec<CanonicalEvent>> {
         let clock = SystemClock::new();
-        // What is synced is durable before it is visible: who waits for the one alone misses the other.
+        // A synced revision is durable before it is visible. Waiting for only one of them would miss the
+        // other.
         let reached = || core.sequencer.durable().min(core.sequencer.published());
         loop {
             let seen = reached();
@@ -330,7 +340,8 @@ impl RunTail {
         }
     }
 
-    /// Refuses to wait for what a run that is shorter than it was may never have. One that is gone may come back.
+    /// Fails if the run is now shorter than this cursor, because the awaited event may never come. A
+    /// deleted run may be restored, so it passes.
     fn check_there(&self, core: &Arc<Engine>) -> Result<()> {
         let snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
         match snapshot.last_seq(&self.run)? {
@@ -341,13 +352,13 @@ impl RunTail {
         }
     }
 
-    /// What is durable of what comes next. What retention passed by meanwhile is looked at again, newly.
+    /// Reads the next durable events. Retries at a newer snapshot if retention trimmed the one it read.
     fn look(&self, core: &Arc<Engine>, size: (usize, usize)) -> Result<Vec<CanonicalEvent>> {
         loop {
             let durable = core.sequencer.durable();
             let mut snapshot = Snapshot::new(core, &self.runs.branch, At::Latest)?;
             if durable < snapshot.revision {
-                // A branch may have been forked where its parent is not durable yet.
+                // The branch may have been forked at a revision of its parent that is not durable yet.
                 snapshot.layers.iter_mut().for_each(|layer| layer.1 = layer.1.min(durable));
                 (snapshot.revision, snapshot.fresh) = (durable, false);
             }
@@ -359,7 +370,7 @@ impl RunTail {
     }
 }
 
-/// The runs of a branch as of one point in time. Clones are the same view.
+/// A read-only view of a branch's runs at one point in time. Clones share the view.
 #[derive(Clone)]
 pub struct RunsAt(RunsBackend);
 
@@ -378,7 +389,7 @@ impl RunsAt {
         RunsAt(RunsBackend::There(view))
     }
 
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         match &self.0 {
             RunsBackend::Here(pinned) => pinned.snapshot.revision,
@@ -386,7 +397,8 @@ impl RunsAt {
         }
     }
 
-    /// Answers a command that only reads, for those who have commands as values.
+    /// Executes a read-only command in this view, for callers that build commands as values. Fails with
+    /// `InvalidArgument` if the command writes.
     pub fn read(&self, command: RunCommand) -> Result<RunAnswer> {
         only_read(command.is_read())?;
         match &self.0 {
@@ -395,22 +407,22 @@ impl RunsAt {
         }
     }
 
-    /// What was known of a run.
+    /// Returns the metadata of a run, or `None` if it did not exist.
     pub fn get(&self, run: &str) -> Result<Option<RunInfo>> {
         self.read(RunCommand::Get { run: Name::new(run)? })?.into_info()
     }
 
-    /// Events behind one of them that there were, in order.
+    /// Returns at most `limit` events after sequence `after_seq`, in order.
     pub fn fetch(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<CanonicalEvent>> {
         self.read(fetch(run, after_seq, limit)?)?.into_events()
     }
 
-    /// What the events added up to.
+    /// Returns the run's snapshot: the fold of all its events up to this view's revision.
     pub fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None })?.into_snapshot()
     }
 
-    /// Runs that there were, in byte order of their names.
+    /// Lists the runs that existed, in byte order of their names.
     pub fn list(&self, filter: &RunFilter, after: Option<&str>, limit: usize) -> Result<RunPage> {
         self.read(list(filter, after, limit))?.into_page()
     }
@@ -425,20 +437,21 @@ fn shorter(run: &Name, last_seq: u64, after: u64) -> Error {
     Error::new(Code::SequenceMoved, message)
 }
 
-/// Refuses what writes where something is read.
+/// Rejects a writing command where only reads are allowed.
 pub(crate) fn only_read(is_read: bool) -> Result<()> {
     let message = "this command writes: execute it in a transaction";
     if is_read { Ok(()) } else { Err(Error::new(Code::InvalidArgument, message)) }
 }
 
-/// The command that appends an event. Its key is made here, so that the writer need not.
+/// Builds the command that appends an event. Computes the idempotency key here, which keeps that work off
+/// the writer thread.
 pub(crate) fn append(mut event: NewEvent, expected: Option<u64>) -> Result<RunCommand> {
     event.check()?;
     event.idempotency_key = Some(event.key()?);
     Ok(RunCommand::Append { event: Box::new(event), expected })
 }
 
-/// The transaction that appends several events. What is wrong with one of them says which one it is.
+/// Builds the transaction that appends several events. An error names the position of the invalid event.
 pub(crate) fn batch(branch: &str, events: Vec<NewEvent>) -> Result<Transaction> {
     let mut transaction = Transaction::on(branch);
     for (position, event) in events.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Sessions: handles for clients whose requests are executed once, and for those who send them something.
+//! Exactly-once sessions: handles for clients with numbered requests, and for callers that send them
+//! messages.
 
 use crate::commit::executor::session::repeated;
 use crate::handle::backend::Backend;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How a session is opened.
+/// Options for opening a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionOptions {
     name: Option<String>,
@@ -22,38 +23,38 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// A session with a name of its own and a lease of 60 seconds.
+    /// Default options: a generated unique name and a lease of 60 seconds.
     pub fn new() -> SessionOptions {
         SessionOptions::default()
     }
 
-    /// With this name: where there is a session of this name, it is that one.
+    /// Sets the name. If a session of this name exists, it is reopened.
     #[must_use]
     pub fn name(mut self, name: &str) -> SessionOptions {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// It expires when nothing is heard of its client for so long.
+    /// Sets the lease. The session expires if its client is silent for this long.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> SessionOptions {
         self.lease = Some(lease);
         self
     }
 
-    /// Says what the client can do, in words of its own.
+    /// Declares a capability of the client as a free-form name and value.
     #[must_use]
     pub fn capability(mut self, name: &str, value: &str) -> SessionOptions {
         self.capabilities.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Whether it has a name that others can know, too.
+    /// Returns whether a name was set, which other clients can know.
     pub fn has_name(&self) -> bool {
         self.name.is_some()
     }
 
-    /// The command that opens it; one without a name gets one that no other session has.
+    /// Builds the command that opens the session. Generates a unique name if none was set.
     pub fn command(self) -> Result<SessionCommand> {
         let SessionOptions { name, lease, capabilities } = self;
         let session = match name {
@@ -64,13 +65,14 @@ impl SessionOptions {
     }
 }
 
-/// 96 bits that nobody else has, as text.
+/// A random name of 96 bits, as hexadecimal text.
 fn random_name() -> Result<Name> {
     let id = random_id();
     Name::new(&id[..12].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// All sessions of a database. They belong to it as a whole; a request of one names its branch.
+/// All sessions of a database. A session belongs to the whole database; each of its requests names a
+/// branch.
 ///
 /// ```
 /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -78,7 +80,7 @@ fn random_name() -> Result<Name> {
 /// let session = db.sessions().open(SessionOptions::new())?;
 /// let add = || CellCommand::Incr { name: Name::new("visits").unwrap(), by: 1.into() };
 /// let first = session.execute(1, 1, Transaction::new().step(add()))?;
-/// // The answer got lost, so the client asks again: it gets the same answer, and nothing is added.
+/// // The answer was lost, so the client retries: it gets the same answer, and nothing is added.
 /// let again = session.execute(1, 1, Transaction::new().step(add()))?;
 /// assert_eq!((&first.answers, again.repeated), (&again.answers, true));
 /// assert_eq!(db.cells().get("visits")?, Some(1.into()));
@@ -94,14 +96,14 @@ impl Sessions {
         Sessions { place }
     }
 
-    /// Opens a session, or finds the one of this name; its lease begins anew.
+    /// Opens a session, or reopens the one of this name. Its lease restarts.
     pub fn open(&self, options: SessionOptions) -> Result<Session> {
         let (info, created) = self.run(options.command()?)?.into_session()?.into_opened()?;
         Ok(Session::found(&self.place, info, created))
     }
 
-    /// Sends a request to the client of a session; gives its number, or nothing where there is no such session. It can
-    /// be part of any transaction, too: [`SessionCommand::Send`].
+    /// Sends a message to the client of a session. Returns its number, or `None` if no such session exists.
+    /// A message can also be part of any transaction: [`SessionCommand::Send`].
     ///
     /// ```
     /// use mainstay::{Database, SessionOptions};
@@ -109,7 +111,7 @@ impl Sessions {
     /// let session = db.sessions().open(SessionOptions::new().name("worker-1"))?;
     /// assert_eq!(db.sessions().send("worker-1", "stop")?, Some(1));
     /// assert_eq!(db.sessions().send("worker-2", "stop")?, None);
-    /// // The client finds it, does it, and says so.
+    /// // The client reads it, processes it and acknowledges it.
     /// assert_eq!(session.pending(0, 10)?, [(1, b"stop".to_vec())]);
     /// assert_eq!(session.acknowledge(1)?, 1);
     /// assert!(session.pending(0, 10)?.is_empty());
@@ -120,8 +122,8 @@ impl Sessions {
         self.run(SessionCommand::Send { session, payload })?.into_session()?.into_sent()
     }
 
-    /// What was sent before this, strictly, and is not acknowledged, the oldest first; it counts as sent now. Who delivers
-    /// it sends it again.
+    /// Returns messages that were sent strictly before `sent_before` and are not acknowledged, oldest
+    /// first. The caller redelivers them, so their send time is set to now.
     pub fn requests_for_retry(
         &self,
         sent_before: Stamp,
@@ -130,7 +132,8 @@ impl Sessions {
         self.run(SessionCommand::Retry { sent_before, limit })?.into_session()?.into_retried()
     }
 
-    /// Whether something was sent before this, strictly, and is not acknowledged. It costs the same however much is.
+    /// Returns whether any unacknowledged message was sent strictly before `sent_before`. Takes constant
+    /// time.
     pub fn has_pending(&self, sent_before: Stamp) -> Result<bool> {
         match &self.place {
             Backend::Local(core) if !core.sequencer.is_read_only() => {
@@ -141,18 +144,18 @@ impl Sessions {
         }
     }
 
-    /// What is known of a session.
+    /// Returns the metadata of a session, or `None` if it does not exist.
     pub fn info(&self, session: &str) -> Result<Option<SessionInfo>> {
         self.run(SessionCommand::Info { session: Name::new(session)? })?.into_session()?.into_info()
     }
 
-    /// Sessions in the order of their names.
+    /// Lists sessions in byte order of their names: at most `limit` that sort after `after`.
     pub fn list(&self, after: Option<&str>, limit: usize) -> Result<SessionPage> {
         let after = after.map(str::to_owned);
         self.run(SessionCommand::List { after, limit })?.into_session()?.into_page()
     }
 
-    /// Ends a session; says whether there was one.
+    /// Closes a session. Returns whether it existed.
     pub fn close(&self, session: &str) -> Result<bool> {
         self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 })?.into_did()
     }
@@ -162,17 +165,17 @@ impl Sessions {
     }
 }
 
-/// A session. It ends when it is closed or nothing is heard of its client for as long as its lease; dropping it ends
-/// nothing.
+/// A client session. It ends when it is closed, or when its client is silent for longer than the lease.
+/// Dropping the handle does not end it.
 ///
-/// Numbers of requests are the client's: from [`SessionInfo::next_request`] upwards, each for one request. To have that
-/// done, with retries and what the server sends, see the crate `mainstay-sessions`.
+/// The client numbers its requests: from [`SessionInfo::next_request`] upwards, one number per request. The
+/// crate `mainstay-sessions` does this, retries requests and receives messages.
 #[derive(Clone)]
 pub struct Session {
     place: Backend,
     info: SessionInfo,
     created: bool,
-    /// The highest number that was asked for here.
+    /// The highest request number seen by this handle.
     highest: Arc<AtomicU64>,
 }
 
@@ -187,18 +190,19 @@ impl Session {
         &self.info.session
     }
 
-    /// What was known of it when it was opened.
+    /// The session's state at the time it was opened.
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }
 
-    /// Whether there was none of its name when it was opened.
+    /// Returns whether opening created the session.
     pub fn is_new(&self) -> bool {
         self.created
     }
 
-    /// Executes a transaction, if no request of this number was executed before; else gives the answer of that one, an
-    /// error too. What is below `lowest_pending` the client has got: those answers go.
+    /// Executes a transaction exactly once per `request_id`. If the number was used before, returns the
+    /// stored answer of that request, which may be an error. All answers below `lowest_pending` are
+    /// dropped, because the client has received them. Blocks until the answer is durable as configured.
     pub fn execute(
         &self,
         request_id: u64,
@@ -211,7 +215,8 @@ impl Session {
         }
     }
 
-    /// The same for a client that keeps what it has sent: it is copied only if it has to be executed.
+    /// Like [`Session::execute`], for a client that keeps the transaction for retries: it is cloned only if
+    /// it must be executed.
     ///
     /// ```
     /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -234,11 +239,13 @@ impl Session {
         }
     }
 
-    /// What is answered without asking the writer, who says what is wrong with the numbers.
+    /// Answers a repeated request without the writer thread. Falls back to the writer if the numbers are
+    /// inconsistent, because it returns the precise error.
     #[inline]
     fn repeated(&self, request_id: u64, lowest_pending: u64) -> Option<Result<Receipt>> {
         match &self.place {
-            // A new number is the writer's business: asking for it would only hold the writer up.
+            // A new number must go to the writer anyway. Looking it up here would only contend with the
+            // writer.
             Backend::Local(core) if self.is_old(request_id) && lowest_pending <= request_id => {
                 core.repeated(self.name(), request_id)
             }
@@ -246,7 +253,7 @@ impl Session {
         }
     }
 
-    /// Whether a request of this number may have been executed.
+    /// Returns whether a request with this number may have been executed.
     fn is_old(&self, request_id: u64) -> bool {
         request_id <= self.highest.load(Ordering::Relaxed)
             || self.highest.fetch_max(request_id, Ordering::Relaxed) >= request_id
@@ -262,14 +269,15 @@ impl Session {
         self.place.execute(transaction.in_session(request))
     }
 
-    /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.
+    /// Renews the lease. Drops the answers below `lowest_pending`, which the client has received; 0 drops
+    /// none.
     pub fn keep_alive(&self, lowest_pending: u64) -> Result<()> {
         let session = self.name().clone();
         run(&self.place, SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 })
             .map(|_| ())
     }
 
-    /// What was sent to the client behind a number and is not acknowledged, in order.
+    /// Lists unacknowledged messages to the client with a number above `after`, in order.
     pub fn pending(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
         let session = self.name().clone();
         run(&self.place, SessionCommand::Pending { session, after, limit, epoch: 0 })?
@@ -277,13 +285,14 @@ impl Session {
             .into_pending()
     }
 
-    /// The client has done everything up to this number; gives how many that were.
+    /// Acknowledges all messages up to number `upto`, after the client has processed them. Returns how many
+    /// that were.
     pub fn acknowledge(&self, upto: u64) -> Result<u64> {
         let session = self.name().clone();
         run(&self.place, SessionCommand::Acknowledge { session, upto, epoch: 0 })?.into_count()
     }
 
-    /// Ends it; says whether it was there.
+    /// Closes the session. Returns whether it existed.
     pub fn close(&self) -> Result<bool> {
         run(&self.place, SessionCommand::Close { session: self.name().clone(), epoch: 0 })?
             .into_did()
@@ -296,8 +305,8 @@ fn run(place: &Backend, command: SessionCommand) -> Result<Answer> {
 }
 
 impl EngineShared {
-    /// The answer of a request that was executed, if it can be seen and is on stable storage: the writer is not asked. It
-    /// is asked whenever something is not as it should be: it says what.
+    /// Returns the answer of an executed request if it is visible and durable, without the writer thread.
+    /// Returns `None` in every unusual case; the writer then returns the precise error.
     pub fn repeated(&self, session: &Name, request_id: u64) -> Option<Result<Receipt>> {
         let now = self.now();
         let slot = {

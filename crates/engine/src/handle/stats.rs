@@ -1,4 +1,4 @@
-//! Figures about a database as it stands.
+//! Statistics of a database.
 
 use crate::apply::runs::FoldCounts;
 use crate::base::metrics::{BackgroundStats, Histogram, WriteCounters};
@@ -9,7 +9,7 @@ use mainstay_model::{Error, OutboxState, Revision, Stamp};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::Ordering;
 
-/// Figures about a database as it stands.
+/// Statistics of a database at one moment. Counters start at 0 when the database is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -17,83 +17,83 @@ pub struct Stats {
     pub revision: Revision,
     /// The newest revision on stable storage.
     pub durable: Revision,
-    /// The index holds everything up to here; the log is replayed from here.
+    /// Everything up to this revision is in the index. Recovery replays the log from here.
     pub flushed: Revision,
-    /// The first revision that all data can be read at.
+    /// The first revision at which all data can be read.
     pub floor: Revision,
-    /// The first revision in the log: the feed can start behind it.
+    /// The first revision in the log. A feed can start after it.
     pub log_first: Revision,
-    /// The log's files.
+    /// Size of the log files in bytes.
     pub log_bytes: u64,
-    /// The stores' tables.
+    /// Size of the LSM stores' tables in bytes.
     pub index_bytes: u64,
-    /// The memory for the stores' filters and indexes, outside the block cache.
+    /// Memory of the stores' Bloom filters and table indexes, outside the block cache, in bytes.
     pub index_pinned_bytes: u64,
-    /// Versions in the stores.
+    /// Number of versions in the stores.
     pub index_entries: u64,
-    /// Current values held in memory beside the write buffers.
+    /// Bytes of current values cached in memory, besides the write buffers.
     pub cache_bytes: u64,
-    /// Versions that the stores do not hold yet.
+    /// Bytes of versions in the write buffers that are not flushed yet.
     pub buffer_bytes: u64,
-    /// The longest time that a writer was kept waiting for room in the buffers.
+    /// The longest time that a writer was blocked by a full write buffer, in microseconds.
     pub longest_stall_us: u64,
-    /// By how much the wall clock is ahead, when it jumped and is not believed.
+    /// How far the wall clock jumped ahead in microseconds, if the jump was not accepted.
     pub clock_jump_us: Option<u64>,
-    /// Whether a failed sync keeps the database read-only.
+    /// True after a failed fsync, which makes the database read-only.
     pub read_only: bool,
-    /// What went wrong last in the background.
+    /// The last error of a background task.
     pub last_failure: Option<String>,
-    /// How long syncs of the log took, in microseconds.
+    /// Duration of log fsyncs in microseconds.
     pub sync_us: Histogram,
-    /// Transactions that shared one write of the log.
+    /// Transactions per log write (group commit size).
     pub group_transactions: Histogram,
-    /// Bytes of one write of the log.
+    /// Bytes per log write.
     pub group_bytes: Histogram,
-    /// Reads that found their key in memory; counted in steps of 64 by each thread.
+    /// Reads whose key was found in memory. Each thread adds to it in steps of 64.
     pub cache_hits: u64,
-    /// Reads that had to look into a store.
+    /// Reads that had to search a store.
     pub cache_misses: u64,
-    /// Values that left memory to make room.
+    /// Values that were evicted from memory.
     pub cache_evictions: u64,
-    /// Transactions that were submitted and are not answered.
+    /// Transactions that were submitted and have no outcome yet.
     pub in_flight: u64,
-    /// Bytes that were executed and wait for the log.
+    /// Bytes of executed transactions that wait to be written to the log.
     pub unwritten_bytes: u64,
-    /// Write buffers that wait to be flushed.
+    /// Sealed write buffers that wait to be flushed.
     pub sealed_buffers: u64,
-    /// Moving write buffers into the stores.
+    /// Work of flushes: write buffers moved into the stores.
     pub flush: BackgroundStats,
-    /// Merging the stores' tables.
+    /// Work of compactions of the stores' tables.
     pub compaction: BackgroundStats,
-    /// Feeds that are open.
+    /// Number of open feeds.
     pub feeds: u64,
-    /// By how many revisions the slowest of them is behind.
+    /// Lag of the slowest feed in revisions.
     pub feed_behind: u64,
-    /// Cells whose time was over, since the database was opened.
+    /// Cells that expired since the database was opened.
     pub expired_cells: u64,
-    /// Records and the indexes over them.
+    /// Figures about records and their indexes.
     pub records: RecordFigures,
-    /// Runs.
+    /// Figures about runs.
     pub runs: RunFigures,
-    /// Outboxes.
+    /// Figures about outboxes.
     pub outbox: OutboxFigures,
-    /// Keyed state.
+    /// Figures about keyed state.
     pub keyed: KeyedFigures,
-    /// Sessions.
+    /// Figures about sessions.
     pub sessions: SessionFigures,
 }
 
-/// What became of writes to spaces of one sort.
+/// Outcomes of one kind of write to keyed state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WroteFigures {
-    /// They were newer.
+    /// Applied writes: their version was newer.
     pub applied: u64,
-    /// They were not, or there already: nothing happened.
+    /// Stale writes: their version was not newer, or the item already existed. They had no effect.
     pub stale: u64,
-    /// They wait until their version is sealed.
+    /// Writes that wait until their version is sealed.
     pub waiting: u64,
-    /// What they were merged with is another one.
+    /// Merges that were rejected because the state they were computed from has changed.
     pub moved: u64,
 }
 
@@ -108,35 +108,35 @@ impl WroteFigures {
     }
 }
 
-/// Figures about keyed state; what is counted is counted since the database was opened, on all branches.
+/// Figures about keyed state on all branches. Counters start at 0 when the database is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct KeyedFigures {
-    /// The tables of its stores.
+    /// Size of its stores' tables in bytes.
     pub bytes: u64,
-    /// Versions in its stores.
+    /// Number of versions in its stores.
     pub versions: u64,
-    /// States that were put.
+    /// Outcomes of puts.
     pub puts: WroteFigures,
-    /// States that were deleted.
+    /// Outcomes of deletes.
     pub deletes: WroteFigures,
-    /// Items that were added to logs.
+    /// Outcomes of appends to logs.
     pub items: WroteFigures,
-    /// What functions have merged.
+    /// Outcomes of merges.
     pub merges: WroteFigures,
-    /// Frontiers that are where they were asked to be.
+    /// Seals that reached the requested frontier.
     pub seals: u64,
-    /// Writes that had waited for that.
+    /// Waiting writes that were settled by seals.
     pub settled: u64,
     /// Snapshots that were begun.
     pub snapshots: u64,
     /// Spaces that were replaced by a snapshot.
     pub restores: u64,
-    /// Entries that restores have written, those of pieces included that were given up.
+    /// Entries written by restores, including those of abandoned pieces.
     pub restored_entries: u64,
     /// Spaces that were dropped.
     pub dropped: u64,
-    /// Generations of spaces, dropped or replaced, of which nothing is left.
+    /// Dropped or replaced generations of spaces whose data is completely removed.
     pub reaped: u64,
 }
 
@@ -162,29 +162,29 @@ impl KeyedFigures {
     }
 }
 
-/// Figures about runs; what is counted is counted since the database was opened.
+/// Figures about runs. Counters start at 0 when the database is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunFigures {
-    /// Events that were written: appended, restored, or brought by a merge.
+    /// Events that were written by appends, restores or merges.
     pub appended: u64,
-    /// Appends whose key the run had already.
+    /// Appends whose idempotency key the run already had.
     pub repeated: u64,
-    /// Those of them that said something else than the first time.
+    /// Repeated appends whose content differed from the first one.
     pub conflicts: u64,
-    /// Events that could not follow those before them.
+    /// Events that were not valid successors of the events before them.
     pub alerts: u64,
-    /// Snapshots that were kept.
+    /// Snapshots that were stored.
     pub kept: u64,
-    /// Appends that found what their run has come to in memory.
+    /// Appends that found their run's fold in memory.
     pub folds_remembered: u64,
-    /// Appends that had to fold it anew.
+    /// Appends that had to recompute their run's fold.
     pub folds_anew: u64,
     /// Runs that were deleted.
     pub deleted: u64,
-    /// Deleted runs of which nothing is left.
+    /// Deleted runs whose data is completely removed.
     pub reaped: u64,
-    /// Those who wait for an event of a run in this process.
+    /// Tails in this process that are waiting for an event.
     pub tails: u64,
 }
 
@@ -206,37 +206,37 @@ impl RunFigures {
     }
 }
 
-/// Figures about sessions; what is counted is counted since the database was opened.
+/// Figures about sessions. Counters start at 0 when the database is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionFigures {
-    /// Sessions that live.
+    /// Sessions that are alive.
     pub live: u64,
-    /// Responses that are kept for them.
+    /// Stored responses.
     pub kept: u64,
-    /// Bytes of these.
+    /// Size of the stored responses in bytes.
     pub kept_bytes: u64,
-    /// Requests of the server that their clients have not acknowledged.
+    /// Messages that clients have not acknowledged.
     pub pending: u64,
     /// Sessions that were opened.
     pub opened: u64,
     /// Sessions that were closed.
     pub closed: u64,
-    /// Sessions whose leases were over.
+    /// Sessions whose lease expired.
     pub expired: u64,
     /// Requests that were executed.
     pub executed: u64,
-    /// Requests that were answered from what is kept.
+    /// Requests that were answered from a stored response.
     pub repeated: u64,
-    /// Requests whose responses were gone.
+    /// Requests whose stored response was already evicted.
     pub evicted: u64,
-    /// Requests of the server that were sent, for the first time.
+    /// Messages that were sent to clients, not counting redeliveries.
     pub sent: u64,
-    /// Those that were dropped because there was no such session.
+    /// Messages that were dropped because the session did not exist.
     pub dropped: u64,
-    /// Those that were acknowledged.
+    /// Messages that were acknowledged.
     pub acknowledged: u64,
-    /// Those that were given out to be sent again.
+    /// Messages that were handed out for redelivery.
     pub retried: u64,
 }
 
@@ -264,25 +264,25 @@ impl SessionFigures {
     }
 }
 
-/// Figures about outboxes; what is counted is counted since the database was opened, on all branches.
+/// Figures about outboxes on all branches. Counters start at 0 when the database is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OutboxFigures {
     /// Messages that were written.
     pub put: u64,
-    /// Messages that were handed out.
+    /// Messages that were claimed.
     pub claimed: u64,
-    /// Messages that were delivered.
+    /// Messages that were acknowledged as delivered.
     pub acked: u64,
-    /// Deliveries that failed.
+    /// Failed deliveries.
     pub failed: u64,
-    /// Messages that were given up.
+    /// Messages that became dead letters.
     pub buried: u64,
-    /// Dead messages that were made to wait again.
+    /// Dead letters that were made to wait for delivery again.
     pub replayed: u64,
-    /// How the outbox of `main` stands.
+    /// The state of the outbox of `main`.
     pub main: OutboxState,
-    /// By how much its longest waiting message is due; zero when none is.
+    /// How long the longest-waiting message of `main` is overdue, in microseconds; 0 if none is.
     pub overdue_us: u64,
 }
 
@@ -302,27 +302,27 @@ impl OutboxFigures {
     }
 }
 
-/// Figures about records and the indexes over them.
+/// Figures about records and their indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordFigures {
-    /// The tables of their stores.
+    /// Size of the record stores' tables in bytes.
     pub bytes: u64,
-    /// Versions in their stores.
+    /// Number of versions in the record stores.
     pub versions: u64,
-    /// The tables of the store of the indexes' entries.
+    /// Size of the index entry store's tables in bytes.
     pub index_bytes: u64,
-    /// Entries in that store, dead ones included until compaction comes by.
+    /// Number of entries in the index entry store, including dead ones that compaction has not removed yet.
     pub index_entries: u64,
-    /// Stretches of dead entries that searches remember to leave out.
+    /// Ranges of dead entries that searches skip.
     pub dead_ranges: u64,
-    /// Scans, counts and picks that an index gave all candidates for, since the database was opened.
+    /// Scans, counts and picks that an index served completely, since the database was opened.
     pub by_index: u64,
-    /// Those with filters that looked at all records under their prefix.
+    /// Scans, counts and picks with filters that walked all records under their prefix.
     pub walked: u64,
-    /// Those without filters.
+    /// Scans, counts and picks without filters.
     pub listed: u64,
-    /// Records whose time was over, since the database was opened.
+    /// Records that expired since the database was opened.
     pub expired: u64,
 }
 
@@ -346,7 +346,7 @@ impl RecordFigures {
     }
 }
 
-/// The bytes and the versions of the stores of some classes.
+/// Total bytes and versions of the stores of some retention classes.
 fn sizes(index: &Index, wanted: fn(&RetentionClass) -> bool) -> (u64, u64) {
     let stores = index.classes.all().iter().zip(index.stores());
     let stores = stores.filter(|(class, _)| wanted(class)).map(|(_, store)| store);
@@ -356,7 +356,7 @@ fn sizes(index: &Index, wanted: fn(&RetentionClass) -> bool) -> (u64, u64) {
 }
 
 impl Stats {
-    /// Nothing is known but why.
+    /// Statistics that hold only an error.
     pub(crate) fn unknown(error: &Error) -> Stats {
         Stats { last_failure: Some(error.to_string()), ..Stats::default() }
     }
@@ -366,7 +366,7 @@ impl Stats {
         let (figures, sequencer) = (&core.state.figures, &core.sequencer);
         let (cache_hits, cache_misses) = index.current.hits.look();
         let (feeds, slowest) = core.feeds.count_and_slowest();
-        // An outbox that cannot be read says so to whoever uses it.
+        // An unreadable outbox shows as empty here: its users get the error.
         let (jump_us, folds, outbox) = sequencer.with_exec(|exec| {
             (exec.stamper.jump_us(), exec.folds(), exec.outbox().unwrap_or_default())
         });

@@ -1,6 +1,6 @@
-//! Interactive transactions: read a snapshot, write aside, commit if nothing read has changed.
+//! Interactive transactions: optimistic concurrency over a snapshot, validated at commit.
 //!
-//! In this process that is [`OpenTransaction`], on a served database the server's.
+//! An embedded database uses [`OpenTransaction`]. For a served database, the server holds the transaction.
 
 use crate::handle::backend::Backend;
 use crate::handle::keyed::Ask;
@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-/// An open transaction. Dropping it rolls it back.
+/// An open interactive transaction. It reads from a snapshot plus its own writes. Dropping it rolls it
+/// back.
 pub struct InteractiveTransaction(TransactionBackend);
 
 enum TransactionBackend {
@@ -40,8 +41,8 @@ impl InteractiveTransaction {
         }))
     }
 
-    /// Runs a closure in a transaction while the writer waits, so that it never conflicts. Gives the value of the closure and
-    /// the receipt; if one of the guards fails, the receipt says so and nothing is written.
+    /// Runs a closure in a transaction while the writer waits, so that it never conflicts. Returns the
+    /// closure's value and the receipt. If a guard fails, the receipt shows it and nothing is written.
     pub(crate) fn alone<T>(
         core: &Arc<Engine>,
         branch: &str,
@@ -60,7 +61,7 @@ impl InteractiveTransaction {
         })
     }
 
-    /// The branch it works on.
+    /// The name of the branch that it works on.
     pub fn branch(&self) -> &str {
         match &self.0 {
             TransactionBackend::Here(open) => open.branch(),
@@ -68,7 +69,7 @@ impl InteractiveTransaction {
         }
     }
 
-    /// The revision it reads.
+    /// The revision of its snapshot.
     pub fn revision(&self) -> Revision {
         match &self.0 {
             TransactionBackend::Here(open) => open.revision(),
@@ -76,7 +77,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// Its time, which stands still: expiry is judged at it. On a served database only the server knows.
+    /// The time at which it judges expiry, which does not advance. `None` for a served database, where only
+    /// the server knows it.
     pub fn now(&self) -> Option<Stamp> {
         match &self.0 {
             TransactionBackend::Here(open) => Some(open.now()),
@@ -92,8 +94,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// Whether it has something to commit; of one that only read, the commit takes no revision. On a
-    /// served database only the server knows, and this is true.
+    /// Returns whether it has anything to commit. Committing a read-only transaction uses no revision.
+    /// Always true for a served database, where only the server knows it.
     pub fn has_steps(&self) -> bool {
         match &self.0 {
             TransactionBackend::Here(open) => open.step_count() > 0,
@@ -101,8 +103,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// How many steps it has, which is where the next write's answer stands among the final ones of the
-    /// receipt. On a served database only the server knows.
+    /// The number of steps so far, which is the index of the next write's final answer in the receipt.
+    /// `None` for a served database, where only the server knows it.
     pub fn step_count(&self) -> Option<usize> {
         match &self.0 {
             TransactionBackend::Here(open) => Some(open.step_count()),
@@ -110,7 +112,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// How many keys and ranges it has read, of the 10,000 that it may. On a served database only the server knows.
+    /// The number of keys and ranges in its read set, of at most 10,000. `None` for a served database,
+    /// where only the server knows it.
     pub fn guard_count(&self) -> Option<usize> {
         match &self.0 {
             TransactionBackend::Here(open) => Some(open.guard_count()),
@@ -118,8 +121,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// The memory that it holds, about: its commands, writes and reads. On a served database the
-    /// server holds it, and this is 0.
+    /// Approximate memory of its commands, write set and read set, in bytes. 0 for a served database, where
+    /// the server holds them.
     pub fn held_bytes(&self) -> usize {
         match &self.0 {
             TransactionBackend::Here(open) => open.held_bytes(),
@@ -127,8 +130,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// How long it stays open if nothing more is asked of it; nothing once it was given up, and on a served database, where
-    /// only the server knows.
+    /// The time until it expires if it stays idle. `None` once it was given up, and for a served database,
+    /// where only the server knows it.
     pub fn time_left(&self) -> Option<Duration> {
         match &self.0 {
             TransactionBackend::Here(open) => open.time_left(),
@@ -136,7 +139,7 @@ impl InteractiveTransaction {
         }
     }
 
-    /// Frees its memory if its time is over. It stays an open transaction to its caller, and says
+    /// Frees its memory if it has expired. The handle stays usable, but every later call fails with
     /// `TransactionExpired`.
     ///
     /// ```
@@ -156,16 +159,15 @@ impl InteractiveTransaction {
         }
     }
 
-    /// Frees its memory. Every later call fails with this error. On a served database this does
-    /// nothing.
+    /// Frees its memory. Every later call fails with the given error. Does nothing for a served database.
     pub fn give_up(&mut self, why: Error) {
         if let TransactionBackend::Here(open) = &mut self.0 {
             open.give_up(why);
         }
     }
 
-    /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
-    /// and is forgotten, though what it read counts as read.
+    /// Runs a command on data: a read, a write, or both. A command that fails has no effect and leaves the
+    /// transaction open, but its reads stay in the read set.
     ///
     /// ```
     /// use mainstay::{Answer, Database, Name, StringCommand};
@@ -184,9 +186,10 @@ impl InteractiveTransaction {
         }
     }
 
-    /// As [`InteractiveTransaction::run`], and the commit answers it once more, a read too: the answer in the receipt, at the place that
-    /// [`InteractiveTransaction::step_count`] told before, has the revision and the time of the commit. On a served database a read is
-    /// answered here alone.
+    /// Runs a command like [`InteractiveTransaction::run`], and executes it once more at commit, even a
+    /// read. The receipt holds the final answer, with the revision and the time of the commit, at the index
+    /// that [`InteractiveTransaction::step_count`] returned before the call. For a served database, a read
+    /// is answered only here.
     pub fn run_as_step(&mut self, command: impl Into<Command>) -> Result<Answer> {
         match &mut self.0 {
             TransactionBackend::Here(open) => open.run_as_step(command.into()),
@@ -194,17 +197,19 @@ impl InteractiveTransaction {
         }
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell, or `None` if it is absent.
     pub fn get(&mut self, name: &str) -> Result<Option<Value>> {
         Ok(self.get_versioned(name)?.map(|cell| cell.value))
     }
 
-    /// The value of a cell with its counter; the revision of an own write is 0.
+    /// Returns the value of a cell with its counter, or `None` if the cell is absent. The revision is 0 for
+    /// a value that this transaction wrote.
     pub fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
         self.run(CellCommand::Get { name: Name::new(name)? })?.into_cell()
     }
 
-    /// The versions of a cell, newest first; the revision of an own write is 0.
+    /// Lists the versions of a cell, newest first. The revision is 0 for a version that this transaction
+    /// wrote.
     ///
     /// ```
     /// let db = mainstay::Database::memory()?;
@@ -228,7 +233,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// The versions of a record, newest first; the revision of an own write is 0.
+    /// Lists the versions of a record, newest first. The revision is 0 for a version that this transaction
+    /// wrote.
     pub fn record_history(
         &mut self,
         key: &str,
@@ -242,7 +248,7 @@ impl InteractiveTransaction {
         }
     }
 
-    /// The revision that brought an event; 0 for an own one.
+    /// Returns the revision that wrote an event, or 0 for an event that this transaction appended.
     pub fn revision_of(&mut self, run: &str, seq: u64) -> Result<Option<Revision>> {
         match self.run(RunCommand::Revision { run: Name::new(run)?, seq })?.into_run()? {
             RunAnswer::Revision(revision) => Ok(revision),
@@ -250,7 +256,8 @@ impl InteractiveTransaction {
         }
     }
 
-    /// Names of cells and records in byte order, each once, own writes included.
+    /// Lists the names of cells and records in byte order, each name once, including this transaction's
+    /// writes.
     pub fn names(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let kinds = vec![Contract::Cells, Contract::Records];
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
@@ -258,30 +265,31 @@ impl InteractiveTransaction {
         self.run(KeyCommand::Names { kinds, prefix, after, limit, hidden })?.into_names()
     }
 
-    /// Names in byte order, own writes included.
+    /// Lists cell names in byte order, including this transaction's writes.
     pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         self.run(CellCommand::List { prefix, after, limit })?.into_names()
     }
 
-    /// Writes when the cell is absent; gives its counter either way.
+    /// Writes the cell only if it is absent. Returns its counter in both cases.
     pub fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let name = Name::new(name)?;
         self.run(CellCommand::Init { name, value: value.into() })?.into_counter()
     }
 
-    /// Writes; gives the provisional counter.
+    /// Writes a cell. Returns the provisional counter.
     pub fn set(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         self.set_with(name, value, Ttl::Clear)
     }
 
-    /// Writes with a time to live; gives the provisional counter.
+    /// Writes a cell with a time to live. Returns the provisional counter.
     pub fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let name = Name::new(name)?;
         self.run(CellCommand::Set { name, value: value.into(), ttl })?.into_counter()
     }
 
-    /// Writes when the counter is the expected one (`None`: when absent).
+    /// Compare-and-swap: writes if the counter equals `expected` (`None`: if the cell is absent). Returns
+    /// the provisional counter, or `None` if the counter differs.
     pub fn cas(
         &mut self,
         name: &str,
@@ -292,37 +300,38 @@ impl InteractiveTransaction {
         self.run(CellCommand::Cas { name, expected, value: value.into() })?.into_maybe_counter()
     }
 
-    /// Deletes; says whether the cell existed.
+    /// Deletes a cell. Returns whether it existed.
     pub fn delete(&mut self, name: &str) -> Result<bool> {
         let name = Name::new(name)?;
         self.run(CellCommand::Delete { name, counter: None })?.into_did()
     }
 
-    /// Deletes when the counter is this one.
+    /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
     pub fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
         let name = Name::new(name)?;
         self.run(CellCommand::Delete { name, counter: Some(counter) })?.into_did()
     }
 
-    /// Adds to a number; gives the sum and the provisional counter.
+    /// Adds `by` to a number. Returns the sum and the provisional counter.
     pub fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let name = Name::new(name)?;
         self.run(CellCommand::Incr { name, by: by.into() })?.into_number()
     }
 
-    /// Changes a cell's time to live; says whether the cell exists.
+    /// Changes a cell's time to live. Returns whether the cell exists.
     pub fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
         let name = Name::new(name)?;
         self.run(CellCommand::Expire { name, ttl })?.into_did()
     }
 
-    /// A record with its fields and counter; the revision of an own write is 0.
+    /// Returns a record with its fields and counter, or `None` if it is absent. The revision is 0 for a
+    /// record that this transaction wrote.
     ///
     /// ```
     /// use mainstay::{Database, RecordWrite};
     /// let db = Database::memory()?;
     /// db.records().set_field("job", "state", "pending")?;
-    /// // A claim and a cell, both or none.
+    /// // A claim and a cell are written together, or not at all.
     /// db.transaction(|t| {
     ///     let job = t.get_record("job")?.expect("it is there");
     ///     assert_eq!(job.fields.text("state"), Some("pending"));
@@ -336,25 +345,25 @@ impl InteractiveTransaction {
         self.run(RecordCommand::Get { key: Name::new(key)?, fields: None })?.into_record()
     }
 
-    /// Writes as told; gives the provisional counter, or nothing when a condition does not hold. What
-    /// becomes the transaction's revision ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads
-    /// as 0 before the commit.
+    /// Applies a conditional write. Returns the provisional counter, or `None` if a condition does not
+    /// hold. A field that will hold the transaction's revision
+    /// ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads as 0 before the commit.
     pub fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
         self.run(write)?.into_maybe_counter()
     }
 
-    /// Deletes a record if all conditions hold; says whether it did.
+    /// Deletes a record if all conditions hold. Returns whether it was deleted.
     pub fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
         self.run(RecordCommand::Delete { key: Name::new(key)?, when })?.into_did()
     }
 
-    /// Changes a record's time to live; says whether the record exists.
+    /// Changes a record's time to live. Returns whether the record exists.
     pub fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
         self.run(RecordCommand::Expire { key, ttl, only })?.into_did()
     }
 
-    /// Records in byte order of their keys, own writes included.
+    /// Scans records in byte order of their keys, including this transaction's writes.
     pub fn scan_records(
         &mut self,
         prefix: &str,
@@ -367,20 +376,22 @@ impl InteractiveTransaction {
         self.run(RecordCommand::Scan { prefix, filters, after, limit })?.into_records()
     }
 
-    /// How many records there are that begin with `prefix` and pass all filters, own writes included.
+    /// Counts the records whose keys begin with `prefix` and that pass all filters, including this
+    /// transaction's writes.
     pub fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
         self.run(RecordCommand::Count { prefix, filters })?.into_count()
     }
 
-    /// Appends an event to a run. Its name and whether it was new are so once the transaction has committed: where
-    /// another has told the same event first, that is a `Conflict`. Its sequence is provisional, as others may append
-    /// meanwhile, and its time is that of the commit: the receipt has both.
+    /// Appends an event to a run. The returned event id and the flag for a new event are final once the
+    /// commit succeeds: if another transaction appended the same event first, the commit fails with
+    /// `Conflict`. The sequence number is provisional, because others may append meanwhile. The time is
+    /// that of the commit. The receipt holds both final values.
     ///
     /// ```
     /// use mainstay::{Database, NewEvent};
     /// let db = Database::memory()?;
-    /// // What happened, the state it leaves and the message about it: all or nothing.
+    /// // The event, the resulting state and the message about it: all or nothing.
     /// db.transaction(|t| {
     ///     t.append(NewEvent::new("order-7", "RunCompleted").plan("1"))?;
     ///     t.set("orders/7", "done")?;
@@ -394,12 +405,14 @@ impl InteractiveTransaction {
         self.run(runs::append(event, None)?)?.into_run()?.into_appended()
     }
 
-    /// Appends an event to a run if its last sequence is this one.
+    /// Appends an event to a run if its last sequence number equals `expected_seq`. Otherwise fails with
+    /// `SequenceMoved`.
     pub fn append_expecting(&mut self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
         self.run(runs::append(event, Some(expected_seq))?)?.into_run()?.into_appended()
     }
 
-    /// Events of a run behind one of them, own ones included.
+    /// Returns at most `limit` events of a run after `after_seq`, including those that this transaction
+    /// appended.
     pub fn fetch_events(
         &mut self,
         run: &str,
@@ -410,18 +423,19 @@ impl InteractiveTransaction {
         self.run(fetch)?.into_run()?.into_events()
     }
 
-    /// What the events of a run add up to, own ones included.
+    /// Returns the fold of a run's events, including those that this transaction appended.
     pub fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
         let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
         self.run(command)?.into_run()?.into_snapshot()
     }
 
-    /// Deletes a whole run; says whether there was one.
+    /// Deletes a whole run. Returns whether it existed.
     pub fn delete_run(&mut self, run: &str) -> Result<bool> {
         self.run(RunCommand::Delete { run: Name::new(run)? })?.into_did()
     }
 
-    /// Writes a message that is sent once the transaction is committed; its number is provisional.
+    /// Writes an outbox message that is delivered after the transaction commits. Returns its provisional
+    /// number.
     pub fn put_message(
         &mut self,
         subject: &str,
@@ -432,13 +446,13 @@ impl InteractiveTransaction {
         self.run(put)?.into_outbox()?.into_number()
     }
 
-    /// Writes to a space of keyed state; says what became of each. Where another writes to one of these keys meanwhile,
-    /// that is a `Conflict`.
+    /// Writes to a space of keyed state. Returns the outcome of each write. The commit fails with
+    /// `Conflict` if another transaction writes to one of these keys meanwhile.
     ///
     /// ```
     /// use mainstay::{Database, StateWrite};
     /// let db = Database::memory()?;
-    /// // A state, the position that it belongs to, and what is told of it: all or nothing.
+    /// // A state, the source position that it belongs to, and a message about it: all or nothing.
     /// db.transaction(|t| {
     ///     t.write_states("counts", vec![StateWrite::put("a", "1", 7), StateWrite::advance("orders", 8)])?;
     ///     t.put_message("counted", "a", None).map(drop)
@@ -451,13 +465,14 @@ impl InteractiveTransaction {
         self.run(StateCommand::Write { space, writes })?.into_state()?.into_wrote()
     }
 
-    /// A key's state, own writes included.
+    /// Returns a key's state, including this transaction's writes, or `None` if the key is absent.
     pub fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
         Ok(self.run(look)?.into_state()?.into_kept()?.pop().flatten().and_then(Kept::into_state))
     }
 
-    /// Commits, or fails with `Conflict` when something that was read, or that an answer told of, has changed.
+    /// Commits and blocks until the outcome is as durable as configured. Fails with `Conflict` if the read
+    /// set, or a state that an answer depended on, has changed.
     pub fn commit(self) -> Result<Receipt> {
         match self.0 {
             TransactionBackend::Here(open) => open.commit(),
@@ -465,12 +480,12 @@ impl InteractiveTransaction {
         }
     }
 
-    /// Returns the transaction that [`InteractiveTransaction::commit`] would execute, to be executed beside others
-    /// ([`Database::execute_all`](crate::Database::execute_all)).
+    /// Returns the transaction that [`InteractiveTransaction::commit`] would execute, so that it can be
+    /// executed together with others ([`Database::execute_all`](crate::Database::execute_all)).
     ///
-    /// It succeeds and fails as `commit` does, only that what was read and has changed is
-    /// `GuardFailed`, an error of the same kind as `Conflict`. Of one that only read, it is an empty
-    /// transaction. What it read is no longer held back from retention.
+    /// It succeeds and fails as `commit` does, except that a changed read set is reported as `GuardFailed`,
+    /// which is of the same kind as `Conflict`. A read-only transaction becomes an empty one. The read
+    /// snapshot is no longer pinned against retention.
     pub fn into_transaction(self) -> Result<Transaction> {
         match self.0 {
             TransactionBackend::Here(open) => open.into_transaction(),
@@ -484,6 +499,6 @@ impl InteractiveTransaction {
         open_transaction::refusal(error)
     }
 
-    /// Forgets everything it wrote.
+    /// Discards all of its writes.
     pub fn rollback(self) {}
 }

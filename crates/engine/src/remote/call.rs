@@ -1,4 +1,4 @@
-//! Calls: a request on its way, and who gets its answer.
+//! A pending call: an encoded request, its retry rules and the receiver of its answer.
 
 use super::dedicated::DedicatedConnection;
 use super::failure;
@@ -10,48 +10,47 @@ use mainstay_model::ErrorKind::{Closed, ReadOnly, SessionExpired, Unavailable};
 use mainstay_model::{Code, Error, Receipt, Result};
 use std::sync::Arc;
 
-/// How often a call is sent before it is given up.
+/// Maximum number of times that a call is sent.
 const ATTEMPT_LIMIT: u32 = 5;
 
-/// What may be done about a request whose answer did not come.
+/// Retry safety of a request whose answer did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetrySafety {
-    /// It only reads: it is sent again.
+    /// A read: may be sent again.
     Read,
-    /// It reads, on a connection that the caller chose: the caller asks again.
+    /// A read on a dedicated connection: the caller retries it on another one.
     Errand,
-    /// It writes under a request id: it is sent again, and done once.
+    /// An idempotent write with a request id: may be sent again and is executed once.
     Named,
-    /// It writes: nobody knows whether it did.
+    /// A write without a request id: its outcome is unknown.
     Once,
-    /// It ends the transaction that its connection holds: nobody knows whether it did.
+    /// A commit of the transaction that the connection holds: its outcome is unknown.
     Commit,
-    /// It belongs to what its connection held, which is gone.
+    /// An operation on state that the connection held, which is lost with the connection.
     Held,
 }
 
-/// It gets the room that the call took as well, to keep it until the answer is out of the way.
+/// Also receives the call's in-flight permit, and keeps it until the callback has run.
 type CallCallback = Box<dyn FnOnce(Result<Vec<u8>>, Option<InFlightPermit>) + Send>;
 
-/// Who gets the answer.
+/// Receiver of the answer.
 pub(crate) enum Answering {
     Slot(Arc<Oneshot<Result<Vec<u8>>>>),
     Callback(CallCallback),
     Nobody,
 }
 
-/// A request on its way.
 pub(crate) struct PendingCall {
-    /// As the wire has it; empty when it was sent and is never sent again.
+    /// The encoded request. Empty if it was sent and is never sent again.
     pub bytes: Vec<u8>,
     pub nature: RetrySafety,
-    /// How long the server may be silent before it is given up.
+    /// How long the server may be silent before the connection is given up, in microseconds.
     pub limit_us: u64,
-    /// Until when a connection is waited for.
+    /// Deadline for getting a connection.
     pub give_up_us: u64,
-    /// When it was sent.
+    /// Time of sending; 0 if it was never sent.
     pub sent_us: u64,
-    /// The connection that it has for itself, if it has one.
+    /// The dedicated connection that the call occupies, if any.
     pub seat: Option<DedicatedConnection>,
     attempts: u32,
     done: Answering,
@@ -70,49 +69,49 @@ impl PendingCall {
         PendingCall { bytes, nature, limit_us, give_up_us, sent_us, seat, attempts, done, permit }
     }
 
-    /// Whether it is sent again when its connection broke.
+    /// Returns whether the call is sent again after its connection broke.
     pub fn is_repeated(&self) -> bool {
         matches!(self.nature, RetrySafety::Read | RetrySafety::Named)
     }
 
-    /// Whether somebody asked for its answer, who may have gone since.
+    /// Returns whether a caller asked for the answer. That caller may have gone since.
     pub fn is_asked(&self) -> bool {
         !matches!(self.done, Answering::Nobody)
     }
 
-    /// Whether it may have changed something.
+    /// Returns whether the request may change state.
     pub fn writes(&self) -> bool {
         matches!(self.nature, RetrySafety::Once | RetrySafety::Named | RetrySafety::Commit)
     }
 
-    /// Whether it may be sent once more: not when too many connections broke under it.
+    /// Returns whether the call may be sent again. It may not after too many connections broke under it.
     pub fn has_attempts_left(&self) -> bool {
         self.is_repeated() && self.attempts + 1 < ATTEMPT_LIMIT
     }
 
-    /// Counts a connection that broke, and waits for the next until then.
+    /// Counts a broken connection and sets the deadline for the next one.
     pub fn try_again(&mut self, give_up_us: u64) {
         self.attempts += 1;
         self.give_up_us = give_up_us;
     }
 
-    /// Whether it may have reached a server.
+    /// Returns whether the request may have reached a server.
     pub fn was_sent(&self) -> bool {
         self.sent_us > 0
     }
 
-    /// Gives the answer that a server gave.
+    /// Completes the call with the server's reply.
     pub fn answer(self, reply: Reply) {
         let answer = match reply {
             Reply::Text(frame) => self.doubt(frame),
             Reply::Error(line) => Err(self.refused(&line)),
-            // Nobody waits for anything else; as a frame it is none.
+            // A valid server sends no other reply here. An empty frame fails to decode later.
             _ => Ok(Vec::new()),
         };
         self.finish(answer);
     }
 
-    /// Whether an earlier sending of this write may have been committed.
+    /// Returns whether an earlier attempt of this write may have been committed.
     fn may_be_done(&self) -> bool {
         self.nature == RetrySafety::Named && self.attempts > 0
     }
@@ -125,8 +124,9 @@ impl PendingCall {
         }
     }
 
-    /// A write that was sent again and is refused before it is looked for, or finds the session gone that
-    /// would know of it: nobody can tell whether its first sending was committed.
+    /// Turns an error into `UnknownOutcome` where an earlier attempt may have committed. In these cases the
+    /// retry was rejected before the server looked for the request id, or the session that would know the
+    /// outcome is gone.
     fn doubt(&self, frame: Vec<u8>) -> Result<Vec<u8>> {
         if self.may_be_done()
             && let Ok(Err(error)) = wire::decode::<Result<Receipt>>(&frame)
@@ -137,7 +137,7 @@ impl PendingCall {
         Ok(frame)
     }
 
-    /// Says that there will be no answer.
+    /// Completes the call with an error.
     pub fn fail(self, error: Error) {
         self.finish(Err(error));
     }
@@ -147,7 +147,8 @@ impl PendingCall {
     }
 
     fn tell(&mut self, result: Result<Vec<u8>>) {
-        // Before the answer: whoever has that can have the connection as well.
+        // Release the connection before the answer, so that the receiver of the answer can use the
+        // connection.
         self.seat = None;
         match std::mem::replace(&mut self.done, Answering::Nobody) {
             Answering::Slot(slot) => slot.put(result),
@@ -164,13 +165,13 @@ fn unknown(why: &str) -> Error {
 }
 
 impl Drop for PendingCall {
-    /// Nobody waits for ever.
+    /// A dropped call still completes, so that no caller waits forever.
     fn drop(&mut self) {
         self.tell(Err(failure::closed()));
     }
 }
 
-/// A command and a frame as a request.
+/// Encodes a command and a frame as a request.
 pub(crate) fn request(command: &str, frame: &[u8]) -> Vec<u8> {
     let mut words = vec![command.as_bytes()];
     words.extend(frame.chunks(WORD_LIMIT_BYTES));
@@ -182,7 +183,7 @@ mod tests {
     use super::super::oneshot::wait;
     use super::*;
 
-    /// What a caller is told whose call was sent so many times before it got this reply.
+    /// The error code of a call that was sent `sent` times before it got this reply.
     fn told(nature: RetrySafety, sent: u32, reply: Reply) -> Code {
         let slot: Arc<Oneshot<_>> = Arc::default();
         let mut call = PendingCall::new(Vec::new(), nature, Answering::Slot(slot.clone()), None);

@@ -1,8 +1,8 @@
-//! Callbacks of callers, on a thread of their own: they may execute and wait, which the reader, who
-//! would bring the answer, must not.
+//! Callback thread: runs user callbacks off the reader thread. Callbacks may block for an answer, which
+//! only the reader thread can deliver.
 //!
 //! ```text
-//!   reader --(permit, job)--> queue --> thread: gives the permit back, runs the job
+//!   reader --(permit, job)--> queue --> thread: returns the permit, runs the job
 //! ```
 
 use super::in_flight_limit::{self, InFlightPermit};
@@ -11,31 +11,31 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SendError, Sender, channel};
 
-/// What is to be called.
 pub(crate) type CallbackJob = Box<dyn FnOnce() + Send>;
 
-/// A job keeps its room until its turn comes: so the queue has the limits of the room.
+/// A queued job keeps its in-flight permit until its turn comes, so the limits of in-flight requests also
+/// bound the queue.
 type Waiting = (Option<InFlightPermit>, CallbackJob);
 
-/// The way to the thread, which is started when it is needed and ends with this.
+/// Sender to the callback thread, which is started on first use and ends when this is dropped.
 #[derive(Default)]
 pub(crate) struct CallbackThread(Mutex<Option<Sender<Waiting>>>);
 
 impl CallbackThread {
-    /// Has something called, behind all that came before it.
+    /// Queues a callback behind all earlier ones.
     pub fn post(&self, permit: Option<InFlightPermit>, job: CallbackJob) {
         self.post_by(start, (permit, job));
     }
 
     fn post_by(&self, start: impl FnOnce() -> io::Result<Sender<Waiting>>, waiting: Waiting) {
-        // Without a thread to be had, the answer comes from here, where no lock is held: the job may
-        // post another one.
+        // If no thread can be spawned, run the job here. No lock is held, because the job may post another
+        // one.
         if let Err(waiting) = self.hand_over(start, waiting) {
             run(waiting);
         }
     }
 
-    /// Gives a job to the thread, or back.
+    /// Sends a job to the thread, or returns it if no thread can be started.
     fn hand_over(
         &self,
         start: impl FnOnce() -> io::Result<Sender<Waiting>>,
@@ -61,7 +61,7 @@ fn start() -> io::Result<Sender<Waiting>> {
 
 fn run((permit, job): Waiting) {
     drop(permit);
-    // The panic was reported when it happened; it harms nobody else.
+    // The panic hook has already reported the panic. Other callbacks must still run.
     let _ = catch_unwind(AssertUnwindSafe(job));
 }
 
@@ -81,7 +81,7 @@ mod tests {
         let (open, gate) = mpsc::channel::<()>();
         calls.post(None, Box::new(move || assert!(gate.recv().is_err())));
         calls.post(Some(wait(room.enter(1))), Box::new(|| {}));
-        // It fits only where nobody else is.
+        // This request fits only if nothing else is in flight.
         let mut largest = pin!(room.enter(usize::MAX));
         let poll = largest.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(poll.is_pending(), "the second job still waits");

@@ -1,8 +1,8 @@
-//! The link to a server: what all handles of a served database share.
+//! Connection pool: shared by all handles of a served database.
 //!
 //! ```text
-//!   writes --> one connection, pipelined        reads --> another: they never wait for a sync
-//!   open transactions, views of the past, feeds, long work --> a seat: a connection for itself
+//!   writes --> one connection, pipelined        reads --> another: reads never wait for an fsync
+//!   open transactions, views of the past, feeds, long work --> a dedicated connection each
 //! ```
 
 use super::call::{Answering, PendingCall, RetrySafety, request};
@@ -29,13 +29,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How many connections are kept for the next seat.
+/// Maximum number of idle dedicated connections kept for reuse.
 const IDLE_LIMIT: usize = 8;
 
-/// How often a seat is taken where its connection broke at once.
+/// Maximum number of attempts to open state on a dedicated connection that breaks at once.
 const SEAT_ATTEMPTS: usize = 3;
 
-/// A shared connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SharedConnection {
     Writes,
@@ -56,12 +55,12 @@ impl SharedConnection {
     }
 }
 
-/// What handles hold: when the last one goes, the connections end.
+/// The handles' part of the pool. Dropping the last handle closes the connections.
 pub(crate) struct ConnectionPool {
     pub inner: Arc<PoolShared>,
 }
 
-/// What handles and the link's threads share.
+/// State shared between the handles and the pool's threads.
 pub(crate) struct PoolShared {
     pub options: Options,
     writing: WriteTurn,
@@ -70,19 +69,19 @@ pub(crate) struct PoolShared {
     lanes: [Mutex<Option<Arc<Socket>>>; SharedConnection::COUNT],
     pub tasks: Mutex<Tasks>,
     pub wake: Condvar,
-    /// The keeper may be asleep although something is sent now.
+    /// True if the keeper thread may be asleep although a request is being sent.
     pub asleep: AtomicBool,
-    /// All connections, for those who look after them.
+    /// All open connections, for the keeper thread that watches them.
     sockets: Mutex<Vec<Weak<Socket>>>,
     idle: Mutex<Vec<Arc<Socket>>>,
     calls: CallbackThread,
     closed: AtomicBool,
-    /// The newest revision that was heard of.
+    /// The newest revision that this client has seen.
     known: AtomicU64,
 }
 
 impl ConnectionPool {
-    /// A link that connects when it has to.
+    /// Creates a pool that connects on demand.
     pub fn start(options: Options, writing: WriteTurn) -> Result<Arc<ConnectionPool>> {
         let inner = Arc::new(PoolShared {
             options,
@@ -105,19 +104,19 @@ impl ConnectionPool {
         Ok(Arc::new(ConnectionPool { inner }))
     }
 
-    /// Connects in this thread, once.
+    /// Connects once, on this thread.
     pub fn connect_now(&self) -> Result<()> {
         let socket = self.inner.open()?;
         self.inner.publish(SharedConnection::Reads, socket);
         Ok(())
     }
 
-    /// Makes sure that there is a server of ours.
+    /// Checks that a compatible server answers.
     pub async fn greet(&self) -> Result<()> {
         self.revision().await.map(|_| ())
     }
 
-    /// Ends all connections; what is under way is told.
+    /// Closes all connections. Calls in flight fail.
     pub fn close(&self) {
         self.inner.close();
     }
@@ -130,16 +129,16 @@ impl ConnectionPool {
         self.inner.receipt(nature, slot.answer().await)
     }
 
-    /// Executes a transaction and waits for it. It is kept out of its callers, whose other way is
-    /// short.
+    /// Executes a transaction and blocks. A separate function keeps this code out of callers whose embedded
+    /// path is short.
     #[cold]
     #[inline(never)]
     pub fn execute_and_wait(&self, transaction: &Transaction) -> Result<Receipt> {
         wait(self.execute(transaction))
     }
 
-    /// Executes transactions in their order, side by side. One that takes a while goes another way, so it
-    /// waits for all before it, and all behind it wait for it.
+    /// Executes transactions in order, pipelined. A long one uses a dedicated connection, so it waits for
+    /// all before it, and all after it wait for it.
     pub fn execute_all(
         self: &Arc<ConnectionPool>,
         transactions: &[Transaction],
@@ -155,7 +154,7 @@ impl ConnectionPool {
         sent.iter().map(SubmittedRequest::wait).collect()
     }
 
-    /// Sends a transaction; its answer will be in the slot.
+    /// Sends a transaction. Its outcome arrives in the returned slot.
     pub fn submit(self: &Arc<ConnectionPool>, transaction: &Transaction) -> SubmittedRequest {
         let slot: Arc<Oneshot<_>> = Arc::default();
         let nature = match pack(transaction) {
@@ -171,7 +170,7 @@ impl ConnectionPool {
         SubmittedRequest { slot, nature, link: self.clone() }
     }
 
-    /// Sends a transaction; the callback gets its answer, on a thread for callbacks.
+    /// Sends a transaction. The callback gets its outcome on the callback thread.
     pub fn submit_with(
         self: &Arc<ConnectionPool>,
         transaction: &Transaction,
@@ -187,19 +186,19 @@ impl ConnectionPool {
         let (link, nature) = (self.clone(), packed.nature);
         let called = move |answer, permit| {
             let inner = link.inner.clone();
-            // The link lives until the callback is done.
+            // The callback owns the pool, which keeps it open until the callback is done.
             inner.calls.post(permit, Box::new(move || done(link.inner.receipt(nature, answer))));
         };
         wait(self.send_packed(packed, Answering::Callback(Box::new(called))));
     }
 
-    /// Runs a command by itself.
+    /// Executes a command as its own transaction.
     pub async fn run(&self, branch: &str, command: Command) -> Result<Answer> {
         let receipt = self.execute(&Transaction::on(branch).step(command)).await?;
         receipt.into_first()
     }
 
-    /// Reads what is newest on a branch.
+    /// Reads at the newest revision of a branch.
     pub async fn look(&self, branch: &str, read: ReadOp) -> Result<ReadReply> {
         let takes_a_while = read.takes_a_while();
         let look = ReadRequest { branch: branch.to_owned(), at: At::Latest, read };
@@ -210,7 +209,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Asks something about the database.
+    /// Sends a query or an administrative request.
     pub async fn ask<T: DeserializeOwned>(&self, question: AdminRequest) -> Result<T> {
         let bytes = request("WIRE.ASK", &wire::encode(&question)?);
         let nature = if question.only_looks() { RetrySafety::Read } else { RetrySafety::Once };
@@ -227,7 +226,8 @@ impl ConnectionPool {
         self.errand(&bytes, nature, extra).await
     }
 
-    /// Has something done on a seat, again if its connection broke and it only looks.
+    /// Runs a long request on a dedicated connection. Retries once if the connection broke and the request
+    /// only reads.
     async fn errand<T: DeserializeOwned>(
         &self,
         bytes: &[u8],
@@ -245,19 +245,20 @@ impl ConnectionPool {
         }
     }
 
-    /// The newest visible revision.
+    /// Fetches the newest visible revision.
     pub async fn revision(&self) -> Result<Revision> {
         let revision = self.ask(AdminRequest::Revision).await?;
         self.inner.learn(revision);
         Ok(revision)
     }
 
-    /// The newest revision that was heard of.
+    /// The newest revision that this client has seen.
     pub fn known(&self) -> Revision {
+        // Acquire pairs with `learn`: a caller that saw a receipt sees at least its revision.
         self.inner.known.load(Ordering::Acquire)
     }
 
-    /// A connection of one's own.
+    /// Returns a dedicated connection.
     pub async fn seat(&self) -> Result<DedicatedConnection> {
         self.inner.check_open()?;
         match self.inner.take_idle() {
@@ -266,7 +267,8 @@ impl ConnectionPool {
         }
     }
 
-    /// A seat on which the server holds something, and the revision that this reads.
+    /// Opens server-side state on a dedicated connection. Returns the connection and the revision that the
+    /// state reads.
     pub async fn hold(&self, act: &TransactionRequest) -> Result<(DedicatedConnection, Revision)> {
         let mut left = SEAT_ATTEMPTS;
         loop {
@@ -275,7 +277,7 @@ impl ConnectionPool {
             match seat.act(act).await {
                 Ok(TransactionReply::Holds(revision)) => return Ok((seat, revision)),
                 Ok(_) => return Err(Answer::mismatch()),
-                // A connection that was kept for this may have ended meanwhile.
+                // An idle connection may have been closed by the server meanwhile.
                 Err(error) if error.code() == Code::Io && left > 0 => {}
                 Err(error) => return Err(error),
             }
@@ -293,7 +295,8 @@ impl ConnectionPool {
         self.inner.start(SharedConnection::of(nature), call);
     }
 
-    /// Sends a transaction; nobody has to wait behind one that takes a while.
+    /// Sends a transaction. A long one gets a dedicated connection, so that no other request waits behind
+    /// it.
     async fn send_packed(&self, packed: EncodedTransaction, done: Answering) {
         let EncodedTransaction { bytes, nature, takes_a_while } = packed;
         if !takes_a_while {
@@ -306,7 +309,7 @@ impl ConnectionPool {
         }
     }
 
-    /// A call that there is room for.
+    /// Waits for an in-flight permit and creates the call.
     async fn admit(&self, bytes: Vec<u8>, nature: RetrySafety, done: Answering) -> PendingCall {
         let permit = self.inner.room.enter(bytes.len()).await;
         self.inner.call(bytes, nature, done, Some(permit), Duration::ZERO)
@@ -325,6 +328,7 @@ impl PoolShared {
     }
 
     pub fn check_open(&self) -> Result<()> {
+        // Acquire pairs with the Release in `close`.
         match self.closed.load(Ordering::Acquire) {
             true => Err(failure::closed()),
             false => Ok(()),
@@ -332,6 +336,7 @@ impl PoolShared {
     }
 
     fn learn(&self, revision: Revision) {
+        // Release pairs with the Acquire in `known`.
         self.known.fetch_max(revision, Ordering::AcqRel);
     }
 
@@ -341,7 +346,7 @@ impl PoolShared {
         Ok(receipt)
     }
 
-    /// A call with its limits; `extra` is what the server is told to wait.
+    /// Creates a call with its time limits. `extra` is added where the server is asked to wait.
     pub fn call(
         &self,
         bytes: Vec<u8>,
@@ -360,7 +365,7 @@ impl PoolShared {
         self.now_us().saturating_add(micros(self.options.patience))
     }
 
-    /// Sends a call on a shared connection, or leaves it to the keeper.
+    /// Sends a call on a shared connection, or queues it for the keeper thread.
     fn start(&self, lane: SharedConnection, mut call: PendingCall) {
         if let Err(error) = self.check_open() {
             return call.fail(error);
@@ -377,7 +382,7 @@ impl PoolShared {
                 drop(tasks);
                 return call.fail(failure::closed());
             }
-            // A connection is published under this lock: what is put here now is sent before.
+            // The keeper publishes a connection under this lock, after it has sent all calls queued here.
             if self.on_lane(lane).is_none() {
                 tasks.calls[lane as usize].push_back(call);
                 self.wake.notify_one();
@@ -386,7 +391,7 @@ impl PoolShared {
         }
     }
 
-    /// The lane's connection, if there is a sound one.
+    /// The shared connection, if it is not broken.
     pub fn on_lane(&self, lane: SharedConnection) -> Option<Arc<Socket>> {
         let mut place = self.lanes[lane as usize].lock();
         if place.as_ref().is_some_and(|socket| socket.is_broken()) {
@@ -395,27 +400,29 @@ impl PoolShared {
         place.clone()
     }
 
-    /// Lets everybody use a connection.
+    /// Makes a connection available to all callers.
     pub fn publish(&self, lane: SharedConnection, socket: Arc<Socket>) {
         *self.lanes[lane as usize].lock() = Some(socket);
     }
 
-    /// Has the keeper look after what was sent.
+    /// Wakes the keeper thread, so that it watches the request just sent.
     pub fn wake_keeper(&self) {
+        // SeqCst pairs with the store in `wait_for_work`. The load skips the swap in the common case.
         if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
+            // Taking the lock once ensures that the keeper is already waiting, so the wake-up is not lost.
             drop(self.tasks.lock());
             self.wake.notify_one();
         }
     }
 
-    /// All connections that are not over.
+    /// All connections that are still alive.
     pub fn sockets(&self) -> Vec<Arc<Socket>> {
         let mut sockets = self.sockets.lock();
         sockets.retain(|socket| socket.strong_count() > 0);
         sockets.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A new connection, on which everything is agreed upon.
+    /// Opens a connection and completes the handshake.
     pub fn open(self: &Arc<PoolShared>) -> Result<Arc<Socket>> {
         self.check_open()?;
         let Options { address, patience, timeout, .. } = &self.options;
@@ -431,13 +438,14 @@ impl PoolShared {
         );
         let socket = socket.map_err(|error| no_thread(&error))?;
         self.sockets.lock().push(Arc::downgrade(&socket));
-        // Whoever closes from here on finds it; whoever did before is seen.
+        // Checked after the socket is registered: a later close finds the socket, and an earlier close is
+        // seen here.
         let agreed = self.check_open().and_then(|()| self.shake_hands(&socket));
         agreed.inspect_err(|_| socket.hang_up())?;
         Ok(socket)
     }
 
-    /// Whether one more seat may have a connection. Those of the lanes are not for seats.
+    /// Checks the limit on dedicated connections. Shared connections do not count.
     pub fn check_seats(&self) -> Result<()> {
         let shared =
             SharedConnection::ALL.iter().filter(|lane| self.on_lane(**lane).is_some()).count();
@@ -468,11 +476,11 @@ impl PoolShared {
         }
     }
 
-    /// Ends a connection and decides about calls that are left without an answer.
+    /// Ends a connection. Requeues the calls that may be retried and fails the others.
     fn lost(&self, socket: &Socket) {
         let silent = socket.was_silent();
-        // Nobody sees that it is over before what is sent again is in its place: who comes later
-        // comes behind it.
+        // Mark the socket broken only while holding the lock under which the retries are queued. So calls
+        // sent later are queued behind the retries.
         let mut tasks = self.tasks.lock();
         let closed = tasks.closed;
         let (again, over): (Vec<PendingCall>, Vec<PendingCall>) = socket
@@ -490,7 +498,7 @@ impl PoolShared {
         }
     }
 
-    /// Why there is no answer on a connection that is over.
+    /// The error for calls on a connection that ended.
     fn ended(&self, socket: &Socket, nature: RetrySafety) -> Error {
         match (nature, socket.why()) {
             (RetrySafety::Read | RetrySafety::Errand, Some(why)) => why.clone(),
@@ -498,7 +506,7 @@ impl PoolShared {
         }
     }
 
-    /// What is sent again comes before what waits already.
+    /// Queues retried calls in front of those already waiting, in their original order.
     fn send_again(&self, tasks: &mut Tasks, calls: Vec<PendingCall>) {
         let give_up_us = self.patience_us();
         for mut call in calls.into_iter().rev() {
@@ -508,7 +516,7 @@ impl PoolShared {
         self.wake.notify_one();
     }
 
-    /// Tells a call that its connection was over before it could be sent.
+    /// Fails a call whose connection ended before it was sent.
     pub fn not_sent(&self, call: PendingCall) {
         let nature = match call.nature {
             RetrySafety::Commit | RetrySafety::Held => RetrySafety::Held,
@@ -517,7 +525,7 @@ impl PoolShared {
         call.fail(failure::lost(nature, &self.options.address, false));
     }
 
-    /// A connection that was kept for a seat.
+    /// Returns an idle connection, if any.
     pub fn take_idle(&self) -> Option<Arc<Socket>> {
         let mut idle = self.idle.lock();
         while let Some(socket) = idle.pop() {
@@ -528,7 +536,7 @@ impl PoolShared {
         None
     }
 
-    /// Keeps a connection for the next seat.
+    /// Keeps a connection for reuse, or closes it if enough are idle.
     pub fn give_back(&self, socket: Arc<Socket>) {
         let mut idle = self.idle.lock();
         match idle.len() < IDLE_LIMIT && self.check_open().is_ok() {
@@ -552,6 +560,7 @@ impl PoolShared {
     }
 
     fn close(&self) {
+        // Release pairs with the Acquire in `check_open`.
         self.closed.store(true, Ordering::Release);
         self.tasks.lock().closed = true;
         self.wake.notify_one();
@@ -560,11 +569,10 @@ impl PoolShared {
     }
 }
 
-/// A transaction that was sent.
 pub(crate) struct SubmittedRequest {
     slot: Arc<Oneshot<Result<Vec<u8>>>>,
     nature: RetrySafety,
-    /// What is under way is finished before the connections end.
+    /// Keeps the connections open until the request is finished.
     link: Arc<ConnectionPool>,
 }
 
@@ -582,10 +590,9 @@ impl SubmittedRequest {
     }
 }
 
-/// A transaction as a request.
 struct EncodedTransaction {
     bytes: Vec<u8>,
-    /// What may be done about it when its answer does not come.
+    /// Retry safety if the answer does not arrive.
     nature: RetrySafety,
     takes_a_while: bool,
 }
@@ -604,11 +611,11 @@ fn pack(transaction: &Transaction) -> Result<EncodedTransaction> {
     Ok(EncodedTransaction { bytes, nature, takes_a_while })
 }
 
-/// What may be done about a transaction whose answer does not come.
+/// Classifies the retry safety of a transaction.
 fn nature(transaction: &Transaction) -> RetrySafety {
     match (&transaction.request, transaction.steps.as_slice()) {
         (Some(_), _) => RetrySafety::Named,
-        // To say twice that one is there is as good as once.
+        // A keep-alive is idempotent.
         (None, [Step { command: Command::Session(command), .. }])
             if command.reads() || matches!(command, SessionCommand::KeepAlive { .. }) =>
         {
@@ -618,7 +625,7 @@ fn nature(transaction: &Transaction) -> RetrySafety {
     }
 }
 
-/// What an answer holds.
+/// Decodes an answer.
 pub(crate) fn decode<T: DeserializeOwned>(
     nature: RetrySafety,
     answer: Result<Vec<u8>>,

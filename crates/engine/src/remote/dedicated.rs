@@ -1,4 +1,4 @@
-//! Seats: a connection for oneself, with what the server holds on it.
+//! Dedicated connections, on which the server holds a transaction or a view.
 
 use super::call::{Answering, PendingCall, RetrySafety, request};
 use super::connection_pool::{PoolShared, decode};
@@ -10,11 +10,11 @@ use mainstay_model::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A connection for oneself; it is used again when this is dropped.
+/// A connection used by one owner. Dropping this returns it to the pool.
 pub(crate) struct DedicatedConnection {
     inner: Arc<PoolShared>,
     socket: Arc<Socket>,
-    /// The server holds something: a transaction, a view.
+    /// True if the server holds a transaction or a view on it.
     holds: bool,
 }
 
@@ -23,12 +23,12 @@ impl DedicatedConnection {
         DedicatedConnection { inner, socket, holds: false }
     }
 
-    /// Whether it is of no use any more.
+    /// Returns whether the connection is unusable.
     pub fn is_broken(&self) -> bool {
         self.socket.is_broken()
     }
 
-    /// Sends a request; `extra` is what the server is told to wait.
+    /// Sends a request. `extra` is how long the server is asked to wait.
     pub async fn call(
         &self,
         bytes: Vec<u8>,
@@ -45,14 +45,15 @@ impl DedicatedConnection {
         send(&self.inner, &self.socket, call);
     }
 
-    /// Sends a call that keeps this until its answer is there, whoever waits for that.
+    /// Sends a call that owns this connection until its answer has arrived, even if its caller stops
+    /// waiting.
     pub fn carry(self, mut call: PendingCall) {
         let (inner, socket) = (self.inner.clone(), self.socket.clone());
         call.seat = Some(self);
         send(&inner, &socket, call);
     }
 
-    /// Opens or ends what the server holds here.
+    /// Opens or ends the transaction or view that the server holds.
     pub async fn act(&mut self, act: &TransactionRequest) -> Result<TransactionReply> {
         let nature = match act {
             TransactionRequest::Commit { .. } => RetrySafety::Commit,
@@ -66,7 +67,7 @@ impl DedicatedConnection {
         self.say(act, nature).await
     }
 
-    /// Does something with what the server holds here.
+    /// Runs an operation on the transaction or view that the server holds.
     pub async fn act_held(&self, act: &TransactionRequest) -> Result<TransactionReply> {
         self.say(act, RetrySafety::Held).await
     }
@@ -76,12 +77,12 @@ impl DedicatedConnection {
         decode(nature, self.call(bytes, nature, Duration::ZERO).await)
     }
 
-    /// Says something whose answer nobody asks for.
+    /// Sends a request whose answer is ignored.
     fn say_goodbye(&self, bytes: Vec<u8>) {
         self.start(bytes, RetrySafety::Held, Answering::Nobody, Duration::ZERO);
     }
 
-    /// Lets go of what the server holds, and keeps the connection for the next one.
+    /// Releases the server-side state and returns the connection to the pool.
     fn give_back(&self) {
         if self.holds
             && let Ok(frame) = wire::encode(&TransactionRequest::Leave)
@@ -102,12 +103,13 @@ fn send(inner: &PoolShared, socket: &Socket, call: PendingCall) {
 }
 
 impl Drop for DedicatedConnection {
-    /// Whoever gives up waiting gives up the connection, so that nobody waits behind the answer.
+    /// If an answer is still outstanding, the connection is closed, so that its next user does not wait
+    /// behind that answer.
     fn drop(&mut self) {
         match self.socket.under_way() {
             None => self.give_back(),
             Some(PendingRequests::Reads) => self.socket.give_up(),
-            // What was sent is done: the server hangs up behind it.
+            // The server executes requests already sent, then closes the connection.
             Some(PendingRequests::Writes) => self.say_goodbye(resp::encode(&["QUIT"])),
         }
     }

@@ -1,60 +1,62 @@
-//! Streams to a server: TCP, or whatever stands in its place.
+//! Transport streams to a server: TCP, or a replacement.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// Opens streams to a server. TCP does ([`Tcp`]), and with the feature `tls` there is `Tls`.
+/// Opens transport streams to a server: [`Tcp`], or `Tls` with the feature `tls`.
 ///
-/// A failure that carries a [`mainstay::Error`](crate::Error) is told as it is, here and when a stream
-/// is read; every other one is that the server cannot be reached.
+/// If the I/O error of a dial or a read carries a [`mainstay::Error`](crate::Error), callers get that error
+/// unchanged. Any other I/O error is reported as an unreachable server.
 pub trait Dial: Send + Sync + fmt::Debug {
-    /// A new stream to this address, `HOST:PORT`.
+    /// Opens a stream to `address` (`HOST:PORT`). Blocks for at most `limits.connect`.
     fn dial(&self, address: &str, limits: Limits) -> io::Result<Stream>;
 }
 
-/// How long the other end is waited for.
+/// Time limits of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Until the stream is there.
+    /// Limit for establishing the stream.
     pub connect: Duration,
-    /// While it takes nothing of what is written. Such a write has to fail, because nobody may be left who
-    /// would hang up: the thread that looks after connections writes, too.
+    /// Limit for a write of which the peer accepts nothing. Such a write must fail: the thread that would
+    /// close a silent connection also writes, so it must not block forever.
     pub write: Duration,
 }
 
 impl Limits {
-    /// Has writes to a socket fail whose other end takes nothing.
+    /// Sets a write timeout on a socket, so that a write fails if the peer accepts nothing.
     pub fn limit_writes(self, socket: &TcpStream) -> io::Result<()> {
-        // A socket takes no limit of zero.
+        // The socket API rejects a timeout of zero.
         socket.set_write_timeout(Some(self.write.max(Duration::from_millis(1))))
     }
 }
 
-/// A stream in both directions, each for a thread of its own.
+/// A bidirectional stream. Each direction is used by its own thread.
 pub struct Stream {
-    /// What the server says. A read blocks until there is something, or the stream ends.
+    /// Bytes from the server. A read blocks until bytes arrive or the stream ends.
     pub reader: Box<dyn Read + Send>,
-    /// What is said to it. A write gives its bytes to the system before it returns, and fails when none of
-    /// them is taken within [`Limits::write`].
+    /// Bytes to the server. A write passes its bytes to the operating system before it returns. It fails if
+    /// none of them is accepted within [`Limits::write`].
     pub writer: Box<dyn Write + Send>,
-    /// Ends both directions at once, also for whoever is blocked in one of them.
+    /// Closes both directions at once. Blocked reads and writes return.
     pub hang_up: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Streams as they are, without encryption.
+/// Plain TCP without encryption.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tcp;
 
 impl Tcp {
-    /// A connected socket: the first of the name's addresses at which somebody listens.
+    /// Connects to the first address of the host name that accepts a connection, with `timeout` per
+    /// address.
     pub fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, timeout) {
                 Ok(stream) => {
-                    // Requests are whole already: waiting for more would only delay them.
+                    // Disable Nagle's algorithm: requests are written whole, so waiting for more bytes only
+                    // adds delay.
                     stream.set_nodelay(true)?;
                     return Ok(stream);
                 }
@@ -70,7 +72,7 @@ impl Dial for Tcp {
         let stream = Tcp::connect(address, limits.connect)?;
         limits.limit_writes(&stream)?;
         let (writer, end) = (stream.try_clone()?, stream.try_clone()?);
-        // It may be over already, which is what is wanted.
+        // An error means that the socket is already closed, which is the goal.
         let hang_up = move || drop(end.shutdown(Shutdown::Both));
         Ok(Stream {
             reader: Box::new(stream),

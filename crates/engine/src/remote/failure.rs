@@ -1,10 +1,10 @@
-//! What is said when something goes wrong between here and a server.
+//! Errors of the client connection, with advice for the user.
 
 use super::call::RetrySafety;
 use mainstay_model::{Code, Error};
 use std::io;
 
-/// A refusal that came as a line: its first word is the kind.
+/// Maps an error line of the server to an error. Its first word is the kind.
 pub(crate) fn refused(line: &str) -> Error {
     let (word, message) = line.split_once(' ').unwrap_or((line, ""));
     let code = match word {
@@ -25,7 +25,7 @@ pub(crate) fn refused(line: &str) -> Error {
     Error::new(code, line)
 }
 
-/// The server wants to know who asks.
+/// The server requires authentication.
 fn unknown_here(message: &str) -> Error {
     let message = message.trim_end_matches('.');
     let what_to_do = "give a user of the server and the password to `remote::Options::login`";
@@ -36,12 +36,12 @@ pub(crate) fn closed() -> Error {
     Error::new(Code::Closed, "the connection to the database was closed")
 }
 
-/// What a stream itself has to say about its failure, if it carries an error of ours.
+/// Returns the error of ours that an I/O error carries, if any.
 pub(crate) fn own(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// No server was reached.
+/// The error for a server that was not reached.
 pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
     if let Some(own) = own(error) {
         return own.clone();
@@ -57,7 +57,7 @@ pub(crate) fn unreachable(address: &str, error: &io::Error) -> Error {
     Error::new(Code::Io, message)
 }
 
-/// The connection broke, or the server was silent, before an answer came.
+/// The error for a call whose connection broke, or whose server was silent, before an answer arrived.
 pub(crate) fn lost(nature: RetrySafety, address: &str, silent: bool) -> Error {
     let how = match silent {
         true => format!("{address} did not answer in time"),
@@ -80,7 +80,7 @@ pub(crate) fn lost(nature: RetrySafety, address: &str, silent: bool) -> Error {
     }
 }
 
-/// An answer that cannot be read.
+/// The error for an answer that cannot be decoded.
 pub(crate) fn strange(nature: RetrySafety, error: &Error) -> Error {
     let message = format!("the server's answer cannot be read: {}", error.message());
     match nature {

@@ -1,4 +1,5 @@
-//! Room for what is under way: so many requests and bytes, and no more.
+//! In-flight limiter: a fair semaphore that bounds the number and bytes of requests in flight
+//! (back-pressure).
 
 use super::oneshot::Oneshot;
 use parking_lot::Mutex;
@@ -6,18 +7,19 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The most requests under way at once, on all connections together.
+/// Maximum number of requests in flight, over all connections.
 const REQUEST_LIMIT: usize = 65_536;
 
-/// The most bytes of requests under way. One that is larger goes alone.
+/// Maximum number of request bytes in flight. A larger request is admitted alone.
 const BYTE_LIMIT: usize = 128 << 20;
 
 thread_local! {
-    /// Whether this thread runs callbacks: it must not wait for the answers that come behind its own.
+    /// True on the callback thread. It is never blocked here, because the answers that would free room are
+    /// queued behind its own callback.
     static CALLS_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Says that this thread runs callbacks.
+/// Marks this thread as the callback thread.
 pub(crate) fn calls_back() {
     CALLS_BACK.set(true);
 }
@@ -29,7 +31,7 @@ pub(crate) struct InFlightLimiter(Mutex<TakenBytes>);
 struct TakenBytes {
     requests: usize,
     bytes: usize,
-    /// Who waits, first to last, and for how many bytes.
+    /// FIFO queue of waiting requests: their bytes and their wake-up.
     queue: VecDeque<(usize, Arc<Oneshot<()>>)>,
 }
 
@@ -45,7 +47,7 @@ impl TakenBytes {
     }
 }
 
-/// Room that is taken until this is dropped.
+/// A permit for one request in flight. Dropping it frees its room.
 pub(crate) struct InFlightPermit {
     room: Arc<InFlightLimiter>,
     bytes: usize,
@@ -55,7 +57,7 @@ impl InFlightLimiter {
     /// Waits for room, first come, first served.
     pub async fn enter(self: &Arc<InFlightLimiter>, bytes: usize) -> InFlightPermit {
         let turn = self.queue_up(bytes);
-        // Kept while it waits: whoever gives up gives back what was granted meanwhile.
+        // Guards a cancelled wait: if this future is dropped, room that was granted meanwhile is freed.
         let mut place = QueuePosition { room: self, bytes, turn };
         if let Some(turn) = &place.turn {
             turn.answer().await;
@@ -64,7 +66,7 @@ impl InFlightLimiter {
         InFlightPermit { room: self.clone(), bytes }
     }
 
-    /// Takes room where there is some, or a place in the queue.
+    /// Takes room if it is available, or queues up.
     fn queue_up(&self, bytes: usize) -> Option<Arc<Oneshot<()>>> {
         let mut taken = self.0.lock();
         if CALLS_BACK.get() || (taken.queue.is_empty() && taken.fits(bytes)) {
@@ -83,7 +85,7 @@ impl InFlightLimiter {
         self.admit(taken);
     }
 
-    /// Lets those in who waited, as far as they fit.
+    /// Admits waiting requests from the front of the queue, as far as they fit.
     fn admit(&self, mut taken: parking_lot::MutexGuard<'_, TakenBytes>) {
         let mut admitted = Vec::new();
         while taken.queue.front().is_some_and(|(bytes, _)| taken.fits(*bytes)) {
@@ -103,7 +105,7 @@ impl Drop for InFlightPermit {
     }
 }
 
-/// A place in the queue.
+/// A position in the queue.
 struct QueuePosition<'r> {
     room: &'r InFlightLimiter,
     bytes: usize,
@@ -117,7 +119,7 @@ impl Drop for QueuePosition<'_> {
         let before = taken.queue.len();
         taken.queue.retain(|(_, other)| !Arc::ptr_eq(turn, other));
         match taken.queue.len() == before {
-            // It had been let in already.
+            // It had already been admitted.
             true => {
                 drop(taken);
                 self.room.leave(self.bytes);

@@ -1,4 +1,4 @@
-//! A database that somebody serves, with the same handles as one in this process.
+//! Client for a served database, with the same handles as an embedded one.
 //!
 //! ```no_run
 //! use mainstay::{Database, Result, remote};
@@ -8,23 +8,23 @@
 //!     Ok(())
 //! }
 //!
-//! count_up(&Database::open("./data")?)?; // here
-//! count_up(&remote::connect("127.0.0.1:7379")?)?; // there
+//! count_up(&Database::open("./data")?)?; // embedded
+//! count_up(&remote::connect("127.0.0.1:7379")?)?; // served
 //! # Ok::<(), mainstay::Error>(())
 //! ```
 //!
 //! ```text
-//!   handles --Transaction, Read, Question--> frames --RESP--> mainstay serve
+//!   handles --requests--> frames --RESP--> mainstay serve
 //! ```
 //!
-//! - Requests of all threads share two connections and are pipelined; open transactions, views of the
-//!   past and feeds have a connection each.
-//! - Connections that break are made anew. Reads, and writes with a request id or of a session, are
-//!   sent again, and such a write is done once. Another write whose answer did not come is `UnknownOutcome`.
-//! - What needs the files of the database (backup, export, import) is `Unsupported`: the server's HTTP
-//!   face and the command line do that.
-//! - `Options::tls`, with the feature `tls`, talks to the server over TLS; [`Options::login`] says who asks.
-//! - [`connect_async`] gives handles to be awaited, on any runtime or none.
+//! - Requests of all threads share two connections and are pipelined. Each open transaction, view of the past and feed
+//!   has a dedicated connection.
+//! - Broken connections are replaced. Reads are sent again, and so are writes with a request id or of a session, which
+//!   are executed once. Any other write whose answer did not arrive fails with `UnknownOutcome`.
+//! - Operations that need the database files (backup, export, import) fail with `Unsupported`. Use the server's HTTP
+//!   API or the command line instead.
+//! - `Options::tls`, with the feature `tls`, encrypts the connection. [`Options::login`] sets the user and password.
+//! - [`connect_async`] returns handles with async methods, which run on any runtime or none.
 
 mod asynchronous;
 mod call;
@@ -60,12 +60,14 @@ pub use oneshot::wait;
 use crate::handle::database::Database;
 use mainstay_model::Result;
 
-/// Connects to the server at this address, `HOST:PORT`, with the default settings.
+/// Connects to the server at `address` (`HOST:PORT`) with the default settings. Blocks until connected, and
+/// fails with `Io` if no server is reached.
 pub fn connect(address: &str) -> Result<Database> {
     Options::new(address).connect()
 }
 
-/// Connects to the server at this address, for those who must not block.
+/// Connects to the server at `address` (`HOST:PORT`) without blocking the thread, and returns async
+/// handles.
 pub async fn connect_async(address: &str) -> Result<AsyncDatabase> {
     Options::new(address).connect_async().await
 }

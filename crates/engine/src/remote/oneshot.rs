@@ -1,4 +1,4 @@
-//! Slots: a place for one answer to come, for a thread or a task that waits.
+//! One-shot slot: one value passed to a waiting thread or task.
 
 use crate::base::clock::{Clock, SystemClock};
 use parking_lot::Mutex;
@@ -9,11 +9,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// A place for one answer.
 pub(crate) struct Oneshot<T>(Mutex<OneshotState<T>>);
 
 enum OneshotState<T> {
-    /// Nothing yet, and who is to be told.
+    /// Empty, with the waker of the waiting task.
     Open(Option<Waker>),
     Done(T),
     Taken,
@@ -26,7 +25,7 @@ impl<T> Default for Oneshot<T> {
 }
 
 impl<T> Oneshot<T> {
-    /// Puts the answer down and wakes who waits.
+    /// Stores the value and wakes the waiting task.
     pub fn put(&self, answer: T) {
         let before = std::mem::replace(&mut *self.0.lock(), OneshotState::Done(answer));
         if let OneshotState::Open(Some(waker)) = before {
@@ -34,12 +33,12 @@ impl<T> Oneshot<T> {
         }
     }
 
-    /// Whether the answer is there.
+    /// Returns whether the value has been stored.
     pub fn is_done(&self) -> bool {
         !matches!(*self.0.lock(), OneshotState::Open(_))
     }
 
-    /// The answer, once.
+    /// Takes the value, once.
     pub fn poll(&self, context: &Context<'_>) -> Poll<T> {
         let mut state = self.0.lock();
         if let OneshotState::Open(waker) = &mut *state {
@@ -48,7 +47,7 @@ impl<T> Oneshot<T> {
         }
         match std::mem::replace(&mut *state, OneshotState::Taken) {
             OneshotState::Done(answer) => Poll::Ready(answer),
-            // Whoever asks again after the end waits for ever, as with any future.
+            // Polling again after the value was taken stays pending forever, like any completed future.
             other => {
                 *state = other;
                 Poll::Pending
@@ -56,13 +55,13 @@ impl<T> Oneshot<T> {
         }
     }
 
-    /// The answer to come.
+    /// Waits for the value.
     pub async fn answer(&self) -> T {
         std::future::poll_fn(|context| self.poll(context)).await
     }
 }
 
-/// A thread that waits for a future.
+/// Waker that unparks a thread.
 struct Parked(Thread);
 
 impl Wake for Parked {
@@ -75,14 +74,14 @@ thread_local! {
     static PARKED: Waker = Waker::from(Arc::new(Parked(std::thread::current())));
 }
 
-/// What wakes this thread.
+/// The waker of this thread.
 fn own_waker() -> Waker {
-    // A thread that ends has none of its own any more.
+    // The thread-local waker is already destroyed if this thread is exiting.
     let own = PARKED.try_with(Waker::clone);
     own.unwrap_or_else(|_| Waker::from(Arc::new(Parked(std::thread::current()))))
 }
 
-/// Waits for a future in this thread: how blocking handles use what is there to be awaited.
+/// Blocks this thread until a future completes. The blocking handles use it to call the async client.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     let (waker, mut future) = (own_waker(), pin!(future));
     loop {
@@ -93,7 +92,7 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits for a future in this thread, but not for longer than this.
+/// Blocks this thread until a future completes, for at most `limit`.
 pub(crate) fn wait_within<T>(future: impl Future<Output = T>, limit: Duration) -> Option<T> {
     let (clock, waker, mut future) = (SystemClock::new(), own_waker(), pin!(future));
     loop {

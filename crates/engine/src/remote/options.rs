@@ -1,4 +1,4 @@
-//! How a server is connected to.
+//! Client options for connecting to a server.
 
 use super::asynchronous::AsyncDatabase;
 use super::connection_pool::ConnectionPool;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a server is connected to.
+/// Client options for connecting to a server.
 ///
 /// ```no_run
 /// use mainstay::remote;
@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The server at this address, `HOST:PORT`.
+    /// Default options for the server at `address` (`HOST:PORT`).
     pub fn new(address: &str) -> Options {
         Options {
             address: address.to_owned(),
@@ -44,14 +44,14 @@ impl Options {
         }
     }
 
-    /// Who asks.
+    /// Sets the user name and password.
     #[must_use]
     pub fn login(mut self, user: &str, password: &str) -> Options {
         self.login = Some((user.to_owned(), password.to_owned()));
         self
     }
 
-    /// How long the server may be silent, or take nothing of what is sent to it, before it counts as gone.
+    /// Sets how long the server may be silent, or accept no bytes, before the connection is given up.
     /// Default: 30 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Options {
@@ -59,22 +59,22 @@ impl Options {
         self
     }
 
-    /// How long a request waits for a connection, also for a new one where one broke. Default: 5 s.
+    /// Sets how long a request waits for a connection, including a reconnect. Default: 5 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Options {
         self.patience = patience;
         self
     }
 
-    /// The most connections. Two are shared by all; each open transaction, each merge under way, each view
-    /// of the past and each feed has one for itself. Default: 1,024.
+    /// Sets the maximum number of connections. Two are shared by all requests. Each open transaction, merge
+    /// in progress, view of the past and feed has a dedicated one. Default: 1,024.
     #[must_use]
     pub fn connections(mut self, limit: usize) -> Options {
         self.connections = limit;
         self
     }
 
-    /// Talks to the server over TLS.
+    /// Encrypts the connection with TLS.
     ///
     /// ```no_run
     /// use mainstay::remote::{Options, Tls};
@@ -88,14 +88,14 @@ impl Options {
         self.dial(Arc::new(tls))
     }
 
-    /// Opens streams in another way than by TCP alone.
+    /// Sets another transport than plain TCP.
     #[must_use]
     pub fn dial(mut self, dial: Arc<dyn Dial>) -> Options {
         self.dial = dial;
         self
     }
 
-    /// Connects; fails at once where nobody listens.
+    /// Connects and returns blocking handles. Fails at once with `Io` if no server is reached.
     pub fn connect(self) -> Result<Database> {
         let link = ConnectionPool::start(self, WriteTurn::Callers)?;
         link.connect_now()?;
@@ -103,7 +103,7 @@ impl Options {
         Ok(Database { place: Backend::Remote(link) })
     }
 
-    /// Connects, for those who must not block.
+    /// Connects without blocking the thread and returns async handles.
     pub async fn connect_async(self) -> Result<AsyncDatabase> {
         let link = ConnectionPool::start(self, WriteTurn::Thread)?;
         link.greet().await?;
@@ -112,7 +112,7 @@ impl Options {
 }
 
 impl fmt::Debug for Options {
-    /// Without the password.
+    /// Omits the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.login.as_ref().map(|(user, _)| user);
         f.debug_struct("Options")

@@ -1,16 +1,15 @@
-//! The keeper: one thread per link that connects, sends again what a broken connection left, and
-//! gives up on servers that are silent.
+//! Reconnect loop: the keeper thread of a pool connects, resends calls of broken connections, and closes silent ones.
 //!
 //! ```text
-//!   no connection: a call waits here -> connect -> all that wait is sent, in order -> published
-//!   it broke:      reads and named writes come back here, the others are told
+//!   no connection: a call is queued -> connect -> all queued calls are sent, in order -> published
+//!   it broke:      reads and idempotent writes are queued again, other calls fail
 //! ```
 //!
-//! A connection is published only when nothing waits for it any more: who submits one after the other
-//! is served in this order. Only what takes a while goes its own way, on a seat.
+//! A connection is published only after all queued calls were sent on it, so calls of one caller stay in order. Only
+//! long requests take a dedicated connection instead.
 //!
-//! What waited is written by this thread, who is also the one that notices silence: so a stream fails a write
-//! of which nothing is taken (`Limits::write`).
+//! This thread writes the queued calls, and it is also the one that detects silent servers. Therefore a stream must
+//! fail a write of which nothing is accepted (`Limits::write`).
 
 use super::call::{PendingCall, RetrySafety};
 use super::connection_pool::{PoolShared, SharedConnection};
@@ -24,12 +23,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long it waits after a connection failed, the first time; then twice as long, and so on.
+/// First delay after a failed connection attempt. It doubles with each further failure.
 const PAUSE_MS: u64 = 5;
-/// The longest it waits between two tries.
+/// Maximum delay between two attempts.
 const PAUSE_LIMIT_MS: u64 = 500;
 
-/// What waits for a connection.
+/// Work queue of the keeper thread.
 #[derive(Default)]
 pub(crate) struct Tasks {
     pub calls: [VecDeque<PendingCall>; SharedConnection::COUNT],
@@ -37,9 +36,10 @@ pub(crate) struct Tasks {
     pub closed: bool,
 }
 
-/// Somebody who wants a connection of his own, until when.
+/// A request for a dedicated connection, with its deadline.
 pub(crate) struct WantedConnection {
-    /// A seat that nobody takes is dropped with this, which gives its connection back.
+    /// A connection that arrives after the requester has gone is dropped with the slot and returned to the
+    /// pool.
     pub slot: Arc<Oneshot<Result<DedicatedConnection>>>,
     pub give_up_us: u64,
 }
@@ -50,7 +50,7 @@ impl Tasks {
     }
 }
 
-/// Works until the link is closed.
+/// Runs until the pool is closed.
 pub(crate) fn run(inner: &Arc<PoolShared>) {
     let mut failures = 0;
     while inner.wait_for_work(pause(failures)) {
@@ -72,7 +72,7 @@ fn pause(failures: u32) -> Option<Duration> {
 }
 
 impl PoolShared {
-    /// Waits until there is something to do; false when the link is closed.
+    /// Waits for work. Returns false when the pool is closed.
     fn wait_for_work(&self, pause: Option<Duration>) -> bool {
         let mut tasks = self.tasks.lock();
         match (tasks.is_empty(), pause) {
@@ -80,11 +80,13 @@ impl PoolShared {
             (false, None) => {}
             (false, Some(pause)) => drop(self.wake.wait_for(&mut tasks, pause)),
             (true, _) => {
-                // Said before it is looked: who sends now sees it, or is seen.
+                // Set the flag before checking for calls in flight. SeqCst pairs with `wake_keeper`: a
+                // sender that pushes its call after this check sees the flag and wakes this thread.
                 self.asleep.store(true, Ordering::SeqCst);
                 match self.is_busy() {
                     false => self.wake.wait(&mut tasks),
                     true => {
+                        // SeqCst like the store above, so that senders skip the wake-up.
                         self.asleep.store(false, Ordering::SeqCst);
                         self.wake.wait_for(&mut tasks, self.tick());
                     }
@@ -94,7 +96,7 @@ impl PoolShared {
         !tasks.closed
     }
 
-    /// How often it is looked whether servers are silent.
+    /// Interval between checks for silent servers.
     fn tick(&self) -> Duration {
         (self.options.timeout / 8).max(Duration::from_millis(1))
     }
@@ -108,7 +110,7 @@ impl PoolShared {
         self.sockets().iter().for_each(|socket| socket.hang_up_if_silent(now_us));
     }
 
-    /// Connects for all who wait, and hands over.
+    /// Connects and sends the queued calls.
     fn serve_waiting(self: &Arc<PoolShared>) -> Result<()> {
         for lane in SharedConnection::ALL {
             if !self.tasks.lock().calls[lane as usize].is_empty() {
@@ -126,7 +128,8 @@ impl PoolShared {
         while let Some(wanted) = self.next_seat() {
             match self.free_seat() {
                 Ok(seat) => wanted.slot.put(Ok(seat)),
-                // The limit is for seats: it is nothing to those who wait for a shared connection.
+                // The connection limit applies only to dedicated connections. It must not fail calls that
+                // wait for a shared one.
                 Err(error) if error.code() == Code::QueueFull => wanted.slot.put(Err(error)),
                 Err(error) => {
                     self.tasks.lock().seats.push_front(wanted);
@@ -149,8 +152,8 @@ impl PoolShared {
         self.tasks.lock().seats.pop_front()
     }
 
-    /// Gives the connection what waits, and to everybody: under one lock, so that nothing comes
-    /// between and, if it breaks, everything comes back in its order.
+    /// Moves the queued calls to the connection and publishes it, both under one lock. So no other call
+    /// gets between them, and if the connection breaks, all calls come back in order.
     fn hand_over(&self, lane: SharedConnection, socket: Arc<Socket>) {
         let mut tasks = self.tasks.lock();
         if socket.take_over(&mut tasks.calls[lane as usize], self.now_us()) {
@@ -160,7 +163,7 @@ impl PoolShared {
         }
     }
 
-    /// Tells those whose time is over; all of them, if trying again is in vain.
+    /// Fails the calls whose deadline has passed. Fails all of them if a retry cannot help.
     fn give_up(&self, error: &Error) {
         let (now_us, in_vain) = (self.now_us(), error.code() != Code::Io);
         let is_over = |give_up_us: u64| in_vain || give_up_us <= now_us;
@@ -180,7 +183,7 @@ impl PoolShared {
         over.iter().for_each(|seat| seat.slot.put(Err(error.clone())));
     }
 
-    /// Of a write that may have reached a server before, nobody knows the outcome.
+    /// The outcome of an idempotent write that may have reached a server is unknown.
     fn fail(&self, call: PendingCall, error: &Error) {
         let unknown = call.was_sent() && call.nature == RetrySafety::Named;
         let lost = || failure::lost(call.nature, &self.options.address, false);

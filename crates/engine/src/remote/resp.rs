@@ -1,47 +1,47 @@
-//! Replies: what a command answers, and how RESP3 writes it.
+//! RESP3 codec: encodes commands and decodes replies.
 //!
 //! ```text
 //!   words --encode--> *2 $3 GET $1 a     to the server
-//!   $5 hello --decode--> Reply           from it
+//!   $5 hello --decode--> Reply           from the server
 //! ```
 
 use std::io::{self, BufRead, Read};
 
-/// The longest text that is taken from the wire: a transaction's worth and some room.
+/// Maximum length of a bulk string: that of a transaction plus some headroom.
 const TEXT_LIMIT_BYTES: u64 = 256 << 20;
-/// The longest line in front of a text: numbers and errors, not data.
+/// Maximum length of a header line, which holds numbers and errors but no data.
 const LINE_LIMIT_BYTES: u64 = 1 << 20;
-/// How deep replies may be nested.
+/// Maximum nesting depth of a reply.
 const DEPTH_LIMIT: usize = 32;
 
-/// What a command answers.
+/// A reply to a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// Nothing there.
+    /// The null reply.
     Nil,
-    /// A number.
+    /// An integer.
     Int(i64),
     /// A floating-point number.
     Float(f64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// Any bytes.
+    /// A bulk, simple or verbatim string of any bytes.
     Text(Vec<u8>),
-    /// Several replies.
+    /// An array, a set or a push.
     Array(Vec<Reply>),
-    /// Replies under replies.
+    /// A map of replies to replies.
     Map(Vec<(Reply, Reply)>),
-    /// A refusal; its first word is the kind.
+    /// An error. Its first word is the kind.
     Error(String),
 }
 
 impl Reply {
-    /// A text reply.
+    /// Creates a text reply.
     pub fn text(text: impl AsRef<[u8]>) -> Reply {
         Reply::Text(text.as_ref().to_vec())
     }
 
-    /// What numbers and texts that are numbers say.
+    /// Returns the value of an integer, or of a text that is one. `None` if it is negative or not a number.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Reply::Int(n) => u64::try_from(*n).ok(),
@@ -51,7 +51,7 @@ impl Reply {
     }
 }
 
-/// A command as the wire has it.
+/// Encodes a command and its arguments.
 pub fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -63,7 +63,7 @@ pub fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     bytes
 }
 
-/// Reads one reply; pushes and attributes that come before it are passed over.
+/// Reads one reply. Skips pushes and attributes that precede it.
 pub fn decode(from: &mut impl BufRead) -> io::Result<Reply> {
     loop {
         let (kind, rest) = head(from)?;
@@ -92,7 +92,7 @@ fn body(from: &mut impl BufRead, kind: u8, rest: &str, levels: usize) -> io::Res
         b'$' | b'*' if rest == "-1" => Ok(Reply::Nil),
         b'$' => text(from, rest).map(Reply::Text),
         b'!' => Ok(Reply::Error(String::from_utf8_lossy(&text(from, rest)?).into_owned())),
-        // The three letters of the format and a colon come before a verbatim text.
+        // A verbatim string begins with a three-letter format and a colon.
         b'=' => Ok(Reply::text(text(from, rest)?.get(4..).unwrap_or_default())),
         b'*' | b'~' | b'>' => items(from, count(rest)?, levels).map(Reply::Array),
         b'%' => map(from, count(rest)?, levels),
@@ -100,7 +100,7 @@ fn body(from: &mut impl BufRead, kind: u8, rest: &str, levels: usize) -> io::Res
     }
 }
 
-/// The first byte and the rest of a line.
+/// Returns the type byte and the rest of a line.
 fn head(from: &mut impl BufRead) -> io::Result<(u8, String)> {
     let mut line = Vec::new();
     from.by_ref().take(LINE_LIMIT_BYTES).read_until(b'\n', &mut line)?;
@@ -121,7 +121,7 @@ fn text(from: &mut impl BufRead, length: &str) -> io::Result<Vec<u8>> {
     if length > TEXT_LIMIT_BYTES {
         return Err(strange("a length within 256 MiB"));
     }
-    // It grows as bytes come: a length alone takes no memory.
+    // The buffer grows as bytes arrive, so a declared length alone allocates no memory.
     let mut bytes = Vec::new();
     from.by_ref().take(length + 2).read_to_end(&mut bytes)?;
     match bytes.len() as u64 == length + 2 {

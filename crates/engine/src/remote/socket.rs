@@ -1,11 +1,11 @@
-//! One connection: requests go out in order, answers come back in the same order.
+//! A pipelined connection: requests go out in order, and answers come back in the same order.
 //!
 //! ```text
-//!   callers --send--> [ bytes to write ] --whoever finds the writer free--> server
-//!                     [ calls that wait ] <--first in, first out-- reader <-- server
+//!   callers --send--> [ bytes to write ] --first caller to lock the writer--> server
+//!                     [ pending calls  ] <--first in, first out-- reader <-- server
 //! ```
 //!
-//! The reader never sends, and so never waits for a server that waits for it.
+//! The reader thread never writes. So it cannot deadlock with a server that waits for its answers to be read.
 
 use super::call::PendingCall;
 use super::dial::Stream;
@@ -18,15 +18,15 @@ use std::io::{self, BufReader, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What is read at once.
+/// Read buffer size.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Who writes.
+/// The thread that writes requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteTurn {
-    /// The callers, who may block.
+    /// The calling threads, which may block.
     Callers,
-    /// A thread, because the callers may not.
+    /// A writer thread, because async callers must not block.
     Thread,
 }
 
@@ -36,20 +36,20 @@ pub(crate) struct Socket {
     writer: Mutex<Box<dyn Write + Send>>,
     writing: WriteTurn,
     hang_up: Box<dyn Fn() + Send + Sync>,
-    /// When the server said something last.
+    /// Time of the last bytes from the server.
     heard_us: AtomicU64,
-    /// It was given up because the server was silent.
+    /// True if the connection was closed because the server was silent.
     silent: AtomicBool,
-    /// Why it ended, where the stream has a reason of its own.
+    /// The error that ended the stream, if the transport reported one.
     why: OnceLock<Error>,
 }
 
-/// What is under way on a connection.
+/// The kind of calls in flight on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PendingRequests {
-    /// Only what has no effect behind its answer.
+    /// Only reads, which have no side effect.
     Reads,
-    /// A write.
+    /// At least one write.
     Writes,
 }
 
@@ -62,7 +62,7 @@ struct RequestQueue {
 
 impl RequestQueue {
     fn push(&mut self, mut call: PendingCall, now_us: u64) {
-        // Zero means never.
+        // Zero means never sent.
         call.sent_us = now_us.max(1);
         match call.is_repeated() {
             true => self.bytes.extend_from_slice(&call.bytes),
@@ -74,8 +74,8 @@ impl RequestQueue {
 }
 
 impl Socket {
-    /// Takes a stream over. `now` tells the time; `over` is told when there will be no more answers,
-    /// and has to [`Socket::end`] it.
+    /// Takes over a stream. `now` is the clock. `over` is called when no more answers will arrive, and it
+    /// must call [`Socket::end`].
     pub fn start(
         stream: Stream,
         writing: WriteTurn,
@@ -96,7 +96,7 @@ impl Socket {
         let thread = std::thread::Builder::new().name("mainstay-read".to_owned());
         let spawned = thread.spawn(move || {
             reading.read_on(reader, &now);
-            // Whoever is blocked in writing lets go.
+            // Unblocks any thread that is writing.
             reading.hang_up();
             over(&reading);
         });
@@ -109,7 +109,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Sends a call; gives it back when the connection is over.
+    /// Sends a call, or returns it if the connection has ended.
     pub fn send(&self, call: PendingCall, now_us: u64) -> Result<(), PendingCall> {
         let mut queue = self.queue.lock();
         if queue.broken {
@@ -121,8 +121,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Takes calls that wait, to be sent when [`Socket::start_writing`] says so; leaves them where
-    /// they are when the connection is over.
+    /// Takes queued calls, which [`Socket::start_writing`] sends. Leaves them in place if the connection
+    /// has ended.
     pub fn take_over(&self, calls: &mut VecDeque<PendingCall>, now_us: u64) -> bool {
         let mut queue = self.queue.lock();
         if !queue.broken {
@@ -131,7 +131,7 @@ impl Socket {
         !queue.broken
     }
 
-    /// Has written what there is.
+    /// Starts writing the queued bytes.
     pub fn start_writing(&self) {
         match self.writing {
             WriteTurn::Callers => self.flush(),
@@ -139,13 +139,13 @@ impl Socket {
         }
     }
 
-    /// Writes what there is, unless somebody is at it: that one writes this as well.
+    /// Writes the queued bytes, unless another thread is writing: then that thread writes these too.
     fn flush(&self) {
         loop {
             let Some(mut writer) = self.writer.try_lock() else { return };
             self.write_all(&mut **writer);
             drop(writer);
-            // What came while the writer was still held.
+            // Bytes queued while this thread still held the writer would otherwise stay unsent.
             if self.queue.lock().bytes.is_empty() {
                 return;
             }
@@ -162,7 +162,8 @@ impl Socket {
                 if is_late(&error) {
                     self.silent.store(true, Ordering::Relaxed);
                 }
-                // A part of it may be out. The reader sees that it is over, and tells everybody.
+                // Some bytes may already be on the wire. The reader thread sees the end of the stream and
+                // fails the pending calls.
                 return self.hang_up();
             }
         }
@@ -182,7 +183,7 @@ impl Socket {
         }
     }
 
-    /// Hands out answers until there are no more.
+    /// Delivers answers until the stream ends.
     fn read_on(&self, reader: Box<dyn Read + Send>, now: &dyn Fn() -> u64) {
         let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
         while let Some((call, reply)) = self.next(&mut reader) {
@@ -193,7 +194,7 @@ impl Socket {
 
     fn next(&self, reader: &mut BufReader<Box<dyn Read + Send>>) -> Option<(PendingCall, Reply)> {
         let reply = resp::decode(reader).inspect_err(|error| self.note(error)).ok()?;
-        // An answer that nobody asked for: this is no server of ours.
+        // A reply without a pending call: the peer is not a Mainstay server.
         let call = self.queue.lock().calls.pop_front()?;
         Some((call, reply))
     }
@@ -204,7 +205,7 @@ impl Socket {
         }
     }
 
-    /// Takes no more calls; gives those that are left without an answer.
+    /// Accepts no more calls. Returns those that are still pending.
     pub fn end(&self) -> Vec<PendingCall> {
         let mut queue = self.queue.lock();
         queue.broken = true;
@@ -213,18 +214,18 @@ impl Socket {
         queue.calls.drain(..).collect()
     }
 
-    /// Ends it; who waits is told.
+    /// Closes the stream. The pending calls fail.
     pub fn hang_up(&self) {
         (self.hang_up)();
     }
 
-    /// Ends it, and takes no more calls from now on.
+    /// Closes the stream and accepts no more calls.
     pub fn give_up(&self) {
         self.queue.lock().broken = true;
         self.hang_up();
     }
 
-    /// Ends it if the server was silent for too long.
+    /// Closes the stream if the server was silent for too long.
     pub fn hang_up_if_silent(&self, now_us: u64) {
         let queue = self.queue.lock();
         let Some(first) = queue.calls.front() else { return };
@@ -236,28 +237,27 @@ impl Socket {
         }
     }
 
-    /// Whether it was given up because the server was silent.
+    /// Returns whether the connection was closed because the server was silent.
     pub fn was_silent(&self) -> bool {
         self.silent.load(Ordering::Relaxed)
     }
 
-    /// Why it ended, where more is known than that it did.
+    /// The transport's own error, if it reported one.
     pub fn why(&self) -> Option<&Error> {
         self.why.get()
     }
 
-    /// Whether it is over.
+    /// Returns whether the connection has ended.
     pub fn is_broken(&self) -> bool {
         self.queue.lock().broken
     }
 
-    /// Whether answers are waited for.
+    /// Returns whether any call is pending.
     pub fn is_busy(&self) -> bool {
         !self.queue.lock().calls.is_empty()
     }
 
-    /// Whether the answer is still to come of something that was asked for its answer, and whether
-    /// that writes.
+    /// Returns whether any pending call has a receiver for its answer, and whether such a call writes.
     pub fn under_way(&self) -> Option<PendingRequests> {
         let queue = self.queue.lock();
         let mut asked = queue.calls.iter().filter(|call| call.is_asked()).peekable();
@@ -270,7 +270,7 @@ impl Socket {
     }
 }
 
-/// Whether a write failed because nothing of it was taken in time.
+/// Returns whether a write failed because the peer accepted nothing in time.
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -1,9 +1,9 @@
-//! The queues of those who wait, without any waiting: who stands where, who is called, and when to look again.
+//! State of the wait queues, without threads or blocking: order, calls, and the next time to look.
 //!
 //! ```text
-//!   waits --called--> called --tried in vain--> waits, in its place
-//!     ^                 |  \--served, given up--> gone
-//!     '--polled-- asleep <-- did not come in time
+//!   waits --called--> called --try failed--> waits, in its place
+//!     ^                 |  \--served, given up--> removed
+//!     '--polled-- asleep <-- did not respond in time
 //! ```
 
 use super::{Look, Outlook, Question, Tried};
@@ -11,36 +11,35 @@ use mainstay::{Error, Result, Revision, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::{Context, Poll, Waker};
 
-/// How long whoever is called has what it was called for to itself.
+/// How long a called waiter has exclusive use of its turn.
 const GRACE_US: u64 = 1_000_000;
-/// How soon something that is due already is looked at again.
+/// Minimum delay before a queue with something already due is looked at again.
 const SOONEST_US: u64 = 1000;
-/// How often the pause between tries in vain doubles: up to a second.
+/// Maximum number of doublings of the pause between failed tries, which then is one second.
 const DOUBLINGS: u32 = 10;
 
-/// All queues.
 #[derive(Default)]
 pub(super) struct Queues {
     pub all: BTreeMap<String, Queue>,
-    /// Those of which something may have changed since they were looked at.
+    /// Queues that may have changed since the last look.
     changed: BTreeSet<String>,
-    /// Up to where it is known what was written; nothing: all who wait came later.
+    /// The revision up to which writes were examined. `None`: all waiters came later.
     pub seen: Option<Revision>,
-    /// When time changes something, at the earliest.
+    /// The earliest time when the passing of time changes something.
     wakes_at: Option<Stamp>,
     last_number: u64,
     pub is_over: bool,
 }
 
-/// Those who wait for the same.
+/// The waiters for one job type or lock.
 pub(super) struct Queue {
     look: Look,
     places: BTreeMap<u64, Place>,
-    /// Up to where something of it was written, as far as those who stand here have not seen it.
+    /// The newest revision that wrote to this queue's keys, as far as its waiters have not seen it.
     written: Revision,
-    /// When further ones can be served.
+    /// The next time when more waiters can be served.
     due: Option<Stamp>,
-    /// When somebody who tried in vain may try again though nothing was written.
+    /// The next time when a waiter whose try failed may retry although nothing was written.
     again_at: Option<Stamp>,
 }
 
@@ -56,13 +55,13 @@ enum Standing {
     Called {
         at: Stamp,
     },
-    /// It was called and has not come: it is not called again before it shows up.
+    /// Called but did not respond. It is not called again before it is polled.
     Asleep,
     Late,
     Failed(Error),
 }
 
-/// Tries that got nothing though the look had promised something.
+/// Failed tries, although the look had found something ready.
 #[derive(Clone, Copy)]
 struct Vain {
     revision: Revision,
@@ -70,7 +69,7 @@ struct Vain {
     count: u32,
 }
 
-/// A look at a queue that is to be made.
+/// A pending look at a queue.
 pub(super) struct Visit {
     name: String,
     pub look: Look,
@@ -86,7 +85,7 @@ impl Queues {
         self.wakes_at
     }
 
-    /// Whether nothing is left to look at.
+    /// Returns whether every queue has been looked at.
     #[cfg(test)]
     pub fn is_looked_at(&self) -> bool {
         self.changed.is_empty()
@@ -99,13 +98,14 @@ impl Queues {
         self.last_number += 1;
         let queue = self.all.entry(name.to_owned()).or_insert_with(|| Queue::new(look));
         queue.places.insert(self.last_number, Place::until(until));
-        // What it waits for may have come since it tried.
+        // A write may have happened between its try and now.
         self.changed.insert(name.to_owned());
         self.wake_by(Some(until));
         self.last_number
     }
 
-    /// Takes a place away; gives the queue if it was the last one, and whether others may have its turn.
+    /// Removes a place. Returns the queue if this was its last place, and whether its turn can pass to the
+    /// next waiter.
     pub fn leave(&mut self, name: &str, number: u64) -> (Option<Queue>, bool) {
         let Some(queue) = self.all.get_mut(name) else { return (None, false) };
         let left = queue.places.remove(&number);
@@ -120,7 +120,7 @@ impl Queues {
         (None, was_called)
     }
 
-    /// How a place stands, and whether that changed something for the bell.
+    /// Polls a place. Also returns whether this changed something for the dispatcher thread.
     pub fn poll(
         &mut self,
         name: &str,
@@ -145,7 +145,7 @@ impl Queues {
         (polled, wakes_up)
     }
 
-    /// Somebody tried in vain and waits again, in its place.
+    /// A waiter whose try failed waits again, in its place.
     pub fn again(&mut self, name: &str, number: u64, tried: Tried) {
         let Some(queue) = self.all.get_mut(name) else { return };
         let Some(place) = queue.places.get_mut(&number) else { return };
@@ -159,7 +159,8 @@ impl Queues {
         self.changed.insert(name.to_owned());
     }
 
-    /// A record was written: whoever waits for it, or for what its key begins with up to a point, looks again.
+    /// A record was written: marks the queue of its key, and those of the key's prefixes that end with a
+    /// dot.
     pub fn written(&mut self, branch: &str, key: &str, upto: Revision) {
         let whole = format!("{branch} {key}");
         let ends = whole.match_indices('.').map(|(at, _)| at + 1).filter(|end| *end < whole.len());
@@ -171,7 +172,7 @@ impl Queues {
         }
     }
 
-    /// Whatever is waited for may have been written.
+    /// Any key may have been written: marks all queues.
     pub fn all_written(&mut self, upto: Revision) {
         for (name, queue) in &mut self.all {
             queue.written = upto;
@@ -179,7 +180,7 @@ impl Queues {
         }
     }
 
-    /// Lets time pass: some are late, calls are withdrawn, something is due.
+    /// Advances the time: expires waiters and calls, and marks queues with something due.
     pub fn pass(&mut self, now: Stamp, wakers: &mut Vec<Waker>) {
         if self.wakes_at.is_none_or(|at| now < at) {
             return;
@@ -195,7 +196,7 @@ impl Queues {
         self.wakes_at = next;
     }
 
-    /// What is to be looked at; from here on whatever changes is looked at again.
+    /// The looks to make. Any change from here on marks its queue again.
     pub fn visits(&mut self, now: Stamp) -> Vec<Visit> {
         let changed = std::mem::take(&mut self.changed);
         let visit = |name: String| {
@@ -211,7 +212,7 @@ impl Queues {
         let Some(queue) = self.all.get_mut(&visit.name) else { return };
         match found {
             Ok(found) => queue.serve(found, visit.question, wakers),
-            // Who waits for what cannot be read would wait in vain.
+            // Fail the waiters, because they would wait forever for something that cannot be read.
             Err(error) => queue.fail(&error, wakers),
         }
         let next = queue.wakes_at();
@@ -239,12 +240,13 @@ impl Queue {
         Question { now, asked: waits + called, called, until, due: self.due }
     }
 
-    /// Calls the first of those who wait.
+    /// Calls the first waiters in the queue.
     fn serve(&mut self, found: Outlook, question: Question, wakers: &mut Vec<Waker>) {
         let (now, written) = (question.now, self.written);
         self.due = found.due.map(|due| due.max(now + SOONEST_US));
         self.again_at = None;
-        // Not those who try now: one that ended meanwhile may have taken what the look saw.
+        // Skip those that try now: one that ended meanwhile may have taken a job that the look still
+        // counted.
         let mut left = found.ready.saturating_sub(question.called);
         for place in self.places.values_mut().filter(|place| place.waits()) {
             if left == 0 {
@@ -267,7 +269,7 @@ impl Queue {
         }
     }
 
-    /// Says whether it has to be looked at.
+    /// Returns whether the queue must be looked at.
     fn pass(&mut self, now: Stamp, wakers: &mut Vec<Waker>) -> bool {
         let is_over = |at: &mut Stamp| *at <= now;
         let was_due = self.due.take_if(is_over).is_some();
@@ -313,7 +315,7 @@ impl Place {
         }
     }
 
-    /// When its time, or that of its call, is over.
+    /// The time when this place expires, or its call does.
     fn wakes_at(&self) -> Option<Stamp> {
         match &self.standing {
             Standing::Waits | Standing::Asleep => Some(self.until),

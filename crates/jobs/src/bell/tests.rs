@@ -1,8 +1,9 @@
-//! The bell with looks that the test decides, beside a clock that it moves.
+//! Tests the bell with looks under the test's control and a manual clock.
 
 use super::*;
 use mainstay::{Code, Durability, Fields, MAIN, ManualClock, Options};
 use std::collections::BTreeMap;
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::AtomicUsize;
 use std::task::Wake;
 
@@ -16,7 +17,7 @@ struct World {
     ready: Arc<AtomicUsize>,
 }
 
-/// Somebody who waits, and is polled only when the test says so.
+/// A waiter that is polled only when the test says so.
 struct Waiter {
     turn: Turn,
     call: Arc<Call>,
@@ -66,14 +67,14 @@ impl World {
         self.db.records().put(key, &Fields::of([("a", "1")]).unwrap(), None).unwrap();
     }
 
-    /// Waits until the bell has looked at whatever was changed before.
+    /// Waits until the bell has looked at every earlier change.
     fn settle(&self) {
         let is_settled = || {
             let queues = self.bell.tower.queues.lock();
             let is_seen = queues.is_empty() || queues.seen == Some(self.db.revision());
             is_seen && queues.is_looked_at() && !self.bell.tower.stirred.load(Ordering::SeqCst)
         };
-        // Twice: what was taken to be looked at is looked at before the next round.
+        // Twice, because the looks taken in one round are made before the next round.
         for _ in 0..2 {
             self.bell.tower.stir();
             while !is_settled() {
@@ -91,7 +92,7 @@ impl Waiter {
     fn of(turn: Turn) -> Waiter {
         let call = Call(std::thread::current(), AtomicBool::new(false));
         let waiter = Waiter { turn, call: Arc::new(call) };
-        // It may have been called before it could say how to wake it.
+        // It may have been called before its waker was stored.
         if waiter.poll().is_ready() {
             waiter.call.1.store(true, Ordering::SeqCst);
         }
@@ -142,7 +143,7 @@ fn a_turn_that_is_given_up_during_the_look_is_not_forgotten() {
     let world = World::new();
     let looking = Arc::new((Mutex::new(false), Condvar::new()));
     let (plain, gate) = (world.look("t."), looking.clone());
-    // The first look goes through, later ones wait for the test.
+    // The first look returns at once; later ones wait for the test.
     let held: Look = Arc::new(move |question: Question| {
         let found = plain(question);
         if question.called > 0 {
@@ -185,7 +186,7 @@ fn a_try_in_vain_is_repeated_when_something_was_written_or_after_a_pause() {
     let before = world.looks();
     world.settle();
     assert_eq!(world.looks(), before);
-    // Stamps of writes run ahead of a clock that stands.
+    // Stamps of writes run ahead of a clock that does not advance.
     world.clock.advance(Duration::from_millis(10));
     waiter.wait_for_call();
     waiter = waiter.again(world.tried());
@@ -216,7 +217,7 @@ fn who_was_called_and_does_not_come_keeps_nobody_else() {
     assert!(!second.is_woken());
     world.clock.advance(Duration::from_secs(1));
     second.wait_for_call();
-    // It comes late, and is the first again.
+    // It polls late and is the first in the queue again.
     assert!(first.poll().is_pending());
     drop(second);
     world.settle();
@@ -253,7 +254,7 @@ fn who_tried_in_vain_keeps_its_place() {
     assert!(!second.is_woken());
 }
 
-/// The end is heard however it falls together with a round of the bell; a lost one would take an hour.
+/// The shutdown is noticed at any point of the dispatcher's round. A lost wake-up would block for an hour.
 #[test]
 fn a_bell_ends_when_it_is_dropped() {
     let db = Options::new().durability(Durability::Memory).memory().unwrap();

@@ -1,4 +1,4 @@
-//! The thread that sweeps from time to time, and tells of each sweep.
+//! Background sweeper thread, with a callback per sweep.
 
 use super::SweepReport;
 use crate::failure;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that sweeps from time to time. Dropping it stops it.
+/// A background thread that sweeps periodically. Dropping it stops it.
 pub struct Sweeper {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -21,26 +21,27 @@ pub struct Sweeper {
 /// One sweep of a [`Sweeper`].
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// What it did, or why it failed.
+    /// The report of the sweep, or its error.
     pub done: Result<SweepReport>,
-    /// The first hundred jobs that were taken away since the sweep before, by hand as well, and what they became.
+    /// The first hundred jobs swept since the previous sweep, including manual sweeps, with their new
+    /// states.
     pub jobs: Vec<(JobName, State)>,
-    /// How long it took by the database's clock, in microseconds.
+    /// Duration by the database clock, in microseconds.
     pub took_us: u64,
 }
 
-/// What a sweeper has done so far.
+/// Counters of a sweeper.
 #[derive(Clone, Debug, Default)]
 pub struct SweeperFigures {
-    /// How many sweeps there were.
+    /// Number of sweeps.
     pub sweeps: u64,
-    /// How many of them failed.
+    /// Number of failed sweeps.
     pub errors: u64,
-    /// What all of them did together.
+    /// Sum of all reports.
     pub total: SweepReport,
-    /// What the last one did.
+    /// Report of the last sweep.
     pub last: SweepReport,
-    /// Why the last one failed, if it did.
+    /// Error of the last sweep, if it failed.
     pub last_error: Option<Error>,
 }
 
@@ -52,14 +53,15 @@ struct Shared {
 }
 
 impl Sweeper {
-    /// Sweeps now and then every so often.
+    /// Starts a thread that sweeps at once and then periodically, with a pause of `every`. Fails if `every` is zero.
     pub fn start(jobs: &Jobs, every: Duration) -> Result<Sweeper> {
         let jobs = jobs.clone();
         Sweeper::telling(every, move || Ok(vec![jobs.clone()]), |_| {})
     }
 
-    /// Sweeps now and then every so often what is found then, on one branch or on several, and tells of each sweep;
-    /// where nothing is found, nothing is told.
+    /// Starts a thread that sweeps at once and then periodically, with a pause of `every`. Each time it sweeps the jobs that
+    /// `find` returns, on one or several branches, and passes the result to `tell`. If `find` returns none,
+    /// `tell` is not called.
     ///
     /// ```
     /// use mainstay::Database;
@@ -90,12 +92,12 @@ impl Sweeper {
         Ok(Sweeper { shared, thread: Some(thread) })
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     pub fn figures(&self) -> SweeperFigures {
         self.shared.figures.lock().clone()
     }
 
-    /// Stops it once the sweep under way is done; gives what it has done.
+    /// Stops the thread after the sweep in progress. Returns the counters.
     pub fn stop(mut self) -> SweeperFigures {
         self.end();
         self.figures()
@@ -104,7 +106,7 @@ impl Sweeper {
     fn end(&mut self) {
         *self.shared.stopped.lock() = true;
         self.shared.stop.notify_all();
-        // Panics were caught and told.
+        // Panics were caught and reported as failed sweeps.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -116,7 +118,7 @@ impl Drop for Sweeper {
 }
 
 impl Shared {
-    /// Sweeps once and waits; says whether to go on.
+    /// Sweeps once and waits. Returns whether to continue.
     fn sweep(
         &self,
         find: &mut impl FnMut() -> Result<Vec<Jobs>>,
@@ -125,7 +127,7 @@ impl Shared {
     ) -> bool {
         if let Some(sweep) = caught("a sweep", || once(find)).unwrap_or_else(failed) {
             self.note(&sweep.done);
-            // What its hearer did wrong is no reason to stop.
+            // A panic in the callback does not stop the sweeper.
             if let Err(error) = caught("whoever was told of a sweep", || tell(&sweep)) {
                 self.failed(error);
             }
@@ -156,7 +158,7 @@ impl Shared {
     }
 }
 
-/// Sweeps what is found; nothing where there is nothing.
+/// Sweeps the jobs found. Returns `None` if none were found.
 fn once(find: &mut impl FnMut() -> Result<Vec<Jobs>>) -> Option<Sweep> {
     match find() {
         Ok(found) if found.is_empty() => None,
@@ -182,7 +184,8 @@ fn timed(found: &[Jobs]) -> Result<Sweep> {
 }
 
 fn caught<T>(what: &str, work: impl FnOnce() -> T) -> Result<T> {
-    // Whatever a panic left half done is in the database, which is whole, or ends here.
+    // Unwind safety: state that a panic leaves half-done is either in the database, which is consistent, or
+    // dropped here.
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| failure::panicked(what, &*panic))
 }
 

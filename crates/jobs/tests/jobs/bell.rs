@@ -1,10 +1,11 @@
-//! Those who wait, under stress: several queues, turns given up, waiters that go, a clock that jumps.
+//! Stress test of the wait queues: several queues, abandoned turns, dropped waiters, a jumping clock.
 
 use crate::tasks::Tasks;
 use crate::world::World;
 use mainstay::Fields;
 use mainstay_jobs::{Claimed, Submission};
 use std::collections::BTreeSet;
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ const LONG: Duration = Duration::from_secs(1_000_000_000);
 const TYPES: [&str; 4] = ["a", "b", "c", "d"];
 const ROUNDS: usize = 60;
 
-/// Waiters come and are dropped, called or not; whatever is submitted, now or for later, is claimed all the same.
+/// Waiters come and are dropped, called or not. Every submitted job, due now or later, is claimed all the
+/// same.
 #[test]
 fn whatever_is_submitted_is_claimed_by_somebody_who_waits() {
     let world = World::new();
@@ -28,7 +30,7 @@ fn whatever_is_submitted_is_claimed_by_somebody_who_waits() {
     });
 }
 
-/// Writes that concern nobody who waits.
+/// Writes keys that no caller waits for.
 fn write_beside(world: &World, is_over: &AtomicBool) {
     let fields = Fields::of([("a", "1")]).unwrap();
     while !is_over.load(Ordering::SeqCst) {
@@ -56,7 +58,7 @@ fn work(world: &World, of: &str) -> BTreeSet<String> {
         let later_ms = (world.jobs.now_us().unwrap() / 1000 + 20) * u64::from(round % 3 == 0);
         let submission = Submission::new(of, &round.to_string()).run_at_ms(later_ms);
         world.jobs.submit(&submission).unwrap();
-        // Some go whether they were called or not, the last one stays.
+        // Some are dropped whether they were called or not; the last one stays.
         if round % 2 == 0 {
             tasks.wait_for_call(0);
         }

@@ -112,7 +112,7 @@ fn transactions_and_those_who_await_work_on_a_branch_too() {
     world.submit("inherited");
     let tried = fork(&world);
     let mut t = world.db.branch("try").unwrap().begin().unwrap();
-    // The transaction decides, whatever branch the handle is on.
+    // The branch of the transaction counts, not that of the handle.
     world.jobs.on(&mut t).submit(&job("a")).unwrap();
     t.commit().unwrap();
     assert_eq!(tried.count("t", State::Pending).unwrap(), 2);

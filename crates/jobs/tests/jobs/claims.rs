@@ -103,7 +103,7 @@ fn waiting_ends_when_a_job_comes_and_when_the_time_is_over() {
         move || [(); 2].map(|()| jobs.claim_within("t", "w", None, long).unwrap().unwrap())
     });
     let now_ms = jobs.now_us().unwrap() / 1000;
-    // Nobody writes when the second one is due.
+    // No write happens when the second job becomes due.
     jobs.submit(&job("soon").run_at_ms(now_ms + 300)).unwrap();
     jobs.submit(&job("now")).unwrap();
     let [first, second] = waiter.join().unwrap();
@@ -147,7 +147,7 @@ fn jobs_are_listed_counted_and_looked_at_as_they_were() {
     assert_eq!(world.jobs.result(&done).unwrap().as_deref(), Some(&b"out"[..]));
 }
 
-/// Each with words of its own that say what is wrong.
+/// Each error names its cause.
 #[test]
 fn names_steps_and_delays_that_make_no_sense_are_refused() {
     let world = World::new();
@@ -183,7 +183,7 @@ fn names_steps_and_delays_that_make_no_sense_are_refused() {
     assert_eq!(world.next_id().as_deref(), Some("a"));
 }
 
-/// More than are made ready together, in another order than that of their keys.
+/// More jobs than are made ready in one transaction, in another order than that of their keys.
 #[test]
 fn due_jobs_come_by_priority_and_time_however_many_there_are() {
     let world = World::new();

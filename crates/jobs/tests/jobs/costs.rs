@@ -2,7 +2,7 @@ use crate::faces::FACES;
 use crate::world::{World, job};
 use mainstay_jobs::State;
 
-/// In the common case each operation is one transaction, and so one sync of the log.
+/// In the common case each operation is one transaction, and so one fsync of the log.
 #[test]
 fn an_operation_takes_one_revision() {
     for face in FACES {

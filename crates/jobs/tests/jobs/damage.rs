@@ -1,4 +1,4 @@
-//! Records that are damaged, or doubled by deletion: nobody else suffers.
+//! Damaged records, and jobs resubmitted after deletion: no other job is affected.
 
 use crate::faces::FACES;
 use crate::world::{World, code, job, name};
@@ -39,7 +39,7 @@ fn a_dependent_that_no_longer_waits_is_left_as_it_is() {
     let world = World::new();
     world.jobs.submit_all(&[job("a"), job("b"), job("c").depends_on("a")]).unwrap();
     delete(&world, "c");
-    // It depends on another one now.
+    // It depends on another job now.
     world.jobs.submit(&job("c").depends_on("b")).unwrap();
     assert_eq!(complete_next(&world), "a");
     assert_eq!(world.state("c"), State::Blocked);
@@ -55,7 +55,7 @@ fn a_retry_counts_anew_what_is_waited_for() {
         let jobs = face.of(&world.jobs);
         world.jobs.submit_all(&[job("a"), job("b").depends_on("a")]).unwrap();
         jobs.cancel(&name("b")).unwrap();
-        // The new one knows nothing of who waits for it.
+        // The new job does not know its dependents.
         delete(&world, "a");
         assert_eq!(code(jobs.retry(&name("b"))), Code::UnknownDependency, "{face:?}");
         world.submit("a");
@@ -101,7 +101,7 @@ fn lists_and_histories_leave_out_what_cannot_be_read_and_say_so() {
     assert_eq!(seen, [(None, true), (Some(State::Pending), false)]);
 }
 
-/// It is given up, and the claim gets the next one.
+/// The unreadable job is failed, and the claim gets the next one.
 #[test]
 fn whoever_claims_passes_over_what_cannot_be_read() {
     for face in FACES {

@@ -1,4 +1,4 @@
-//! The faces of jobs behind one: what is done must not depend on how it is waited for.
+//! The three handle types behind one interface: the results must not depend on the way of waiting.
 
 use mainstay::remote::wait;
 use mainstay::{ErrorKind, Result};
@@ -34,7 +34,7 @@ impl Face {
 }
 
 impl Faced<'_> {
-    /// Runs an operation in a transaction; one that is refused has left nothing in it.
+    /// Runs an operation in a transaction. A rejected operation leaves nothing in it.
     fn within<T>(&self, run: impl Fn(&JobsIn<'_>) -> Result<T>) -> Result<(T, u64)> {
         loop {
             let branch = self.jobs.database().branch(self.jobs.branch())?;

@@ -86,7 +86,7 @@ fn what_depends_on_a_failure_stays_blocked_until_that_is_retried() {
     assert_eq!(world.jobs.retry(&name("c")).unwrap(), State::Pending);
 }
 
-/// A graph may be larger than what an open transaction may read.
+/// A graph may be larger than the read set of an open transaction.
 #[test]
 fn large_graphs_are_submitted_whole_and_too_large_ones_refused() {
     let world = World::new();

@@ -14,7 +14,7 @@ fn write_all(world: &World, grant: &Grant) -> [Code; 5] {
     ]
 }
 
-/// Of every way to lose a job.
+/// Covers every way to lose a job.
 #[test]
 fn whoever_lost_its_job_is_fenced_whatever_it_tries() {
     let ways: [fn(&World, &Grant); 5] = [
@@ -23,20 +23,20 @@ fn whoever_lost_its_job_is_fenced_whatever_it_tries() {
             world.pass_ms(30_001);
             assert_eq!(world.jobs.sweep().unwrap().retried, 1);
         },
-        // Swept and given to another.
+        // Swept, then claimed by another worker.
         |world, _| {
             world.pass_ms(30_001);
             world.jobs.sweep().unwrap();
             world.claimed();
         },
         |world, grant| assert_eq!(world.jobs.cancel(&grant.name).unwrap(), State::Cancelled),
-        // Cancelled, retried, and with another.
+        // Cancelled, retried, and claimed by another worker.
         |world, grant| {
             world.jobs.cancel(&grant.name).unwrap();
             world.jobs.retry(&grant.name).unwrap();
             world.claimed();
         },
-        // Its record is gone.
+        // Its record was deleted.
         |world, grant| assert!(world.db.records().delete(&world.jobs.key(&grant.name)).unwrap()),
     ];
     for lose in ways {
@@ -91,7 +91,7 @@ fn completing_and_failing_twice_answers_the_same() {
     assert_eq!(world.jobs.fail(&grant, "one", Retry::Now).unwrap(), State::Pending);
     assert_eq!(world.jobs.get(&name("a")).unwrap().unwrap().retry_count, 1);
     let second = world.claimed().grant;
-    // Also when another has it: the holder gave it back itself.
+    // Also while another worker holds the job: the first holder returned it itself.
     assert_eq!(world.jobs.fail(&grant, "one", Retry::Now).unwrap(), State::Pending);
     assert_eq!(code(world.jobs.complete(&grant, None)), Code::Fenced);
     assert_eq!(world.jobs.complete(&second, None).unwrap(), State::Completed);
@@ -162,7 +162,7 @@ fn completed_jobs_go_when_they_are_kept_for_a_while_only() {
     assert_eq!(world.jobs.get(&name("a")).unwrap(), None);
 }
 
-/// The versions of a job are looked at page by page.
+/// The history of a job is read page by page.
 #[test]
 fn what_a_holder_did_long_ago_is_still_its_answer() {
     let world = World::new();
@@ -216,7 +216,7 @@ fn a_job_that_waited_for_a_retry_is_ready_when_it_is_retried_by_hand() {
     assert_eq!(world.next_id().as_deref(), Some("a"));
 }
 
-/// What is done beside an operation is done once, and never beside what the operation needs itself.
+/// The commands beside an operation execute once, and never with the operation's own extra transactions.
 #[test]
 fn what_is_done_beside_is_done_once() {
     let world = World::new();

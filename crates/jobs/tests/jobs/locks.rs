@@ -44,6 +44,7 @@ fn of_many_who_wait_each_has_it_alone() {
                 for _ in 0..20 {
                     let (owner, lease) = (format!("o{owner}"), Duration::from_secs(600));
                     let token = locks.take_within("l", &owner, lease, lease).unwrap().unwrap();
+                    // SeqCst: a second thread inside the lock would see the first one.
                     assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                     inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
                     assert!(locks.free("l", token).unwrap());

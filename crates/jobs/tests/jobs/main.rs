@@ -1,4 +1,4 @@
-//! What the jobs promise, rule by rule, as races and as random programs beside a readable model.
+//! Tests of the job guarantees, rule by rule, as races and as random programs against a readable model.
 
 mod bell;
 mod branches;

@@ -1,4 +1,4 @@
-//! Jobs as one would explain them: a map, and rules in plain words.
+//! A simple model of the jobs: a map and the rules.
 
 use mainstay::Code;
 use mainstay_jobs::State;
@@ -13,7 +13,7 @@ pub struct ModelJob {
     since_us: u64,
     run_at_ms: u64,
     timeout_at_ms: u64,
-    /// Who holds it, or held it and ended its work itself.
+    /// The grant of the current holder, or of the holder that ended the job itself.
     grant: Option<usize>,
     depends_on: Vec<u8>,
 }
@@ -21,7 +21,7 @@ pub struct ModelJob {
 #[derive(Default)]
 pub struct Model {
     pub jobs: BTreeMap<u8, ModelJob>,
-    /// What each grant's holder made of its job in the end.
+    /// The final state that each grant's holder gave its job.
     ended: BTreeMap<usize, State>,
     /// The job of each grant.
     grants: Vec<u8>,
@@ -153,7 +153,7 @@ impl Model {
         Ok(state)
     }
 
-    /// How many were retried and failed.
+    /// Returns how many were retried and how many failed.
     pub fn sweep(&mut self, now_us: u64) -> (u64, u64) {
         let now_ms = now_us / 1000;
         let (mut retried, mut failed) = (0, 0);

@@ -54,7 +54,7 @@ fn a_refused_submission_leaves_the_input_of_the_job_that_is_there() {
     assert_eq!(refer("mainstay./t/a/params/0123"), Code::CorruptData, "it is not what was written");
 }
 
-/// A user who may write the records of one type of jobs writes the references in them, too.
+/// A user who may write the records of one job type can also write their references.
 #[test]
 fn a_job_reads_its_own_objects_and_no_others() {
     let world = World::new();
@@ -86,20 +86,20 @@ fn a_job_reads_its_own_objects_and_no_others() {
             }
         }
     }
-    // An object of its own that is not there: the error has no path of the server.
+    // An object of its own that does not exist: the error must not reveal a path of the server.
     world.db.records().set_field(&key, field::PARAMS_REF, "mainstay./t/thief/params/0").unwrap();
     let thief = jobs.get(&name("thief")).unwrap().unwrap();
     let error = jobs.params(&thief).unwrap_err();
     assert_eq!(error.code(), Code::Io, "{error}");
     assert!(!error.message().contains(directory.path().to_str().unwrap()), "{error}");
-    // A record that names the object of another job neither keeps it nor loses it.
+    // A record that names another job's object neither keeps that object alive nor loses it.
     world.db.records().set_field(&key, field::PARAMS_REF, path.as_str()).unwrap();
     assert_eq!(jobs.tidy(std::time::Duration::ZERO).unwrap().deleted, 0);
     let victim = jobs.get(&name("victim")).unwrap().unwrap();
     assert_eq!(jobs.params(&victim).unwrap(), Some(vec![7; 70_000]));
 }
 
-/// What a refused operation wrote goes; what any version on any branch names stays.
+/// Objects of rejected operations are deleted; objects named by any version on any branch are kept.
 #[test]
 fn tidying_deletes_what_no_record_names() {
     let world = World::new();

@@ -40,7 +40,7 @@ fn of_racing_claimers_each_job_goes_to_one() {
     assert_eq!((claims.len(), names.len(), tokens.len()), (400, 400, 400));
 }
 
-/// Every completion that is acknowledged stays, and is counted once, whatever the sweeper does beside it.
+/// Every acknowledged completion stays and is counted once, while the sweeper runs concurrently.
 #[test]
 fn sweeping_beside_completing_workers_loses_and_doubles_nothing() {
     let (db, jobs) = open();
@@ -86,7 +86,7 @@ fn the_last_of_racing_completions_frees_the_dependent_once() {
             last = last.depends_on(&format!("j{n}"));
         }
         on_threads(9, |n| match n {
-            // Submitted while what it depends on is being completed.
+            // Submitted while its dependency is being completed.
             0 => drop(jobs.submit(&last).unwrap()),
             _ => {
                 let grant = jobs.claim("t", "w", None).unwrap().unwrap().grant;
@@ -117,7 +117,7 @@ fn of_racing_ends_of_a_job_one_counts() {
     }
 }
 
-/// Whoever begins to wait for a job while it is completed does not wait for ever.
+/// A job that is submitted while its dependency completes must not wait forever.
 #[test]
 fn submitting_beside_the_completion_of_a_dependency_forgets_nobody() {
     let (_db, jobs) = open();
@@ -153,7 +153,7 @@ fn of_many_who_begin_to_wait_for_a_job_none_is_forgotten() {
     }
 }
 
-/// Retried while what it waits for is completed: it ends up pending, and waits for nothing.
+/// A job retried while its dependency completes becomes pending and waits for nothing.
 #[test]
 fn a_retry_beside_the_completion_of_a_dependency_does_not_wait_for_ever() {
     let (_db, jobs) = open();
@@ -176,7 +176,8 @@ fn a_retry_beside_the_completion_of_a_dependency_does_not_wait_for_ever() {
     }
 }
 
-/// The lease of its own comes with a second write; whoever was called off before that hears of it later.
+/// The job's own lease is set by a second write. A worker whose job was cancelled before that write is
+/// fenced later.
 #[test]
 fn a_claim_beside_a_cancellation_is_a_claim() {
     let (_db, jobs) = open();

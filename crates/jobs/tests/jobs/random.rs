@@ -42,7 +42,7 @@ fn outcome(result: Result<State>) -> std::result::Result<State, Code> {
     result.map_err(|error| error.code())
 }
 
-/// The real thing and its model, side by side.
+/// The implementation and its model, side by side.
 struct Pair {
     world: World,
     model: Model,
@@ -50,7 +50,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// One of the grants so far, old ones included.
+    /// One of the grants so far, including old ones.
     fn grant(&self, choice: usize) -> Option<(usize, &Grant)> {
         let place = choice.checked_rem(self.grants.len())?;
         Some((place, &self.grants[place]))
@@ -113,7 +113,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Everything that can be seen is what the model says.
+    /// Compares all visible state with the model.
     fn check(&self) -> std::result::Result<(), TestCaseError> {
         for (id, expected) in &self.model.jobs {
             let job = self.world.jobs.get(&name(&id.to_string())).unwrap().unwrap();

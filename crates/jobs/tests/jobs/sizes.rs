@@ -1,4 +1,4 @@
-//! Many and large records: what must be done together fits, or is refused before it must.
+//! Many and large records: an operation fits into one transaction, or is rejected before it has to.
 
 use crate::world::{START_MS, World, code, job, name};
 use mainstay::{Code, Transaction};
@@ -62,7 +62,7 @@ fn large_jobs_come_due_and_are_swept_in_smaller_steps() {
     assert_eq!((report.looked_at, report.retried), (70, 70));
 }
 
-/// What is swept leaves the range: the second page begins where the first did.
+/// Swept jobs leave the range: the second page begins where the first did.
 #[test]
 fn a_sweep_goes_beyond_its_first_page() {
     let world = World::new();
@@ -78,7 +78,7 @@ fn a_sweep_goes_beyond_its_first_page() {
     assert_eq!(world.jobs.count("t", State::Pending).unwrap(), 5_001);
 }
 
-/// Whoever has lost a job writes no object for it.
+/// A holder that lost its job writes no object for it.
 #[test]
 fn a_fenced_holder_stores_nothing() {
     let world = World::new();
@@ -94,7 +94,7 @@ fn a_fenced_holder_stores_nothing() {
     let grant = world.claimed().grant;
     jobs.complete(&grant, Some(&result)).unwrap();
     assert_eq!(jobs.complete(&grant, Some(&result)).unwrap(), State::Completed);
-    // Without a place for it the loss comes first too.
+    // Without an object store, the fence is also checked first.
     assert_eq!(code(world.jobs.complete(&lost, Some(&result))), Code::Fenced);
     let settings = Settings { inline_limit_bytes: MIB + 1, ..Settings::default() };
     assert_eq!(Jobs::open(&world.db, settings).err().unwrap().code(), Code::InvalidArgument);

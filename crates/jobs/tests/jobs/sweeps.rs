@@ -45,7 +45,7 @@ fn the_threshold_finds_what_nobody_has_written_to() {
     }
     world.pass_ms(1001);
     assert_eq!(world.jobs.sweep().unwrap().retried, 1);
-    // As another threshold, without an index.
+    // The same with an explicit threshold, without an index.
     let world = World::new();
     world.submit("a");
     world.jobs.claim("t", "w", lease).unwrap().unwrap();
@@ -104,7 +104,7 @@ fn a_sweeper_runs_until_it_is_stopped() {
     assert_eq!(code(world.jobs.fail(&grant, "late", Retry::Now)), Code::Fenced);
 }
 
-/// Each sweep is told of: what it did to whom, or why it could not, a panic included.
+/// Each sweep is reported with its jobs or its error, including a panic.
 #[test]
 fn a_sweeper_tells_of_each_sweep() {
     let world = World::new();
@@ -125,7 +125,7 @@ fn a_sweeper_tells_of_each_sweep() {
         }
     };
     let hear = move |sweep: &mainstay_jobs::Sweep| {
-        // Who no longer listens panics here, which stops nobody.
+        // After the receiver is dropped this panics, which must not stop the sweeper.
         tell.send(sweep.clone()).unwrap();
     };
     let sweeper = Sweeper::telling(Duration::from_millis(1), find, hear).unwrap();

@@ -1,7 +1,8 @@
-//! Tasks on one thread: polled when they were woken, and only then.
+//! A minimal executor on one thread that polls a task only after its waker was called.
 
 use std::pin::Pin;
 use std::sync::Arc;
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -37,7 +38,7 @@ impl<'f, T> Tasks<'f, T> {
         self.all.push(Some(Task { future: Box::pin(future), call: Arc::new(call) }));
     }
 
-    /// Polls who was woken until enough is done; gives what ended.
+    /// Polls woken tasks until enough have ended. Returns their results.
     pub fn run_until(&mut self, mut is_enough: impl FnMut(usize) -> bool) -> Vec<T> {
         let mut ended = Vec::new();
         while !is_enough(ended.len()) {
@@ -49,7 +50,7 @@ impl<'f, T> Tasks<'f, T> {
         ended
     }
 
-    /// Polls who was woken, once; nothing may end by that.
+    /// Polls woken tasks once. None may end.
     pub fn run_once(&mut self) {
         let mut ended = Vec::new();
         self.poll(&mut ended);

@@ -14,7 +14,7 @@ fn open(durability: Durability) -> (Database, Jobs, AsyncJobs) {
     (db, jobs, awaited)
 }
 
-/// Sixty-four wait, none of them with a thread; each job is for one, and nobody else tries.
+/// Sixty-four tasks wait without threads. Each job wakes one of them, and no other one tries.
 #[test]
 fn one_job_wakes_one_of_those_who_wait() {
     for durability in [Durability::Memory, Durability::Sync] {
@@ -53,7 +53,7 @@ fn many_jobs_at_once_wake_as_many() {
     assert_eq!(jobs.figures().claimed_nothing, 64, "nobody was woken for nothing");
 }
 
-/// Whoever is called and goes away without trying leaves the job to the next.
+/// If a called waiter is dropped without trying, the job goes to the next one.
 #[test]
 fn a_turn_that_is_given_up_goes_to_the_next() {
     let (_db, jobs, awaited) = open(Durability::Memory);
@@ -79,9 +79,9 @@ fn who_waits_hears_of_what_is_due_and_of_the_end_of_its_time() {
     tasks.spawn(awaited.claim_within("z", "w", None, LONG));
     tasks.run_until(|_| jobs.figures().claimed_nothing == 3);
     let now_ms = jobs.now_us().unwrap() / 1000;
-    // A later one first: what is known to be due must not hide an earlier one.
+    // A later job first: a known due time must not hide an earlier one.
     jobs.submit(&job("later").run_at_ms(now_ms + 3_000_000)).unwrap();
-    // Queues are looked at in order: whoever is called for this one, the other was looked at.
+    // Queues are looked at in order: when this waiter is called, the other queue was looked at.
     jobs.submit(&Submission::new("z", "1")).unwrap();
     assert!(tasks.run_until(|ended| ended == 1).pop().unwrap().unwrap().is_some());
     jobs.submit(&job("soon").run_at_ms(now_ms + 200)).unwrap();
@@ -101,7 +101,7 @@ fn who_waits_hears_that_the_database_is_closed() {
     assert_eq!(ended.unwrap_err().code(), mainstay::Code::Closed);
 }
 
-/// A lock goes from one to the next, without a thread for each.
+/// A lock passes from one waiter to the next, without a thread for each.
 #[test]
 fn locks_are_taken_in_turn() {
     let (_db, jobs, awaited) = open(Durability::Memory);
@@ -149,14 +149,14 @@ fn all_of_it_runs_on_a_runtime() {
     assert_eq!(jobs.figures().completed, 64);
 }
 
-/// Puts what is no job into the place of one that is due.
+/// Writes a record that is not a job at the position of a due job.
 fn put_strange(db: &Database, key: &str, rank: u128) {
     let rank = rank.to_string();
     let strange = [("task_type", "t"), ("state", "pending"), ("rank", &rank), ("priority", "x")];
     db.records().put(key, &mainstay::Fields::of(strange).unwrap(), None).unwrap();
 }
 
-/// The look must not promise what a claim cannot take: whoever waits would try again and again.
+/// A look must not promise a job that a claim cannot take, or waiters would retry again and again.
 #[test]
 fn a_record_that_is_no_job_wakes_nobody() {
     let (db, jobs, awaited) = open(Durability::Memory);
@@ -176,7 +176,7 @@ fn a_record_that_is_no_job_wakes_nobody() {
     assert_eq!(jobs.figures().claimed_nothing, 3, "nobody was woken for nothing");
 }
 
-/// What nobody can take is said, not waited for.
+/// A lock that can never be taken is an error, not an endless wait.
 #[test]
 fn a_lock_without_a_token_is_an_error_for_those_who_wait() {
     let (db, jobs, _) = open(Durability::Memory);
@@ -186,7 +186,7 @@ fn a_lock_without_a_token_is_an_error_for_those_who_wait() {
     assert_eq!(taken.unwrap_err().code(), mainstay::Code::CorruptData);
 }
 
-/// Together they are more than one answer may be.
+/// Together they exceed the size of one answer.
 #[test]
 fn large_jobs_that_wait_for_their_time_keep_nobody_from_waiting() {
     let db = Options::new().durability(Durability::Memory).memory().unwrap();

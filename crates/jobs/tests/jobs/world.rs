@@ -1,4 +1,4 @@
-//! What tests are written in: jobs in memory under a clock that the test moves.
+//! Test fixture: jobs in an in-memory database with a manual clock.
 
 use mainstay::{Code, Database, Durability, ManualClock, Options, Result};
 use mainstay_jobs::{Claimed, JobName, Jobs, Settings, State, Submission};
@@ -39,7 +39,7 @@ impl World {
         self.jobs.claim("t", "w", None).unwrap()
     }
 
-    /// Claims what has to be there.
+    /// Claims a job that must exist.
     pub fn claimed(&self) -> Claimed {
         self.claim().expect("a job to claim")
     }

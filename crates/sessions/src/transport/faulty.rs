@@ -1,13 +1,13 @@
-//! A way on which everything goes wrong that can, as often as it is told to.
+//! Fault-injecting transport: loses, repeats, delays and reorders with configured probabilities.
 //!
 //! ```text
-//!   execute ---> lost | refused | held, executed behind later ones | executed ---> answer | answer lost, or never told
+//!   execute ---> lost | refused | held, executed behind later ones | executed ---> answer | answer lost, or silence
 //!                                                                  | twice
 //!                                                                  | again, behind later ones
 //! ```
 //!
-//! What becomes of a call depends on the seed, on what is asked, and on how often that was asked before: not on what other
-//! threads do meanwhile.
+//! The fate of a call depends on the seed, the request, and how often that request was sent before. It does
+//! not depend on the timing of other threads.
 
 use super::{Doorbell, Transport};
 use crate::failure::{Meaning, meaning};
@@ -21,38 +21,39 @@ use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
-/// How often a held or late copy waits for, at most: so many further calls.
+/// Maximum delay of a held or late copy, in number of further calls.
 const LATE_CALLS: u64 = 20;
 
-/// How often things go wrong: 0 is never, 1 is always.
+/// Probabilities of the faults, from 0 (never) to 1 (always).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// The same seed gives the same faults.
+    /// Seed of the faults. The same seed gives the same faults.
     pub seed: u64,
     /// The request is lost.
     pub lose_request: f64,
     /// The request is executed, and the answer is lost.
     pub lose_answer: f64,
-    /// Of what is lost: nobody is told, ever.
+    /// Of the lost ones: the caller gets no error, but waits until its timeout.
     pub silence: f64,
-    /// The database refuses for now.
+    /// The database temporarily refuses the request.
     pub refuse: f64,
-    /// The request is executed twice, and others may come in between.
+    /// The request is executed twice. Other requests may execute in between.
     pub repeat: f64,
-    /// The request is executed, and a copy of it behind later ones.
+    /// The request is executed, and a copy of it again after later requests.
     pub repeat_late: f64,
-    /// The request counts as lost, and is executed behind later ones.
+    /// The request is reported as lost, and executed after later requests.
     pub hold: f64,
-    /// The request waits while others go ahead.
+    /// The request waits while others overtake it.
     pub delay: f64,
-    /// A bell breaks where it should ring.
+    /// A doorbell breaks when it should ring.
     pub break_bell: f64,
-    /// A bell rings once more for what it has rung for.
+    /// A doorbell rings twice.
     pub ring_twice: f64,
 }
 
 impl Faults {
-    /// A bad day: three of ten requests and three of ten answers are lost, and some of everything else happens.
+    /// High fault rates: three of ten requests and three of ten answers are lost, and most other faults
+    /// happen sometimes.
     ///
     /// ```
     /// use mainstay_sessions::Faults;
@@ -76,27 +77,27 @@ impl Faults {
     }
 }
 
-/// What went wrong so far.
+/// Number of injected faults so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Losses {
-    /// Calls in all.
+    /// Calls in total.
     pub calls: u64,
-    /// Requests that were lost.
+    /// Lost requests.
     pub requests: u64,
-    /// Answers that were lost.
+    /// Lost answers.
     pub answers: u64,
-    /// Calls that were refused for now.
+    /// Refused calls.
     pub refused: u64,
     /// Requests that were executed twice.
     pub repeated: u64,
-    /// Copies that were executed behind later requests.
+    /// Copies that were executed after later requests.
     pub late: u64,
-    /// Requests that others went ahead of.
+    /// Requests that others overtook.
     pub delayed: u64,
 }
 
-/// A way on which things go wrong; for tests, and to see that nothing comes of it.
+/// A transport that injects faults, for tests.
 ///
 /// ```
 /// use mainstay::{CellCommand, Database, Name, SessionOptions, Transaction};
@@ -124,13 +125,13 @@ pub struct Faulty {
 #[derive(Default)]
 struct Past {
     losses: Losses,
-    /// How often the same was asked.
+    /// How often each request was sent.
     asked: HashMap<String, u64>,
-    /// What is executed after so many calls.
+    /// Copies to execute after a number of calls.
     late: Vec<(u64, Transaction)>,
 }
 
-/// What becomes of a call, a roll of dice after the other.
+/// Random decisions about one call.
 struct Dice {
     state: u64,
 }
@@ -148,12 +149,12 @@ impl Dice {
 }
 
 impl Faulty {
-    /// Lets things go wrong on this way.
+    /// Wraps a transport.
     pub fn new(inner: Arc<dyn Transport>, faults: Faults) -> Arc<Faulty> {
         Arc::new(Faulty { inner, faults: Mutex::new(faults), past: Mutex::default() })
     }
 
-    /// Lets other things go wrong from now on.
+    /// Replaces the fault probabilities.
     pub fn set(&self, faults: Faults) {
         *self.faults.lock() = faults;
     }
@@ -162,12 +163,12 @@ impl Faulty {
         *self.faults.lock()
     }
 
-    /// What went wrong so far.
+    /// The number of injected faults so far.
     pub fn losses(&self) -> Losses {
         self.past.lock().losses
     }
 
-    /// Brings everything that is still on its way; gives how much that was.
+    /// Delivers all delayed copies. Returns their number.
     pub async fn settle(&self) -> usize {
         let late = std::mem::take(&mut self.past.lock().late);
         let count = late.len();
@@ -233,7 +234,7 @@ impl Faulty {
         answer
     }
 
-    /// Keeps a copy for later.
+    /// Stores a copy for later.
     fn keep(&self, transaction: &Transaction, dice: &mut Dice) {
         let mut past = self.past.lock();
         past.losses.late += 1;
@@ -304,8 +305,8 @@ impl Doorbell for Bell {
     }
 }
 
-/// What is asked, so that it is known when it is asked again. The number that a client holds its session with is another one
-/// each time.
+/// A key that identifies retries of the same request. It omits the ownership nonce, which differs on each
+/// attempt.
 fn what(transaction: &Transaction) -> String {
     if let Some(request) = transaction.session() {
         return format!("{} {}", request.session, request.request_id);
@@ -322,7 +323,7 @@ fn lost() -> Error {
     Error::new(Code::UnknownOutcome, "lost on the way, as it was told")
 }
 
-/// What is told where there are two copies: that one of them was refused says nothing of the other.
+/// The combined result of two copies: if only one was refused, the other may have been executed.
 fn of_both(told: Result<Receipt>, other: &Result<Receipt>) -> Result<Receipt> {
     match (did_nothing(&told), did_nothing(other)) {
         (true, false) => {
@@ -333,14 +334,14 @@ fn of_both(told: Result<Receipt>, other: &Result<Receipt>) -> Result<Receipt> {
     }
 }
 
-/// Whether a copy was certainly not executed.
+/// Returns whether a copy was certainly not executed.
 fn did_nothing(answer: &Result<Receipt>) -> bool {
     let is_refusal =
         |error| matches!(meaning(error), Meaning::NotNow | Meaning::Expired | Meaning::Refused);
     answer.as_ref().is_err_and(is_refusal)
 }
 
-/// Lets others go first, so many times.
+/// Yields to other tasks this many times.
 async fn let_others(times: u64) {
     let mut left = times;
     poll_fn(|context| match left {

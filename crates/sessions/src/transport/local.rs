@@ -1,4 +1,4 @@
-//! The way to a database in this process.
+//! Transport to an embedded database.
 
 use super::post::Post;
 use super::{Doorbell, Transport};
@@ -6,7 +6,7 @@ use mainstay::{Answering, Code, Database, Error, Name, Receipt, Result, Transact
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The way to a database in this process. All who wait for letters share one thread, which starts with the first of them.
+/// Transport to an embedded database. All listeners share one thread, which starts with the first of them.
 ///
 /// ```
 /// use mainstay::{Database, SessionOptions};
@@ -21,13 +21,13 @@ pub struct Local {
 }
 
 impl Local {
-    /// The way to this database, which has to be in this process.
+    /// Creates a transport to an embedded database. Fails with `Unsupported` for a served one.
     pub fn new(db: &Database) -> Result<Arc<Local>> {
         Ok(Arc::new(Local { post: Mutex::new(Post::new(checked(db)?)) }))
     }
 
-    /// Goes on with another handle: of the same database, which was closed and opened again. Whoever waits for letters is
-    /// told that the old one is over.
+    /// Switches to another handle of the same database, after it was closed and reopened. Listeners on the
+    /// old handle get an error.
     pub fn replace(&self, db: &Database) -> Result<()> {
         let new = Post::new(checked(db)?);
         let old = std::mem::replace(&mut *self.post.lock(), new);

@@ -1,4 +1,4 @@
-//! The way to a database: what a client needs of it, and nothing of sockets.
+//! Transport interface of a client: two methods, independent of sockets.
 
 mod faulty;
 mod local;
@@ -11,28 +11,30 @@ pub use served::Served;
 
 use mainstay::{Answering, Name, Receipt, Transaction};
 
-/// The way to a database.
+/// A transport to a database.
 ///
-/// A transport may lose, repeat, delay and reorder whatever it carries. What it says of its failures has to be true:
+/// A transport may lose, repeat, delay and reorder requests. But its errors must be accurate:
 ///
 /// - `Unavailable`: this call did not execute the transaction, and will not.
-/// - `UnknownOutcome`: this call may have executed it, or may yet.
-/// - everything else is what the database answered.
+/// - `UnknownOutcome`: this call may have executed it, or may still execute it.
+/// - Any other result is the answer of the database.
 ///
-/// A transport that brings several copies within one call speaks for all of them: where one copy is refused (`SessionExpired`,
-/// `Unavailable`, `ReadOnly` and the like) and another one may have been executed, or may yet be, it says `UnknownOutcome`.
-/// The first copy may have been executed before the session went that the second one asks for in vain.
+/// A transport that delivers several copies within one call reports one result for all of them. If one copy
+/// is refused (`SessionExpired`, `Unavailable`, `ReadOnly` and the like) while another may be executed, it
+/// must report `UnknownOutcome`. For example, the first copy may execute before the session ends, and the
+/// second one then finds no session.
 pub trait Transport: Send + Sync {
     /// Executes a transaction.
     fn execute(&self, transaction: Transaction) -> Answering<'_, Receipt>;
 
-    /// Listens for requests of the server to the client of a session, from now on.
+    /// Returns a doorbell for letters sent to this session from now on.
     fn watch<'a>(&'a self, session: &'a Name) -> Answering<'a, Box<dyn Doorbell>>;
 }
 
-/// Tells that something was sent to the client of a session.
+/// Signals letters sent to the client of a session.
 pub trait Doorbell: Send {
-    /// The number of something that was sent since; waits for it. Those of several may be told as one, the last; what is
-    /// told is on stable storage. After an error the bell is broken: whoever goes on listening asks what is pending.
+    /// Waits for a letter and returns its number. Several letters may be reported as one, with the last
+    /// number. Reported letters are durable. After an error the doorbell is unusable, and the listener must
+    /// fetch the pending letters.
     fn next(&mut self) -> Answering<'_, u64>;
 }

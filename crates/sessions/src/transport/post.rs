@@ -1,10 +1,12 @@
-//! The post of a database in this process: one thread reads the feed and rings the bells of all sessions.
+//! Letter notifications of an embedded database: one thread reads the feed and rings the doorbells of all
+//! sessions.
 //!
 //! ```text
-//!   feed of sessions --Sent--> by the session's name --> flap: the last number, and who waits for it
+//!   feed of sessions --Sent--> by session name --> flap: the last number, and its waker
 //! ```
 //!
-//! The thread starts with the first bell. When the feed fails, all are told and it ends; the next bell starts it again.
+//! The thread starts with the first doorbell. If the feed fails, all doorbells get the error and the thread ends. The next
+//! doorbell starts it again.
 
 use super::Doorbell;
 use crate::failure;
@@ -20,9 +22,9 @@ use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long the thread sleeps while nothing is written.
+/// Maximum sleep while nothing is written.
 const GLANCE: Duration = Duration::from_secs(10);
-/// How long it sleeps while something is visible that is not on stable storage yet.
+/// Sleep while visible letters are not durable yet.
 const LAG: Duration = Duration::from_millis(20);
 
 pub(super) struct Post {
@@ -34,7 +36,7 @@ pub(super) struct Post {
 #[derive(Default)]
 struct Desk {
     flaps: HashMap<String, Vec<Weak<Flap>>>,
-    /// While it is there, somebody reads the feed for all flaps.
+    /// Set while the thread reads the feed.
     thread: Option<JoinHandle<()>>,
     is_read: bool,
 }
@@ -44,10 +46,11 @@ impl Post {
         Arc::new(Post { db, desk: Mutex::default(), stop: AtomicBool::new(false) })
     }
 
-    /// A bell for a session.
+    /// Returns a doorbell for a session.
     pub fn watch(self: &Arc<Post>, session: &Name) -> Result<Box<dyn Doorbell>> {
         let flap = Arc::<Flap>::default();
         let mut desk = self.desk.lock();
+        // SeqCst pairs with `close`, under the same lock.
         if self.stop.load(Ordering::SeqCst) {
             return Err(over());
         }
@@ -59,7 +62,7 @@ impl Post {
         Ok(Box::new(Bell { flap, post: self.clone(), session: session.clone() }))
     }
 
-    /// A bell is gone, and perhaps it was the last one of its session.
+    /// Removes a dropped doorbell, and its session's entry if it was the last one.
     fn forget(&self, session: &Name) {
         let mut desk = self.desk.lock();
         let Some(flaps) = desk.flaps.get_mut(session.as_str()) else { return };
@@ -82,6 +85,7 @@ impl Post {
 
     fn run(&self, mut feed: Feed) {
         let error = loop {
+            // SeqCst pairs with `close`.
             if self.stop.load(Ordering::SeqCst) {
                 break over();
             }
@@ -98,9 +102,9 @@ impl Post {
         all.for_each(|flap| flap.put(Err(error.clone())));
     }
 
-    /// Gives out what there is and waits for more.
+    /// Delivers the new letters and waits for more.
     fn round(&self, feed: &mut Feed) -> Result<()> {
-        // Before the feed is read: what comes in between is not waited for in vain.
+        // Read the revisions before the feed, so that a write in between ends the wait at once.
         let Reached { visible, durable } = self.db.reached()?;
         while let Some(event) = feed.next(Duration::ZERO)? {
             if event.kind == ChangeKind::Sent {
@@ -119,23 +123,24 @@ impl Post {
         flaps.iter().for_each(|flap| flap.put(Ok(number)));
     }
 
-    /// Ends the thread and tells all who wait.
+    /// Ends the thread. All doorbells get an error.
     pub fn close(&self) {
         let thread = {
             let mut desk = self.desk.lock();
+            // SeqCst pairs with the loads in `run` and `wait_for_unless`. The lock orders it with `watch`.
             self.stop.store(true, Ordering::SeqCst);
             desk.thread.take()
         };
         self.db.interrupt();
         let Some(thread) = thread else { return };
-        // A bell's waker may drop the last handle in that thread itself.
+        // A doorbell's waker may drop the last handle on this thread itself, which cannot join itself.
         if thread.thread().id() != std::thread::current().id() {
             let _ = thread.join();
         }
     }
 }
 
-/// Where a bell finds what was sent.
+/// The mailbox of one doorbell.
 #[derive(Default)]
 struct Flap(Mutex<Inside>);
 
@@ -149,7 +154,7 @@ impl Flap {
     fn put(&self, came: Result<u64>) {
         let waker = {
             let mut inside = self.0.lock();
-            // A failure is the last thing that is told.
+            // An error stays: nothing is delivered after it.
             if !matches!(inside.came, Some(Err(_))) {
                 inside.came = Some(came);
             }

@@ -1,4 +1,4 @@
-//! The way to a database that a server has, over RESP.
+//! Transport to a served database, over RESP.
 
 use super::{Doorbell, Transport};
 use mainstay::remote::{AsyncDatabase, AsyncFeed};
@@ -6,11 +6,11 @@ use mainstay::{Answering, ChangeKind, Contract, Filter, Name, Receipt, Result, T
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long one wait for letters takes; then it is begun anew.
+/// Maximum duration of one wait for letters, after which it is repeated.
 const ROUND: Duration = Duration::from_secs(60);
 
-/// The way to a served database, by the remote client: connections that break are made anew by it, and what was under way
-/// is sent again, with the same number, by it or by the session.
+/// Transport to a served database, over the remote client. The client replaces broken connections.
+/// Interrupted requests are sent again with the same number, by the client or by the session.
 ///
 /// ```no_run
 /// use mainstay::{SessionOptions, remote};
@@ -24,7 +24,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// The way to this database.
+    /// Creates a transport to a served database.
     pub fn new(db: &AsyncDatabase) -> Arc<Served> {
         Arc::new(Served { db: db.clone() })
     }

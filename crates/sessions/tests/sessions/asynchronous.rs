@@ -1,8 +1,9 @@
-//! Sessions to be awaited, on a runtime of others.
+//! Async sessions on a foreign runtime.
 
 use super::*;
 use mainstay::Code;
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Local};
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicI64, Ordering};
 
 async fn open(db: &Database, faults: Faults) -> (Arc<Faulty>, AsyncSession) {
@@ -56,7 +57,7 @@ async fn letters_are_handled_by_a_task() {
             async move {
                 tokio::task::yield_now().await;
                 if seen.load(Ordering::SeqCst) % 3 == 1 {
-                    // What a handler does in its session is executed once, too.
+                    // Requests of the handler in its own session are also executed once.
                     own.execute(add("handled", 1)).await?;
                 }
                 let before = seen.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A database that says what cannot be: whoever asks it is told an error, or goes on; nobody panics.
+//! A database with impossible answers: the client returns an error or continues, and never panics.
 
 use super::world::{World, settings, world};
 use super::*;
@@ -6,10 +6,10 @@ use mainstay::{Answering, SessionAnswer, SessionInfo};
 use mainstay_sessions::simulation::{Inline, Surroundings};
 use mainstay_sessions::{Client, Doorbell, Transport};
 
-/// What it says of a session.
+/// A manipulation of the session info.
 type Lie = fn(&mut SessionInfo);
 
-/// A way to a database that lies when a session is opened.
+/// A transport that manipulates the answer of an opening.
 struct Lying {
     inner: Inline,
     lie: Lie,
@@ -35,7 +35,7 @@ impl Transport for Lying {
     }
 }
 
-/// A client works for a while.
+/// Runs a client for a while.
 fn works(world: &World, lie: Lie) {
     let way = Arc::new(Lying { inner: Inline::new(&world.db), lie });
     let runtime = Arc::new(Surroundings(world.simulation.clone()));

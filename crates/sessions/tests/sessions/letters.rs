@@ -1,9 +1,10 @@
-//! Requests of the server: each handled once, in order, whatever fails.
+//! Letters: each is handled once, in order, despite failures.
 
 use super::*;
 use mainstay::{Answering, Code, Command, Error, SessionCommand};
 use mainstay_sessions::{Client, Doorbell, Letter, Local, Planted, Session, Transport};
 use parking_lot::Mutex;
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -30,9 +31,9 @@ fn pending(db: &Database) -> u64 {
     db.sessions().info("s").unwrap().unwrap().pending
 }
 
-/// Waits until nothing is pending any more.
+/// Waits until no letter is pending.
 fn wait_for_acknowledgements(db: &Database) {
-    // A hang if it never comes.
+    // Hangs if the acknowledgement never arrives.
     while pending(db) > 0 {
         thread::sleep(ms(1));
     }
@@ -99,7 +100,7 @@ fn one_listens_at_a_time() {
     drop(session.listen(|_| Ok(())).unwrap());
 }
 
-/// A way on which acknowledgements do not arrive while it is told so.
+/// A transport that can drop acknowledgements.
 struct Unacknowledged {
     inner: Arc<Local>,
     is_on: AtomicBool,
@@ -121,7 +122,7 @@ impl Transport for Unacknowledged {
     }
 }
 
-/// A session whose first listener could not acknowledge the letter that it handled.
+/// A session whose first listener could not acknowledge the letter it handled.
 struct Unheard {
     db: Database,
     way: Arc<Unacknowledged>,
@@ -145,7 +146,7 @@ impl Unheard {
         unheard
     }
 
-    /// Listens until it has seen this letter.
+    /// Listens until this letter was handled.
     fn listen(&self, session: &Session, last: i64) {
         let (seen, (tell, told)) = (self.seen.clone(), channel());
         let handle = move |letter: Letter| {

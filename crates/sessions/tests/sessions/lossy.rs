@@ -1,4 +1,5 @@
-//! Many clients with many threads on a way that loses, repeats, delays and reorders: totals are exact.
+//! Many clients with many threads over a transport that loses, repeats, delays and reorders: the totals
+//! must be exact.
 
 use super::*;
 use mainstay::{Fields, NewEvent, RecordCommand, RecordWrite, RunCommand, SessionCommand};
@@ -12,7 +13,7 @@ const TRANSFERS: i64 = 25;
 const ACCOUNTS: i64 = 10;
 const EACH: i64 = 1_000;
 
-/// A bank: accounts, and who was sent what.
+/// A bank: accounts, and the letters that each teller received.
 pub struct Bank {
     pub db: Mutex<Database>,
     sessions: Vec<Session>,
@@ -28,7 +29,7 @@ fn account(number: i64) -> String {
     format!("account/{}", number.rem_euclid(ACCOUNTS))
 }
 
-/// Moves money, writes down that it did, and sends a letter to the next teller: all of it or nothing.
+/// Moves money, records it and sends a letter to the next teller, atomically.
 fn transfer(client: i64, id: i64) -> Transaction {
     let (from, to, amount) = (account(id), account(id * 7 + 1), id % 13 + 1);
     let fields = Fields::of([("amount", amount.to_string())]).unwrap();
@@ -69,7 +70,7 @@ impl Bank {
         Bank { db: Mutex::new(db.clone()), sessions, inboxes, listeners }
     }
 
-    /// All tellers do all their transfers.
+    /// Executes all transfers of all tellers.
     pub fn work(&self) {
         thread::scope(|scope| {
             for client in 0..CLIENTS {
@@ -92,7 +93,7 @@ impl Bank {
     /// Waits until all letters are handled.
     pub fn wait_for_letters(&self) {
         let transfers = CLIENTS * THREADS * TRANSFERS;
-        // A hang if they never are.
+        // Hangs if letters are lost.
         while self.inboxes.iter().map(|inbox| inbox.lock().len() as i64).sum::<i64>() < transfers {
             thread::sleep(ms(1));
         }
@@ -112,7 +113,7 @@ impl Bank {
         self.check_letters();
     }
 
-    /// Each letter once, in order, and none is missing.
+    /// Checks that each letter was handled once, in order, and none is missing.
     fn check_letters(&self) {
         let mut all: Vec<i64> = Vec::new();
         for inbox in &self.inboxes {
@@ -139,7 +140,7 @@ fn every_transfer_is_executed_once_on_a_bad_way() {
     let bank = Bank::open(&db, &Client::with(way.clone(), quick()).unwrap());
     bank.work();
     bank.wait_for_letters();
-    // What is late still comes, and changes nothing.
+    // Late copies still arrive, and must change nothing.
     mainstay::remote::wait(way.settle());
     bank.check();
     let (losses, figures) = (way.losses(), bank.figures());

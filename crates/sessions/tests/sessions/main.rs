@@ -1,4 +1,4 @@
-//! The client of sessions: exactly once, whatever is lost, repeated, late, restarted or expired.
+//! Tests of the session client: exactly once, despite loss, repetition, delay, restart and expiry.
 
 mod asynchronous;
 mod hostile;
@@ -24,14 +24,14 @@ use mainstay_sessions::{Settings, simulation};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than anything takes on a busy machine: who waits this long waits for what does not come.
+/// Longer than any operation takes on a busy machine: after this time, the event will not come.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-/// A transaction that cannot be taken for executed twice.
+/// A transaction whose double execution would show.
 fn add(cell: &str, by: i64) -> Transaction {
     Transaction::new().step(CellCommand::Incr { name: name(cell), by: by.into() })
 }
@@ -40,7 +40,7 @@ fn value(db: &Database, cell: &str) -> i64 {
     db.cells().get(cell).unwrap().and_then(|value| value.as_i64()).unwrap_or(0)
 }
 
-/// The sum that an addition answered.
+/// The sum that an addition returned.
 fn sum(receipt: &Result<Receipt>) -> i64 {
     number(&receipt.as_ref().unwrap().answers[0])
 }
@@ -56,7 +56,7 @@ fn named(name: &str) -> SessionOptions {
     SessionOptions::new().name(name)
 }
 
-/// Pauses that are over soon, for tests that run by the machine's time.
+/// Short pauses, for tests in real time.
 fn quick() -> Settings {
     let (first_pause, longest_pause) = (Duration::from_micros(20), Duration::from_micros(500));
     let attempt = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Bugs on purpose: what checks the client finds each of them.
+//! Planted bugs: the checks must detect each of them.
 
 use super::script::Script;
 
@@ -19,7 +19,7 @@ fn script(seed: u64, planted: Option<Planted>) -> Script {
     }
 }
 
-/// Whether some of a few runs shows that something is wrong.
+/// Returns whether any of several runs detects a violation.
 fn is_found(planted: Planted, change: impl Fn(&mut Script)) -> bool {
     (0..10).any(|seed| {
         let mut with = script(seed, Some(planted));

@@ -1,4 +1,4 @@
-//! Random runs: executed at most once, always; exactly once, if answered; not at all, if told so.
+//! Random runs: always at most once; exactly once, if answered; not at all, if reported as not executed.
 
 use super::script::Script;
 use mainstay_sessions::Faults;
@@ -54,7 +54,7 @@ prop_compose! {
     }
 }
 
-/// Enough for every change; `PROPTEST_CASES` asks for more.
+/// Enough to detect regressions; `PROPTEST_CASES` raises it.
 fn config() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig { cases: cases.unwrap_or(150), ..ProptestConfig::default() }

@@ -1,13 +1,14 @@
-//! Ways that bring one call twice: what they tell is true of both copies.
+//! Transports that deliver a call twice: their result must be true of both copies.
 
 use super::world::{never, settings, world};
 use super::*;
 use mainstay::{Answering, ErrorKind, Hold, SessionCommand};
 use mainstay_sessions::simulation::{Inline, Surroundings};
 use mainstay_sessions::{Client, Doorbell, Faults, Faulty, Transport};
+// SeqCst in these tests: the counters and flags synchronize with other threads, and speed does not matter.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A way on which another client takes the session between the first request and the next.
+/// A transport on which another client takes the session between the first request and the next.
 struct Taken {
     inner: Inline,
     db: Database,

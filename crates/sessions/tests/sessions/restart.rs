@@ -1,4 +1,4 @@
-//! A database that is closed and opened again under its clients.
+//! The database is closed and reopened while its clients work.
 
 use super::lossy::Bank;
 use super::*;
@@ -20,7 +20,7 @@ fn a_restart_in_the_middle_changes_nothing() {
             while bank.figures().answered < round * 100 && !working.is_finished() {
                 thread::yield_now();
             }
-            // Closing makes durable what was answered.
+            // Closing makes all answered requests durable.
             bank.db.lock().close().unwrap();
             let db = open();
             local.replace(&db).unwrap();

@@ -1,27 +1,27 @@
-//! A client that goes on where one was before it, with what that has written down: it gets the answers of its own requests, or
-//! is told that nobody knows; never an answer of another client.
+//! Resuming after a client crash with stored notes: the new client gets the answers of its own requests or
+//! `UnknownOutcome`, and never an answer of another client.
 
 use super::world::{World, cut, deaf, kind, never, settings, silent, world};
 use super::*;
 use mainstay::{ErrorKind, Stamp};
 use mainstay_sessions::{AsyncSession, Faults, Faulty, Request};
 
-/// What a client has written down of requests without an answer.
+/// A client's stored note about unanswered requests.
 #[derive(Clone)]
 struct Note {
     epoch: Stamp,
     left: Vec<(u64, Transaction)>,
 }
 
-/// What is written down of additions.
+/// The stored note about additions.
 fn note(requests: &[&Request]) -> Note {
     let left = requests.iter().map(|request| (request.number(), add("a", 3))).collect();
     Note { epoch: requests[0].epoch(), left }
 }
 
 impl World {
-    /// A client has a number for an addition, has written it down and crashes: before the request is sent, or before there
-    /// is an answer.
+    /// A client stores the number of an addition and crashes: before the request is sent, or before its
+    /// answer arrives.
     fn crashed(&self, way: &Arc<Faulty>, is_sent: bool) -> Note {
         let session = self.run(self.client(way, silent()).open_async(named("s"))).unwrap();
         let request = self.run(session.request(add("a", 3))).unwrap();
@@ -29,12 +29,12 @@ impl World {
         if is_sent {
             self.send_unheard(way, &request);
         }
-        // As a crash would: nobody is told that it was given up.
+        // A crash does not give up the request, so skip the destructors.
         std::mem::forget((session, request));
         note
     }
 
-    /// A request is executed, and its client does not hear of it.
+    /// Executes a request whose client does not receive the answer.
     fn send_unheard(&self, way: &Arc<Faulty>, request: &Request) {
         way.set(deaf());
         let answer = self.run(request.answer_within(Some(secs(5))));
@@ -50,12 +50,12 @@ impl World {
 
 #[test]
 fn an_answer_of_another_client_is_not_taken_for_that_of_what_was_left() {
-    // With the same number, kept or evicted, as often as not.
+    // With the same number; the stored response is kept or evicted.
     for (is_sent, others) in [(false, 1), (false, 3), (true, 0), (true, 1), (true, 3)] {
         let world = world();
         let way = world.way(never());
         let note = world.crashed(&way, is_sent);
-        // A rival, or the next one of the same process, which has forgotten what was written down.
+        // Another client, or the restarted process without its note.
         let other = world.session(&way);
         for _ in 0..others {
             world.run(other.execute(add("b", 1))).unwrap();
@@ -153,7 +153,7 @@ fn requests_that_were_written_down_are_answered_after_a_crash_of_the_client() {
     way.set(cut());
     assert_eq!(kind(world.run(lost.answer())), ErrorKind::UnknownOutcome);
     let left = vec![(executed.number(), add("a", 3)), (lost.number(), add("b", 4))];
-    // As a crash would: nobody is told that they were given up.
+    // A crash does not give up the requests, so skip the destructors.
     let epoch = session.epoch();
     std::mem::forget((executed, lost, session));
     way.set(Faults::many(4));
@@ -194,7 +194,7 @@ fn what_was_not_written_down_is_not_mistaken_for_what_comes_after() {
 
 #[test]
 fn what_is_left_of_a_session_that_is_gone_is_not_executed_in_the_next_one() {
-    // Within a day numbers go on behind those of before; after that nobody remembers them.
+    // Within a day, numbers continue after the old ones; later, the database has forgotten them.
     for hours in [0, 25] {
         let world = world();
         let way = world.way(never());

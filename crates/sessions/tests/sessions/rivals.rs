@@ -1,4 +1,5 @@
-//! Several clients of one name: the last that opened the session has it, and nobody gets an answer of another one.
+//! Several clients of one session name: the last one to open it owns it, and no client gets another one's
+//! answer.
 
 use super::world::{World, cut, kind, never, settings, silent, world};
 use super::*;
@@ -9,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 
-/// An earlier client object has a request on its way that comes when the next one has opened the session.
+/// A delayed request of an earlier client object arrives after the next one has opened the session.
 fn answer_of_the_second(planted: Option<Planted>) -> (i64, i64, i64) {
     let world = world();
     let (old, new) = (world.way(never()), world.way(never()));
@@ -102,7 +103,7 @@ fn a_late_copy_of_an_opening_takes_the_session_from_nobody() {
     let first = world.session(&old);
     world.run(first.execute(add("n", 1))).unwrap();
     let again = world.run(world.client(&old, silent()).open_async(named("s"))).unwrap();
-    // Copies of an opening are under way, and another one has been through.
+    // Copies of an opening are in flight, and another opening has succeeded.
     old.set(Faults { hold: 1.0, ..never() });
     world.sleep(secs(61));
     assert_eq!(
@@ -121,7 +122,7 @@ fn send(world: &World, count: u64) {
     (0..count).for_each(|_| assert!(world.db.sessions().send("s", "x").unwrap().is_some()));
 }
 
-/// What two listeners have handled.
+/// The letters that two listeners have handled.
 type Seen = Arc<Mutex<Vec<(&'static str, u64)>>>;
 
 fn listen(world: &World, seen: &Seen, who: &'static str, session: &AsyncSession) {
@@ -149,7 +150,7 @@ fn letters_come_to_who_has_the_session() {
     listen(&world, &seen, "second", &second);
     for _ in 0..3 {
         world.db.sessions().send("s", "x").unwrap();
-        // Whatever is written rings the bells here.
+        // Any write rings the doorbells here.
         world.run(second.keep_alive()).unwrap();
         world.sleep(ms(5));
     }
@@ -234,7 +235,7 @@ fn a_letter_whose_session_was_taken_back_meanwhile_is_handled_once() {
 
 #[test]
 fn letters_of_a_new_session_that_somebody_else_opened_are_all_handled() {
-    // Fewer than were handled in the one before, and more.
+    // Fewer letters than were handled in the previous session, and more.
     for count in [2, 5] {
         let world = world();
         let client = world.client(&world.way(never()), silent());
@@ -259,7 +260,7 @@ fn letters_of_a_new_session_that_somebody_else_opened_are_all_handled() {
     }
 }
 
-/// Handles letters; the first attempts fail.
+/// Handles letters; the first calls fail.
 fn listen_failing(world: &World, session: &AsyncSession, failures: usize) -> Seen {
     let (seen, session) = (Seen::default(), session.clone());
     let handled = seen.clone();
@@ -278,7 +279,7 @@ fn listen_failing(world: &World, session: &AsyncSession, failures: usize) -> See
     seen
 }
 
-/// A session goes: somebody else has it, or its lease is over. Its client hears of it.
+/// Ends a session, by another owner or by expiry of the lease, and lets its client notice.
 fn lose(world: &World, session: &AsyncSession, is_taken: bool) -> Option<AsyncSession> {
     let other = is_taken.then(|| world.session(&world.way(never())));
     if !is_taken {
@@ -302,7 +303,7 @@ fn a_letter_whose_handler_fails_is_brought_no_more_when_its_session_is_gone() {
         let calls = seen.lock().len();
         world.sleep(secs(10));
         assert_eq!(seen.lock().len(), calls);
-        // What another one has handled meanwhile does not come back with the session.
+        // Letters handled by the other owner are not redelivered with the reopened session.
         let theirs = Seen::default();
         other.iter().for_each(|other| listen(&world, &theirs, "", other));
         world.sleep(ms(5));
@@ -351,7 +352,7 @@ fn what_is_closed_while_it_is_opened_anew_is_closed() {
     }
 }
 
-/// Clients that take their session from each other again and again, on ways that lose and repeat.
+/// Clients that repeatedly take the session from each other, over transports that lose and repeat.
 struct Rivals {
     world: World,
     told: Mutex<BTreeMap<i64, std::result::Result<i64, Error>>>,
@@ -373,7 +374,7 @@ impl Rivals {
         for n in 1..=15 {
             let id = client * 100 + n;
             match n % 4 {
-                // Another object of the same client, or the same one again.
+                // A new object of the same client, or the same object again.
                 0 => session = client_object.open_async(named("s")).await.unwrap(),
                 _ if !session.is_live() => session.reopen().await.unwrap(),
                 _ => runtime.sleep(ms(id as u64 % 7)).await,
@@ -387,7 +388,7 @@ impl Rivals {
         }
     }
 
-    /// Writes a request down, and crashes before it is sent, or while it is under way; then goes on with it.
+    /// Stores a request, crashes before it is sent or while it is in flight, and resumes it.
     async fn crash(
         &self,
         client: &Client,
@@ -408,10 +409,10 @@ impl Rivals {
     }
 }
 
-/// What is wrong after rivals have worked.
+/// The violations after rivals have worked.
 fn wrong_after(seed: u64, planted: Option<Planted>) -> Vec<String> {
     let rivals = Arc::new(Rivals { world: world(), told: Mutex::default() });
-    // Two copies of a call are met often, and what they are told, too.
+    // Calls are often delivered twice, with combined results.
     let faults = |n| Faults { repeat: 0.5, lose_answer: 0.1, ..Faults::many(seed * 10 + n) };
     let ways: Vec<_> = (0..3).map(|n| rivals.world.way(faults(n))).collect();
     for (client, way) in (1..).zip(&ways) {

@@ -1,6 +1,7 @@
-//! What clients do in a simulated world, by chance, and what must be true of it afterwards.
+//! Random client programs in a simulation, and the invariants that must hold afterwards.
 //!
-//! Operation `u` adds `u` to a cell of its own: so the cell tells how often it was executed, and an answer whose it is.
+//! Operation `u` adds `u` to its own cell. So the cell tells how often it was executed, and the sum in an
+//! answer tells whose answer it is.
 
 use super::*;
 use mainstay::{Error, ErrorKind, SessionAnswer, SessionCommand};
@@ -8,38 +9,38 @@ use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Letter, Planted};
 use parking_lot::Mutex;
 
-/// A run: everything that happens in it comes from here.
+/// A run, which is determined by these parameters.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub faults: Faults,
     pub clients: usize,
-    /// How many tasks of each client ask at once.
+    /// Number of concurrent tasks per client.
     pub tasks: usize,
     pub requests: usize,
     pub window: usize,
-    /// How long a request is tried, in milliseconds.
+    /// Deadline of a request, in milliseconds.
     pub deadline_ms: u64,
-    /// How long a session lives without a word.
+    /// Lease of a session, in milliseconds.
     pub lease_ms: u64,
-    /// One of so many requests comes after its session was silent for longer than its lease; 0: none.
+    /// One of this many requests comes after its session was silent for longer than its lease; 0: none.
     pub silences: u64,
-    /// The handler of letters fails one of so many times; 0: never.
+    /// The letter handler fails one of this many times; 0: never.
     pub failures: u64,
     pub planted: Option<Planted>,
 }
 
-/// What is known of an operation.
+/// The reported result of an operation.
 #[derive(Debug)]
 pub struct Told {
     pub id: i64,
     pub told: std::result::Result<i64, Error>,
 }
 
-/// What a run left.
+/// Result of a run.
 pub struct Outcome {
     pub told: Vec<Told>,
     pub letters: Vec<Vec<Letter>>,
-    /// What has to be true and is not.
+    /// Violated invariants.
     pub wrong: Vec<String>,
     pub retries: u64,
 }
@@ -94,7 +95,7 @@ impl World {
             attempt: ms(200),
             first_pause: ms(1),
             longest_pause: ms(50),
-            // Silences are to be silent.
+            // Keep-alives would break the silences.
             keeps_alive: self.script.silences == 0,
             seed: Some(self.script.faults.seed),
             planted,
@@ -138,7 +139,7 @@ impl World {
         named(&session_name(number)).lease(ms(self.script.lease_ms))
     }
 
-    /// The time for opening may be too short on a bad way.
+    /// The deadline may be too short for an opening over a faulty transport.
     async fn open(&self, client: &Client, number: usize) -> AsyncSession {
         loop {
             if let Ok(session) = client.open_async(self.options(number)).await {
@@ -172,7 +173,7 @@ impl World {
         }
     }
 
-    /// What is being handled is not acknowledged.
+    /// Checks that a letter is not acknowledged while it is being handled.
     fn check_pending(&self, number: usize, letter: &Letter) {
         if self.script.silences > 0 {
             return;
@@ -214,7 +215,7 @@ impl World {
         }
     }
 
-    /// Everything arrives that is on its way, and all letters are handled.
+    /// Delivers all delayed copies, and waits until all letters are handled.
     async fn end(&self, sessions: &[AsyncSession]) {
         for _ in 0..1000 {
             let settled = self.way.settle().await == 0;
@@ -262,7 +263,7 @@ impl World {
         }
     }
 
-    /// Each letter once, in order; and all of them, if no session went.
+    /// Checks that each letter was handled once, in order, and that all were if no session was lost.
     fn check_letters(&self) {
         let mut handled = 0;
         for (client, letters) in self.letters.iter().enumerate() {

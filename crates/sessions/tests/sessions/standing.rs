@@ -1,4 +1,4 @@
-//! Opening, going on, expiring, closing; windows and deadlines: in simulated time.
+//! Session lifecycle, windows and deadlines, in simulated time.
 
 use super::world::{World, cut, deaf, kind, never, settings, silent, world};
 use super::*;
@@ -45,7 +45,7 @@ fn what_was_given_up_is_not_executed_any_more() {
     let way = world.way(never());
     let session = world.session(&way);
     way.set(Faults { hold: 1.0, ..never() });
-    // One attempt: a further one could bring it.
+    // Only one attempt: a second one could be delivered.
     let held = session.execute_within(add("n", 1), Some(ms(1)));
     assert_eq!(kind(world.run(held)), ErrorKind::UnknownOutcome);
     assert!(session.give_up(1) && !session.give_up(1));
@@ -176,7 +176,7 @@ fn who_was_not_executed_before_a_session_went_is_told_so_and_it_can_be_opened_an
     assert_eq!(session.figures().openings, 2);
 }
 
-/// One request is in doubt, one was refused; then the session goes.
+/// One request has an unknown outcome, one was refused; then the session ends.
 fn told_of_the_end(world: &World, planted: Option<Planted>) -> (ErrorKind, ErrorKind) {
     let way = world.way(never());
     let settings = Settings { deadline: None, planted, ..silent() };
@@ -193,7 +193,7 @@ fn told_of_the_end(world: &World, planted: Option<Planted>) -> (ErrorKind, Error
     way.set(cut());
     world.sleep(secs(61));
     way.set(never());
-    // One of them hears of it, the other one is told.
+    // One of them detects the end, and the other one is notified.
     world.sleep(secs(3));
     let told: std::collections::BTreeMap<_, _> = told.try_iter().collect();
     (told["doubt"], told["refused"])
@@ -203,7 +203,7 @@ fn told_of_the_end(world: &World, planted: Option<Planted>) -> (ErrorKind, Error
 fn all_who_wait_are_told_what_is_known_when_their_session_goes() {
     let world = world();
     let told = told_of_the_end(&world, None);
-    // Both were sent into the void meanwhile.
+    // Meanwhile, attempts of both requests were lost.
     assert_eq!(told, (ErrorKind::UnknownOutcome, ErrorKind::UnknownOutcome));
     assert_eq!((world.value("doubt"), world.value("refused")), (1, 0));
     let world = self::world();

@@ -1,4 +1,4 @@
-//! When attempts are made: by a clock that tests move.
+//! Timing of attempts, with a clock under the test's control.
 
 use super::*;
 use mainstay::{Answering, Code, Error};
@@ -6,7 +6,7 @@ use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
 use mainstay_sessions::{Client, Doorbell, Runtime, Transport};
 use parking_lot::Mutex;
 
-/// Writes down when it was asked, and does not answer, or refuses.
+/// A transport that records the times of requests, and does not answer, or refuses.
 struct Diary {
     inner: Inline,
     time: Surroundings,

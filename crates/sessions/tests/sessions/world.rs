@@ -1,11 +1,11 @@
-//! A simulated world with a database, and clients on ways of their own.
+//! A simulation with a database, and clients with separate transports.
 
 use super::*;
 use mainstay::ErrorKind;
 use mainstay_sessions::simulation::{Inline, Simulation, Surroundings};
 use mainstay_sessions::{AsyncSession, Client, Faults, Faulty, Runtime};
 
-/// A simulated world with a database, and clients on ways of their own.
+/// A simulation with a database, and clients with separate transports.
 pub struct World {
     pub simulation: Arc<Simulation>,
     pub db: Database,
@@ -20,12 +20,12 @@ pub fn never() -> Faults {
     Faults::default()
 }
 
-/// No answer comes, but everything is executed.
+/// Every request is executed, but no answer arrives.
 pub fn deaf() -> Faults {
     Faults { lose_answer: 1.0, ..never() }
 }
 
-/// Nothing arrives.
+/// No request arrives.
 pub fn cut() -> Faults {
     Faults { lose_request: 1.0, ..never() }
 }
@@ -48,7 +48,7 @@ impl World {
         self.simulation.run(future)
     }
 
-    /// A session on a way that can be changed.
+    /// A session over the given faulty transport.
     pub fn session(&self, way: &Arc<Faulty>) -> AsyncSession {
         self.run(self.client(way, settings()).open_async(named("s"))).unwrap()
     }
@@ -66,7 +66,7 @@ pub fn kind<T: std::fmt::Debug>(result: Result<T>) -> ErrorKind {
     result.unwrap_err().kind()
 }
 
-/// Nobody says that the client is there.
+/// Settings without keep-alives.
 pub fn silent() -> Settings {
     Settings { keeps_alive: false, ..settings() }
 }

@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Statement};
 
-/// How many threads wait for the connections.
+/// Number of threads that drive the connections.
 const THREADS: usize = 2;
 
-/// All connections, and who tells what on them.
+/// All connections and their producers.
 pub struct Appending {
     works: Vec<Work>,
 }
 
 impl Appending {
-    /// Opens the connections, each for a producer of its own.
+    /// Opens the connections, with one producer each.
     pub fn connect(
         postgres: &Postgres,
         form: Form,
@@ -45,7 +45,7 @@ impl Appending {
     }
 }
 
-/// What one thread does.
+/// The work of one thread.
 struct Work {
     lane: Lane,
     appenders: Vec<Appender>,

@@ -1,27 +1,27 @@
-//! Where PostgreSQL's programs are, and as whom they may run.
+//! Finds the PostgreSQL programs, and the user that may run them.
 
 use crate::context::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Debian puts them, which is not where programs are looked for.
+/// The directory of Debian's package, which is not on the search path.
 const DEBIAN: &str = "/usr/lib/postgresql/15/bin";
 
-/// What to do where there is none.
+/// The advice if it is not installed.
 pub const HOW_TO_INSTALL: &str =
     "PostgreSQL is not there and its columns are left out: apt-get install postgresql-15";
 
 /// The programs of one installation.
 #[derive(Clone, Debug)]
 pub struct Install {
-    /// The directory that they are in.
+    /// Their directory.
     pub programs: PathBuf,
     /// Their version.
     pub version: String,
 }
 
 impl Install {
-    /// The first that is found, version 15 before others.
+    /// The first installation found; version 15 is preferred.
     pub fn find() -> Option<Install> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let candidates = [Some(PathBuf::from(DEBIAN)), configured()];
@@ -54,17 +54,15 @@ fn version(text: &str) -> Option<String> {
     rest.split_whitespace().next().map(String::from)
 }
 
-/// A user and its group, by their numbers.
+/// A user and its group, as numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The user.
     pub id: u32,
-    /// Its group.
     pub group: u32,
 }
 
 impl User {
-    /// As whom it has to run: it refuses to run as root. Nothing: as whoever runs this.
+    /// The user it must run as, because PostgreSQL refuses to run as root. `None`: the current user.
     pub fn needed() -> Outcome<Option<User>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);

@@ -1,20 +1,20 @@
-//! Connections that one thread waits for.
+//! Connections driven by one thread.
 
 use crate::context::Outcome;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::{Client, Config, NoTls};
 
-/// Some connections and the thread's own loop; nothing happens while nobody runs it.
+/// Connections and the runtime of one thread. The connections make progress only while the runtime runs.
 pub struct Lane {
-    /// What waits for all of them.
+    /// The runtime of all its connections.
     pub runtime: Runtime,
     /// The connections.
     pub clients: Vec<Arc<Client>>,
 }
 
 impl Lane {
-    /// Opens so many connections.
+    /// Opens this many connections.
     pub fn connect(config: &Config, connections: usize) -> Outcome<Lane> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let connect = |_| runtime.block_on(open(config));
@@ -25,7 +25,7 @@ impl Lane {
 
 async fn open(config: &Config) -> Outcome<Arc<Client>> {
     let (client, connection) = config.connect(NoTls).await?;
-    // Whoever waits for an answer is told of a broken connection by that.
+    // A broken connection is reported to the callers that wait for an answer.
     tokio::spawn(async {
         let _ = connection.await;
     });

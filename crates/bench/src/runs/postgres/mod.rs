@@ -1,10 +1,10 @@
-//! PostgreSQL with a table of events, as it is built without us.
+//! PostgreSQL with an events table, as applications usually build it.
 //!
 //! ```text
-//!   install, process   initdb and postgres in a directory of this run, on a socket of its own, ended by its id
+//!   install, process   initdb and postgres in a directory of this run, on its own socket, ended by its id
 //!   schema             the table and the append: the sequence under an advisory lock, or a bigserial
 //!   lane, appending    64 connections on two threads, prepared statements
-//!   session            one connection: many events at once before anything is measured, pages, sizes
+//!   session            one connection: bulk inserts before the measurement, pages, sizes
 //! ```
 
 mod appending;

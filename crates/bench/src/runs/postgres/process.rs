@@ -1,4 +1,4 @@
-//! A PostgreSQL of this run: made, started, and stopped by its id.
+//! A PostgreSQL server for this run: created, started, and stopped by its process id.
 
 use super::install::{HOW_TO_INSTALL, Install, User};
 use crate::context::{Context, Outcome};
@@ -14,35 +14,36 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_postgres::{Config, NoTls};
 
-/// Between two looks whether it listens.
+/// Interval between checks whether it listens.
 const LOOK: Duration = Duration::from_millis(20);
-/// Becomes the program that is named behind it, with the signal that stops it at the death of its parent.
+/// Wrapper that runs the following program and sends it a signal when its parent dies.
 const GUARD: [&str; 4] = ["setpriv", "--pdeathsig", "INT", "--"];
-/// What is said of a failure: the end of what it wrote.
+/// Number of bytes shown from the end of its log after a failure.
 const SHOWN_BYTES: usize = 2_000;
 
-/// The settings, beside the defaults. The first two are the defaults, said here because everything depends on them.
+/// Settings besides the defaults. The first two are defaults, stated here because the comparison depends on
+/// them.
 const SETTINGS: [&str; 5] = [
     "fsync=on",
     "synchronous_commit=on",
     "shared_buffers=256MB",
-    // Two forms at a time, and those of the comparison before while they close.
+    // Two forms at a time, plus connections of the previous comparison that are still closing.
     "max_connections=300",
     "listen_addresses=",
 ];
 
-/// A PostgreSQL that runs; stopped when it is dropped, before its directories go.
+/// A running PostgreSQL. Dropping it stops it before its directories are removed.
 pub struct Postgres {
     child: Child,
     port: u16,
-    /// What it is called in the report.
+    /// Name in the report.
     pub name: String,
     sockets: TempDir,
     _directory: TempDir,
 }
 
 impl Postgres {
-    /// Makes and starts one; nothing, and a word about it, where it is not installed.
+    /// Creates and starts a server. If it is not installed, prints a note and returns `None`.
     pub fn start(context: &Context) -> Outcome<Option<Postgres>> {
         let Some(install) = Install::find() else {
             eprintln!("bench: {HOW_TO_INSTALL}");
@@ -59,7 +60,7 @@ impl Postgres {
         Ok(Some(postgres))
     }
 
-    /// How it is connected to: by its socket, which is its fastest way.
+    /// The connection settings: through its Unix socket, the fastest way.
     pub fn config(&self) -> Config {
         let mut config = Config::new();
         config.host_path(self.sockets.path()).port(self.port).user("postgres").dbname("postgres");
@@ -81,12 +82,12 @@ impl Postgres {
         Err(format!("PostgreSQL does not listen: {}", end_of(log)).into())
     }
 
-    /// Stops it in order, and waits until it has.
+    /// Stops it in order and waits for its end.
     pub fn stop(mut self) -> Outcome<()> {
         self.end()
     }
 
-    /// Its fast way: open transactions are called off, connections closed, everything written.
+    /// Fast shutdown: it aborts open transactions, closes connections and writes everything.
     fn end(&mut self) -> Outcome<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -99,12 +100,12 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Also when the bench fails. It may have ended, which is as well.
+        // Also if the bench fails. An error means that it has already ended.
         let _ = self.end();
     }
 }
 
-/// The directories of one, and who they belong to.
+/// The directories of one server, and their owner.
 struct Home {
     directory: TempDir,
     sockets: TempDir,
@@ -114,10 +115,10 @@ struct Home {
 impl Home {
     fn make(context: &Context, user: Option<User>) -> Outcome<Home> {
         let directory = context.directory("postgres")?;
-        // The path of a socket has hardly more than a hundred bytes.
+        // The path of a socket is limited to about a hundred bytes.
         let sockets = tempfile::Builder::new().prefix("bench-").tempdir()?;
         if let Some(User { id, group }) = user {
-            // It has to pass through the directory of this run.
+            // The server's user must be able to traverse the directory of this run.
             let above = directory.path().parent().unwrap_or(directory.path());
             std::fs::set_permissions(above, Permissions::from_mode(0o711))?;
             chown(directory.path(), Some(id), Some(group))?;
@@ -154,7 +155,7 @@ impl Home {
         Ok(command.stdout(Stdio::null()).stderr(log).spawn()?)
     }
 
-    /// A program that is told to stop when this process ends, however that ends, where the system has the means.
+    /// A program that gets a stop signal when this process ends in any way, if the system supports it.
     fn guarded(&self, install: &Install, program: &str) -> Command {
         let mut probe = Command::new(GUARD[0]);
         let works =
@@ -208,7 +209,7 @@ mod tests {
         assert!(shown.ends_with("no room") && shown.len() <= SHOWN_BYTES, "{shown}");
     }
 
-    /// Nothing that makes commits cheaper than ours.
+    /// The settings must not make PostgreSQL's commits cheaper than ours.
     #[test]
     fn what_is_committed_is_synced() {
         assert!(SETTINGS.contains(&"fsync=on") && SETTINGS.contains(&"synchronous_commit=on"));

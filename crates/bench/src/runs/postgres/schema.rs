@@ -1,11 +1,11 @@
-//! The table of events and the append, in the two ways in which they are usually built.
+//! The events table and the append, in the two usual designs.
 //!
 //! ```text
 //!   lock       advisory lock of the run, highest sequence + 1, insert or find     no gaps, in order, one at a time per run
 //!   bigserial  insert or find                                                     gaps; a reader may see 5 before 4
 //! ```
 
-/// How the sequence comes about.
+/// The way in which the sequence number is assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One above the highest of the run, under an advisory lock.
@@ -15,10 +15,10 @@ pub enum Form {
 }
 
 impl Form {
-    /// Both.
+    /// Both forms.
     pub const ALL: [Form; 2] = [Form::Lock, Form::Serial];
 
-    /// As it stands in the report.
+    /// Name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Form::Lock => "advisory lock",
@@ -26,7 +26,7 @@ impl Form {
         }
     }
 
-    /// Its table.
+    /// Name of its table.
     pub fn table(self) -> &'static str {
         match self {
             Form::Lock => "events_lock",
@@ -34,7 +34,7 @@ impl Form {
         }
     }
 
-    /// Makes its table anew, and the function of its append.
+    /// The statements that recreate its table and the function of its append.
     pub fn schema(self) -> String {
         let (table, sequence) = (self.table(), self.sequence());
         let function = self.function();
@@ -51,8 +51,8 @@ impl Form {
         )
     }
 
-    /// The append: the sequence, and the negative one of the first event where it was there already.
-    /// One round trip in either form.
+    /// The append statement. It returns the sequence number, negated if the event already existed. One
+    /// round trip in either form.
     pub fn append(self) -> &'static str {
         match self {
             Form::Lock => "select append_lock($1, $2, $3, $4, $5, $6)",
@@ -60,7 +60,7 @@ impl Form {
         }
     }
 
-    /// A page of a run.
+    /// The query for a page of a run.
     pub fn fetch(self) -> String {
         format!(
             "select run_id, run_seq, event_id, event_type, step_id, data, idempotency_key, emitted_at, persisted_at

@@ -1,4 +1,4 @@
-//! One connection that is waited for: filling the table, pages of events, sizes.
+//! One blocking connection: fills the table, reads pages of events, measures sizes.
 
 use super::lane::Lane;
 use super::process::Postgres;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, Statement};
 
-/// Events written by one statement.
+/// Number of events per statement.
 const BATCH: usize = 1_000;
 
 /// One connection.
@@ -30,7 +30,7 @@ impl Session {
         Ok(Session { lane, client, fetch: HashMap::new() })
     }
 
-    /// Makes a form's table anew, fills it, and lets the planner look at it.
+    /// Recreates a form's table, fills it, and updates the planner statistics.
     pub fn fill(&mut self, form: Form, events: impl Iterator<Item = Told>) -> Outcome<()> {
         self.run(&form.schema())?;
         let statement = self.lane.runtime.block_on(self.client.prepare(&insert(form)))?;
@@ -42,7 +42,7 @@ impl Session {
             }
         }
         self.insert(&statement, &batch)?;
-        // One at a time: neither may be in a transaction.
+        // Separate statements, because neither may run in a transaction.
         self.run(&format!("vacuum analyze {}", form.table()))?;
         self.run("checkpoint")
     }
@@ -58,7 +58,7 @@ impl Session {
         Ok(self.lane.runtime.block_on(self.client.batch_execute(statement))?)
     }
 
-    /// A page of a run, every field of it read.
+    /// Reads a page of a run, including every field.
     pub fn page(&mut self, form: Form, run: &str, after: u64, limit: usize) -> Outcome<Vec<Kept>> {
         let statement = match self.fetch.get(form.table()) {
             Some(statement) => statement.clone(),
@@ -78,7 +78,7 @@ impl Session {
             .collect()
     }
 
-    /// The bytes of a form's table with its indexes.
+    /// Size in bytes of a form's table with its indexes.
     pub fn bytes(&self, form: Form) -> Outcome<u64> {
         let query = format!("select pg_total_relation_size('{}')", form.table());
         let row = self.lane.runtime.block_on(self.client.query_one(query.as_str(), &[]))?;
@@ -86,7 +86,7 @@ impl Session {
     }
 }
 
-/// Events by columns, as one statement takes them.
+/// Events as columns, the input of one statement.
 #[derive(Default)]
 struct Columns {
     runs: Vec<String>,
@@ -113,7 +113,7 @@ impl Columns {
     }
 }
 
-/// The sequences of a bigserial are its own.
+/// A bigserial assigns its own sequence numbers.
 fn insert(form: Form) -> String {
     let (column, seq) = match form {
         Form::Lock => ("run_seq,", "seq,"),
@@ -128,29 +128,29 @@ fn insert(form: Form) -> String {
     )
 }
 
-/// An event as a program has it that reads the table.
+/// An event as a program reads it from the table.
 #[expect(
     dead_code,
     reason = "every field is read from the row, as ours are, and then the events are counted"
 )]
 pub struct Kept {
-    /// The run.
+    /// Name of the run.
     pub run: String,
-    /// Its place.
+    /// Sequence number.
     pub seq: u64,
-    /// Its own name.
+    /// Unique id.
     pub id: Uuid,
-    /// What happened.
+    /// Type of the event.
     pub event_type: String,
-    /// To which step.
+    /// The step, if any.
     pub step: Option<String>,
-    /// What belongs to it, as JSON.
+    /// Payload as JSON.
     pub data: String,
-    /// Its key.
+    /// Idempotency key.
     pub key: String,
-    /// When it was emitted.
+    /// Emission time.
     pub emitted: SystemTime,
-    /// When it was stored.
+    /// Storage time.
     pub persisted: SystemTime,
 }
 

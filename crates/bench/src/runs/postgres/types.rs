@@ -1,15 +1,15 @@
-//! Values in PostgreSQL's own bytes, which spares it the reading of texts.
+//! Values in PostgreSQL's binary format, which saves it parsing texts.
 
 use bytes::BytesMut;
 use std::error::Error;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
-/// The version that stands before the text of a `jsonb`.
+/// The version byte before the text of a `jsonb`.
 const JSONB_VERSION: u8 = 1;
 
 type Trouble = Box<dyn Error + Sync + Send>;
 
-/// JSON, as its text.
+/// JSON as text.
 #[derive(Debug)]
 pub struct Jsonb<'a>(pub &'a str);
 

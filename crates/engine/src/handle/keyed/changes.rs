@@ -1,11 +1,11 @@
-//! What has changed of a space since a revision, out of the log.
+//! Incremental snapshots: changes of a space since a revision, read from the log.
 //!
 //! ```text
-//!   log  ... | since + 1 | ... | durable |      effects on the space, the last of each place --> snapshot of changes
-//!        '-- does not reach back, or there is another generation since: all there is
+//!   log  ... | since + 1 | ... | durable |      effects on the space, the last per place --> snapshot of changes
+//!        '-- log trimmed, or the space has a newer generation: full snapshot
 //! ```
 //!
-//! A server looks into its log and says what has changed; all there is, its client reads as of the moment that it was told.
+//! A server reads the changes from its log. If a full snapshot is needed, the client reads it at the revision that the server named.
 
 use super::{Keyed, KeyedAt};
 use crate::apply::keyed::space;
@@ -28,25 +28,25 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
-/// More changes than this are not gathered in memory: then all there is is written, in a stream.
+/// Upper limit for changes gathered in memory. Above it, a full snapshot is streamed instead.
 const GATHER_BYTES: usize = 256 << 20;
-/// More than this do not go to a client in one answer.
+/// Upper limit for changes in one reply to a client.
 const ANSWER_BYTES: usize = 64 << 20;
 
-/// The last that happened at each place; nothing where it is gone.
+/// The last effect at each place; `None` for a deletion.
 type StateChanges = BTreeMap<EntryPlace, Option<Vec<u8>>>;
 
-/// A moment that is on stable storage, and what has changed up to it.
+/// A durable revision, and the changes of a space up to it.
 struct ChangedSince {
     pinned: Arc<PinnedSnapshot>,
     mark: Option<SnapshotMark>,
-    /// Or why all there is has to be written, if there was something to start from.
+    /// The changes, or the reason for a full snapshot (`None` if no earlier snapshot was named).
     changes: std::result::Result<StateChanges, Option<WhyAll>>,
 }
 
 impl Keyed {
-    /// Writes what has changed since a revision, or, where none is named or nobody knows, all there is: as of a
-    /// moment that is on stable storage.
+    /// Writes the changes since an earlier snapshot, as of a durable revision. Writes a full snapshot if no
+    /// earlier one is named or its changes are unknown.
     pub(super) fn take_since(
         &self,
         since: Option<&SnapshotMark>,
@@ -75,7 +75,7 @@ impl Keyed {
         let (view, StateSince { mark, changed: what, .. }) = loop {
             let found = self.changes_since(since)?;
             match self.at(At::Revision(found.revision)) {
-                // Retention has passed it meanwhile.
+                // Retention trimmed that revision meanwhile: ask again.
                 Err(error) if error.kind() == ErrorKind::HistoryTrimmed => {}
                 view => break (view?, found),
             }
@@ -86,7 +86,7 @@ impl Keyed {
         }
     }
 
-    /// What has changed since a snapshot, as a server tells its client.
+    /// Returns the changes since a snapshot, as the server sends them to its client.
     #[doc(hidden)]
     pub fn changes_since(&self, since: Option<&SnapshotMark>) -> Result<StateSince> {
         let core = match &self.place {
@@ -117,7 +117,7 @@ impl Keyed {
     ) -> Result<ChangedSince> {
         core.check_open()?;
         make_durable(core, core.sequencer.published())?;
-        // What is visible may be ahead of what is durable again.
+        // The published revision may be ahead of the durable one, and the other way round.
         let revision = core.sequencer.durable().min(core.sequencer.published());
         let pinned = PinnedSnapshot::new(core, &self.branch, At::Revision(revision))?;
         let mark = self.mark(core, &pinned.snapshot)?;
@@ -128,7 +128,8 @@ impl Keyed {
         };
         let Some(since) = since else { return Ok(found(Err(None))) };
         let since = match mark.as_ref().map_or(Err(WhyAll::Replaced), |mark| mark.since(since)) {
-            // A database that a backup has replaced has another past under the same name, and other times in it.
+            // A database that was replaced by a backup has another history under the same name, with other
+            // stamps. The stamp tells them apart.
             Ok((since, stamp)) if core.index().stamp_of(since)? == Some(stamp) => since,
             Ok(_) => return Ok(found(Err(Some(WhyAll::Replaced)))),
             Err(why) => return Ok(found(Err(Some(why)))),
@@ -137,7 +138,8 @@ impl Keyed {
         Ok(found(changes.map_err(Some)))
     }
 
-    /// What a later snapshot names this one by; nothing where there is no such space.
+    /// The identity of this snapshot for later incremental snapshots, or `None` if the space does not
+    /// exist.
     fn mark(&self, core: &Arc<Engine>, snapshot: &Snapshot) -> Result<Option<SnapshotOrigin>> {
         let declared = space::find(&snapshot.view(), &WriteSet::default(), &self.space)?;
         let stamp = core.index().stamp_of(snapshot.revision)?;
@@ -151,7 +153,7 @@ impl Keyed {
         }))
     }
 
-    /// What has changed up to the revision of a snapshot; or why that cannot be said.
+    /// Returns the changes up to the snapshot's revision, or the reason why they are unknown.
     fn changes(
         &self,
         core: &Arc<Engine>,
@@ -163,7 +165,8 @@ impl Keyed {
         let Some(declared) = declared.filter(|declared| declared.shown <= since) else {
             return Ok(Err(WhyAll::Replaced));
         };
-        // Below its fork a branch's changes stand in the log as its parent's.
+        // Changes from before the fork are logged under the parent branch, so the branch's own log entries
+        // are incomplete.
         if snapshot.layers.get(1).is_some_and(|(_, forked)| *forked > since) {
             return Ok(Err(WhyAll::Forked));
         }
@@ -207,7 +210,7 @@ impl Keyed {
     }
 }
 
-/// The moment of a snapshot: of which database, space, generation and branch, at which revision, and when that was.
+/// Origin of a snapshot: database, space, generation, branch, revision and stamp.
 #[derive(Clone, Copy)]
 struct SnapshotOrigin {
     database: [u8; 16],
@@ -219,7 +222,7 @@ struct SnapshotOrigin {
 }
 
 impl SnapshotOrigin {
-    /// Database, space and generation, as text.
+    /// Database, space and generation as text, which prefixes the mark.
     fn life(&self) -> String {
         let database: String = self.database.iter().map(|byte| format!("{byte:02x}")).collect();
         format!("{database}/{}/{}", &self.space.to_hex()[..16], self.generation)
@@ -230,8 +233,8 @@ impl SnapshotOrigin {
         SnapshotMark(format!("{}/{}/{}-{stamp}", self.life(), self.branch, self.revision))
     }
 
-    /// The revision of an earlier mark of the same database, space, generation and branch, and when that was; or why it is
-    /// of no use.
+    /// The revision and stamp of an earlier mark of the same database, space, generation and branch, or the
+    /// reason why the mark is not usable.
     fn since(&self, earlier: &SnapshotMark) -> std::result::Result<(Revision, Stamp), WhyAll> {
         let rest = earlier.0.strip_prefix(&self.life()).and_then(|rest| rest.strip_prefix('/'));
         let (branch, revision) =

@@ -1,23 +1,24 @@
-//! Makes the checksums of a snapshot right: what fuzzers change would otherwise never get past them.
+//! Repairs the checksums of a snapshot file, so that mutated fuzzer inputs pass the checksum test.
 
 const MAGIC_BYTES: usize = 8;
 const HEAD_BYTES: usize = 9;
 const END: u8 = 3;
 const HASH_BYTES: usize = 32;
 
-/// Makes the checksum of every block right, and the hash at the end, as far as it looks like a snapshot.
+/// Sets the correct checksum in every block and the hash at the end, as far as the bytes parse as a
+/// snapshot.
 pub(crate) fn mend(bytes: &mut [u8]) {
     mend_blocks(bytes, MAGIC_BYTES);
 }
 
-/// The same for any file of such blocks, from where they begin.
+/// Repairs any file of such blocks, starting at offset `at`.
 pub(crate) fn mend_blocks(bytes: &mut [u8], mut at: usize) {
     while let Some(size) = mend_block(bytes, at) {
         at += size;
     }
 }
 
-/// Mends the block at a place; gives how many bytes it has.
+/// Repairs the block at an offset. Returns its size in bytes.
 fn mend_block(bytes: &mut [u8], at: usize) -> Option<usize> {
     let room = bytes.len().checked_sub(at + HEAD_BYTES)?;
     let length = u32::from_le_bytes(*bytes.get(at + 1..)?.first_chunk()?) as usize;

@@ -1,8 +1,8 @@
-//! A space on its way back from a snapshot: in pieces, and seen by nobody before it is whole.
+//! Restores a space from a snapshot: written in pieces under a hidden generation, then shown atomically.
 //!
 //! ```text
-//!   snapshot --blocks--> pieces of some MiB, unsynced, under a generation that nobody sees
-//!            --its end, checked--> the last piece, synced, shows it
+//!   snapshot --blocks--> pieces of some MiB, unsynced, under a hidden generation
+//!            --its end, checked--> the last piece, synced, makes it visible
 //! ```
 
 use super::Keyed;
@@ -13,29 +13,31 @@ use mainstay_model::{
 use std::collections::HashMap;
 use std::io::Read;
 
-/// A piece is written when it has so many bytes.
+/// Size at which a piece is written.
 const PIECE_BYTES: usize = 2 << 20;
 
 impl Keyed {
-    /// Replaces everything by what a snapshot says; if it is damaged, or something fails on the way, nothing.
+    /// Replaces the content of the space by a snapshot. If the snapshot is damaged or a step fails, the
+    /// space is unchanged.
     pub(super) fn replace_by(&self, from: &mut dyn Read) -> Result<u64> {
         let mut reader = SnapshotReader::new(from)?;
         if reader.head().some_keys || reader.head().changes {
-            // Damage is told before all else.
+            // Report damage before any other error.
             reader.check_rest()?;
             return Err(not_all());
         }
         let mut pieces = Pieces { keyed: self, head: *reader.head(), begun: None, entries: 0 };
         let done = pieces.replace(&mut reader);
         if let (Err(_), Some(begun)) = (&done, pieces.begun) {
-            // What cannot be given up now goes when it is begun again.
+            // Best effort: pieces that cannot be abandoned now are removed when the next restore begins.
             let space = self.space.clone();
             let _ = self.run(StateCommand::Abandon { space, begun });
         }
         done.map(|()| pieces.entries)
     }
 
-    /// Adds what a snapshot says to what is there, once all of it was seen to be whole: so it is read into memory.
+    /// Adds the entries of a snapshot to the space. The whole snapshot is read into memory and verified
+    /// first.
     pub(super) fn add_from(&self, from: &mut dyn Read) -> Result<u64> {
         let mut reader = SnapshotReader::new(from)?;
         if reader.head().changes {
@@ -47,7 +49,7 @@ impl Keyed {
             blocks.push(block);
         }
         let info = reader.head().space;
-        // What is of another kind of space is refused with the first piece.
+        // A snapshot of another kind of space is rejected with the first piece.
         let is_alike = |here: &SpaceInfo| here.options.is_as(&info.options);
         if let Some(here) = self.info()?.filter(|here| here.frontier.is_some() && is_alike(here)) {
             blocks = without_overtaken(blocks, &info, &here)?;
@@ -61,9 +63,9 @@ impl Keyed {
     }
 }
 
-/// What is added where versions are closed, without what waits and is older than a deletion that comes with it: below the
-/// frontier that is forgotten at once, and nobody could tell any more. What waits for a function with a version that
-/// is closed is refused here, before anything is added.
+/// Drops the waiting writes that are older than a deletion in the same snapshot. Below the frontier, the
+/// space forgets a deletion at once, so it could not reject such a write later. Fails, before anything is
+/// added, if a write waits for a merge function with a version that is sealed here.
 fn without_overtaken(
     blocks: Vec<EntryBlock>,
     of: &SpaceInfo,
@@ -98,7 +100,7 @@ fn without_overtaken(
     Ok(all)
 }
 
-/// Blocks put together to pieces; at least one.
+/// Joins blocks into pieces of about `PIECE_BYTES`. Returns at least one piece.
 fn join(blocks: Vec<EntryBlock>) -> Vec<EntryBlock> {
     let mut pieces = vec![EntryBlock::default()];
     for block in blocks {
@@ -113,7 +115,7 @@ fn join(blocks: Vec<EntryBlock>) -> Vec<EntryBlock> {
 struct Pieces<'p> {
     keyed: &'p Keyed,
     head: SnapshotHead,
-    /// The transaction that began.
+    /// The revision of the transaction that began the restore.
     begun: Option<Revision>,
     entries: u64,
 }
@@ -133,7 +135,7 @@ impl Pieces<'_> {
     fn put(&mut self, block: EntryBlock, ends: bool) -> Result<()> {
         let (space, info, begun) = (self.keyed.space.clone(), self.head.space, self.begun);
         let command = StateCommand::Restore { space, info, block, begun, ends };
-        // The last one makes all before it as durable as itself.
+        // The fsync of the last piece also makes all earlier pieces durable.
         let durability = if ends { self.keyed.durability } else { Some(Durability::Memory) };
         let receipt = self.keyed.receive(command, durability)?;
         self.begun.get_or_insert(receipt.revision);

@@ -1,4 +1,4 @@
-//! A space as one of the stores that operators work on.
+//! Implements the `KeyedState` interface of operators for a space.
 
 use super::{Keyed, KeyedAt, KeyedBackend};
 use crate::handle::backend::Backend;
@@ -102,14 +102,14 @@ impl KeyedState for Keyed {
 }
 
 impl KeyedAt {
-    /// Writes a snapshot of all there was. Equal states give equal bytes.
+    /// Writes a full snapshot of the space at this view. Equal states give equal bytes.
     pub fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
         let mut writer = SnapshotWriter::new(out, &SnapshotHead::all(self.space_info()?))?;
         self.each(|place, payload| writer.push(place, Some(payload)))?;
         Ok(writer.finish()?.0)
     }
 
-    /// Writes a snapshot of some keys. Positions are not in it.
+    /// Writes a snapshot of the selected keys. It contains no positions.
     pub fn snapshot_keys_to(
         &self,
         keys: &KeySelection,
@@ -128,13 +128,13 @@ impl KeyedAt {
         Ok(writer.finish()?.0)
     }
 
-    /// What the space was declared as; where there was none, as if it were about to be.
+    /// The declared options of the space, or the default options if it did not exist.
     pub(super) fn space_info(&self) -> Result<SpaceInfo> {
         let none = SpaceInfo { options: SpaceOptions::default(), frontier: None };
         Ok(self.info()?.unwrap_or(none))
     }
 
-    /// Visits all entries as snapshots have them.
+    /// Visits all entries in the encoding of snapshots.
     fn each(&self, visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         match &self.view {
             KeyedBackend::Here(pinned) => pinned.snapshot.each_of_space(&self.space, visit),
@@ -142,7 +142,7 @@ impl KeyedAt {
         }
     }
 
-    /// Asks whoever has the space for all entries, some at a time.
+    /// Fetches all entries from the server, page by page.
     fn each_dumped(&self, mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let mut after = None;
         loop {

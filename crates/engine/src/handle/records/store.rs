@@ -1,9 +1,9 @@
-//! The engine's records as a store among others, to be awaited.
+//! Implements the async `RecordStore` interface for the engine's records.
 //!
 //! ```text
-//!   write --ticket--> sequencer, log --wakes--> the task        here: no thread is parked for it
+//!   write --ticket--> sequencer, log --wakes--> the task        embedded: no thread blocks for the log
 //!   read  --snapshot--> the answer, at once
-//!   both  --request--> server --wakes--> the task               there
+//!   both  --request--> server --wakes--> the task               served
 //! ```
 
 use super::Records;
@@ -18,12 +18,12 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// The engine is the measure of what a store can do.
+/// The engine supports every capability of the interface.
 const CAPABILITIES: Capabilities = Capabilities::all("mainstay");
 
 impl Records {
-    /// Runs a command by itself, without parking a thread for the log. Only who finds 65,536 transactions
-    /// under way waits for room.
+    /// Executes a command as its own transaction, without blocking a thread for the log. It blocks only if
+    /// 65,536 transactions are in flight.
     async fn run_soon(&self, command: impl Into<Command>) -> Result<Answer> {
         let command = command.into();
         match &self.place {
@@ -37,8 +37,8 @@ impl Records {
     }
 }
 
-/// The records of a branch as a store. Closing it closes the database; of a served one only the connections
-/// of this client, and the server goes on.
+/// The records of a branch as a [`RecordStore`]. Closing the store closes an embedded database. For a
+/// served database it closes only this client's connections; the server keeps running.
 ///
 /// ```
 /// use mainstay::{Fields, RecordStore};
@@ -182,7 +182,8 @@ impl RecordStore for Records {
     }
 }
 
-/// Closes on a thread of its own: closing waits for those of the database.
+/// Closes the engine on a separate thread, because closing blocks until the database's own threads have
+/// ended.
 pub(crate) async fn close_beside(core: &Arc<Engine>) -> Result<()> {
     let slot = Arc::new(Oneshot::default());
     let (closing, told) = (core.clone(), slot.clone());
@@ -190,12 +191,12 @@ pub(crate) async fn close_beside(core: &Arc<Engine>) -> Result<()> {
     let spawned = std::thread::Builder::new().name(name).spawn(move || told.put(closing.close()));
     match spawned {
         Ok(_) => slot.answer().await,
-        // Without a thread to be had, this one waits.
+        // If no thread can be spawned, block this one.
         Err(_) => core.close(),
     }
 }
 
-/// The same records, as the handle that is a [`RecordStore`].
+/// Converts the async client into the handle that implements [`RecordStore`].
 impl From<AsyncRecords> for Records {
     fn from(records: AsyncRecords) -> Records {
         let (link, branch) = records.into_parts();

@@ -1,4 +1,4 @@
-//! A run on its way back from an archive: in pieces, and seen by nobody before it is whole.
+//! Restores a run from an archive: written in pieces under a hidden generation, then shown atomically.
 
 use super::Runs;
 use mainstay_model::{
@@ -6,8 +6,8 @@ use mainstay_model::{
     Transaction, Value,
 };
 
-/// A run that is being restored; [`Restoring::finish`] shows it. One that is dropped before, or that a crash
-/// ended, leaves nothing that anybody sees, and is begun again.
+/// A restore in progress. [`Restoring::finish`] makes the run visible. If it is dropped earlier or the
+/// process crashes, readers see nothing of it, and the restore can begin again.
 ///
 /// ```
 /// use mainstay::{Database, NewEvent};
@@ -28,16 +28,18 @@ pub struct Restoring {
     run: Name,
     metadata: Option<Value>,
     created: Option<Stamp>,
-    /// The transaction that began.
+    /// The revision of the transaction that began the restore.
     begun: Option<Revision>,
-    /// The first piece takes the place of the run as it was then; nothing: there is no such run.
+    /// If set, the first piece deletes the existing run, provided that it is unchanged since this revision.
+    /// `None`: no such run exists.
     replaces: Option<Revision>,
 }
 
 impl Runs {
-    /// Restores a run in pieces that nobody sees before all are there: with what it was made with and when, if
-    /// that is known. The first piece ends whatever other restoring of the run is under way, and from then on nothing
-    /// can be appended to the run. Where there is such a run the error is `RunExists`.
+    /// Begins to restore a run in pieces that stay invisible until all are written. `metadata` and
+    /// `created` are those of the original run, if known. The first piece ends any other restore of this
+    /// run that is in progress. From then on, appends to the run fail. The first piece fails with
+    /// `RunExists` if the run exists.
     pub fn restoring(
         &self,
         run: &str,
@@ -50,23 +52,23 @@ impl Runs {
 }
 
 impl Restoring {
-    /// Lets the first piece delete the run, as it was at a revision.
+    /// Lets the first piece delete the existing run, provided that it is unchanged since a revision.
     pub(super) fn replacing(self, since: Revision) -> Restoring {
         Restoring { replaces: Some(since), ..self }
     }
 
-    /// Writes further events; gives how many there were. Those of one piece have to fit into a transaction. The
-    /// error `Fenced` says that somebody else has begun to restore the run.
+    /// Writes more events and returns their number. The events of one piece must fit into one transaction.
+    /// Fails with `Fenced` if another restore of the run has begun since.
     pub fn add(&mut self, events: Vec<CanonicalEvent>) -> Result<u64> {
         self.piece(events, false)
     }
 
-    /// Writes the last events, and shows the run; gives how many there were.
+    /// Writes the last events and makes the run visible. Returns the number of events in this piece.
     pub fn finish(mut self, events: Vec<CanonicalEvent>) -> Result<u64> {
         self.piece(events, true)
     }
 
-    /// Writes a piece, the last one or not; one that is refused has written nothing.
+    /// Writes one piece; `ends` marks the last one. A rejected piece has written nothing.
     pub(super) fn piece(&mut self, events: Vec<CanonicalEvent>, ends: bool) -> Result<u64> {
         let (run, created, begun) = (self.run.clone(), self.created, self.begun);
         let metadata = self.metadata.clone().filter(|_| begun.is_none());

@@ -1,23 +1,25 @@
-//! Going on from an earlier event of a run, on a branch.
+//! Rewinds a run on a branch to an earlier event.
 //!
 //! ```text
-//!   main     1 2 3 4 | 5 6 7     5 to 7 came in one transaction
-//!   fork     1 2 3 4 | 5 6 7     forked where event 5 came: all of them are there
-//!   rewound  1 2 3 4 | 5         another life of the run, with the events up to 5
+//!   main     1 2 3 4 | 5 6 7     events 5 to 7 came in one transaction
+//!   fork     1 2 3 4 | 5 6 7     forked where event 5 came: has all of them
+//!   rewound  1 2 3 4 | 5         a new generation of the run, with the events up to 5
 //! ```
 //!
-//! It is a deletion and a restoring, both on the branch: other branches are not touched. They begin in one transaction, so that
-//! a merge can tell a run that is being rewound from one that was deleted.
+//! A rewind is a delete and a restore, both on the branch, so other branches are not affected. Both begin in the same
+//! transaction, so that a merge can tell a run that is being rewound from a deleted one.
 
 use super::Runs;
 use mainstay_model::limits::PAGE_DEFAULT;
 use mainstay_model::{Answer, At, Code, Error, MAIN, PageSize, Result, RunInfo};
 
 impl Runs {
-    /// Makes a run of a branch end with one of its events, so that what is appended next follows that one; gives how
-    /// many events the branch has no more. Other branches, and the past of this one, keep them. What fits into one transaction is
-    /// done in one; until it is done there is no such run on the branch, and the branch is not merged, but with `Ours`. Should it be
-    /// broken off, delete the branch and fork again. `main` is not rewound.
+    /// Truncates a run on a branch after event `seq`, so that the next append follows that event. Returns
+    /// the number of events that the branch lost. Other branches and the history of this one keep them.
+    ///
+    /// Uses one transaction if the events fit into one, and several otherwise. Until it is done, the run is
+    /// not visible on the branch, and only merges with `Ours` are allowed. If it is interrupted, delete the
+    /// branch and fork again. Fails with `InvalidArgument` on `main`, and if the run has no event `seq`.
     ///
     /// ```
     /// use mainstay::{At, Database, NewEvent};
@@ -47,7 +49,8 @@ impl Runs {
         let (mut after, mut size) = (0, PageSize::upto(PAGE_DEFAULT));
         while after < seq {
             let left = usize::try_from(seq - after).unwrap_or(usize::MAX);
-            // What fits into an answer may be too large for a transaction: then fewer are asked for, too.
+            // A page that fits into an answer may be too large for a transaction. Then the page size
+            // shrinks.
             after += size.ask(|limit| {
                 let page = before.fetch(run, after, limit.min(left))?;
                 if page.is_empty() {

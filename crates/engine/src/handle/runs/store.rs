@@ -1,4 +1,4 @@
-//! The engine's runs as a store among others, to be awaited.
+//! Implements the async `RunStore` interface for the engine's runs.
 
 use super::{Runs, append, batch};
 use crate::handle::backend::Backend;
@@ -13,15 +13,15 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The engine is the measure of what a store can do. An event has the limit of a value, with some room for what is
-/// around its data.
+/// The engine supports every capability of the interface. An event has the size limit of a value, minus
+/// room for the fields around its payload.
 const CAPABILITIES: RunCapabilities = RunCapabilities {
     payload_limit_bytes: VALUE_LIMIT_BYTES - (4 << 10),
     ..RunCapabilities::all("mainstay")
 };
 
 impl Runs {
-    /// Executes a transaction without parking a thread for the log.
+    /// Executes a transaction without blocking a thread for the log.
     async fn execute_soon(&self, transaction: Transaction) -> Result<SmallVec<[Answer; 1]>> {
         let receipt = match &self.place {
             Backend::Local(core) => core.sequencer.submit(transaction).await?,
@@ -42,7 +42,7 @@ impl Runs {
         }
     }
 
-    /// Waits on a thread of its own: there is nobody here who could be woken.
+    /// Waits for an event on a separate thread: an embedded tail has no async wake-up.
     async fn wait_beside(&self, run: &Name, after_seq: u64, wait: Duration) -> Result<bool> {
         let slot = Arc::new(Oneshot::default());
         let (mut tail, told) = (self.tail(run.as_str(), after_seq)?, slot.clone());
@@ -50,14 +50,14 @@ impl Runs {
         let waiting = move || told.put(tail.next(1, wait).map(|events| !events.is_empty()));
         match std::thread::Builder::new().name(name).spawn(waiting) {
             Ok(_) => slot.answer().await,
-            // Without a thread to be had, this one waits.
+            // If no thread can be spawned, block this one.
             Err(_) => Ok(!self.tail(run.as_str(), after_seq)?.next(1, wait)?.is_empty()),
         }
     }
 }
 
-/// The runs of a branch as a store. Closing it closes the database; of a served one only the connections of this
-/// client, and the server goes on.
+/// The runs of a branch as a [`RunStore`]. Closing the store closes an embedded database. For a served
+/// database it closes only this client's connections; the server keeps running.
 ///
 /// ```
 /// use mainstay::{NewEvent, RunStore};
@@ -218,7 +218,7 @@ impl RunStore for Runs {
     }
 }
 
-/// The same runs, as the handle that is a [`RunStore`].
+/// Converts the async client into the handle that implements [`RunStore`].
 impl From<AsyncRuns> for Runs {
     fn from(runs: AsyncRuns) -> Runs {
         let (link, branch) = runs.into_parts();

@@ -1,4 +1,4 @@
-//! Cells of a served database.
+//! Async client: cells of a served database.
 
 use super::keyed::{self, AsyncKeyedAt};
 use super::remote_snapshot::RemoteSnapshot;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// The cells of a branch.
+/// The cells of one branch.
 #[derive(Clone)]
 pub struct AsyncCells {
     link: Arc<ConnectionPool>,
@@ -33,27 +33,28 @@ impl AsyncCells {
         self.link.run(&self.branch, command.into()).await
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell, or `None` if it is absent.
     pub async fn get(&self, name: &str) -> Result<Option<Value>> {
         Ok(self.get_versioned(name).await?.map(|cell| cell.value))
     }
 
-    /// The value of a cell with its counter, stamp and revision.
+    /// Returns the value of a cell with its counter, stamp and revision, or `None` if the cell is absent.
     pub async fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
         seen_cell(self.look(ReadOp::Get { name: Name::new(name)? }).await?)
     }
 
-    /// The value of a cell as a type of your own.
+    /// Reads a cell and deserializes its value into `T`. Returns `None` if the cell is absent, and fails
+    /// with `InvalidValue` if the value does not fit the type.
     pub async fn get_as<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>> {
         self.get(name).await?.map(from_value).transpose()
     }
 
-    /// Writes a value of your own type; gives the new counter.
+    /// Serializes `value` and writes it to a cell. Returns the new counter.
     pub async fn set_as<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<u64> {
         self.set(name, to_value(value)?).await
     }
 
-    /// Compares and swaps with a value of your own type.
+    /// Serializes `value` and writes it with compare-and-swap, as [`AsyncCells::cas`] does.
     pub async fn cas_as<T: Serialize + ?Sized>(
         &self,
         name: &str,
@@ -63,25 +64,25 @@ impl AsyncCells {
         self.cas(name, expected, to_value(value)?).await
     }
 
-    /// Writes when the cell is absent; gives its counter either way.
+    /// Writes the cell only if it is absent. Returns its counter in both cases.
     pub async fn init(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
         self.run(CellCommand::Init { name, value }).await?.into_counter()
     }
 
-    /// Writes; gives the new counter. A time to live ends.
+    /// Writes a cell and removes its time to live. Returns the new counter.
     pub async fn set(&self, name: &str, value: impl Into<Value>) -> Result<u64> {
         self.set_with(name, value, Ttl::Clear).await
     }
 
-    /// Writes with a time to live; gives the new counter.
+    /// Writes a cell with a time to live. Returns the new counter.
     pub async fn set_with(&self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
         self.run(CellCommand::Set { name, value, ttl }).await?.into_counter()
     }
 
-    /// Writes when the counter is the expected one (`None`: when absent); gives the new counter, or
-    /// nothing when another was faster.
+    /// Compare-and-swap: writes if the cell's counter equals `expected` (`None`: if the cell is absent).
+    /// Returns the new counter, or `None` if the counter differs.
     pub async fn cas(
         &self,
         name: &str,
@@ -92,30 +93,30 @@ impl AsyncCells {
         self.run(CellCommand::Cas { name, expected, value }).await?.into_maybe_counter()
     }
 
-    /// Deletes; says whether the cell existed. Its counter goes on.
+    /// Deletes a cell. Returns whether it existed. Its counter continues if the cell is written again.
     pub async fn delete(&self, name: &str) -> Result<bool> {
         self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?.into_did()
     }
 
-    /// Deletes when the counter is this one.
+    /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
     pub async fn delete_if(&self, name: &str, counter: u64) -> Result<bool> {
         let (name, counter) = (Name::new(name)?, Some(counter));
         self.run(CellCommand::Delete { name, counter }).await?.into_did()
     }
 
-    /// Adds to a number; gives the sum and the new counter.
+    /// Adds `by` to a number. Returns the sum and the new counter. Fails with `NotANumber` or `Overflow`.
     pub async fn incr(&self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let (name, by) = (Name::new(name)?, by.into());
         self.run(CellCommand::Incr { name, by }).await?.into_number()
     }
 
-    /// Changes a cell's time to live; says whether the cell exists.
+    /// Changes a cell's time to live. Returns whether the cell exists.
     pub async fn expire(&self, name: &str, ttl: Ttl) -> Result<bool> {
         self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?.into_did()
     }
 
-    /// The versions of a cell, newest first, deletions included; `before` leaves out counters from
-    /// it on.
+    /// Lists the versions of a cell, newest first, including deletions. With `before`, only versions with a
+    /// smaller counter are listed.
     pub async fn history(
         &self,
         name: &str,
@@ -125,35 +126,37 @@ impl AsyncCells {
         seen_history(self.look(ReadOp::History { name: Name::new(name)?, limit, before }).await?)
     }
 
-    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    /// Lists cell names in byte order: at most `limit` names that begin with `prefix` and sort after
+    /// `after`.
     pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         seen_names(self.look(list(prefix, after, limit)).await?)
     }
 
-    /// The cells as they were, for as long as the view lives (an hour at most).
+    /// Opens a view of the cells at one point in time. The view pins that revision until it is dropped, for
+    /// at most one hour.
     pub async fn at(&self, at: At) -> Result<AsyncCellsAt> {
         RemoteSnapshot::new(&self.link, &self.branch, at).await.map(AsyncCellsAt)
     }
 }
 
-/// The cells of a branch as of one point in time.
+/// A read-only view of a branch's cells at one point in time.
 ///
-/// The server holds the view, on a connection of its own: when that breaks, the view is gone.
+/// The server holds the view on a dedicated connection. If that connection breaks, the view is lost.
 #[derive(Clone)]
 pub struct AsyncCellsAt(Arc<RemoteSnapshot>);
 
 impl AsyncCellsAt {
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         self.0.revision
     }
 
-    /// The records in the same view.
+    /// Returns the records in the same view.
     pub fn records(&self) -> AsyncRecordsAt {
         AsyncRecordsAt(self.0.clone())
     }
 
-    /// The runs in the same view.
+    /// Returns the runs in the same view.
     pub fn runs(&self) -> AsyncRunsAt {
         AsyncRunsAt(self.0.clone())
     }
@@ -170,17 +173,18 @@ impl AsyncCellsAt {
         self.0.look(read).await
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell, or `None` if it was absent.
     pub async fn get(&self, name: &str) -> Result<Option<Value>> {
         Ok(self.get_versioned(name).await?.map(|cell| cell.value))
     }
 
-    /// The value of a cell with its counter, stamp and revision.
+    /// Returns the value of a cell with its counter, stamp and revision, or `None` if it was absent.
     pub async fn get_versioned(&self, name: &str) -> Result<Option<Versioned>> {
         seen_cell(self.look(ReadOp::Get { name: Name::new(name)? }).await?)
     }
 
-    /// The versions of a cell up to here, newest first.
+    /// Lists the versions of a cell up to this view's revision, newest first, including deletions. With
+    /// `before`, only versions with a smaller counter are listed.
     pub async fn history(
         &self,
         name: &str,
@@ -190,7 +194,8 @@ impl AsyncCellsAt {
         seen_history(self.look(ReadOp::History { name: Name::new(name)?, limit, before }).await?)
     }
 
-    /// Names in byte order: those that begin with `prefix` and come behind `after`.
+    /// Lists cell names in byte order: at most `limit` names that begin with `prefix` and sort after
+    /// `after`.
     pub async fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         seen_names(self.look(list(prefix, after, limit)).await?)
     }

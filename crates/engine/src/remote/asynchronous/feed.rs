@@ -1,4 +1,4 @@
-//! The feed of a served database: asked for in pages, each waiting for its first change.
+//! Async client: the change feed of a served database, fetched in pages by long polling.
 
 use super::millis;
 use crate::base::clock::{Clock, SystemClock};
@@ -11,22 +11,22 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many changes are asked for at once.
+/// Maximum number of changes per request.
 const PAGE: usize = 1_000;
 
-/// How long one question waits for changes; then it is asked again.
+/// How long one request waits for changes before it is repeated.
 const ROUND: Duration = Duration::from_secs(10);
 
-/// How often it is asked again where a connection broke.
+/// Maximum number of attempts when connections break.
 const ATTEMPTS: usize = 5;
 
-/// A place in the stream of changes.
+/// A cursor in the change feed of a served database: yields the changes after a revision, in commit order.
 pub struct AsyncFeed {
     link: Arc<ConnectionPool>,
     filter: Filter,
     after: Revision,
     ready: VecDeque<Event>,
-    /// Nothing while a question is under way: whoever gives up the question gives up its connection.
+    /// `None` while a request is in flight: dropping the request's future also drops its connection.
     seat: Option<DedicatedConnection>,
 }
 
@@ -37,14 +37,15 @@ impl AsyncFeed {
         after: Revision,
     ) -> Result<AsyncFeed> {
         let mut feed = AsyncFeed { link, filter, after, ready: VecDeque::new(), seat: None };
-        // What cannot be followed is told now.
+        // Report an invalid filter or start revision now, not at the first `next`.
         feed.fetch(Duration::ZERO).await?;
         Ok(feed)
     }
 
-    /// The next change; nothing when there is none within the time.
+    /// Waits until the next change and returns it, or returns `None` after `timeout`.
     ///
-    /// The error `Lagged` says that the log no longer reaches back to here, and where to resume.
+    /// Fails with `Lagged` if the log no longer reaches back to this position. The error tells where to
+    /// resume.
     pub async fn next(&mut self, timeout: Duration) -> Result<Option<Event>> {
         let clock = SystemClock::new();
         loop {
@@ -59,16 +60,16 @@ impl AsyncFeed {
         }
     }
 
-    /// The revision up to which everything was seen: resume after it.
+    /// The revision up to which every event was delivered. To resume, pass it as `after`.
     pub fn position(&self) -> Revision {
         match self.ready.front() {
-            // The rest of a transaction that was given in part is not seen yet.
+            // The rest of a partly delivered transaction is not consumed yet.
             Some(event) => event.revision - 1,
             None => self.after,
         }
     }
 
-    /// Asks for the next page; says whether the log goes on behind it.
+    /// Fetches the next page of changes. Returns whether the log has more changes after it.
     async fn fetch(&mut self, wait: Duration) -> Result<bool> {
         let (after, filter, wait_ms) = (self.after, self.filter.clone(), millis(wait));
         let follow = FeedRequest { after, filter, limit: PAGE, wait_ms };

@@ -1,4 +1,4 @@
-//! Keyed state of a served database.
+//! Async client: keyed state of a served database.
 
 use super::remote_snapshot::RemoteSnapshot;
 use crate::handle::keyed::{Ask, only_read, transaction};
@@ -10,7 +10,7 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// A space of keyed state on a branch.
+/// A space of keyed state on one branch.
 ///
 /// ```no_run
 /// # async fn example() -> mainstay::Result<()> {
@@ -41,7 +41,8 @@ impl AsyncKeyed {
         Ok(AsyncKeyed::new(link, branch, Name::new(space)?, None))
     }
 
-    /// The same space; what is written by this handle is as durable as this when it is acknowledged.
+    /// Sets the durability of writes through this handle. Operators do not need an fsync per batch: after a
+    /// crash, states and positions are those of one moment, and the source replays the items after it.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> AsyncKeyed {
         self.durability = Some(durability);
@@ -57,17 +58,18 @@ impl AsyncKeyed {
         self.link.execute(&transaction(&self.branch, command, self.durability)).await?.into_first()
     }
 
-    /// Declares the space; says whether it is new.
+    /// Declares the space with its options. Returns whether it is new. Fails with `SpaceExists` if it
+    /// exists with other options.
     pub async fn declare(&self, options: SpaceOptions) -> Result<bool> {
         self.run(StateCommand::Declare { space: self.space.clone(), options }).await?.into_did()
     }
 
-    /// What is known of the space; nothing before it is declared or written to.
+    /// Returns the options and the frontier of the space, or `None` before it is declared or written.
     pub async fn info(&self) -> Result<Option<SpaceInfo>> {
         self.read(Ask(&self.space).info()).await?.into_state()?.into_info()
     }
 
-    /// Writes, all or nothing; says what became of each.
+    /// Applies several writes atomically. Returns the outcome of each.
     pub async fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
         self.run(StateCommand::Write { space: self.space.clone(), writes })
             .await?
@@ -79,7 +81,8 @@ impl AsyncKeyed {
         self.write(vec![write]).await?.first().copied().ok_or_else(Answer::mismatch)
     }
 
-    /// Writes a key's state if the version is newer than the key's.
+    /// Writes a key's state if `version` is newer than the key's version. Returns whether the write was
+    /// applied, was stale, or waits.
     pub async fn put(
         &self,
         key: impl AsRef<[u8]>,
@@ -89,7 +92,8 @@ impl AsyncKeyed {
         self.write_one(StateWrite::put(key.as_ref(), value.as_ref(), version)).await
     }
 
-    /// Deletes a key's state if the version is newer than the key's; the version is remembered.
+    /// Deletes a key's state if `version` is newer than the key's version. The version is kept, so that
+    /// older writes stay stale.
     pub async fn delete(
         &self,
         key: impl AsRef<[u8]>,
@@ -98,7 +102,8 @@ impl AsyncKeyed {
         self.write_one(StateWrite::delete(key.as_ref(), version)).await
     }
 
-    /// Adds an item to a key's log; says whether the log had none of this id.
+    /// Appends an item to a key's log unless the log already has an item with this id. Returns whether it
+    /// was appended.
     pub async fn append_unique(
         &self,
         key: impl AsRef<[u8]>,
@@ -109,17 +114,18 @@ impl AsyncKeyed {
         Ok(self.write_one(append).await?.took_effect())
     }
 
-    /// A key's state.
+    /// Returns a key's state, or `None` if the key is absent.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         Ok(self.look(&[key.as_ref()]).await?.pop().flatten().and_then(Kept::into_state))
     }
 
-    /// What is known of keys, deleted ones included, all as of one moment.
+    /// Returns the entries of several keys from one snapshot, including the versions of deleted keys.
     pub async fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
         self.read(Ask(&self.space).look(keys)).await?.into_state()?.into_kept()
     }
 
-    /// Keys in byte order with their states.
+    /// Scans keys in byte order with their states: at most `limit` keys that begin with `prefix` and sort
+    /// after `after`. A page ends early if it becomes large.
     pub async fn scan(
         &self,
         prefix: &[u8],
@@ -129,12 +135,13 @@ impl AsyncKeyed {
         self.read(Ask(&self.space).scan(prefix, after, limit)).await?.into_state()?.into_states()
     }
 
-    /// Items of a key's log behind one of them, in the order of their ids.
+    /// Lists the items of a key's log in the order of their ids: at most `limit` items after the id
+    /// `after`.
     pub async fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
         self.read(Ask(&self.space).items(key, after, limit)).await?.into_state()?.into_items()
     }
 
-    /// How far sources were read and sinks written.
+    /// Lists the offsets of sources and sinks, in byte order of their names.
     pub async fn positions(&self) -> Result<Vec<(String, u64)>> {
         self.read(StateCommand::Positions { space: self.space.clone() })
             .await?
@@ -142,12 +149,16 @@ impl AsyncKeyed {
             .into_positions()
     }
 
-    /// Writes that wait, with versions below one where that is said, in the order in which they are sealed.
+    /// Lists the waiting writes with versions below `below`, in order.
     pub async fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>> {
         self.read(Ask(&self.space).waiting(below, limit)).await?.into_state()?.into_waiting()
     }
 
-    /// Closes all versions below the frontier; gives how many writes had waited.
+    /// Seals all versions below `frontier` (a watermark). Waiting writes with such a version are applied in
+    /// order. Later writes with such a version are stale. Returns the number of writes that had waited.
+    ///
+    /// Sealing runs in several transactions. After a crash the frontier may have risen only in part;
+    /// sealing again continues from there.
     pub async fn seal(&self, frontier: impl Into<Version>) -> Result<u64> {
         let (frontier, mut all) = (frontier.into(), 0);
         loop {
@@ -160,19 +171,21 @@ impl AsyncKeyed {
         }
     }
 
-    /// Removes the space and everything in it; says whether there was one.
+    /// Removes the space with its entire content. Returns whether it existed.
     pub async fn clear(&self) -> Result<bool> {
         self.run(StateCommand::Drop { space: self.space.clone() }).await?.into_did()
     }
 
-    /// The space as it was, for as long as the view lives (an hour at most).
+    /// Opens a view of the space at one point in time. The view pins that revision until it is dropped, for
+    /// at most one hour.
     pub async fn at(&self, at: At) -> Result<AsyncKeyedAt> {
         let held = RemoteSnapshot::new(&self.link, &self.branch, at).await?;
         Ok(AsyncKeyedAt { space: self.space.clone(), held })
     }
 }
 
-/// A space as of one point in time.
+/// A read-only view of a space at one point in time. The server holds it on a dedicated connection; if that
+/// connection breaks, the view is lost.
 #[derive(Clone)]
 pub struct AsyncKeyedAt {
     space: Name,
@@ -184,7 +197,7 @@ impl AsyncKeyedAt {
         AsyncKeyedAt { space, held }
     }
 
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         self.held.revision
     }
@@ -193,17 +206,18 @@ impl AsyncKeyedAt {
         seen(self.held.look(ReadOp::State(command)).await?)
     }
 
-    /// What was known of the space.
+    /// Returns the options and the frontier of the space, or `None` if it did not exist.
     pub async fn info(&self) -> Result<Option<SpaceInfo>> {
         self.read(Ask(&self.space).info()).await?.into_state()?.into_info()
     }
 
-    /// Items that a key's log had, in the order of their ids.
+    /// Lists the items of a key's log in the order of their ids: at most `limit` items after the id
+    /// `after`.
     pub async fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>> {
         self.read(Ask(&self.space).items(key, after, limit)).await?.into_state()?.into_items()
     }
 
-    /// How far sources had been read.
+    /// Lists the offsets of sources and sinks, in byte order of their names.
     pub async fn positions(&self) -> Result<Vec<(String, u64)>> {
         self.read(StateCommand::Positions { space: self.space.clone() })
             .await?
@@ -211,7 +225,7 @@ impl AsyncKeyedAt {
             .into_positions()
     }
 
-    /// What a key's state was.
+    /// Returns a key's state, or `None` if the key was absent.
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         let found = self
             .read(Ask(&self.space).look(&[key.as_ref()]))
@@ -222,7 +236,8 @@ impl AsyncKeyedAt {
         Ok(found.flatten().and_then(Kept::into_state))
     }
 
-    /// Keys in byte order with what their states were.
+    /// Scans keys in byte order with their states: at most `limit` keys that begin with `prefix` and sort
+    /// after `after`.
     pub async fn scan(
         &self,
         prefix: &[u8],

@@ -1,11 +1,11 @@
-//! The handles for those who must not block: the same methods, to be awaited.
+//! Async client: the same methods as the blocking handles, as futures.
 //!
 //! ```text
-//!   task --poll--> request --> server --> reader thread puts the answer down and wakes the task
+//!   task --poll--> request --> server --> reader thread stores the answer and wakes the task
 //! ```
 //!
-//! They need no runtime and run on any. Dropping a future loses its answer and nothing else: what was
-//! sent is done all the same.
+//! The futures need no runtime and run on any. Dropping a future discards only its answer: a request that was sent is
+//! executed all the same.
 
 mod branch;
 mod cells;
@@ -39,8 +39,8 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A served database, for those who must not block. Clones share its connections; when the last one
-/// is dropped they end.
+/// A served database with an async API: no method blocks the calling thread. Clones share its connections.
+/// Dropping the last clone closes them.
 ///
 /// ```no_run
 /// # async fn example() -> mainstay::Result<()> {
@@ -61,37 +61,38 @@ impl AsyncDatabase {
         AsyncDatabase { link }
     }
 
-    /// The cells of `main`.
+    /// Returns the cells of `main`.
     pub fn cells(&self) -> AsyncCells {
         AsyncCells::on(self.link.clone(), MAIN)
     }
 
-    /// The runs of `main`.
+    /// Returns the runs (event logs) of `main`.
     pub fn runs(&self) -> AsyncRuns {
         AsyncRuns::on(self.link.clone(), MAIN)
     }
 
-    /// A space of keyed state on `main`; it is made by its first write, or declared.
+    /// Returns a space of keyed state on `main`. The space is created by its first write or by
+    /// [`AsyncKeyed::declare`].
     pub fn keyed(&self, space: &str) -> Result<AsyncKeyed> {
         AsyncKeyed::on(self.link.clone(), MAIN, space)
     }
 
-    /// The outbox of `main`.
+    /// Returns the transactional outbox of `main`.
     pub fn outbox(&self) -> AsyncOutbox {
         AsyncOutbox::on(self.link.clone(), MAIN)
     }
 
-    /// The sessions of the database.
+    /// Returns the sessions of the database.
     pub fn sessions(&self) -> AsyncSessions {
         AsyncSessions::on(self.link.clone())
     }
 
-    /// The records of `main`.
+    /// Returns the records of `main`.
     pub fn records(&self) -> AsyncRecords {
         AsyncRecords::on(self.link.clone(), MAIN)
     }
 
-    /// Executes a transaction and waits until it is as durable as asked for.
+    /// Executes a transaction and waits until it is as durable as its durability level demands.
     pub async fn execute(&self, transaction: Transaction) -> Result<Receipt> {
         self.link.execute(&transaction).await
     }
@@ -101,7 +102,8 @@ impl AsyncDatabase {
         AsyncInteractive::begin(&self.link, MAIN).await
     }
 
-    /// Runs a closure in a transaction on `main`, again and again while it conflicts with others.
+    /// Runs a closure in a transaction on `main` and commits it. Retries both after each conflict, up to
+    /// 1,000 times.
     pub async fn transaction<T>(
         &self,
         body: impl AsyncFnMut(&mut AsyncInteractive) -> Result<T>,
@@ -114,105 +116,111 @@ impl AsyncDatabase {
         self.link.revision().await
     }
 
-    /// The newest revision that is on stable storage.
     pub async fn durable_revision(&self) -> Result<Revision> {
         self.link.ask(AdminRequest::DurableRevision).await
     }
 
-    /// Waits until a revision is visible.
+    /// Waits until a revision is visible. Fails with `TimedOut` after `timeout`.
     pub async fn wait_for(&self, revision: Revision, timeout: Duration) -> Result<()> {
         let wait_ms = millis(timeout);
         self.link.ask(AdminRequest::WaitFor { revision, wait_ms }).await
     }
 
-    /// Waits until everything before is on stable storage; gives the revision up to which it is.
+    /// Waits until every earlier write is on stable storage. Returns the revision up to which that holds.
     pub async fn sync(&self) -> Result<Revision> {
         self.link.ask(AdminRequest::Sync).await
     }
 
-    /// The stamp of a revision.
+    /// The stamp of a revision, in microseconds since 1970. Fails with `HistoryTrimmed` if it is no longer
+    /// kept.
     pub async fn stamp_of(&self, revision: Revision) -> Result<Stamp> {
         self.link.ask(AdminRequest::StampOf(revision)).await
     }
 
-    /// The revision that a point in time means.
+    /// Resolves a point in time to a revision.
     pub async fn resolve(&self, at: At) -> Result<Revision> {
         self.link.ask(AdminRequest::Resolve(at)).await
     }
 
-    /// The newest revision that was not stamped later than this.
+    /// The newest revision whose stamp is not later than `stamp`.
     pub async fn revision_at(&self, stamp: Stamp) -> Result<Revision> {
         self.resolve(At::Stamp(stamp)).await
     }
 
-    /// Turns every expiry that is due into a deletion now; gives how many there were.
+    /// Deletes all entries whose expiry is due now. Returns how many it deleted.
     pub async fn sweep(&self) -> Result<u64> {
         self.link.ask(AdminRequest::Sweep).await
     }
 
-    /// Applies retention now: trims history and the log as far as pins allow.
+    /// Applies retention now: flushes, compacts, and trims history and the log as far as pins allow. Waits
+    /// until done.
     pub async fn trim(&self) -> Result<()> {
         self.link.ask(AdminRequest::Trim).await
     }
 
-    /// What holds history back, oldest first.
+    /// Lists the pins that keep history from being trimmed, oldest first.
     pub async fn pins(&self) -> Result<Vec<Pin>> {
         self.link.ask(AdminRequest::Pins).await
     }
 
-    /// Believes a wall clock that jumped ahead by more than an hour.
+    /// Accepts a wall clock that jumped ahead by more than one hour, or that was too far ahead when the
+    /// database was opened.
     pub async fn confirm_clock(&self) -> Result<()> {
         self.link.ask(AdminRequest::ConfirmClock).await
     }
 
-    /// Figures about the database as it stands.
+    /// Returns the current statistics.
     pub async fn stats(&self) -> Result<Stats> {
         self.link.ask(AdminRequest::Stats).await
     }
 
-    /// All branches, in the order of their names.
+    /// Lists all branches, sorted by name.
     pub async fn branches(&self) -> Result<Vec<BranchInfo>> {
         self.link.ask(AdminRequest::Branches).await
     }
 
-    /// What is known of a branch.
+    /// Returns the metadata of a branch. Fails with `BranchNotFound` if no such branch exists.
     pub async fn branch_info(&self, name: &str) -> Result<BranchInfo> {
         self.link.ask(AdminRequest::Branch(name.to_owned())).await
     }
 
-    /// All tags, in the order of their names.
+    /// Lists all tags, sorted by name.
     pub async fn tags(&self) -> Result<Vec<TagInfo>> {
         self.link.ask(AdminRequest::Tags).await
     }
 
-    /// The keys that two branches do not agree on, against their common ancestor.
+    /// Three-way comparison: lists the keys whose state differs between branches `a` and `b`, relative to
+    /// their common ancestor.
+    ///
+    /// The cost is proportional to the writes on both sides since the ancestor. A branch that contains the
+    /// ancestor revision and was written to after it is scanned as a whole.
     pub async fn diff(&self, a: &str, b: &str) -> Result<Vec<Difference>> {
         self.link.ask(AdminRequest::Diff(a.to_owned(), b.to_owned())).await
     }
 
-    /// A hash of all retained versions of a branch.
+    /// Returns a hash of all retained versions of a branch. Equal logs give equal hashes on every machine.
     pub async fn export_hash(&self, branch: &str) -> Result<[u8; 32]> {
         self.link.ask(AdminRequest::ExportHash(branch.to_owned())).await
     }
 
-    /// Follows the changes after a revision.
+    /// Opens a change feed that starts after revision `after` and yields the events that match `filter`.
     pub async fn watch(&self, filter: Filter, after: Revision) -> Result<AsyncFeed> {
         AsyncFeed::watch(self.link.clone(), filter, after).await
     }
 
-    /// Ends the connections; every handle answers `Closed` from then on. The server goes on.
+    /// Closes the connections. Every handle then fails with `Closed`. The server keeps running.
     pub fn close(&self) {
         self.link.close();
     }
 }
 
-/// A time in milliseconds; what is shorter than one counts as one.
+/// Converts a time to milliseconds, rounded up.
 pub(crate) fn millis(time: Duration) -> u64 {
     let ms = time.as_nanos().div_ceil(1_000_000);
     u64::try_from(ms).unwrap_or(u64::MAX)
 }
 
-/// Runs a closure in transactions until one commits.
+/// Runs a closure in transactions until one commits, with at most `RETRIES` attempts.
 pub(crate) async fn retry<T>(
     link: &Arc<ConnectionPool>,
     branch: &str,

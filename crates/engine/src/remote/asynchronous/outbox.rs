@@ -1,4 +1,4 @@
-//! The outbox of a served database.
+//! Async client: the outbox of a served database.
 
 use crate::handle::outbox::{ms, put};
 use crate::remote::connection_pool::ConnectionPool;
@@ -10,7 +10,7 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The outbox of a branch.
+/// The outbox of one branch.
 #[derive(Clone)]
 pub struct AsyncOutbox {
     link: Arc<ConnectionPool>,
@@ -29,7 +29,8 @@ impl AsyncOutbox {
         }
     }
 
-    /// Writes a message; gives its number.
+    /// Writes a message and returns its number. Messages of the same `run` are delivered one after the
+    /// other, in order.
     pub async fn put(
         &self,
         subject: &str,
@@ -40,25 +41,29 @@ impl AsyncOutbox {
         self.link.run(&self.branch, put.into()).await?.into_outbox()?.into_number()
     }
 
-    /// Takes messages that wait, the longest waiting first.
+    /// Claims up to `limit` waiting messages, the longest-waiting first. No other caller gets them until
+    /// the lease expires.
     pub async fn claim(&self, limit: usize, lease: Duration) -> Result<Vec<Message>> {
         let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
         self.link.run(&self.branch, claim.into()).await?.into_outbox()?.into_messages()
     }
 
-    /// The same, with the token of the lease.
+    /// Claims messages as [`AsyncOutbox::claim`] does, and also returns the fencing token of the lease. A call
+    /// with a stale token is rejected after another caller has claimed the message.
     pub async fn hold(&self, limit: usize, lease: Duration) -> Result<Claimed> {
         let claim = OutboxCommand::Claim { limit, lease_ms: ms(lease) };
         self.link.execute(&Transaction::on(&self.branch).step(claim)).await?.into_claimed()
     }
 
-    /// Messages of one claim were delivered: they go; `Fenced` where one of them was claimed by another since.
+    /// Acknowledges delivered messages of one claim, which deletes them. Returns how many of them existed.
+    /// If another caller has claimed any of them since, fails with `Fenced` and deletes none.
     pub async fn ack_held(&self, token: Stamp, ids: &[u64]) -> Result<u64> {
         let ack = OutboxCommand::ack(ids.to_vec(), Some(token));
         self.link.run(&self.branch, ack.into()).await?.into_count()
     }
 
-    /// A message of a claim could not be delivered; `Fenced` where it was claimed by another since.
+    /// Reports that a message of a claim could not be delivered. Fails with `Fenced` if another caller has
+    /// claimed it since.
     pub async fn fail_held(
         &self,
         token: Stamp,
@@ -72,13 +77,14 @@ impl AsyncOutbox {
         self.link.run(&self.branch, fail.into()).await?.into_outbox()?.into_failed()
     }
 
-    /// Messages were delivered: they go. Gives how many of them were there.
+    /// Acknowledges delivered messages, which deletes them. Returns how many of them existed.
     pub async fn ack(&self, ids: &[u64]) -> Result<u64> {
         let ack = OutboxCommand::Ack { ids: ids.to_vec() };
         self.link.run(&self.branch, ack.into()).await?.into_count()
     }
 
-    /// A message could not be delivered: it waits, or is dead.
+    /// Reports a failed delivery. The message waits with an increasing backoff, or becomes a dead letter
+    /// after `tries` attempts.
     pub async fn fail(
         &self,
         id: u64,
@@ -91,17 +97,18 @@ impl AsyncOutbox {
         self.link.run(&self.branch, fail.into()).await?.into_outbox()?.into_failed()
     }
 
-    /// Dead messages behind one of them, the oldest first.
+    /// Lists dead letters with a number above `after`, oldest first.
     pub async fn dead(&self, after: u64, limit: usize) -> Result<Vec<Message>> {
         self.read(OutboxCommand::Dead { after, limit }).await?.into_messages()
     }
 
-    /// Makes a dead message wait again; says whether it was dead.
+    /// Makes a dead letter wait for delivery again, with all its tries. Returns whether it was dead.
     pub async fn replay(&self, id: u64) -> Result<bool> {
         self.link.run(&self.branch, OutboxCommand::Replay { id }.into()).await?.into_did()
     }
 
-    /// How it stands.
+    /// Returns the state of the outbox: the number of pending and of dead messages, the last message
+    /// number, and the time when the longest-waiting message is due.
     pub async fn state(&self) -> Result<OutboxState> {
         self.read(OutboxCommand::Look).await?.into_outbox_state()
     }

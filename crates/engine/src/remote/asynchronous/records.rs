@@ -1,4 +1,4 @@
-//! Records of a served database.
+//! Async client: records of a served database.
 
 use super::remote_snapshot::RemoteSnapshot;
 use crate::handle::records::{always, field_names, filled, only_value};
@@ -11,7 +11,7 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// The records of a branch.
+/// The records of one branch.
 ///
 /// ```no_run
 /// # async fn example() -> mainstay::Result<()> {
@@ -43,39 +43,39 @@ impl AsyncRecords {
         self.link.run(&self.branch, command.into()).await
     }
 
-    /// A record with its fields, counter and expiry.
+    /// Returns a record with its fields, counter and expiry, or `None` if it is absent.
     pub async fn get(&self, key: &str) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, None).await
     }
 
-    /// A record with those of these fields that it has.
+    /// Returns a record with only those of the given fields that it has, or `None` if the record is absent.
     pub async fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, Some(&field_names(fields)?)).await
     }
 
-    /// A record with those of these fields that it has, or with all of them. Names of fields are any
-    /// bytes here.
+    /// Returns a record with only those of the `wanted` fields that it has, or with all fields if `wanted`
+    /// is `None`. Field names may be any bytes here.
     pub async fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         seen_record(self.look(get(key, wanted)).await?)
     }
 
-    /// What one field holds.
+    /// Returns the bytes of one field, or `None` if the record or the field is absent.
     pub async fn get_field(&self, key: &str, field: &str) -> Result<Option<Vec<u8>>> {
         Ok(only_value(self.get_fields(key, &[field]).await?))
     }
 
-    /// Puts fields in and leaves the others; gives the new counter. A time to live is set where one is
-    /// given, else the expiry stays.
+    /// Sets fields and keeps the others. Returns the new counter. Sets the time to live if `ttl` is given;
+    /// otherwise the expiry is unchanged.
     pub async fn put(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
         self.write(filled(key, fields, ttl)?).await.and_then(always)
     }
 
-    /// Puts fields in and drops all others; gives the new counter.
+    /// Replaces all fields by the given ones. Returns the new counter.
     pub async fn replace(&self, key: &str, fields: &Fields, ttl: Option<Ttl>) -> Result<u64> {
         self.write(filled(key, fields, ttl)?.replace()).await.and_then(always)
     }
 
-    /// Puts one field in and leaves the expiry; gives the new counter.
+    /// Sets one field and keeps the expiry. Returns the new counter.
     pub async fn set_field(
         &self,
         key: &str,
@@ -85,18 +85,18 @@ impl AsyncRecords {
         self.write(RecordWrite::to(key)?.set(field, value)?).await.and_then(always)
     }
 
-    /// Puts several fields in and leaves the expiry; gives the new counter.
+    /// Sets several fields and keeps the expiry. Returns the new counter.
     pub async fn set_fields(&self, key: &str, fields: &Fields) -> Result<u64> {
         self.put(key, fields, None).await
     }
 
-    /// Takes a field out; says whether there was a record. One without fields is gone.
+    /// Removes a field. Returns whether the record existed. A record without fields is deleted.
     pub async fn clear_field(&self, key: &str, field: &str) -> Result<bool> {
         Ok(self.write(RecordWrite::to(key)?.clear(field)?).await?.is_some())
     }
 
-    /// Puts a field in if it has the expected bytes; says whether it did. A record or field that is not
-    /// there is not made.
+    /// Compare-and-swap on one field: sets it if it holds exactly the `expected` bytes. Returns whether it
+    /// was set. An absent record or field never matches and is not created.
     pub async fn compare_and_swap(
         &self,
         key: &str,
@@ -108,32 +108,32 @@ impl AsyncRecords {
         Ok(self.write(write).await?.is_some())
     }
 
-    /// Writes as told, in one step; gives the new counter, or nothing when a condition does not hold.
+    /// Applies a conditional write in one atomic step. Returns the new counter, or `None` if a condition
+    /// does not hold.
     ///
-    /// The error `Fenced` says that a [`Condition::Fence`] does not: what the caller held is no longer
-    /// its own.
+    /// Fails with `Fenced` if a [`Condition::Fence`] does not hold: the caller's fencing token is stale.
     pub async fn write(&self, write: RecordWrite) -> Result<Option<u64>> {
         self.run(write).await?.into_maybe_counter()
     }
 
-    /// Deletes; says whether the record existed. Its counter goes on.
+    /// Deletes a record. Returns whether it existed. Its counter continues if the record is written again.
     pub async fn delete(&self, key: &str) -> Result<bool> {
         self.delete_when(key, Vec::new()).await
     }
 
-    /// Deletes if all conditions hold; says whether it did.
+    /// Deletes a record if all conditions hold. Returns whether it was deleted.
     pub async fn delete_when(&self, key: &str, when: Vec<Condition>) -> Result<bool> {
         self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?.into_did()
     }
 
-    /// Changes a record's time to live; says whether the record exists.
+    /// Changes a record's time to live. Returns whether the record exists.
     pub async fn expire(&self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
         self.run(RecordCommand::Expire { key, ttl, only }).await?.into_did()
     }
 
-    /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come
-    /// behind `after`.
+    /// Scans records in byte order of their keys: at most `limit` records that begin with `prefix`, pass
+    /// all filters, and sort after `after`.
     pub async fn scan(
         &self,
         prefix: &str,
@@ -144,13 +144,13 @@ impl AsyncRecords {
         seen_records(self.look(scan(prefix, filters, after, limit)).await?)
     }
 
-    /// How many records there are that begin with `prefix` and pass all filters.
+    /// Counts the records whose keys begin with `prefix` and that pass all filters.
     pub async fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         seen_count(self.look(count(prefix, filters)).await?)
     }
 
-    /// The versions of a record, newest first, deletions included; `before` leaves out counters from
-    /// it on.
+    /// Lists the versions of a record, newest first, including deletions. With `before`, only versions with
+    /// a smaller counter are listed.
     pub async fn history(
         &self,
         key: &str,
@@ -160,41 +160,44 @@ impl AsyncRecords {
         seen_history(self.look(history(key, limit, before)?).await?)
     }
 
-    /// The records as they were, for as long as the view lives (an hour at most).
+    /// Opens a view of the records at one point in time. The view pins that revision until it is dropped,
+    /// for at most one hour.
     pub async fn at(&self, at: At) -> Result<AsyncRecordsAt> {
         RemoteSnapshot::new(&self.link, &self.branch, at).await.map(AsyncRecordsAt)
     }
 }
 
-/// The records of a branch as of one point in time.
+/// A read-only view of a branch's records at one point in time.
 ///
-/// The server holds the view, on a connection of its own: when that breaks, the view is gone.
+/// The server holds the view on a dedicated connection. If that connection breaks, the view is lost.
 #[derive(Clone)]
 pub struct AsyncRecordsAt(pub(super) Arc<RemoteSnapshot>);
 
 impl AsyncRecordsAt {
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         self.0.revision
     }
 
-    /// A record with its fields, counter and expiry.
+    /// Returns a record with its fields, counter and expiry, or `None` if it was absent.
     pub async fn get(&self, key: &str) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, None).await
     }
 
-    /// A record with those of these fields that it had.
+    /// Returns a record with only those of the given fields that it had, or `None` if the record was
+    /// absent.
     pub async fn get_fields(&self, key: &str, fields: &[&str]) -> Result<Option<Record>> {
         self.get_some(&Name::new(key)?, Some(&field_names(fields)?)).await
     }
 
-    /// A record with those of these fields that it had, or with all of them. Names of fields are any
-    /// bytes here.
+    /// Returns a record with only those of the `wanted` fields that it had, or with all fields if `wanted`
+    /// is `None`. Field names may be any bytes here.
     pub async fn get_some(&self, key: &Name, wanted: Option<&[Field]>) -> Result<Option<Record>> {
         seen_record(self.0.look(get(key, wanted)).await?)
     }
 
-    /// Records in byte order of their keys.
+    /// Scans records in byte order of their keys: at most `limit` records that begin with `prefix`, pass
+    /// all filters, and sort after `after`.
     pub async fn scan(
         &self,
         prefix: &str,
@@ -205,12 +208,12 @@ impl AsyncRecordsAt {
         seen_records(self.0.look(scan(prefix, filters, after, limit)).await?)
     }
 
-    /// How many records there are that begin with `prefix` and pass all filters.
+    /// Counts the records whose keys begin with `prefix` and that pass all filters.
     pub async fn count(&self, prefix: &str, filters: &[Where]) -> Result<u64> {
         seen_count(self.0.look(count(prefix, filters)).await?)
     }
 
-    /// The versions of a record up to here, newest first.
+    /// Lists the versions of a record up to this view's revision, newest first, including deletions.
     pub async fn history(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Views of the past that a server holds.
+//! Snapshots that the server holds open on a dedicated connection.
 
 use crate::remote::connection_pool::ConnectionPool;
 use crate::remote::dedicated::DedicatedConnection;
@@ -6,8 +6,7 @@ use crate::wire::{ReadOp, ReadReply, TransactionReply, TransactionRequest};
 use mainstay_model::{Answer, At, Result, Revision};
 use std::sync::Arc;
 
-/// A view of one branch as of one point in time, on a connection of its own: when that breaks, the view
-/// is gone.
+/// A view of one branch at one point in time. If its dedicated connection breaks, the view is lost.
 pub(crate) struct RemoteSnapshot {
     seat: DedicatedConnection,
     pub revision: Revision,

@@ -1,4 +1,4 @@
-//! Runs of a served database.
+//! Async client: runs of a served database.
 
 use super::remote_snapshot::RemoteSnapshot;
 use crate::handle::outbox::ms;
@@ -13,7 +13,7 @@ use mainstay_model::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The runs of a branch.
+/// The runs of one branch.
 ///
 /// ```no_run
 /// # async fn example() -> mainstay::Result<()> {
@@ -47,17 +47,20 @@ impl AsyncRuns {
         self.link.run(&self.branch, command.into()).await
     }
 
-    /// Appends an event; one whose key the run has already is the first one again.
+    /// Appends an event. If the run already has an event with the same idempotency key, returns that one
+    /// instead. Creates an unknown run. Fails with `RunNotFound` if the run was deleted.
     pub async fn append(&self, event: NewEvent) -> Result<Appended> {
         self.write(append(event, None)?).await?.into_run()?.into_appended()
     }
 
-    /// Appends an event if the run's last sequence is this one; else the error is `SequenceMoved`.
+    /// Appends an event if the run's last sequence number equals `expected_seq` (0: the run has no events).
+    /// Otherwise fails with `SequenceMoved`. An event whose idempotency key already exists is returned
+    /// regardless.
     pub async fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Result<Appended> {
         self.write(append(event, Some(expected_seq))?).await?.into_run()?.into_appended()
     }
 
-    /// Appends several events, all or none; answers each.
+    /// Appends several events, to one run or to many, atomically. Returns one result per event.
     pub async fn append_batch(&self, events: Vec<NewEvent>) -> Result<Vec<Appended>> {
         if events.is_empty() {
             return Ok(Vec::new());
@@ -66,7 +69,7 @@ impl AsyncRuns {
         receipt.answers.into_iter().map(|answer| answer.into_run()?.into_appended()).collect()
     }
 
-    /// Makes a run with what is known of it and its first events; where there is one, the error is `RunExists`.
+    /// Creates a run with metadata and its first events. Fails with `RunExists` if the run exists.
     pub async fn bootstrap(
         &self,
         run: &str,
@@ -80,7 +83,8 @@ impl AsyncRuns {
             .into_appended_all()
     }
 
-    /// Writes events as an archive kept them; gives how many were written.
+    /// Appends events from an archive to a run and skips those that it already has. Creates the run if it
+    /// does not exist or was deleted. Returns the number of events written.
     pub async fn restore(
         &self,
         run: &str,
@@ -92,12 +96,13 @@ impl AsyncRuns {
         self.write(RunCommand::Restore { run, metadata, created, events }).await?.into_count()
     }
 
-    /// Deletes a whole run; says whether there was one.
+    /// Deletes a whole run. Returns whether it existed. Single events cannot be deleted.
     pub async fn delete(&self, run: &str) -> Result<bool> {
         self.write(RunCommand::Delete { run: Name::new(run)? }).await?.into_did()
     }
 
-    /// Keeps what a reducer has made of a run's events up to one of them.
+    /// Stores the state that a reducer computed from a run's events up to `seq`. Returns whether the run
+    /// exists.
     pub async fn keep(
         &self,
         run: &str,
@@ -110,7 +115,7 @@ impl AsyncRuns {
         self.write(RunCommand::Keep { run, reducer, version, seq, state }).await?.into_did()
     }
 
-    /// What a reducer has made of a run, as it was kept last.
+    /// Returns the last stored state of a reducer, or `None` if none was stored for this reducer version.
     pub async fn kept(&self, run: &str, reducer: &str, version: u64) -> Result<Option<KeptState>> {
         let (run, reducer) = (Name::new(run)?, reducer.to_owned());
         match self.read(RunCommand::Kept { run, reducer, version, upto: None }).await? {
@@ -119,12 +124,13 @@ impl AsyncRuns {
         }
     }
 
-    /// What is known of a run.
+    /// Returns the metadata of a run, or `None` if it does not exist.
     pub async fn get(&self, run: &str) -> Result<Option<RunInfo>> {
         self.read(RunCommand::Get { run: Name::new(run)? }).await?.into_info()
     }
 
-    /// Events behind one of them, in order; none of a run that there is not.
+    /// Returns at most `limit` events after sequence `after_seq`, in order. Returns none if the run does
+    /// not exist.
     pub async fn fetch(
         &self,
         run: &str,
@@ -134,7 +140,8 @@ impl AsyncRuns {
         self.read(fetch(run, after_seq, limit)?).await?.into_events()
     }
 
-    /// Waits for events behind one of them; none when the time is over.
+    /// Waits until the run has durable events after sequence `after`. Returns at most `limit` of them, or none
+    /// after `timeout`.
     pub async fn wait_for(
         &self,
         run: &Name,
@@ -147,24 +154,26 @@ impl AsyncRuns {
         self.link.ask::<RunAnswer>(question).await?.into_events()
     }
 
-    /// What the events add up to, never behind them.
+    /// Returns the run's snapshot: the fold of all its events. It is never behind the log.
     pub async fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None }).await?.into_snapshot()
     }
 
-    /// What the events up to one of them add up to.
+    /// Returns the fold of the events up to `seq`, or `None` if the run has fewer events.
     pub async fn snapshot_at(&self, run: &str, seq: u64) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: Some(seq) })
             .await?
             .into_snapshot()
     }
 
-    /// What the events add up to, from the first one on.
+    /// Recomputes the run's snapshot by folding its events from the first one on, instead of reading the
+    /// stored one.
     pub async fn project(&self, run: &str) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Project { run: Name::new(run)? }).await?.into_snapshot()
     }
 
-    /// Runs in byte order of their names.
+    /// Lists runs in byte order of their names: at most `limit` runs that pass the filter and sort after
+    /// `after`.
     pub async fn list(
         &self,
         filter: &RunFilter,
@@ -174,7 +183,8 @@ impl AsyncRuns {
         self.read(list(filter, after, limit)).await?.into_page()
     }
 
-    /// Events behind one of them that could not follow those before them.
+    /// Lists alerts after sequence `after_seq`: events that are not valid successors of the events before
+    /// them.
     pub async fn alerts(&self, run: &str, after_seq: u64, limit: usize) -> Result<Vec<RunAlert>> {
         let run = Name::new(run)?;
         match self.read(RunCommand::Alerts { run, after: after_seq, limit }).await? {
@@ -183,24 +193,28 @@ impl AsyncRuns {
         }
     }
 
-    /// The revision that brought an event.
+    /// Returns the revision that wrote event `seq`, or `None` if the run has no such event. A branch forked
+    /// at this revision continues after the event, or after the last event of the same transaction.
+    /// [`Database::fork_at_event`](crate::Database::fork_at_event) can continue after any event.
     pub async fn revision_of(&self, run: &str, seq: u64) -> Result<Option<Revision>> {
         let (branch, run) = (self.branch.to_string(), Name::new(run)?);
         self.link.ask(AdminRequest::RevisionOf { branch, run, seq }).await
     }
 
-    /// The runs as they were, for as long as the view lives (an hour at most).
+    /// Opens a view of the runs at one point in time. The view pins that revision until it is dropped, for
+    /// at most one hour.
     pub async fn at(&self, at: At) -> Result<AsyncRunsAt> {
         Ok(AsyncRunsAt(RemoteSnapshot::new(&self.link, &self.branch, at).await?))
     }
 }
 
-/// The runs of a branch as of one point in time.
+/// A read-only view of a branch's runs at one point in time. The server holds it on a dedicated connection;
+/// if that connection breaks, the view is lost.
 #[derive(Clone)]
 pub struct AsyncRunsAt(pub(super) Arc<RemoteSnapshot>);
 
 impl AsyncRunsAt {
-    /// The revision it shows.
+    /// The revision of this view.
     pub fn revision(&self) -> Revision {
         self.0.revision
     }
@@ -209,12 +223,12 @@ impl AsyncRunsAt {
         seen(self.0.look(ReadOp::Runs(command)).await?)
     }
 
-    /// What was known of a run.
+    /// Returns the metadata of a run, or `None` if it did not exist.
     pub async fn get(&self, run: &str) -> Result<Option<RunInfo>> {
         self.read(RunCommand::Get { run: Name::new(run)? }).await?.into_info()
     }
 
-    /// Events behind one of them that there were, in order.
+    /// Returns at most `limit` events after sequence `after_seq`, in order.
     pub async fn fetch(
         &self,
         run: &str,
@@ -224,12 +238,12 @@ impl AsyncRunsAt {
         self.read(fetch(run, after_seq, limit)?).await?.into_events()
     }
 
-    /// What the events added up to.
+    /// Returns the run's snapshot: the fold of all its events up to this view's revision.
     pub async fn snapshot(&self, run: &str) -> Result<Option<RunSnapshot>> {
         self.read(RunCommand::Snapshot { run: Name::new(run)?, seq: None }).await?.into_snapshot()
     }
 
-    /// Runs that there were, in byte order of their names.
+    /// Lists the runs that existed, in byte order of their names.
     pub async fn list(
         &self,
         filter: &RunFilter,

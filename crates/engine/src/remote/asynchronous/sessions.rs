@@ -1,4 +1,4 @@
-//! The sessions of a served database.
+//! Async client: sessions of a served database.
 
 use crate::handle::sessions::SessionOptions;
 use crate::remote::connection_pool::ConnectionPool;
@@ -34,19 +34,21 @@ impl AsyncSessions {
         self.link.run(MAIN, command.into()).await
     }
 
-    /// Opens a session, or finds the one of this name; its lease begins anew.
+    /// Opens a session, or reopens the one of this name. Its lease restarts.
     pub async fn open(&self, options: SessionOptions) -> Result<AsyncSession> {
         let (info, created) = self.run(options.command()?).await?.into_session()?.into_opened()?;
         Ok(AsyncSession { sessions: self.clone(), info, created })
     }
 
-    /// Sends a request to the client of a session; gives its number, or nothing where there is no such session.
+    /// Sends a message to the client of a session. Returns its number, or `None` if no such session exists.
+    /// A message can also be part of any transaction: [`SessionCommand::Send`].
     pub async fn send(&self, session: &str, payload: impl Into<Vec<u8>>) -> Result<Option<u64>> {
         let (session, payload) = (Name::new(session)?, payload.into());
         self.run(SessionCommand::Send { session, payload }).await?.into_session()?.into_sent()
     }
 
-    /// What was sent before this, strictly, and is not acknowledged, the oldest first; it counts as sent now.
+    /// Returns messages that were sent strictly before `sent_before` and are not acknowledged, oldest
+    /// first. The caller redelivers them, so their send time is set to now.
     pub async fn requests_for_retry(
         &self,
         sent_before: Stamp,
@@ -55,12 +57,13 @@ impl AsyncSessions {
         self.run(SessionCommand::Retry { sent_before, limit }).await?.into_session()?.into_retried()
     }
 
-    /// Whether something was sent before this, strictly, and is not acknowledged.
+    /// Returns whether any unacknowledged message was sent strictly before `sent_before`. Takes constant
+    /// time.
     pub async fn has_pending(&self, sent_before: Stamp) -> Result<bool> {
         self.run(SessionCommand::HasPending { sent_before }).await?.into_did()
     }
 
-    /// What is known of a session.
+    /// Returns the metadata of a session, or `None` if it does not exist.
     pub async fn info(&self, session: &str) -> Result<Option<SessionInfo>> {
         self.run(SessionCommand::Info { session: Name::new(session)? })
             .await?
@@ -68,19 +71,19 @@ impl AsyncSessions {
             .into_info()
     }
 
-    /// Sessions in the order of their names.
+    /// Lists sessions in byte order of their names: at most `limit` that sort after `after`.
     pub async fn list(&self, after: Option<&str>, limit: usize) -> Result<SessionPage> {
         let after = after.map(str::to_owned);
         self.run(SessionCommand::List { after, limit }).await?.into_session()?.into_page()
     }
 
-    /// Ends a session; says whether there was one.
+    /// Closes a session. Returns whether it existed.
     pub async fn close(&self, session: &str) -> Result<bool> {
         self.run(SessionCommand::Close { session: Name::new(session)?, epoch: 0 }).await?.into_did()
     }
 }
 
-/// A session. Dropping it ends nothing.
+/// A client session. Dropping the handle does not end it.
 #[derive(Clone)]
 pub struct AsyncSession {
     sessions: AsyncSessions,
@@ -94,18 +97,19 @@ impl AsyncSession {
         &self.info.session
     }
 
-    /// What was known of it when it was opened.
+    /// The session's state at the time it was opened.
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }
 
-    /// Whether there was none of its name when it was opened.
+    /// Returns whether opening created the session.
     pub fn is_new(&self) -> bool {
         self.created
     }
 
-    /// Executes a transaction, if no request of this number was executed before; else gives the answer of that one, an
-    /// error too. What is below `lowest_pending` the client has got: those answers go.
+    /// Executes a transaction exactly once per `request_id`. If the number was used before, returns the
+    /// stored answer of that request, which may be an error. All answers below `lowest_pending` are
+    /// dropped, because the client has received them. Waits until the answer is durable as configured.
     pub async fn execute(
         &self,
         request_id: u64,
@@ -116,14 +120,15 @@ impl AsyncSession {
         self.sessions.link.execute(&transaction.in_session(request)).await
     }
 
-    /// Says that the client is there; what is below `lowest_pending` it has got, and 0 says nothing about that.
+    /// Renews the lease. Drops the answers below `lowest_pending`, which the client has received; 0 drops
+    /// none.
     pub async fn keep_alive(&self, lowest_pending: u64) -> Result<()> {
         let session = self.name().clone();
         let command = SessionCommand::KeepAlive { session, lowest_pending, epoch: 0 };
         self.sessions.run(command).await.map(|_| ())
     }
 
-    /// What was sent to the client behind a number and is not acknowledged, in order.
+    /// Lists unacknowledged messages to the client with a number above `after`, in order.
     pub async fn pending(&self, after: u64, limit: usize) -> Result<Vec<(u64, Vec<u8>)>> {
         let session = self.name().clone();
         self.sessions
@@ -133,7 +138,8 @@ impl AsyncSession {
             .into_pending()
     }
 
-    /// The client has done everything up to this number; gives how many that were.
+    /// Acknowledges all messages up to number `upto`, after the client has processed them. Returns how many
+    /// that were.
     pub async fn acknowledge(&self, upto: u64) -> Result<u64> {
         let session = self.name().clone();
         self.sessions
@@ -142,7 +148,7 @@ impl AsyncSession {
             .into_count()
     }
 
-    /// Ends it; says whether it was there.
+    /// Closes the session. Returns whether it existed.
     pub async fn close(&self) -> Result<bool> {
         self.sessions.close(self.name().as_str()).await
     }

@@ -1,4 +1,4 @@
-//! Interactive transactions on a served database: open on the server, on a connection of their own.
+//! Async client: interactive transactions, held open by the server on a dedicated connection.
 
 use crate::handle::keyed::Ask;
 use crate::handle::outbox;
@@ -13,7 +13,8 @@ use mainstay_model::{
     Value, Versioned, Where, Wrote,
 };
 
-/// An open transaction. Dropping it rolls it back.
+/// An open interactive transaction. It reads from a snapshot plus its own writes. Dropping it rolls it
+/// back.
 pub struct AsyncInteractive {
     seat: DedicatedConnection,
     branch: String,
@@ -29,12 +30,12 @@ impl AsyncInteractive {
         Ok(AsyncInteractive { seat, branch, revision, durability: None })
     }
 
-    /// The branch it works on.
+    /// The name of the branch that it works on.
     pub fn branch(&self) -> &str {
         &self.branch
     }
 
-    /// The revision it reads.
+    /// The revision of its snapshot.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -44,8 +45,8 @@ impl AsyncInteractive {
         self.durability = Some(durability);
     }
 
-    /// Runs a command on data: a read, a write, or both. One that fails leaves the transaction open
-    /// and is forgotten, though what it read counts as read.
+    /// Runs a command on data: a read, a write, or both. A command that fails has no effect and leaves the
+    /// transaction open, but its reads stay in the read set.
     pub async fn run(&mut self, command: impl Into<Command>) -> Result<Answer> {
         match self.seat.act_held(&TransactionRequest::Run(command.into())).await? {
             TransactionReply::Answered(answer) => Ok(answer),
@@ -53,40 +54,42 @@ impl AsyncInteractive {
         }
     }
 
-    /// The value of a cell.
+    /// Returns the value of a cell, or `None` if it is absent.
     pub async fn get(&mut self, name: &str) -> Result<Option<Value>> {
         Ok(self.get_versioned(name).await?.map(|cell| cell.value))
     }
 
-    /// The value of a cell with its counter; the revision of an own write is 0.
+    /// Returns the value of a cell with its counter, or `None` if the cell is absent. The revision is 0 for
+    /// a value that this transaction wrote.
     pub async fn get_versioned(&mut self, name: &str) -> Result<Option<Versioned>> {
         self.run(CellCommand::Get { name: Name::new(name)? }).await?.into_cell()
     }
 
-    /// Names in byte order, own writes included.
+    /// Lists cell names in byte order, including this transaction's writes.
     pub async fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
         self.run(CellCommand::List { prefix, after, limit }).await?.into_names()
     }
 
-    /// Writes when the cell is absent; gives its counter either way.
+    /// Writes the cell only if it is absent. Returns its counter in both cases.
     pub async fn init(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
         self.run(CellCommand::Init { name, value }).await?.into_counter()
     }
 
-    /// Writes; gives the provisional counter.
+    /// Writes a cell. Returns the provisional counter.
     pub async fn set(&mut self, name: &str, value: impl Into<Value>) -> Result<u64> {
         self.set_with(name, value, Ttl::Clear).await
     }
 
-    /// Writes with a time to live; gives the provisional counter.
+    /// Writes a cell with a time to live. Returns the provisional counter.
     pub async fn set_with(&mut self, name: &str, value: impl Into<Value>, ttl: Ttl) -> Result<u64> {
         let (name, value) = (Name::new(name)?, value.into());
         self.run(CellCommand::Set { name, value, ttl }).await?.into_counter()
     }
 
-    /// Writes when the counter is the expected one (`None`: when absent).
+    /// Compare-and-swap: writes if the counter equals `expected` (`None`: if the cell is absent). Returns
+    /// the provisional counter, or `None` if the counter differs.
     pub async fn cas(
         &mut self,
         name: &str,
@@ -97,50 +100,53 @@ impl AsyncInteractive {
         self.run(CellCommand::Cas { name, expected, value }).await?.into_maybe_counter()
     }
 
-    /// Deletes; says whether the cell existed.
+    /// Deletes a cell. Returns whether it existed.
     pub async fn delete(&mut self, name: &str) -> Result<bool> {
         self.run(CellCommand::Delete { name: Name::new(name)?, counter: None }).await?.into_did()
     }
 
-    /// Deletes when the counter is this one.
+    /// Deletes a cell if its counter equals `counter`. Returns whether it was deleted.
     pub async fn delete_if(&mut self, name: &str, counter: u64) -> Result<bool> {
         let (name, counter) = (Name::new(name)?, Some(counter));
         self.run(CellCommand::Delete { name, counter }).await?.into_did()
     }
 
-    /// Adds to a number; gives the sum and the provisional counter.
+    /// Adds `by` to a number. Returns the sum and the provisional counter.
     pub async fn incr(&mut self, name: &str, by: impl Into<Number>) -> Result<(Value, u64)> {
         let (name, by) = (Name::new(name)?, by.into());
         self.run(CellCommand::Incr { name, by }).await?.into_number()
     }
 
-    /// Changes a cell's time to live; says whether the cell exists.
+    /// Changes a cell's time to live. Returns whether the cell exists.
     pub async fn expire(&mut self, name: &str, ttl: Ttl) -> Result<bool> {
         self.run(CellCommand::Expire { name: Name::new(name)?, ttl }).await?.into_did()
     }
 
-    /// A record with its fields and counter; the revision of an own write is 0.
+    /// Returns a record with its fields and counter, or `None` if it is absent. The revision is 0 for a
+    /// record that this transaction wrote.
     pub async fn get_record(&mut self, key: &str) -> Result<Option<Record>> {
         self.run(RecordCommand::Get { key: Name::new(key)?, fields: None }).await?.into_record()
     }
 
-    /// Writes as told; gives the provisional counter, or nothing when a condition does not hold.
+    /// Applies a conditional write. Returns the provisional counter, or `None` if a condition does not
+    /// hold. A field that will hold the transaction's revision
+    /// ([`FieldValue::Revision`](crate::FieldValue::Revision)) reads as 0 before the commit.
     pub async fn write_record(&mut self, write: RecordWrite) -> Result<Option<u64>> {
         self.run(write).await?.into_maybe_counter()
     }
 
-    /// Deletes a record if all conditions hold; says whether it did.
+    /// Deletes a record if all conditions hold. Returns whether it was deleted.
     pub async fn delete_record(&mut self, key: &str, when: Vec<Condition>) -> Result<bool> {
         self.run(RecordCommand::Delete { key: Name::new(key)?, when }).await?.into_did()
     }
 
-    /// Changes a record's time to live; says whether the record exists.
+    /// Changes a record's time to live. Returns whether the record exists.
     pub async fn expire_record(&mut self, key: &str, ttl: Ttl) -> Result<bool> {
         let (key, only) = (Name::new(key)?, ExpireOnly::Always);
         self.run(RecordCommand::Expire { key, ttl, only }).await?.into_did()
     }
 
-    /// Records in byte order of their keys, own writes included.
+    /// Scans records in byte order of their keys, including this transaction's writes.
     pub async fn scan_records(
         &mut self,
         prefix: &str,
@@ -153,20 +159,23 @@ impl AsyncInteractive {
         self.run(RecordCommand::Scan { prefix, filters, after, limit }).await?.into_records()
     }
 
-    /// How many records there are that begin with `prefix` and pass all filters, own writes included.
+    /// Counts the records whose keys begin with `prefix` and that pass all filters, including this
+    /// transaction's writes.
     pub async fn count_records(&mut self, prefix: &str, filters: &[Where]) -> Result<u64> {
         let (prefix, filters) = (prefix.to_owned(), filters.to_vec());
         self.run(RecordCommand::Count { prefix, filters }).await?.into_count()
     }
 
-    /// Appends an event to a run. Its name and whether it was new are so once the transaction has committed: where
-    /// another has told the same event first, that is a `Conflict`. Its sequence is provisional, as others may append
-    /// meanwhile, and its time is that of the commit: the receipt has both.
+    /// Appends an event to a run. The returned event id and the flag for a new event are final once the
+    /// commit succeeds: if another transaction appended the same event first, the commit fails with
+    /// `Conflict`. The sequence number is provisional, because others may append meanwhile. The time is
+    /// that of the commit. The receipt holds both final values.
     pub async fn append(&mut self, event: NewEvent) -> Result<Appended> {
         self.run(runs::append(event, None)?).await?.into_run()?.into_appended()
     }
 
-    /// Appends an event to a run if its last sequence is this one.
+    /// Appends an event to a run if its last sequence number equals `expected_seq`. Otherwise fails with
+    /// `SequenceMoved`.
     pub async fn append_expecting(
         &mut self,
         event: NewEvent,
@@ -175,7 +184,8 @@ impl AsyncInteractive {
         self.run(runs::append(event, Some(expected_seq))?).await?.into_run()?.into_appended()
     }
 
-    /// Events of a run behind one of them, own ones included.
+    /// Returns at most `limit` events of a run after `after_seq`, including those that this transaction
+    /// appended.
     pub async fn fetch_events(
         &mut self,
         run: &str,
@@ -186,18 +196,19 @@ impl AsyncInteractive {
         self.run(fetch).await?.into_run()?.into_events()
     }
 
-    /// What the events of a run add up to, own ones included.
+    /// Returns the fold of a run's events, including those that this transaction appended.
     pub async fn run_snapshot(&mut self, run: &str) -> Result<Option<RunSnapshot>> {
         let command = RunCommand::Snapshot { run: Name::new(run)?, seq: None };
         self.run(command).await?.into_run()?.into_snapshot()
     }
 
-    /// Deletes a whole run; says whether there was one.
+    /// Deletes a whole run. Returns whether it existed.
     pub async fn delete_run(&mut self, run: &str) -> Result<bool> {
         self.run(RunCommand::Delete { run: Name::new(run)? }).await?.into_did()
     }
 
-    /// Writes a message that is sent once the transaction is committed; its number is provisional.
+    /// Writes an outbox message that is delivered after the transaction commits. Returns its provisional
+    /// number.
     pub async fn put_message(
         &mut self,
         subject: &str,
@@ -208,7 +219,8 @@ impl AsyncInteractive {
         self.run(put).await?.into_outbox()?.into_number()
     }
 
-    /// Writes to a space of keyed state; says what became of each.
+    /// Writes to a space of keyed state. Returns the outcome of each write. The commit fails with
+    /// `Conflict` if another transaction writes to one of these keys meanwhile.
     pub async fn write_states(
         &mut self,
         space: &str,
@@ -218,7 +230,7 @@ impl AsyncInteractive {
         self.run(StateCommand::Write { space, writes }).await?.into_state()?.into_wrote()
     }
 
-    /// A key's state, own writes included.
+    /// Returns a key's state, including this transaction's writes, or `None` if the key is absent.
     pub async fn get_state(&mut self, space: &str, key: impl AsRef<[u8]>) -> Result<Option<State>> {
         let look = Ask(&Name::new(space)?).look(&[key.as_ref()]);
         Ok(self
@@ -231,7 +243,8 @@ impl AsyncInteractive {
             .and_then(Kept::into_state))
     }
 
-    /// Commits, or fails with `Conflict` when something that was read has changed.
+    /// Commits and waits until the outcome is as durable as configured. Fails with `Conflict` if the read
+    /// set, or a state that an answer depended on, has changed.
     pub async fn commit(mut self) -> Result<Receipt> {
         match self.seat.act(&TransactionRequest::Commit { durability: self.durability }).await? {
             TransactionReply::Committed(receipt) => Ok(receipt),
@@ -239,7 +252,12 @@ impl AsyncInteractive {
         }
     }
 
-    /// What [`AsyncInteractive::commit`] would execute, as a value.
+    /// Returns the transaction that [`AsyncInteractive::commit`] would execute, so that it can be
+    /// executed together with others ([`Database::execute_all`](crate::Database::execute_all)).
+    ///
+    /// It succeeds and fails as `commit` does, except that a changed read set is reported as `GuardFailed`,
+    /// which is of the same kind as `Conflict`. A read-only transaction becomes an empty one. The read
+    /// snapshot is no longer pinned against retention.
     pub async fn into_transaction(mut self) -> Result<Transaction> {
         match self.seat.act(&TransactionRequest::Take { durability: self.durability }).await? {
             TransactionReply::Taken(transaction) => Ok(*transaction),
@@ -247,6 +265,6 @@ impl AsyncInteractive {
         }
     }
 
-    /// Forgets everything it wrote.
+    /// Discards all of its writes.
     pub fn rollback(self) {}
 }

@@ -1,4 +1,4 @@
-//! What rustls is told, made of the files.
+//! Builds the rustls client configuration from the configured files.
 
 use super::{Tls, TlsAdvice, pem, provider, trust};
 use mainstay_model::{Code, Error, Result};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Tls {
-    /// What rustls is told, with the files as they are now.
+    /// Builds the rustls configuration. Reads the files again on each call.
     pub(super) fn config(&self, advice: &TlsAdvice) -> Result<Arc<ClientConfig>> {
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| {

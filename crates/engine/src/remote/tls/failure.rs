@@ -1,21 +1,21 @@
-//! What is said when TLS fails, and what can be done about it.
+//! TLS errors, with advice for the user.
 
 use mainstay_model::{Code, Error};
 use rustls::AlertDescription as Alert;
 use std::io;
 
-/// What can be done, in the words of whoever asked.
+/// Advice for each kind of TLS failure, in the terms of the calling API.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsAdvice {
-    /// Nobody who is believed vouches for the server.
+    /// The server's certificate is not signed by a trusted authority.
     pub authority: &'static str,
-    /// The server wants a certificate that it accepts.
+    /// The server demands a client certificate that it accepts.
     pub certificate: &'static str,
-    /// What came is no TLS, or not one that both ends know.
+    /// The peer does not speak TLS, or shares no TLS version or cipher with this client.
     pub plain: &'static str,
 }
 
-/// Whether it was TLS that failed, and not the socket below or what is said inside.
+/// Returns whether TLS itself failed, and not the socket below it or the protocol inside it.
 pub fn is_about_tls(error: &io::Error) -> bool {
     cause(error).is_some()
 }
@@ -24,7 +24,7 @@ fn cause(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Why there is no TLS with a server.
+/// The error for a TLS connection that was not established.
 pub fn refused(address: &str, error: &io::Error, advice: &TlsAdvice) -> Error {
     let (code, what_to_do) = match cause(error) {
         Some(rustls::Error::InvalidCertificate(_)) => (Code::InvalidOption, advice.authority),
@@ -32,13 +32,13 @@ pub fn refused(address: &str, error: &io::Error, advice: &TlsAdvice) -> Error {
             (Code::Unauthenticated, advice.certificate)
         }
         Some(_) => (Code::Unsupported, advice.plain),
-        // The socket failed below: the next one may not.
+        // The socket failed, so a later attempt may succeed.
         None => (Code::Io, advice.plain),
     };
     Error::new(code, format!("no TLS with {address} ({error}): {what_to_do}"))
 }
 
-/// Whether the server does not accept who we are.
+/// Returns whether the server rejected the client's certificate.
 fn is_about_us(alert: Alert) -> bool {
     matches!(
         alert,

@@ -1,4 +1,4 @@
-//! The handshake, within a time.
+//! TLS handshake with a deadline.
 
 use crate::base::clock::{Clock, SystemClock};
 use crate::remote::connection_pool::micros;
@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Agrees on everything, so that nothing is said before the other end is known to be the right one.
+/// Completes the handshake before any request is sent, so that nothing is revealed to an unverified server.
 pub(super) fn run(
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -26,7 +26,7 @@ pub(super) fn run(
     Ok(connection)
 }
 
-/// The name that the server's certificate has to carry.
+/// The server name that the certificate must carry.
 pub(super) fn name_in(address: &str) -> Result<ServerName<'static>> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -36,7 +36,7 @@ pub(super) fn name_in(address: &str) -> Result<ServerName<'static>> {
     })
 }
 
-/// A socket that is used until a time, however little comes or goes at once.
+/// A socket with one total deadline, regardless of how few bytes each read or write moves.
 struct DeadlineSocket<'s> {
     socket: &'s TcpStream,
     clock: SystemClock,
@@ -58,7 +58,7 @@ impl DeadlineSocket<'_> {
     }
 }
 
-/// A socket whose time is over says that it would block, which tells nobody anything.
+/// Maps the `WouldBlock` of an expired socket timeout to `TimedOut`, which is easier to understand.
 fn plainly(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),

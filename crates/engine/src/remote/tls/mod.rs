@@ -1,12 +1,12 @@
-//! Streams with TLS.
+//! TLS streams: rustls over a socket, with independent read and write directions.
 //!
 //! ```text
-//!   socket   --read, however long that takes--> sealed --[ lock: rustls opens ]--> answers
-//!   requests --[ lock: rustls seals ]--> sealed --write, however long that takes--> socket
+//!   socket   --read, may block----> encrypted --[ lock: rustls decrypts ]--> answers
+//!   requests --[ lock: rustls encrypts ]--> encrypted --write, may block--> socket
 //! ```
 //!
-//! Both directions share what rustls knows, and nobody holds that while the socket is waited for. The
-//! reader never sends: what TLS itself has to say goes with the next request.
+//! Both directions share the rustls state, and its lock is never held during socket I/O. The reader never writes: TLS
+//! messages of its own are sent with the next request.
 
 mod config;
 mod failure;
@@ -31,23 +31,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What users of this crate can do about TLS that fails.
+/// Advice for users of this crate when TLS fails.
 const ADVICE: TlsAdvice = TlsAdvice {
     authority: "`Tls::authorities` names a file with the authority to believe",
     certificate: "`Tls::certificate` shows it who you are",
     plain: "does it speak TLS? Without `Options::tls` it is talked to in plain",
 };
 
-/// The cryptography that both ends use.
+/// The crypto provider of client and server.
 #[doc(hidden)]
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// How a server is talked to over TLS: whom to believe, and what to show.
+/// TLS settings of a client: trusted authorities and an optional client certificate.
 ///
-/// The files are PEM. They are read for the first connection, and again after one that the server did
-/// not answer on, so that newer ones in their place need no new start.
+/// The files are PEM. They are read for the first connection, and read again after a connection on which
+/// the server did not answer. So replaced files take effect without a restart.
 ///
 /// ```no_run
 /// use mainstay::remote::{Options, Tls};
@@ -64,34 +64,34 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Believes the authorities of this machine and shows nothing.
+    /// Trusts the certificate authorities of this machine and presents no client certificate.
     pub fn new() -> Tls {
         Tls::default()
     }
 
-    /// Believes the authorities of this file, and no others.
+    /// Trusts only the certificate authorities in this file.
     #[must_use]
     pub fn authorities(self, file: impl AsRef<Path>) -> Tls {
         Tls { authorities: Some(file.as_ref().to_owned()), made: TlsSetup::default(), ..self }
     }
 
-    /// Shows this certificate to a server that asks for one. The key is that of the certificate, without
-    /// a password.
+    /// Presents this client certificate to a server that asks for one. The key must belong to the
+    /// certificate and have no password.
     #[must_use]
     pub fn certificate(self, file: impl AsRef<Path>, key: impl AsRef<Path>) -> Tls {
         let shown = (file.as_ref().to_owned(), key.as_ref().to_owned());
         Tls { shown: Some(shown), made: TlsSetup::default(), ..self }
     }
 
-    /// Believes everybody: what is said cannot be read on the way, but whoever is at the other end may be
-    /// somebody else, who then learns passwords and all that is said.
+    /// Accepts any server certificate. Traffic is encrypted, but the server may be an impostor, who then
+    /// reads passwords and all other traffic.
     #[must_use]
     pub fn insecure(self) -> Tls {
         Tls { insecure: true, made: TlsSetup::default(), ..self }
     }
 
-    /// Agrees on everything with whoever is at the other end of a socket, within this time. The socket's
-    /// own limits are whatever they have become.
+    /// Performs the TLS handshake on a socket, within `timeout`. It changes the socket's own read and write
+    /// timeouts.
     #[doc(hidden)]
     pub fn shake_hands(
         &self,
@@ -121,7 +121,7 @@ impl Dial for Tls {
     }
 }
 
-/// What was made of the files, for all connections.
+/// The configuration built from the files, shared by all connections.
 #[derive(Clone, Default)]
 struct TlsSetup(Arc<Mutex<Option<Arc<ClientConfig>>>>);
 
@@ -134,14 +134,14 @@ impl TlsSetup {
         }
     }
 
-    /// Has the files read again.
+    /// Makes the next connection read the files again.
     fn forget(&self) {
         *self.0.lock() = None;
     }
 }
 
 impl fmt::Debug for TlsSetup {
-    /// Without keys.
+    /// Omits keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }

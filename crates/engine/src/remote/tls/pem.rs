@@ -1,4 +1,4 @@
-//! Certificates and keys as they lie in files: PEM.
+//! Reads certificates and keys from PEM files.
 
 use mainstay_model::{Code, Error, Result};
 use rustls::RootCertStore;
@@ -7,14 +7,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
 use std::path::Path;
 
-/// The bytes of a file.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|error| {
         Error::new(Code::Io, format!("{} could not be read: {error}", path.display()))
     })
 }
 
-/// All certificates of a file, at least one.
+/// All certificates of a file. Fails if it has none.
 pub fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
     let found: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
     match found {
@@ -35,7 +34,7 @@ pub fn key(path: &Path, bytes: &[u8]) -> Result<PrivateKeyDer<'static>> {
     })
 }
 
-/// The authorities of a file.
+/// The certificate authorities of a file.
 pub fn authorities(path: &Path, bytes: &[u8]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path, bytes)? {
@@ -46,16 +45,17 @@ pub fn authorities(path: &Path, bytes: &[u8]) -> Result<RootCertStore> {
     Ok(roots)
 }
 
-/// The authorities that this machine names.
+/// The certificate authorities that this machine trusts.
 pub fn machine_certificates() -> Vec<CertificateDer<'static>> {
-    // What of them cannot be read is as if it were not there: the others may be enough.
+    // Unreadable ones are skipped, because the others may suffice.
     rustls_native_certs::load_native_certs().certs
 }
 
-/// The authorities that this machine names, at least one; without, this can be done.
+/// The certificate authorities that this machine trusts. Fails if it has none; the error then gives the
+/// advice `what_to_do`.
 pub(super) fn machine_authorities(what_to_do: &str) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    // Some may be of a kind that is not known here.
+    // Certificates of an unsupported kind are skipped.
     roots.add_parsable_certificates(machine_certificates());
     match roots.is_empty() {
         true => {
@@ -66,7 +66,7 @@ pub(super) fn machine_authorities(what_to_do: &str) -> Result<RootCertStore> {
     }
 }
 
-/// A certificate and a key that are of no use together.
+/// The error for a certificate and a key that do not match.
 pub fn apart(certificate: &Path, key: &Path, why: &dyn fmt::Display) -> Error {
     let (certificate, key) = (certificate.display(), key.display());
     let message = format!("{certificate} and {key} cannot be used together for TLS: {why}");

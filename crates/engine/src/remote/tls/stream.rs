@@ -1,4 +1,4 @@
-//! Both directions of a connection, each for a thread of its own.
+//! Both directions of a TLS connection, each for its own thread.
 
 use super::{ADVICE, TlsSetup, refused};
 use crate::remote::dial::Stream;
@@ -8,13 +8,13 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
-/// What is read at once: a few records.
+/// Read buffer size: several TLS records.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What both directions share. It is locked to seal and to open, never while the socket is waited for.
+/// State shared by both directions. It is locked to encrypt and decrypt, never during socket I/O.
 type Sealing = Arc<Mutex<ClientConnection>>;
 
-/// The directions of a connection whose handshake is done.
+/// Splits a connection into its two directions after the handshake.
 pub(super) fn split(
     connection: ClientConnection,
     socket: TcpStream,
@@ -32,7 +32,7 @@ pub(super) fn split(
         address: address.to_owned(),
         unheard: Some(made),
     };
-    // It may be over already, which is what is wanted.
+    // An error means that the socket is already closed, which is the goal.
     let hang_up = move || drop(end.shutdown(Shutdown::Both));
     Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), hang_up: Box::new(hang_up) })
 }
@@ -40,16 +40,17 @@ pub(super) fn split(
 struct TlsReader {
     sealing: Sealing,
     socket: TcpStream,
-    /// What came, and which part of it is not opened yet.
+    /// Received bytes, and the range of them that is not decrypted yet.
     sealed: Vec<u8>,
     left: std::ops::Range<usize>,
     address: String,
-    /// What the connection was made with, until the server says something.
+    /// The setup of this connection, until the server has sent anything.
     unheard: Option<TlsSetup>,
 }
 
 impl TlsReader {
-    /// What rustls has opened, or opens of what has come; nothing when more has to come first.
+    /// Returns decrypted bytes, or decrypts the received ones. Returns `None` if more bytes must arrive
+    /// first.
     fn open(&mut self, open: &mut [u8]) -> io::Result<Option<usize>> {
         let mut sealing = self.sealing.lock();
         loop {
@@ -76,7 +77,8 @@ impl TlsReader {
                 return Ok(count);
             }
             match self.socket.read(&mut self.sealed) {
-                // Without a goodbye; what is incomplete is noticed by who reads it.
+                // The peer closed without a TLS close message. A truncated reply is detected by its
+                // decoder.
                 Ok(0) => return Ok(0),
                 Ok(count) => self.left = 0..count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -89,7 +91,8 @@ impl TlsReader {
 impl Read for TlsReader {
     fn read(&mut self, open: &mut [u8]) -> io::Result<usize> {
         let read = self.read_more(open);
-        // A server tells only behind the handshake that it does not accept a certificate.
+        // A server may reject a client certificate only after the handshake. So if the first read
+        // fails, read the files again for the next connection.
         if let (Some(made), Ok(0) | Err(_)) = (self.unheard.take(), &read) {
             made.forget();
         }
@@ -107,7 +110,7 @@ struct TlsWriter {
 }
 
 impl TlsWriter {
-    /// Seals as much as rustls takes at once, and with it what TLS itself has to say.
+    /// Encrypts as many bytes as rustls accepts at once, together with pending TLS messages.
     fn seal(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut sealing = self.sealing.lock();
         let count = sealing.writer().write(bytes)?;

@@ -1,4 +1,4 @@
-//! Trust in anyone: for `insecure`, where the certificate of a server is not checked.
+//! Certificate verifier for `insecure`, which does not check the server's certificate.
 
 use super::provider;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,14 +7,14 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 
-/// Believes every certificate. Whoever shows one still has to own its key.
+/// Accepts every certificate. The server must still prove that it owns the certificate's key.
 #[derive(Debug)]
 pub struct AcceptAnyCertificate {
     provider: Arc<CryptoProvider>,
 }
 
 impl AcceptAnyCertificate {
-    /// Believes every certificate.
+    /// Creates the verifier.
     pub fn new() -> AcceptAnyCertificate {
         AcceptAnyCertificate { provider: provider() }
     }
