@@ -379,7 +379,7 @@ pub enum BranchCommand {
         #[serde(with = "fields::list")]
         tags: Vec<(Name, Revision)>,
     },
-    /// Deletes a branch and all writes on it. Also cancels an unfinished import.
+    /// Deletes a branch and all writes on it. For an unfinished import, deletes all its data.
     Delete {
         /// The branch.
         name: Name,

@@ -27,7 +27,7 @@ pub const CLAIM_LIMIT: usize = 1_000;
 pub const FAILURE_LIMIT_BYTES: usize = 4_096;
 /// The longest lease, in milliseconds: a day.
 pub const LEASE_LIMIT_MS: u64 = 86_400_000;
-/// The default number of failed deliveries after which a message is dead.
+/// The default and highest number of tries of the relay, after which a message is dead.
 pub const TRIES_LIMIT: u32 = 10;
 
 /// Commands on the outbox.
