@@ -119,6 +119,7 @@ fn take_block(from: &mut impl Read) -> Result<(u8, Vec<u8>)> {
     if length > BLOCK_LIMIT_BYTES {
         return Err(damaged("a block is longer than any that was written"));
     }
+    // Do not reserve `length` bytes: a damaged length must not allocate memory.
     let mut body = Vec::new();
     let mut limited = from.take(length as u64);
     limited.read_to_end(&mut body).map_err(|error| cannot("read", &error))?;

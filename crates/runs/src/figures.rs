@@ -57,7 +57,7 @@ pub struct Counted {
 pub struct RunFigures {
     /// The run.
     pub run_id: String,
-    /// Whether the run waits for an event.
+    /// The state: current, or waiting for an event.
     pub state: ProjectionState,
     /// The sequence number of the last event in the snapshot.
     pub watermark: u64,

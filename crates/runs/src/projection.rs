@@ -16,7 +16,7 @@ use mainstay_model::{CanonicalEvent, Judgement, RunSnapshot, Stamp, reduce};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Whether a projection waits for an event.
+/// The state of a projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ProjectionState {
@@ -33,7 +33,7 @@ pub enum ProjectionState {
 pub struct Projection {
     /// The snapshot of the events up to the watermark.
     pub snapshot: RunSnapshot,
-    /// Whether the run waits for an event.
+    /// The state: current, or waiting for an event.
     pub state: ProjectionState,
     /// Gaps after the watermark, which the projection waits for.
     pub open: Vec<Gap>,

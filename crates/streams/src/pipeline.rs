@@ -241,6 +241,7 @@ impl<P: Operator> Pipeline<P> {
             self.read[item.source] = self.read[item.source].max(item.position);
             self.frontier.rise(Frontier::behind(item.time));
         }
+        // Flush the sinks before the state is written: its positions must not exceed the sinks' outputs.
         progress.outputs = self.outlet.finish()?;
         self.write(working.into_writes()?)?;
         Ok(progress)

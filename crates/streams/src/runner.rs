@@ -130,6 +130,8 @@ impl<P: Operator> Runner<P> {
         }
         if let Some(event) = self.operator.event_time() {
             let event_ms = event.event_ms(&item.item).map_err(|error| self.at(item, &error))?;
+            // Fire before the item is applied, because applying drops the windows that the watermark has
+            // passed.
             self.advance_to(self.watermark.after(event_ms), working, outlet)?;
         }
         let taken = self.apply(item, working, outlet)?;

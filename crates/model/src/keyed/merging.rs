@@ -81,6 +81,7 @@ impl Merging {
                 None => self.space.delete(key, version),
             };
         }
+        // Optimistic concurrency: retry while other writers change the key.
         for _ in 0..TRIES {
             let kept = self.space.look(&[key])?.pop().flatten();
             if kept.as_ref().is_some_and(|kept| kept.version >= version) {

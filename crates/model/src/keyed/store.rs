@@ -27,7 +27,7 @@ use std::io::{Read, Write};
 ///
 /// ```
 /// use mainstay_model::{KeyedState, Result};
-/// /// Counts an order; told again after a crash it is counted once.
+/// /// Counts an order; a retry after a crash is not counted again.
 /// fn count(state: &dyn KeyedState, customer: &str, offset: u64) -> Result<bool> {
 ///     let count = match state.get(customer.as_bytes())? {
 ///         Some(seen) => seen.value[0] + 1,

@@ -86,7 +86,7 @@ pub enum RecordCommand {
 ///
 /// ```
 /// use mainstay_model::RecordWrite;
-/// // A worker claims a job that nobody has.
+/// // A worker claims an unclaimed job.
 /// let claim = RecordWrite::to("tasks.email.17")?
 ///     .when_field("state", "pending")?
 ///     .set("state", "claimed")?

@@ -66,7 +66,7 @@ impl FetchOptions {
 ///
 /// ```
 /// use mainstay_model::{NewEvent, Result, RunStore};
-/// /// Says that a step is done; told again after a crash it is the same event.
+/// /// Records that a step is done; a retry after a crash is the same event.
 /// async fn done(store: &dyn RunStore, run: &str, step: &str) -> Result<u64> {
 ///     let event = NewEvent::new(run, "StepCompleted").step(step).plan("3");
 ///     Ok(store.append_event(event).await?.run_seq)

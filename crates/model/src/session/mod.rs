@@ -60,6 +60,6 @@ pub const REQUEST_LIMIT: u64 = i64::MAX as u64;
 /// How far a request number may be ahead of the session's next one. It equals the limit of stored responses.
 pub const REQUESTS_AHEAD_LIMIT: u64 = KEPT_LIMIT as u64;
 /// How long the numbers of a removed session are remembered, in microseconds: a day. A new session of the
-/// same name continues after all numbers that the old client may have in flight, so that a delayed copy of an
-/// old request is not executed.
+/// same name continues after all numbers that the old client may have in flight. Therefore a delayed copy of
+/// an old request is not executed.
 pub const FORMER_KEPT_US: u64 = 24 * 3_600_000_000;

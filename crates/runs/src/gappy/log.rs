@@ -13,9 +13,9 @@ pub struct Log {
     keys: BTreeMap<String, u64>,
     /// Events that are not visible yet.
     pub held: BTreeSet<u64>,
-    /// Whether to hold back the next event.
+    /// If set, the next event is held back.
     pub hold_next: bool,
-    /// Whether the run was deleted.
+    /// True if the run was deleted.
     pub deleted: bool,
     /// The metadata given at creation.
     pub metadata: Option<Value>,

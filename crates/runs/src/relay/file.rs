@@ -117,6 +117,7 @@ fn line(message: &Message) -> Vec<u8> {
 fn open(path: &Path) -> std::io::Result<Inside> {
     let mut file =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+    // Two processes would overwrite each other's lines.
     file.try_lock()?;
     let end = end_of_lines(&mut file)?;
     file.set_len(end)?;

@@ -225,8 +225,10 @@ fn put_file<T>(
             return Err(error);
         }
     };
+    // Fsync before the rename: otherwise a crash could leave the name without the complete content.
     file.sync_all().map_err(failed)?;
     fs::rename(&part, &path).map_err(failed)?;
+    // The rename is durable only after the directory is fsynced.
     sync_up(root, parent).map_err(failed)?;
     Ok(written)
 }

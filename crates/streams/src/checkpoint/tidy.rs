@@ -29,6 +29,7 @@ impl Checkpoints {
                 _ => self.shelf.remove(&self.manifest_name(*id))?,
             }
         }
+        // Manifests first, data last: after a crash in between no manifest names a missing file.
         for name in self.shelf.list(&format!("{}/data", self.job.name))? {
             let is_past = number(&name).is_some_and(|id| id <= newest);
             if is_past && !needed.contains(&name) {

@@ -49,7 +49,7 @@ pub struct FileSink<O> {
     name: String,
     directory: PathBuf,
     with_ids: bool,
-    /// Whether earlier outputs may be elsewhere, and the position up to which they are.
+    /// True if earlier outputs may be elsewhere; `from` is the position up to which they are.
     continued: bool,
     from: u64,
     /// The shard whose outputs it takes, if assigned.

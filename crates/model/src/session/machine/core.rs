@@ -71,6 +71,7 @@ impl Core {
             mark += 1;
         }
         let before = ledger.len() + 1;
+        // Raise the mark first: a reply below the new mark is not stored.
         ledger.raise(mark);
         ledger.keep(*request_id, reply);
         self.counters.evicted += (before - ledger.len()) as u64;

@@ -48,6 +48,7 @@ impl<M, C> SessionMachine<M, C> {
         };
         let found = behind.into_iter().flatten().chain(all.into_iter().flatten());
         let live = found.filter(|(_, session)| session.is_live(self.core.clock));
+        // One more than the limit shows whether more remain.
         let mut infos: Vec<_> = live.map(|(name, s)| s.info(name)).take(limit + 1).collect();
         let more = infos.len() > limit;
         infos.truncate(limit);

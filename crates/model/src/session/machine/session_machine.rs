@@ -187,6 +187,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
             let info = session.info(name);
             return Output::new(Ok(Answer::Opened { info, created: false }));
         }
+        // End an expired session first, so that its hook runs before the new session exists.
         let mut requests = self.end(now, name, Ending::Expired).unwrap_or_default();
         let created = self.create(now, name, lease_ms, capabilities);
         let answer = created.and_then(|more| {
@@ -249,6 +250,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
 
     fn expire_due(&mut self, now: Stamp, limit: usize) -> Output {
         let due = self.core.sessions.iter().filter(|(_, session)| !session.is_live(now));
+        // One more than the limit shows whether more remain.
         let mut due: Vec<Name> = due.map(|(name, _)| name.clone()).take(limit + 1).collect();
         let more = due.len() > limit;
         due.truncate(limit);

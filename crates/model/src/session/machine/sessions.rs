@@ -188,6 +188,7 @@ impl Sessions {
         let sent_before = sent_before.saturating_add(u64::from(planted(Fault::RetryNotStrict)));
         let due = self.retries.before(sent_before);
         let due = due.filter(|(_, name, _)| self.live_entry(name, now).is_some());
+        // One more than the limit shows whether more remain.
         let mut due: Vec<_> =
             due.map(|(sent, name, id)| (sent, name.clone(), id)).take(limit + 1).collect();
         let more = due.len() > limit;
