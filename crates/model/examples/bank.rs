@@ -2,9 +2,9 @@
 //! lost, duplicated and delayed. The total balance never changes.
 //!
 //! ```text
-//!   till --- request ---> network: loses, duplicates and delays some ------> log ---> replica 1, 2, 3
+//!   till --- request ---> network: loses, duplicates and delays some --------> log ---> replica 1, 2, 3
 //!    ^                                                                          |
-//!    +------------------- response: some of them are lost <-----------------+
+//!    +------------------- response: some of them are lost <---------------------+
 //! ```
 //!
 //! ```text

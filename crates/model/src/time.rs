@@ -1,4 +1,4 @@
-//! Revisions and stamps: the two ways to name a point in time.
+//! Revisions and commit timestamps: the two ways to name a point in time.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub enum At {
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub enum Durability {
-    /// Written to the log buffer and visible at once. It is never fsynced on its own.
+    /// Logged and visible at once. It is never fsynced on its own.
     Memory,
     /// Visible at once, fsynced within the sync interval.
     Interval,

@@ -5,7 +5,7 @@
 //!                     |
 //!                    run --ended, old enough--> Archive: written, read back, deleted --import--> run
 //!
-//!   dyn RunStore --events--> Projector --> snapshots, alerts, figures     for stores with gaps
+//!   dyn RunStore --events--> Projector --> snapshots, alerts, figures       for stores with gaps
 //!        |
 //!        '--events--> Reducer --> Reduced: states, stored by a StateKeeper  for user-defined states
 //!                                    ^

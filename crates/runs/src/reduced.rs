@@ -3,7 +3,7 @@
 //! ```text
 //!   keeper --state at n--.
 //!                        v
-//!   store --events > n--> fold --> current state    more than 256 events folded: stored for the next read
+//!   store --events > n--> fold --> current state     more than 256 events folded: stored for the next read
 //! ```
 
 use crate::keeper::StateKeeper;

@@ -3,7 +3,7 @@
 //! ```text
 //!   outbox --claim, for a lease--> deliver, one after another --> settle --ack, fail--> outbox
 //!      ^                                                                                    |
-//!      '------------- a new revision, or a message is due - wait <--- nothing to claim ----'
+//!      '------------- a new revision, or a message is due --- wait <--- nothing to claim ---'
 //! ```
 //!
 //! One transaction settles the last messages and claims the next ones, so a busy relay costs one fsync per

@@ -66,9 +66,9 @@ pub trait KeyedState: Send + Sync {
     /// Reads the waiting writes with versions below `below`, ordered by version, then by key.
     fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>>;
 
-    /// Seals all versions below the frontier: applies the waiting writes in order and drops older tombstones.
-    /// A later write with a sealed version is stale. Returns the number of waiting writes. A frontier that
-    /// does not advance is a no-op.
+    /// Seals all versions below the frontier: applies the waiting writes in order and drops the tombstones
+    /// with these versions. A later write with a sealed version is stale. Returns the number of waiting
+    /// writes. A frontier that does not advance is a no-op.
     ///
     /// In a merged space, the owner of the merge function must settle the waiting writes first
     /// ([`Merging`](super::Merging)). Otherwise the error is `Conflict`.

@@ -3,7 +3,7 @@
 //! ```text
 //!   PENDING --RunApproved--> APPROVED --RunStarted--> RUNNING <--RunPaused, RunResumed--> PAUSED
 //!      '-------------------RunStarted-------------------^ |
-//!   any state that is not final --RunFailed, RunCancelled--> FAILED, CANCELLED    '--RunCompleted--> COMPLETED
+//!   any non-final state --RunFailed, RunCancelled--> FAILED, CANCELLED       '--RunCompleted--> COMPLETED
 //!
 //!   step: PENDING --StepStarted--> RUNNING --StepCompleted, StepFailed--> SUCCESS, FAILED
 //!            '--StepSkipped--> SKIPPED                  FAILED --StepRetried--> PENDING, the next attempt

@@ -3,7 +3,7 @@
 //! ```text
 //!   function ---> response, requests, writes      ---> encode, check      ---> merge writes, send requests
 //!        \                                                |
-//!        panics, or returns an Err                        too large
+//!         panics, or returns an Err                       too large
 //!              \                                          |
 //!               +-----------------------------------------+---> an error; nothing has changed
 //! ```
