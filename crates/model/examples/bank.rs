@@ -1,17 +1,19 @@
-//! A replicated bank over a bad line: three replicas, tills that lose and double what they send, and not a cent too much.
+//! A replicated bank over an unreliable network: three replicas, and clients ("tills") whose messages are
+//! lost, duplicated and delayed. The total balance never changes.
 //!
 //! ```text
-//!   till --- request ---> line: some are lost, some come twice, some late ---> log ---> replica 1, 2, 3
+//!   till --- request ---> network: loses, duplicates and delays some --------> log ---> replica 1, 2, 3
 //!    ^                                                                          |
-//!    +------------------- answer: some of them are lost, too <------------------+
+//!    +------------------- response: some of them are lost <---------------------+
 //! ```
 //!
 //! ```text
 //!   cargo run -p mainstay-model --example bank
 //! ```
 //!
-//! A till sends a request again until it has the answer. The session machine sees to it that a transfer happens once,
-//! that each till is told of large payments, and that replicas agree, also one that was restored from a snapshot.
+//! A till retries a request until it receives the response. The session machine executes each transfer
+//! exactly once and sends each till a notice of large payments. All replicas have equal state, including one
+//! that was restored from a snapshot.
 
 use mainstay_model::machine::*;
 use mainstay_model::{Code, Error, Name, Result, SessionRequest};
@@ -24,7 +26,7 @@ const ACCOUNTS: u64 = 20;
 const BEGIN_CENTS: u64 = 1_000;
 const LARGE_CENTS: u64 = 180;
 
-/// Cents by account.
+/// Account balances in cents.
 const BALANCES: Table<u64, u64> = Table::new("balances");
 
 struct Bank;
@@ -46,7 +48,7 @@ impl UserStateMachine for Bank {
     const VERSION: u32 = 1;
     type Command = Order;
     type Response = Receipt;
-    /// A till is told of large payments, to print a slip.
+    /// The slip that a till prints after a large payment.
     type Request = String;
 
     fn apply(
@@ -88,7 +90,7 @@ fn transfer(
     })
 }
 
-/// Chance that is the same in every run.
+/// A seeded pseudo-random generator: every run rolls the same numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -99,7 +101,7 @@ impl Dice {
     }
 }
 
-/// A till: it has one transfer at a time, and sends it until it has the answer.
+/// A till has one transfer outstanding at a time and retries it until it has the response.
 struct Till {
     name: Name,
     next: u64,
@@ -120,14 +122,14 @@ impl Till {
         self.next > TRANSFERS && self.waiting.is_none()
     }
 
-    /// The request that waits for its answer, or the next one.
+    /// Returns the outstanding request, or a new one.
     fn request(&mut self, dice: &mut Dice) -> Result<Input> {
         let order = self.waiting.get_or_insert_with(|| {
             let (from, to) = (dice.roll(ACCOUNTS), dice.roll(ACCOUNTS));
             Order::Transfer { from, to, cents: dice.roll(200) }
         });
         self.sent += 1;
-        // All below this one are answered: their responses may go.
+        // All requests below this number are answered, so the machine may drop their responses.
         let request = SessionRequest::new(self.name.clone(), self.next, self.next);
         SessionMachine::<Bank>::request(request, order)
     }
@@ -143,19 +145,19 @@ impl Till {
     }
 }
 
-/// What has happened on the line.
+/// Counts of the faults that the network injected.
 #[derive(Default)]
 struct Line {
     lost: u64,
     doubled: u64,
     late: u64,
     answers_lost: u64,
-    /// Copies that come later than what was sent after them.
+    /// Copies that are delivered after requests that were sent later.
     straying: Vec<Input>,
 }
 
 impl Line {
-    /// What arrives of a request: nothing, it, it twice, or also an old copy.
+    /// Returns the copies of a request that arrive: none, one or two, and possibly an older request.
     fn carry(&mut self, input: Input, dice: &mut Dice) -> Vec<Input> {
         let mut arriving = Vec::new();
         if dice.roll(4) == 0 {
@@ -180,7 +182,7 @@ impl Line {
     }
 }
 
-/// Three replicas of one log.
+/// Three replicas that apply the same log.
 struct Cluster {
     replicas: Vec<SessionMachine<Bank>>,
     now: u64,
@@ -193,7 +195,7 @@ impl Cluster {
         Cluster { replicas, now: 1_000_000, entries: 0 }
     }
 
-    /// Puts an entry into the log; every replica says the same.
+    /// Appends an entry to the log. Fails if the replicas return different outputs.
     fn apply(&mut self, input: &Input) -> Result<Output> {
         self.now += 1_000;
         self.entries += 1;
@@ -206,7 +208,7 @@ impl Cluster {
         }
     }
 
-    /// The third replica loses all it has, and gets a snapshot of the first.
+    /// The third replica loses its state and restores a snapshot of the first.
     fn restore_third(&mut self) -> Result<SnapshotWritten> {
         let mut bytes = Vec::new();
         let written = self.replicas[0].snapshot_to(&mut bytes)?;
@@ -252,7 +254,7 @@ fn main() -> Result<()> {
     tell(&tills, &cluster, &line)
 }
 
-/// A till sends what it has to, and hears what comes back.
+/// Sends a till's request through the network and handles the responses.
 fn work(
     place: usize,
     tills: &mut [Till],
@@ -270,14 +272,15 @@ fn work(
                 till.answered(response)?
             }
             (Ok(_), true) => line.answers_lost += 1,
-            // An old copy: answered once more, or too late for that. Nobody waits for it.
+            // An old copy: the machine repeats its response or answers that it is too late. The till no
+            // longer waits for it.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Tills print the slips that they are sent, and say so.
+/// Tills print the slips that they receive, then acknowledge them.
 fn take_slips(output: &Output, tills: &mut [Till], cluster: &mut Cluster) -> Result<()> {
     let mut last: BTreeMap<&Name, u64> = BTreeMap::new();
     for request in &output.requests {

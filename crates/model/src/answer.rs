@@ -1,4 +1,4 @@
-//! The answer of a transaction and of each of its commands.
+//! Results of a transaction and of each of its commands.
 
 use crate::wire::fields;
 use crate::{
@@ -10,23 +10,24 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// The answer of a committed transaction.
+/// The result of a committed transaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// The transaction's revision; of one that wrote nothing, the revision it read at.
+    /// The transaction's revision. For a transaction that wrote nothing, the revision it read at.
     pub revision: Revision,
-    /// Its stamp, the `now` of all its commands.
+    /// The transaction's commit timestamp, which is `now` for all its commands.
     pub stamp: Stamp,
-    /// Whether the guards held, so that the answers are those of `steps`.
+    /// True if all guards held, so that the answers are those of `steps`; otherwise they are those of
+    /// `otherwise`.
     pub held: bool,
-    /// Whether an earlier request of this id did the work.
+    /// True if an earlier request with this id did the work and this is its stored receipt.
     pub repeated: bool,
     /// One answer per command that ran.
     #[serde(with = "fields::list")]
     pub answers: SmallVec<[Answer; 1]>,
 }
 
-/// The answer of a command.
+/// The result of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Answer {
@@ -34,7 +35,7 @@ pub enum Answer {
     Counter(u64),
     /// The counter after a conditional write, `None` when the condition did not hold.
     MaybeCounter(Option<u64>),
-    /// Whether something happened.
+    /// True if the command changed something.
     Did(bool),
     /// The number after an addition, and the cell's counter.
     Number {
@@ -48,15 +49,15 @@ pub enum Answer {
     Cell(Option<Versioned>),
     /// A page of names.
     Names(Page),
-    /// A revision: of a fork, a tag, a merge.
+    /// The revision of a fork, a tag or a merge.
     Revision(Revision),
-    /// A number: how many keys were touched, how many bytes a text has.
+    /// A count: of affected keys, or the length of a text in bytes.
     Count(u64),
     /// The value before a write of a cell, and whether the write took effect.
     Replaced {
-        /// Whether the condition held: it was written, taken, or is there.
+        /// True if the condition held, so that the command wrote, deleted or found the value.
         did: bool,
-        /// The value before.
+        /// The value before the write.
         #[serde(with = "fields::maybe_value")]
         old: Option<Value>,
     },
@@ -68,7 +69,7 @@ pub enum Answer {
     Records(RecordPage),
     /// The sum in a field, as decimal text.
     Sum(String),
-    /// The record that came first, as it has become; nothing if none passed.
+    /// The first matching record with its new fields; `None` if no record matched.
     Picked(Option<Box<(String, Record)>>),
     /// The answer of a command on a run.
     Run(Box<RunAnswer>),
@@ -90,7 +91,7 @@ impl Receipt {
         self.answers.into_iter().next().ok_or_else(Answer::mismatch)
     }
 
-    /// The messages that its only command has claimed, with the token of their lease.
+    /// Returns the messages that the transaction's only command claimed, with their lease token.
     pub fn into_claimed(self) -> Result<Claimed> {
         let token = self.stamp;
         let messages = self.into_first()?.into_outbox()?.into_messages()?;
@@ -99,13 +100,13 @@ impl Receipt {
 }
 
 impl Answer {
-    /// The error of an answer that another command has.
+    /// The error of a conversion to the answer of another command.
     #[cold]
     pub fn mismatch() -> Error {
         Error::new(Code::Unsupported, "the command has another answer than expected")
     }
 
-    /// The error of a command that failed; of any other answer, that it is not the one that was expected.
+    /// Returns the error of a failed command, or a mismatch error for any other answer.
     fn into_error(self) -> Error {
         match self {
             Answer::Failed(error) => error,
@@ -113,7 +114,7 @@ impl Answer {
         }
     }
 
-    /// Whether the command took effect, which `must` requires.
+    /// Returns whether the command took effect, which `must` requires.
     pub fn took_effect(&self) -> bool {
         if let Answer::Run(answer) = self {
             return answer.took_effect();
@@ -132,19 +133,19 @@ impl Answer {
     }
 }
 
-/// A cell's value and everything known about it.
+/// A cell's value with its version and expiry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Versioned {
     /// The value.
     #[serde(with = "fields::value")]
     pub value: Value,
-    /// How often the cell has been written, deletions included.
+    /// The number of writes to the cell, including deletions.
     pub counter: u64,
-    /// When it was written.
+    /// The commit timestamp of the write.
     pub stamp: Stamp,
-    /// The transaction that wrote it. Zero inside the transaction that is still open.
+    /// The revision of the write. Zero while its transaction is still open.
     pub revision: Revision,
-    /// When it expires.
+    /// The time when the value expires, if it does.
     pub expires: Option<Stamp>,
 }
 
@@ -153,30 +154,30 @@ pub struct Versioned {
 pub struct HistoryEntry {
     /// The cell's counter after this version.
     pub counter: u64,
-    /// How many writes the version stands for: its transaction may have made several.
+    /// The number of writes that this version merges, because one transaction may write a cell several times.
     pub writes: u64,
-    /// The value; nothing where the cell was deleted.
+    /// The value; `None` if this version is a deletion.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
-    /// When it was written.
+    /// The commit timestamp of this version.
     pub stamp: Stamp,
-    /// The transaction that wrote it. Zero inside the transaction that is still open.
+    /// The revision of this version. Zero while its transaction is still open.
     pub revision: Revision,
-    /// When it expires or expired.
+    /// The time when the value expires or expired, if it does.
     pub expires: Option<Stamp>,
 }
 
-/// A page of names, and where the next one begins.
+/// A page of names with the cursor of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// The names, in byte order.
     #[serde(with = "fields::list")]
     pub names: Vec<String>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// The cursor: pass it as `after` for the next page. `None` at the end.
     pub next: Option<String>,
 }
 
-/// Methods that take out the content of one variant, for those who know which command was asked.
+/// Generates methods that return the content of one variant, for callers that know which command they sent.
 macro_rules! conversions {
     ($answer:ident, $error:expr => { $($name:ident: $pattern:pat => $content:expr, $type:ty;)* }) => {
         impl $answer {

@@ -1,4 +1,5 @@
-//! Blocks: what snapshots are made of. Each has its checksum, and the last one the hash of all before it.
+//! Checksummed block framing of snapshots. Each block has a CRC-32C, and the last block has a hash of all
+//! bytes before it.
 //!
 //! ```text
 //!   kind u8 | length u32 LE | crc32c u32 LE | body         the checksum is over kind, length and body
@@ -8,14 +9,14 @@ use crate::limits::VALUE_LIMIT_BYTES;
 use crate::{Code, Error, Result};
 use std::io::{self, Read, Write};
 
-/// A block is written when it has so many bytes.
+/// A block is flushed when it reaches this size, in bytes.
 pub(crate) const BLOCK_BYTES: usize = 64 << 10;
-/// The largest block: one entry may be large.
+/// The largest block, in bytes. One entry may be as large as a value.
 const BLOCK_LIMIT_BYTES: usize = VALUE_LIMIT_BYTES + (1 << 20);
 const BLOCK_HEAD_BYTES: usize = 9;
 pub(crate) const HASH_BYTES: usize = 32;
 
-/// Writes blocks, and hashes what it writes.
+/// Writes blocks and hashes all written bytes.
 pub(crate) struct BlockWriter<W> {
     out: W,
     hasher: blake3::Hasher,
@@ -32,26 +33,26 @@ impl<W: Write> BlockWriter<W> {
         self.put(body)
     }
 
-    /// Writes what is no block.
+    /// Writes raw bytes outside a block, such as the magic number.
     pub(crate) fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
         self.out.write_all(bytes).map_err(|error| cannot("write", &error))
     }
 
-    /// The hash of all that was written.
+    /// The BLAKE3 hash of all bytes written so far.
     pub(crate) fn hash(&self) -> [u8; HASH_BYTES] {
         *self.hasher.finalize().as_bytes()
     }
 
-    /// Gives back where it wrote to, and how many bytes that were.
+    /// Flushes, then returns the inner writer and the number of bytes written.
     pub(crate) fn finish(mut self) -> Result<(W, u64)> {
         self.out.flush().map_err(|error| cannot("write", &error))?;
         Ok((self.out, self.bytes))
     }
 }
 
-/// Reads blocks, and checks them.
+/// Reads blocks and verifies their checksums.
 pub(crate) struct BlockReader<R> {
     from: R,
     hasher: blake3::Hasher,
@@ -63,7 +64,8 @@ impl<R: Read> BlockReader<R> {
         BlockReader { from, hasher: blake3::Hasher::new(), bytes: 0 }
     }
 
-    /// Reads what is no block, as much as there is room for; says how much there was.
+    /// Reads raw bytes outside a block until `room` is full or the input ends. Returns the number of bytes
+    /// read.
     pub(crate) fn fill(&mut self, room: &mut [u8]) -> Result<usize> {
         let read = fill(&mut self.from, room)?;
         self.hasher.update(&room[..read]);
@@ -71,24 +73,25 @@ impl<R: Read> BlockReader<R> {
         Ok(read)
     }
 
-    /// The next block. It counts towards the hash when it is noted, which the last one is not.
+    /// Reads the next block. The caller adds it to the hash with `note`, except the last block, which holds
+    /// the hash.
     pub(crate) fn take_block(&mut self) -> Result<(u8, Vec<u8>)> {
         take_block(&mut self.from)
     }
 
-    /// Takes a block into the hash.
+    /// Adds a block to the hash.
     pub(crate) fn note(&mut self, kind: u8, body: &[u8]) {
         self.hasher.update(&block_head(kind, body));
         self.hasher.update(body);
         self.bytes += (BLOCK_HEAD_BYTES + body.len()) as u64;
     }
 
-    /// The hash of all that was noted.
+    /// The hash of all bytes read with `fill` or added with `note`.
     pub(crate) fn hash(&self) -> [u8; HASH_BYTES] {
         *self.hasher.finalize().as_bytes()
     }
 
-    /// How many bytes there were with this last block. Refuses what follows it.
+    /// Returns the total number of bytes, including this last block. Fails if more bytes follow it.
     pub(crate) fn end(&mut self, body: &[u8]) -> Result<u64> {
         if fill(&mut self.from, &mut [0])? > 0 {
             return Err(damaged("something follows its end"));
@@ -116,6 +119,7 @@ fn take_block(from: &mut impl Read) -> Result<(u8, Vec<u8>)> {
     if length > BLOCK_LIMIT_BYTES {
         return Err(damaged("a block is longer than any that was written"));
     }
+    // Do not reserve `length` bytes: a damaged length must not allocate memory.
     let mut body = Vec::new();
     let mut limited = from.take(length as u64);
     limited.read_to_end(&mut body).map_err(|error| cannot("read", &error))?;
@@ -128,7 +132,7 @@ fn take_block(from: &mut impl Read) -> Result<(u8, Vec<u8>)> {
     Ok((kind, body))
 }
 
-/// Reads as much as there is room for; says how much there was.
+/// Reads until `room` is full or the input ends. Returns the number of bytes read.
 fn fill(from: &mut impl Read, mut room: &mut [u8]) -> Result<usize> {
     let wanted = room.len();
     while !room.is_empty() {

@@ -1,15 +1,15 @@
-//! Transactions as bytes, for a fingerprint that outlives this program.
+//! Canonical byte encoding of transactions, for request fingerprints that stay valid across program versions.
 //!
 //! ```text
 //!   transaction   1 | branch | guards | steps | otherwise
-//!   list          count | items          option   0, or 1 | what is there
+//!   list          count | items          option   0, or 1 | value
 //!   text          length | bytes         value    length | canonical bytes
 //!   guard, command, ttl, number, only    tag | fields
 //! ```
 //!
-//! Every number is a `u64` in little-endian order, a tag is one byte. Nothing here follows from a
-//! derive: what is written stays as it is when types are renamed or reordered, and a new variant
-//! does not compile before it has a tag. Tags are never given twice.
+//! Every number is a little-endian `u64`, and a tag is one byte. No encoding is derived from the Rust types,
+//! so renaming or reordering types does not change the bytes. A new variant does not compile before it has a
+//! tag, and tags are never reused.
 
 mod branches;
 mod cells;
@@ -22,10 +22,10 @@ use crate::{
     Command, Contract, Demand, Guard, Step, SystemCommand, Transaction, Ttl, Value, codec,
 };
 
-/// Writes what a transaction asks for, piece by piece.
+/// Writes the canonical bytes of a transaction to `write`, piece by piece.
 ///
-/// The request's id, its durability and the number of its branch are left out: they say how it is
-/// asked for, not what.
+/// The request id, the durability and the branch number are left out: they do not change the transaction's
+/// effect.
 pub fn transaction(transaction: &Transaction, write: &mut dyn FnMut(&[u8])) {
     let Transaction { request: _, branch, branch_id: _, guards, steps, otherwise, durability: _ } =
         transaction;
@@ -40,7 +40,7 @@ pub fn transaction(transaction: &Transaction, write: &mut dyn FnMut(&[u8])) {
 
 struct Out<'a> {
     write: &'a mut dyn FnMut(&[u8]),
-    /// Room for the bytes of one value at a time.
+    /// A reused buffer for the bytes of one value.
     scratch: Vec<u8>,
 }
 
@@ -77,10 +77,12 @@ impl Out<'_> {
         self.option(text, Out::text);
     }
 
-    /// A value beyond the limits has no bytes; it cannot be written nor met, so it needs none.
+    /// Writes a value. A value beyond the limits is encoded as zero bytes: it can be neither stored nor
+    /// found, so its fingerprint does not matter.
     fn value(&mut self, value: &Value) {
         self.scratch.clear();
-        // Numbers of which there is a value have one form, whatever their text.
+        // A number that fits an integer or a float is encoded as such, so that all its spellings have equal
+        // bytes.
         if codec::encode(value, &mut self.scratch).is_err() {
             let _ = codec::encode_exact(value, &mut self.scratch);
         }
@@ -141,7 +143,7 @@ impl Out<'_> {
         }
     }
 
-    /// Cells came first: their tag says no contract.
+    /// Writes a tag and a contract. Cells were the first contract, so their tag implies the contract.
     fn of_contract(&mut self, cells: u8, other: u8, contract: Contract) {
         let contract = match contract {
             Contract::Cells => return self.tag(cells),
@@ -230,11 +232,11 @@ mod tests {
         assert_eq!(bytes(&Transaction::new().step(set)), expected);
     }
 
-    /// The bytes of the command in a transaction that has no other.
+    /// The bytes of the only command in a transaction.
     fn string_bytes(command: StringCommand) -> Vec<u8> {
         let all = bytes(&Transaction::new().step(command));
         let around = bytes(&Transaction::new());
-        // Before it stand the transaction's head and the step's demand, behind it the otherwise.
+        // The transaction's head and the step's demand precede the command, and `otherwise` follows it.
         all[around.len()..all.len() - 1].to_vec()
     }
 

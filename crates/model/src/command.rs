@@ -1,4 +1,4 @@
-//! Commands: what a transaction can do, one enum per contract.
+//! The commands of a transaction, one enum per contract (kind of state).
 
 use crate::limits::PAGE_DEFAULT;
 use crate::wire::fields;
@@ -8,38 +8,39 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One command on one of the contracts.
+/// One command on one of the contracts (kinds of state).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Command {
-    /// On a named cell.
+    /// A command on a named cell.
     Cell(CellCommand),
-    /// On a named cell, by its text.
+    /// A Redis string command on a named cell.
     String(StringCommand),
-    /// On the branches and tags of the database.
+    /// A command on the branches and tags of the database.
     Branch(BranchCommand),
-    /// On behalf of the engine: expiry.
+    /// An internal maintenance command of the engine: expiry and reaping.
     System(SystemCommand),
-    /// On a record.
+    /// A command on a record.
     Record(RecordCommand),
-    /// On a record, as a hash of Redis.
+    /// A Redis hash command on a record.
     Hash(HashCommand),
-    /// On the indexes over records.
+    /// A command on the secondary indexes of records.
     Index(IndexCommand),
-    /// On a run.
+    /// A command on a run (event log).
     Run(RunCommand),
-    /// On the outbox.
+    /// A command on the outbox.
     Outbox(OutboxCommand),
-    /// On a space of keyed state.
+    /// A command on a space of keyed state.
     State(StateCommand),
-    /// On a session.
+    /// A command on a session.
     Session(SessionCommand),
-    /// On names, whatever they hold.
+    /// A command on names of cells and records.
     Key(KeyCommand),
 }
 
 impl Command {
-    /// Whether it changes nothing: a transaction that is open answers it from its snapshot and its own writes.
+    /// Returns whether the command is read-only: an open transaction answers it from its snapshot and its own
+    /// writes.
     pub fn is_read(&self) -> bool {
         match self {
             Command::Cell(command) => command.is_read(),
@@ -56,49 +57,49 @@ impl Command {
     }
 }
 
-/// Commands on names, be they those of cells or of records.
+/// Commands on names of cells and records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum KeyCommand {
-    /// Names in byte order, each once, at the point where the transaction stands.
+    /// Lists names in byte order, each once, as the transaction sees them.
     Names {
-        /// Of these kinds of state: cells, records.
+        /// The contracts to include: cells, records.
         #[serde(with = "fields::list")]
         kinds: Vec<Contract>,
-        /// Only names that begin with this.
+        /// Lists only names with this prefix.
         prefix: String,
-        /// Only names behind this one.
+        /// The cursor: lists only names after this one.
         after: Option<String>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
-        /// Records whose keys begin with one of these are left out.
+        /// Omits records whose keys have one of these prefixes.
         #[serde(default, with = "fields::list")]
         hidden: Vec<String>,
     },
-    /// How many names there are, at the point where the transaction stands; more than the limit is the error `TooLarge`.
+    /// Counts names, as the transaction sees them. More than `limit` names are the error `TooLarge`.
     Count {
-        /// Of these kinds of state: cells, records.
+        /// The contracts to include: cells, records.
         #[serde(with = "fields::list")]
         kinds: Vec<Contract>,
-        /// At most this many.
+        /// The highest count allowed.
         limit: usize,
-        /// Records whose keys begin with one of these are left out.
+        /// Omits records whose keys have one of these prefixes.
         #[serde(default, with = "fields::list")]
         hidden: Vec<String>,
     },
-    /// Deletes all cells and records of the branch; more than the limit is the error `TooLarge`, and none goes. Answers
-    /// how many names there were.
+    /// Deletes all cells and records of the branch. Returns the number of names deleted. More than `limit`
+    /// names are the error `TooLarge`, and none is deleted.
     Clear {
-        /// At most this many.
+        /// The highest number of names to delete.
         limit: usize,
-        /// Records whose keys begin with one of these stay.
+        /// Keeps records whose keys have one of these prefixes.
         #[serde(default, with = "fields::list")]
         hidden: Vec<String>,
     },
 }
 
 impl KeyCommand {
-    /// The prefixes of records that it leaves out.
+    /// The prefixes of the records to leave out.
     pub fn hidden(&self) -> &[String] {
         match self {
             KeyCommand::Names { hidden, .. }
@@ -107,15 +108,15 @@ impl KeyCommand {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         !matches!(self, KeyCommand::Clear { .. })
     }
 }
 
 impl Command {
-    /// Whether the writer alone can answer it, so that it stands in no open transaction: others may send and acknowledge
-    /// meanwhile.
+    /// Returns whether only the writer thread can answer the command, so that it is not allowed in an open
+    /// transaction. Other transactions may send and acknowledge in the meantime.
     pub fn is_of_writer_alone(&self) -> bool {
         match self {
             Command::Outbox(command) => matches!(
@@ -137,18 +138,19 @@ impl From<KeyCommand> for Command {
 }
 
 impl Command {
-    /// Whether it changes nothing, and any snapshot can answer it: of sessions only the writer knows.
+    /// Returns whether the command is read-only and any snapshot can answer it. Only the writer thread has
+    /// the sessions.
     pub fn is_snapshot_read(&self) -> bool {
         self.is_read() && !matches!(self, Command::Session(_))
     }
 
-    /// Whether it may look at so much that others should not have to wait behind it.
+    /// Returns whether the command may read so many entries that other requests should not wait behind it.
     pub fn walks(&self) -> bool {
         self.looks_at() > PAGE_DEFAULT
     }
 
-    /// How many entries it may look at, about. Whatever passes by deleted names, old versions or entries that do not match may
-    /// look at any number, however few it gives.
+    /// The approximate number of entries that the command may read. A scan that skips deleted names, old
+    /// versions or non-matching entries has no bound, however few entries it returns.
     #[inline]
     pub(crate) fn looks_at(&self) -> usize {
         match self {
@@ -178,108 +180,108 @@ impl Command {
     }
 }
 
-/// Entries that a pick looks at where an index serves it, about.
+/// The approximate number of entries that a pick reads if an index serves it.
 const PICK_ENTRIES: usize = 16;
-/// Events that a snapshot of a run is folded forward by, at most.
+/// The most events that a snapshot of a run replays.
 const SNAPSHOT_ENTRIES: usize = 256;
 
-/// What can be done with a cell.
+/// Commands on a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum CellCommand {
-    /// Writes when absent; answers the counter either way.
+    /// Writes the value if the cell is absent. Returns the counter in both cases.
     Init {
         /// The cell.
         name: Name,
-        /// Its first value.
+        /// The first value.
         #[serde(with = "fields::value")]
         value: Value,
     },
-    /// Writes; answers the new counter.
+    /// Writes the value. Returns the new counter.
     Set {
         /// The cell.
         name: Name,
-        /// Its new value.
+        /// The new value.
         #[serde(with = "fields::value")]
         value: Value,
-        /// What becomes of its time to live.
+        /// The new time to live.
         ttl: Ttl,
     },
-    /// Writes when the counter is the expected one (`None`: when absent).
+    /// Compare-and-swap: writes the value if the counter is the expected one (`None`: if the cell is absent).
     Cas {
         /// The cell.
         name: Name,
-        /// The counter it must have, `None` for absent.
+        /// The counter that the cell must have; `None` if it must be absent.
         expected: Option<u64>,
-        /// Its new value.
+        /// The new value.
         #[serde(with = "fields::value")]
         value: Value,
     },
-    /// Deletes; answers whether it existed and the condition held.
+    /// Deletes the cell. Returns whether it existed and the condition held.
     Delete {
         /// The cell.
         name: Name,
-        /// The counter it must have, if that matters.
+        /// The counter that the cell must have, if given.
         counter: Option<u64>,
     },
-    /// Adds to a number; an absent cell counts as zero.
+    /// Adds to a number. An absent cell counts as zero.
     Incr {
         /// The cell.
         name: Name,
-        /// What to add.
+        /// The addend.
         by: Number,
     },
-    /// Changes the time to live and nothing else; answers whether the cell exists.
+    /// Changes only the time to live. Returns whether the cell exists.
     Expire {
         /// The cell.
         name: Name,
-        /// Its new time to live.
+        /// The new time to live.
         ttl: Ttl,
     },
-    /// Writes a version as an export kept it; the counter never falls.
+    /// Writes an exported version. The counter never decreases.
     Restore {
         /// The cell.
         name: Name,
-        /// The value; nothing for a deletion.
+        /// The value; `None` for a deletion.
         #[serde(with = "fields::maybe_value")]
         value: Option<Value>,
-        /// The counter the version had.
+        /// The counter of the exported version.
         counter: u64,
-        /// When it expires, in microseconds.
+        /// The expiry, in microseconds since the epoch.
         expires: Option<u64>,
     },
-    /// Reads, at the point where the transaction stands.
+    /// Reads the cell as the transaction sees it.
     Get {
         /// The cell.
         name: Name,
     },
-    /// Lists names in byte order, at the point where the transaction stands.
+    /// Lists names in byte order, as the transaction sees them.
     List {
-        /// Only names that begin with this.
+        /// Lists only names with this prefix.
         prefix: String,
-        /// Only names behind this one.
+        /// The cursor: lists only names after this one.
         after: Option<String>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// The versions of a cell, newest first, at the point where the transaction stands.
+    /// Reads the versions of a cell, newest first, as the transaction sees them.
     History {
         /// The cell.
         name: Name,
-        /// At most this many.
+        /// The page size.
         limit: usize,
-        /// Only those with a smaller counter.
+        /// Reads only versions with a smaller counter.
         before: Option<u64>,
     },
 }
 
 impl CellCommand {
-    /// A plain set that leaves no time to live.
+    /// A plain set that clears the time to live.
     pub fn set(name: Name, value: impl Into<Value>) -> CellCommand {
         CellCommand::Set { name, value: value.into(), ttl: Ttl::Clear }
     }
 
-    /// The cell that it is about; a listing is about none.
+    /// The cell of the command; `None` for a listing.
     pub fn name(&self) -> Option<&Name> {
         match self {
             CellCommand::Init { name, .. }
@@ -295,7 +297,7 @@ impl CellCommand {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         matches!(
             self,
@@ -310,24 +312,24 @@ impl From<CellCommand> for Command {
     }
 }
 
-/// What a write does to a time to live.
+/// The effect of a write on the time to live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ttl {
     /// The value lives until it is deleted.
     #[default]
     Clear,
-    /// The expiry stays as it is.
+    /// The expiry does not change.
     Keep,
-    /// The value lives for this many milliseconds from the transaction's stamp.
+    /// The value expires this many milliseconds after the transaction's timestamp.
     Millis(u64),
-    /// The value lives until this stamp, in microseconds; a past one expires at once.
+    /// The value expires at this timestamp, in microseconds. A past one expires at once.
     Until(u64),
 }
 
-/// A number to add.
+/// An addend.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Number {
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A floating-point number.
     Float(f64),
@@ -345,56 +347,57 @@ impl From<f64> for Number {
     }
 }
 
-/// What can be done with branches and tags.
+/// Commands on branches and tags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BranchCommand {
-    /// Makes a branch that starts as `from` was at `at`.
+    /// Creates a branch with the state of `from` at revision `at`.
     Fork {
         /// The new branch.
         name: Name,
         /// The branch it starts from.
         from: Name,
-        /// The revision it starts at, `None` for the newest.
+        /// The revision to start at; `None` for the newest.
         at: Option<Revision>,
     },
-    /// Makes a branch that starts empty.
+    /// Creates an empty branch.
     Create {
         /// The new branch.
         name: Name,
     },
-    /// Begins an import: a branch that starts empty and that nobody sees before it is finished.
+    /// Begins an import: creates an empty branch that stays invisible until the import is finished.
     Import {
         /// The new branch.
         name: Name,
     },
-    /// Finishes an import: the branch is seen from here on, and its tags with it.
+    /// Finishes an import: makes the branch and its tags visible.
     Finish {
         /// The branch.
         name: Name,
-        /// Its tags and what they pin; a name that is taken gets the branch's name before it.
+        /// The branch's tags with the revisions they pin. If a name is taken, the tag's name is prefixed with
+        /// the branch's name.
         #[serde(with = "fields::list")]
         tags: Vec<(Name, Revision)>,
     },
-    /// Removes a branch and what was written on it; of an import that is not finished, all of it.
+    /// Deletes a branch and all writes on it. For an unfinished import, deletes all its data.
     Delete {
         /// The branch.
         name: Name,
     },
-    /// Gives a branch another name.
+    /// Renames a branch.
     Rename {
         /// The branch.
         name: Name,
         /// Its new name.
         to: Name,
     },
-    /// Brings the changes of `from` into `into`.
+    /// Merges the changes of `from` into `into`.
     Merge {
-        /// The branch whose changes are wanted.
+        /// The source branch.
         from: Name,
-        /// The branch that receives them.
+        /// The target branch.
         into: Name,
-        /// What happens where both changed.
+        /// The conflict resolution for keys that both branches changed.
         strategy: MergeStrategy,
     },
     /// Pins a revision of a branch by name.
@@ -403,7 +406,7 @@ pub enum BranchCommand {
         name: Name,
         /// The branch.
         branch: Name,
-        /// The revision, `None` for the newest.
+        /// The revision to pin; `None` for the newest.
         at: Option<Revision>,
     },
     /// Removes a tag.
@@ -419,10 +422,10 @@ impl From<BranchCommand> for Command {
     }
 }
 
-/// What a merge does with keys that both sides changed.
+/// The conflict resolution of a merge for keys that both sides changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MergeStrategy {
-    /// Changes nothing and lists the keys.
+    /// Changes nothing and returns the conflicting keys.
     #[default]
     Strict,
     /// The source wins.
@@ -431,16 +434,16 @@ pub enum MergeStrategy {
     Ours,
 }
 
-/// What the engine asks of itself.
+/// Internal commands that the engine sends to itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SystemCommand {
-    /// Turns every expiry that is due into a deletion, at most this many.
+    /// Deletes values whose expiry has passed, at most `limit` keys.
     Sweep {
         /// The most keys to touch in this transaction.
         limit: usize,
     },
-    /// Deletes what is left of runs that were deleted, at most this many keys.
+    /// Deletes the remaining data of deleted runs, at most `limit` keys.
     Reap {
         /// The most keys to touch in this transaction.
         limit: usize,

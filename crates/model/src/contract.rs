@@ -1,8 +1,8 @@
-//! The kinds of state.
+//! The contracts: the kinds of state in a database.
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of state.
+/// A kind of state in a database.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -13,14 +13,14 @@ pub enum Contract {
     Cells,
     /// Branches, tags and merges.
     Branches,
-    /// Fields with bytes under a key.
+    /// Maps from field names to bytes, under a key.
     Records,
-    /// Logs of events.
+    /// Event logs.
     Runs,
-    /// Messages to be sent.
+    /// Outgoing messages with leases and retries.
     Outbox,
-    /// Spaces of keys with versions.
+    /// Keyed stream state: spaces of keys with versions.
     Keyed,
-    /// Sessions, and what is sent to their clients.
+    /// Sessions and the requests sent to their clients.
     Sessions,
 }

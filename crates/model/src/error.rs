@@ -1,50 +1,50 @@
-//! The one error type.
+//! The error type of all operations.
 //!
-//! Every failure has a [`Code`] that says exactly what happened and an [`ErrorKind`] that tells
-//! the caller what to do about it. Kinds are few and stable; faces map them to their own words.
+//! Every error has a [`Code`] with the exact cause and an [`ErrorKind`] that determines the caller's
+//! reaction. The kinds are few and stable. Protocol front ends map them to their own error words.
 
 use std::fmt;
 
-/// What the caller can do about an error.
+/// The class of an error, which determines the caller's reaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request itself is wrong: fix it.
     Invalid,
-    /// Something changed meanwhile: read again and retry.
+    /// Another transaction changed the data: read again and retry.
     Conflict,
     /// The lease or token behind this write is no longer the valid one.
     Fenced,
-    /// What was named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// What was to be created exists already.
+    /// An object with this name exists already.
     Exists,
     /// The name belongs to another kind of state.
     WrongType,
-    /// The point in time asked for is no longer kept.
+    /// The requested point in time is no longer kept.
     HistoryTrimmed,
-    /// A transaction is already open here.
+    /// A transaction is already open on this connection.
     TransactionActive,
-    /// No transaction is open here.
+    /// No transaction is open on this connection.
     NoTransaction,
     /// The session is unknown or has expired.
     SessionExpired,
-    /// The cached response is gone.
+    /// The stored response was evicted.
     ResponseEvicted,
-    /// A stated limit was passed.
+    /// A limit was exceeded.
     TooLarge,
     /// This store or version cannot do that.
     Unsupported,
-    /// Writes are refused; reads go on.
+    /// Writes are refused. Reads still work.
     ReadOnly,
-    /// It is not known who asks: say so, with a password or a certificate that is accepted.
+    /// The caller is unknown: authenticate with an accepted password or certificate.
     Unauthenticated,
-    /// It is known who asks, and that they may not: have the right given, or ask for something else.
+    /// The caller is known but lacks the permission: request the permission, or use another object.
     Forbidden,
-    /// Not now: try later.
+    /// Temporarily unavailable: retry later.
     Unavailable,
-    /// It may or may not have happened: ask again with the same request id.
+    /// The request may or may not have been executed: retry with the same request id.
     UnknownOutcome,
-    /// Stored bytes are not what was written.
+    /// Stored bytes are damaged.
     Corrupt,
     /// The database was closed.
     Closed,
@@ -52,19 +52,19 @@ pub enum ErrorKind {
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $code:ident => $kind:ident,)*) => {
-        /// Exactly what went wrong.
+        /// The exact cause of an error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Code { $($(#[$doc])* $code,)* }
 
         impl Code {
-            /// What the caller can do about it.
+            /// The class of the error, which determines the caller's reaction.
             pub fn kind(self) -> ErrorKind {
                 match self { $(Code::$code => ErrorKind::$kind,)* }
             }
 
-            /// Whether it is about one command: its input, or what it met. Such an error can be
-            /// an answer ([`Demand::Nothing`](crate::Demand::Nothing)); all others are about the
+            /// Returns whether the error is about one command: its input or the state it found. Such an error
+            /// can be an answer ([`Demand::Nothing`](crate::Demand::Nothing)). All other errors are about the
             /// transaction or the database.
             pub fn is_about_a_command(self) -> bool {
                 match self {
@@ -84,7 +84,7 @@ macro_rules! codes {
                 }
             }
 
-            /// The code's stable name, as stored in kept receipts.
+            /// The code's stable name, as stored in receipts.
             pub fn name(self) -> &'static str {
                 match self { $(Code::$code => stringify!($code),)* }
             }
@@ -100,45 +100,45 @@ macro_rules! codes {
 codes! {
     /// A name is empty, too long, holds a NUL or starts with `_mainstay/`.
     InvalidName => Invalid,
-    /// A field's name is too long, or a record was given none.
+    /// A field's name is too long, or a record has no field.
     InvalidField => Invalid,
-    /// A value cannot be stored or read as the type asked for.
+    /// A value cannot be stored, or read as the requested type.
     InvalidValue => Invalid,
     /// A value is larger than the limit.
     ValueTooLarge => TooLarge,
     /// A value is nested deeper than the limit.
     ValueTooDeep => TooLarge,
-    /// An addition met something that is not a number, or not a whole one where it has to be.
+    /// An addition found a value that is not a number, or not an integer where one is required.
     NotANumber => Invalid,
-    /// An addition would leave the range of its type, or not be finite.
+    /// The sum of an addition is out of its type's range or not finite.
     Overflow => Invalid,
-    /// A page limit of zero or above the maximum.
+    /// A page size of zero or above the maximum.
     InvalidLimit => Invalid,
-    /// A time to live of zero or beyond the calendar.
+    /// A time to live of zero or beyond the largest timestamp.
     InvalidTtl => Invalid,
     /// A setting is out of its range.
     InvalidOption => Invalid,
-    /// An argument that makes no sense where it stands.
+    /// An argument is invalid here.
     InvalidArgument => Invalid,
-    /// A revision or stamp that lies in the future.
+    /// A requested revision or timestamp lies in the future.
     FutureRevision => Invalid,
-    /// More commands, guards or bytes than one transaction may hold.
+    /// The transaction has more commands, guards or bytes than the limit.
     TransactionTooLarge => TooLarge,
-    /// More levels of branches than allowed.
+    /// The branch is nested deeper than the limit.
     BranchTooDeep => TooLarge,
     /// The write queue is full.
     QueueFull => Unavailable,
-    /// A key or range that was read has changed.
+    /// A key or range in the read set has changed.
     Conflict => Conflict,
     /// A guard of the transaction did not hold.
     GuardFailed => Conflict,
     /// A command marked `must` did not take effect.
     MustFailed => Conflict,
-    /// A strict merge met keys that both sides changed.
+    /// A strict merge found keys that both sides changed.
     MergeConflict => Conflict,
-    /// The snapshot is older than the window of remembered writes.
+    /// The transaction's snapshot is older than the window of remembered writes.
     SnapshotTooOld => Conflict,
-    /// A request id was used before with another transaction.
+    /// A request id was reused with a different transaction.
     RequestReused => Invalid,
     /// The branch does not exist.
     BranchNotFound => NotFound,
@@ -148,111 +148,112 @@ codes! {
     RunExists => Exists,
     /// The run's last sequence is not the expected one.
     SequenceMoved => Conflict,
-    /// A version that is none, or of another kind than its space has.
+    /// The version is malformed or of another kind than the space's.
     InvalidVersion => Invalid,
-    /// The space is declared in another way.
+    /// The space exists with other options.
     SpaceExists => Exists,
-    /// There is no such checkpoint.
+    /// The checkpoint does not exist.
     CheckpointNotFound => NotFound,
-    /// A shard failed, or it took too long: the checkpoint will not be.
+    /// A shard failed or timed out, so the checkpoint is not created.
     CheckpointAborted => Unavailable,
     /// A checkpoint of this number, or a later one, exists.
     CheckpointExists => Exists,
-    /// There is no such index.
+    /// The index does not exist.
     IndexNotFound => NotFound,
-    /// An index of the same prefix and fields exists.
+    /// An index with the same prefix and fields exists.
     IndexExists => Exists,
     /// A branch of this name exists.
     BranchExists => Exists,
     /// A tag of this name exists.
     TagExists => Exists,
-    /// `main` and branches with children stay.
+    /// `main` and branches with children cannot be deleted.
     BranchInUse => Invalid,
-    /// The point in time is no longer kept.
+    /// The requested point in time is no longer kept.
     HistoryTrimmed => HistoryTrimmed,
-    /// A feed consumer fell behind what the log keeps.
+    /// A feed consumer fell behind the oldest entry that the log keeps.
     Lagged => HistoryTrimmed,
     /// A transaction is already open on this connection.
     TransactionActive => TransactionActive,
     /// No transaction is open on this connection.
     NoTransaction => NoTransaction,
-    /// The transaction was open for too long.
+    /// The transaction was open longer than its limit.
     TransactionExpired => Conflict,
-    /// There is no such job.
+    /// The job does not exist.
     JobNotFound => NotFound,
     /// A job of this type and id exists.
     JobExists => Exists,
-    /// A job's state is none of those that jobs have.
+    /// A job's state is not one of the known states.
     UnknownState => Invalid,
-    /// A job in this state cannot get into that one.
+    /// A job in this state cannot change to that one.
     IllegalTransition => Invalid,
-    /// A job depends on one that there is not.
+    /// A job depends on an unknown job.
     UnknownDependency => Invalid,
     /// A job depends on itself.
     SelfDependency => Invalid,
     /// A job names a dependency twice.
     DuplicateDependency => Invalid,
-    /// Jobs depend on each other in a circle.
+    /// Jobs depend on each other in a cycle.
     DependencyCycle => Invalid,
-    /// No job was given where at least one is needed.
+    /// A list of jobs is empty.
     EmptyGraph => Invalid,
-    /// The holder of this write has been replaced.
+    /// Another holder has replaced the holder of this write: its fencing token is stale.
     Fenced => Fenced,
     /// The name belongs to another kind of state.
     WrongType => WrongType,
     /// The session is unknown or has expired.
     SessionExpired => SessionExpired,
-    /// The cached response is gone.
+    /// The stored response was evicted.
     ResponseEvicted => ResponseEvicted,
-    /// A command of a request is about another session, which there is not.
+    /// A command of a request names another session, which does not exist.
     SessionNotFound => NotFound,
-    /// A session's client has not acknowledged as many requests as may wait for it.
+    /// The mailbox of a session is full, because its client has not acknowledged enough requests.
     MailboxFull => TooLarge,
-    /// There are as many sessions as there may be.
+    /// The limit on the number of sessions is reached.
     TooManySessions => TooLarge,
-    /// The machine of a user failed at a command; nothing of it was written.
+    /// The user's state machine failed on a command. None of the command's writes was applied.
     MachineFailed => Invalid,
-    /// The snapshot is one of another machine, or of another version of it.
+    /// The snapshot belongs to another state machine or to another version of it.
     ForeignSnapshot => Invalid,
-    /// This build or store cannot do that.
+    /// This build or store does not support the operation.
     Unsupported => Unsupported,
     /// The file format is newer than this program.
     NewerFormat => Unsupported,
-    /// A sync failed: reopen the database before writing again.
+    /// An fsync failed: reopen the database before writing again.
     SyncFailed => ReadOnly,
-    /// The disk is full: writes resume when space returns.
+    /// The disk is full. Writes resume when space is available.
     DiskFull => ReadOnly,
     /// The file system or directory does not allow writing.
     ReadOnlyFiles => ReadOnly,
-    /// A server asks who is there: it was told nothing, or nothing that it accepts.
+    /// The server requires authentication, and the credentials are missing or not accepted.
     Unauthenticated => Unauthenticated,
-    /// The user has no right to do this, or not with these keys.
+    /// The user lacks the permission for this operation or for these keys.
     Forbidden => Forbidden,
     /// Another process has the database open.
     Locked => Unavailable,
-    /// The wait ended before what was waited for.
+    /// The wait timed out.
     TimedOut => Unavailable,
     /// Reading or writing a file failed.
     Io => Unavailable,
-    /// It may or may not have been committed.
+    /// The transaction may or may not have been committed.
     UnknownOutcome => UnknownOutcome,
     /// The directory holds something that is not a Mainstay database.
     ForeignDirectory => Invalid,
-    /// Bytes in the log are not what was written.
+    /// Bytes in the write-ahead log are damaged.
     CorruptLog => Corrupt,
-    /// Bytes in the index are not what was written, and the log no longer reaches back.
+    /// Bytes in the index are damaged, and the log no longer reaches back far enough to rebuild it.
     CorruptIndex => Corrupt,
-    /// Bytes of an export file or a stored value are not what was written.
+    /// Bytes of an export file or of a stored value are damaged.
     CorruptData => Corrupt,
     /// The database was closed.
     Closed => Closed,
-    /// The database's directory or lock was removed or replaced while it was open: nothing is written until it is opened again.
+    /// The database's directory or lock was removed or replaced while the database was open. Writes are
+    /// refused until it is reopened.
     LockLost => ReadOnly,
-    /// A read was stopped before it ended, as nobody waits for it any more.
+    /// A read was cancelled because its caller no longer waits for it.
     Cancelled => Unavailable,
 }
 
-/// What happened, to what, and what to do.
+/// An error: its code, a message with the object and the remedy, and its position in the transaction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -264,51 +265,51 @@ struct Inner {
     keys: Vec<String>,
 }
 
-/// The result of everything that can fail.
+/// The result type of all fallible operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error with its code and a sentence that says what to do.
+    /// Creates an error from its code and a message that says how to fix it.
     #[cold]
     pub fn new(code: Code, message: impl Into<String>) -> Error {
         Error(Box::new(Inner { code, message: message.into(), position: None, keys: Vec::new() }))
     }
 
-    /// Names the command, counted from zero, at which the transaction failed.
+    /// Sets the index, from zero, of the command at which the transaction failed.
     #[must_use]
     pub fn at_position(mut self, position: usize) -> Error {
         self.0.position = Some(position);
         self
     }
 
-    /// Names the keys concerned, as a strict merge does.
+    /// Sets the affected keys, as a strict merge does.
     #[must_use]
     pub fn with_keys(mut self, keys: Vec<String>) -> Error {
         self.0.keys = keys;
         self
     }
 
-    /// Exactly what went wrong.
+    /// The exact cause.
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// What the caller can do about it.
+    /// The class of the error, which determines the caller's reaction.
     pub fn kind(&self) -> ErrorKind {
         self.0.code.kind()
     }
 
-    /// The sentence without its code.
+    /// The message without the code.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The command, counted from zero, at which the transaction failed.
+    /// The index, from zero, of the command at which the transaction failed.
     pub fn position(&self) -> Option<usize> {
         self.0.position
     }
 
-    /// The keys concerned, where the error is about keys.
+    /// The affected keys, if the error is about keys.
     pub fn keys(&self) -> &[String] {
         &self.0.keys
     }

@@ -1,4 +1,4 @@
-//! The changes that the feed tells of.
+//! Change feed events and filters.
 
 use crate::wire::fields;
 use crate::{Contract, Fields, Revision, Stamp, Value};
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ChangeKind {
-    /// It has a new value.
+    /// The key has a new value.
     Set,
-    /// It was deleted.
+    /// The key was deleted.
     Deleted,
-    /// Its time came.
+    /// The key expired.
     Expired,
-    /// A branch was made.
+    /// A branch was created.
     Forked,
     /// A branch was deleted.
     BranchDeleted,
-    /// A branch has another name.
+    /// A branch was renamed.
     Renamed,
     /// Another branch was merged into this one.
     Merged,
@@ -26,12 +26,12 @@ pub enum ChangeKind {
     Tagged,
     /// A pin was removed.
     Untagged,
-    /// A run has a further event.
+    /// An event was appended to a run.
     Appended,
-    /// An event of a run could not follow those before it.
+    /// An appended event is not a valid successor of the run's earlier events.
     Alerted,
-    /// A run was brought back from an archive, or a space replaced by a snapshot, all of it at once: what is in it is
-    /// there to be read.
+    /// A run was restored from an archive, or a space replaced by a snapshot, as a whole. The consumer reads
+    /// its content from the store.
     Restored,
     /// A session was opened.
     Opened,
@@ -44,45 +44,46 @@ pub enum ChangeKind {
 /// A committed change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// The transaction that made it.
+    /// The revision of the transaction that made the change.
     pub revision: Revision,
-    /// When that was.
+    /// The commit timestamp.
     pub stamp: Stamp,
-    /// The branch it was made on, by the name that it had then; none for sessions, which are on no branch.
+    /// The name of the branch at that time. Empty for sessions, which are on no branch.
     pub branch: String,
-    /// The kind of state.
+    /// The contract (kind of state).
     pub contract: Contract,
-    /// The cell, record, branch or tag; for a merge, the branch that was merged; of keyed state the space, or the space,
-    /// `/` and the key, with bytes that are not UTF-8 escaped.
+    /// The cell, record, branch or tag. For a merge, the source branch. For keyed state, the space, or
+    /// `space/key` with non-UTF-8 bytes escaped.
     pub key: String,
     /// The kind of the change.
     pub kind: ChangeKind,
-    /// The new value of a cell, the event of a run, the message of an outbox, the request to the client of a session; of keyed state an object with the version
-    /// and the state, an item's id and the item, a position, or how a space is declared.
+    /// The new value of a cell, the event of a run, the message of the outbox, or the request to a session's
+    /// client. For keyed state, an object with the version and the state, an item's id and the item, a
+    /// position, or the space's options.
     #[serde(with = "fields::maybe_value")]
     pub value: Option<Value>,
-    /// The new fields of a record, where there are some.
+    /// The new fields of a record, if the change has them.
     pub fields: Option<Fields>,
-    /// The counter of the cell or record after the change; the sequence of an event, the last one of a restored run; the
-    /// number of a request to the client of a session.
+    /// The counter of the cell or record after the change, or the sequence number of an event (for a restored
+    /// run, of the last one). For a session, the number of the request.
     pub counter: u64,
 }
 
-/// Which changes are wanted; the default is all.
+/// A filter on changes. The default matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Only on this branch.
+    /// Matches only this branch.
     pub branch: Option<String>,
-    /// Only of this kind of state.
+    /// Matches only this contract.
     pub contract: Option<Contract>,
-    /// Only keys that begin with this.
+    /// Matches only keys with this prefix.
     pub prefix: Option<String>,
-    /// Only this key.
+    /// Matches only this key.
     pub key: Option<String>,
 }
 
 impl Filter {
-    /// Whether it lets a change pass.
+    /// Returns whether a change matches.
     pub fn wants(&self, event: &Event) -> bool {
         self.branch.as_ref().is_none_or(|branch| *branch == event.branch)
             && self.contract.is_none_or(|contract| contract == event.contract)
@@ -91,13 +92,13 @@ impl Filter {
     }
 }
 
-/// The state of a feed after it read a bounded part of the log.
+/// The result of reading a bounded part of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Glance {
     /// A change.
     Event(Event),
-    /// Nothing further yet.
+    /// The end of the log: no further change yet.
     End,
-    /// The log goes on, but as much was looked through as was allowed.
+    /// The read limit is reached. The log has more entries.
     More,
 }

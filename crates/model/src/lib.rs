@@ -1,15 +1,15 @@
-//! The vocabulary of Mainstay: values, names, commands, transactions, errors. No I/O.
+//! Data model of Mainstay: values, names, commands, transactions, errors and their encodings. No I/O.
 
 mod answer;
 mod blocks;
-/// Transactions as bytes, for fingerprints.
+/// Canonical bytes of transactions, for request fingerprints.
 pub mod canonical;
 mod command;
 mod contract;
 mod error;
 mod feed;
 mod keyed;
-/// Every stated limit in one place.
+/// All fixed limits.
 pub mod limits;
 mod name;
 mod outbox;
@@ -22,7 +22,7 @@ mod strings;
 mod time;
 mod transaction;
 mod value;
-/// Transactions, answers and errors as bytes, for those who are not in this process.
+/// Wire encoding of transactions, answers and errors, for clients in other processes.
 pub mod wire;
 
 pub use answer::{Answer, HistoryEntry, Page, Receipt, Versioned};

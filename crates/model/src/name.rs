@@ -1,4 +1,4 @@
-//! Names of cells, branches, tags and everything else a user names.
+//! Validated names of cells, branches, tags and other objects that users name.
 
 use crate::{Code, Error, Result};
 use compact_str::CompactString;
@@ -21,7 +21,7 @@ pub const RESERVED_PREFIX: &str = "_mainstay/";
 pub struct Name(CompactString);
 
 impl Name {
-    /// Checks and keeps a name.
+    /// Validates a name.
     pub fn new(name: &str) -> Result<Name> {
         check_name(name)?;
         Ok(Name(CompactString::new(name)))
@@ -32,7 +32,7 @@ impl Name {
         &self.0
     }
 
-    /// The name as bytes, the order in which lists go.
+    /// The name as bytes. Lists are in this byte order.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -56,7 +56,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// Says whether a name may be used, and if not, why.
+/// Validates a name. The error says why the name is invalid.
 pub fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(invalid("the name is empty: give 1 to 1024 bytes"));

@@ -1,17 +1,18 @@
-//! The outbox: messages that are written with a transaction and sent behind it.
+//! Transactional outbox: messages are written atomically with a transaction and delivered after its commit.
 //!
 //! ```text
-//!   transaction { ..., Put } --committed--> pending --claim--> leased --ack--> gone
+//!   transaction { ..., Put } --committed--> pending --claim--> leased --ack--> deleted
 //!                                              ^                  |
-//!                                              '--back-off--------+ fail, or the lease is over
+//!                                              '--back-off--------+ fail, or the lease expires
 //!                                                                 |
 //!                                                           10 tries: dead --replay--> pending
 //! ```
 //!
-//! The stamp of the transaction that claimed a message is the token of its lease: whoever names it is refused once
-//! somebody else has claimed the message, so that nobody ends the lease of another.
+//! The fencing token of a lease is the timestamp of the claiming transaction. A stale token is refused after
+//! another consumer has claimed the message, so no consumer can end another's lease.
 //!
-//! Messages of one run are claimed one behind the other; others do not wait for each other.
+//! Messages of one run are claimed one at a time, in order. Messages of different runs do not wait for each
+//! other.
 
 use crate::run::KEY_LIMIT_BYTES;
 use crate::wire::fields;
@@ -22,104 +23,106 @@ use serde::{Deserialize, Serialize};
 pub const SUBJECT_LIMIT_BYTES: usize = 1_024;
 /// The most messages that one claim takes.
 pub const CLAIM_LIMIT: usize = 1_000;
-/// The longest text of a failure that is kept, in bytes.
+/// The longest stored failure text, in bytes.
 pub const FAILURE_LIMIT_BYTES: usize = 4_096;
 /// The longest lease, in milliseconds: a day.
 pub const LEASE_LIMIT_MS: u64 = 86_400_000;
-/// A message that failed so often is dead.
+/// The default and highest number of tries of the relay, after which a message is dead.
 pub const TRIES_LIMIT: u32 = 10;
 
-/// What can be done with the outbox.
+/// Commands on the outbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OutboxCommand {
-    /// Writes a message; answers its id.
+    /// Writes a message. Returns its id.
     Put {
-        /// Where it goes.
+        /// The destination.
         subject: String,
-        /// What it says.
+        /// The content.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
-        /// The run that it is of: messages of one run keep their order.
+        /// The run of the message. Messages of one run keep their order.
         run: Option<Name>,
     },
-    /// Takes messages that wait, the longest waiting first.
+    /// Claims pending messages, the longest waiting first.
     Claim {
-        /// At most this many.
+        /// The most messages to claim.
         limit: usize,
-        /// How long nobody else gets them, in milliseconds.
+        /// The lease in milliseconds, during which no other consumer gets the messages.
         lease_ms: u64,
     },
-    /// Messages were delivered: they go. Answers how many of them were there.
+    /// Deletes delivered messages. Returns the number of messages that existed.
     Ack {
         /// The messages.
         #[serde(with = "fields::list")]
         ids: Vec<u64>,
     },
-    /// A message could not be delivered: it waits, or is dead. Answers which.
+    /// Reports a failed delivery. Returns whether the message is pending again or dead.
     Fail {
         /// The message.
         id: u64,
-        /// Why.
+        /// The failure text.
         message: String,
-        /// How long it waits before its second try; each further one doubles it.
+        /// The back-off before the second try, in milliseconds. It doubles with each further try.
         backoff_ms: u64,
-        /// After so many tries it is dead.
+        /// The number of tries after which the message is dead.
         tries: u32,
     },
-    /// Dead messages, the oldest first.
+    /// Lists dead messages, the oldest first.
     Dead {
-        /// Only those behind this one.
+        /// The cursor: lists only messages after this id.
         after: u64,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Makes a dead message wait again, with all its tries; says whether it was dead.
+    /// Makes a dead message pending again, with all its tries. Returns whether it was dead.
     Replay {
         /// The message.
         id: u64,
     },
-    /// How many messages there are.
+    /// Counts the messages.
     Look,
-    /// The same as `Ack` by whoever holds the lease: `Fenced`, and nothing goes, where a message was claimed by another.
+    /// Like `Ack`, but checks the fencing token: returns `Fenced` and deletes nothing if another consumer has
+    /// claimed one of the messages.
     AckHeld {
-        /// The stamp of the transaction that claimed them.
+        /// The timestamp of the claiming transaction.
         token: Stamp,
         /// The messages.
         #[serde(with = "fields::list")]
         ids: Vec<u64>,
     },
-    /// The same as `Fail` by whoever holds the lease: `Fenced` where the message was claimed by another.
+    /// Like `Fail`, but checks the fencing token: returns `Fenced` if another consumer has claimed the
+    /// message.
     FailHeld {
-        /// The stamp of the transaction that claimed it.
+        /// The timestamp of the claiming transaction.
         token: Stamp,
         /// The message.
         id: u64,
-        /// Why.
+        /// The failure text.
         message: String,
-        /// How long it waits before its second try; each further one doubles it.
+        /// The back-off before the second try, in milliseconds. It doubles with each further try.
         backoff_ms: u64,
-        /// After so many tries it is dead.
+        /// The number of tries after which the message is dead.
         tries: u32,
     },
-    /// Writes a message as an export has kept it; only an import does. Answers its id.
+    /// Writes an exported message. Only an import sends it. Returns its id.
     Restore {
-        /// Where it goes.
+        /// The destination.
         subject: String,
         /// Its content.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
-        /// The run that it is of.
+        /// The run of the message, if it has one.
         run: Option<Name>,
-        /// Of a dead one, why it is.
+        /// The failure text of a dead message.
         dead: Option<String>,
-        /// The idempotency key of the event that it was appended with.
+        /// The idempotency key of the event that the message was appended with.
         event: Option<String>,
     },
 }
 
 impl OutboxCommand {
-    /// Messages were delivered; with a token, by whoever holds it.
+    /// Creates an `Ack`, or an `AckHeld` if a token is given.
     pub fn ack(ids: Vec<u64>, token: Option<Stamp>) -> OutboxCommand {
         match token {
             Some(token) => OutboxCommand::AckHeld { token, ids },
@@ -127,7 +130,7 @@ impl OutboxCommand {
         }
     }
 
-    /// A message could not be delivered; with a token, by whoever holds it.
+    /// Creates a `Fail`, or a `FailHeld` if a token is given.
     pub fn fail(
         id: u64,
         message: String,
@@ -141,12 +144,12 @@ impl OutboxCommand {
         }
     }
 
-    /// Whether it only reads.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         matches!(self, OutboxCommand::Dead { .. } | OutboxCommand::Look)
     }
 
-    /// Whether it hands messages out, or settles those that were handed out.
+    /// Returns whether the command claims messages or settles their delivery.
     pub fn delivers(&self) -> bool {
         matches!(
             self,
@@ -159,7 +162,7 @@ impl OutboxCommand {
         )
     }
 
-    /// Refuses what makes no sense whatever the outbox holds.
+    /// Rejects commands that are invalid whatever the outbox holds.
     pub fn check(&self) -> Result<()> {
         match self {
             OutboxCommand::Put { subject, .. } => check_subject(subject),
@@ -221,20 +224,22 @@ impl From<OutboxCommand> for Command {
     }
 }
 
-/// A message that an event brings along: it is written where the event is new, and is one of the event's run.
+/// A message that is appended together with an event: it is written only if the event is new, and belongs to
+/// the event's run.
 ///
-/// In JSON the payload is a text, `{"$bytes": base64}`, or any other value, whose JSON is the payload then.
+/// In JSON, the payload is a string, `{"$bytes": base64}`, or any other value, in which case its JSON text is
+/// the payload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventMessage {
-    /// Where it goes.
+    /// The destination.
     pub subject: String,
-    /// Its bytes.
+    /// The content.
     #[serde(default, with = "payload")]
     pub payload: Vec<u8>,
 }
 
-/// A payload as the value that it is in JSON.
+/// Serializes a payload as a JSON value.
 mod payload {
     use crate::Value;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -252,12 +257,12 @@ mod payload {
 }
 
 impl EventMessage {
-    /// A message to a subject.
+    /// Creates a message.
     pub fn new(subject: &str, payload: impl Into<Vec<u8>>) -> EventMessage {
         EventMessage { subject: subject.to_owned(), payload: payload.into() }
     }
 
-    /// Refuses what the outbox would not take.
+    /// Rejects a message that the outbox would refuse.
     pub fn check(&self) -> Result<()> {
         check_subject(&self.subject)?;
         let length = self.payload.len();
@@ -268,68 +273,68 @@ impl EventMessage {
         Err(Error::new(Code::ValueTooLarge, message))
     }
 
-    /// The command that writes it to the outbox.
+    /// Creates the command that writes the message to the outbox.
     pub fn put(&self, run: Name) -> OutboxCommand {
         let EventMessage { subject, payload } = self.clone();
         OutboxCommand::Put { subject, payload, run: Some(run) }
     }
 }
 
-/// A message, as whoever delivers it gets it.
+/// A message, as its consumer receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its number: those written later have higher ones.
+    /// The message's number. Later messages have higher numbers.
     pub id: u64,
-    /// Where it goes.
+    /// The destination.
     pub subject: String,
-    /// What it says.
+    /// The content.
     #[serde(with = "fields::bytes")]
     pub payload: Vec<u8>,
-    /// The run that it is of.
+    /// The run of the message, if it has one.
     pub run: Option<String>,
-    /// How often it was claimed, this time included.
+    /// The number of claims, including this one.
     pub tries: u32,
-    /// When it was written.
+    /// The timestamp of the write.
     pub written: Stamp,
-    /// Why the last try failed.
+    /// The failure text of the last try.
     pub failure: Option<String>,
 }
 
-/// Messages, and what names the lease that they were claimed with.
+/// Claimed messages with the fencing token of their lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claimed {
-    /// The stamp of the transaction that claimed them: later claims have higher ones.
+    /// The timestamp of the claiming transaction. Later claims have higher tokens.
     pub token: Stamp,
     /// The messages.
     #[serde(with = "fields::list")]
     pub messages: Vec<Message>,
 }
 
-/// How the outbox stands.
+/// Counts of the outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutboxState {
-    /// Messages that wait or are under way.
+    /// The number of messages that are pending or leased.
     pub pending: u64,
-    /// Messages that were given up.
+    /// The number of dead messages.
     pub dead: u64,
-    /// The number that the last message got.
+    /// The number of the last message.
     pub last_id: u64,
-    /// When the longest waiting one may be claimed.
+    /// The time when the longest waiting message may be claimed.
     pub oldest_due: Option<Stamp>,
 }
 
-/// What became of a message that could not be delivered.
+/// The result of a failed delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failed {
-    /// There is none of this number, or it is dead already.
+    /// The message does not exist or is already dead.
     Unknown,
-    /// It waits until then.
+    /// The message is pending again from this time on.
     Waits(Stamp),
-    /// It was given up.
+    /// The message is dead.
     Dead,
 }
 
-/// What commands on the outbox answer.
+/// The answer of a command on the outbox.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OutboxAnswer {
@@ -337,14 +342,14 @@ pub enum OutboxAnswer {
     Put(u64),
     /// Messages.
     Messages(#[serde(with = "fields::list")] Vec<Message>),
-    /// What became of it.
+    /// The result of a failed delivery.
     Failed(Failed),
-    /// How it stands.
+    /// Counts of the outbox.
     State(OutboxState),
 }
 
 impl OutboxAnswer {
-    /// The memory that what it holds takes, about.
+    /// The approximate memory that the answer takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let one = |message: &Message| size_of::<Message>() + message.payload.len();
         match self {

@@ -1,18 +1,18 @@
-//! The revisions that readers, branches and others hold against retention.
+//! Pins: revisions that readers, branches and others protect from retention.
 
 use crate::Revision;
 use serde::{Deserialize, Serialize};
 
-/// A revision that something holds, and what that costs.
+/// A pinned revision and its cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
-    /// The revision held.
+    /// The pinned revision.
     pub revision: Revision,
-    /// What holds it: a branch, a tag, a merge, a reader, a transaction.
+    /// The holder: a branch, a tag, a merge, a reader or a transaction.
     pub holder: String,
-    /// How long ago the revision was stamped, in microseconds.
+    /// The age of the revision, in microseconds.
     pub age_us: u64,
-    /// How many revisions lie between it and the newest: what retention cannot trim.
+    /// The number of revisions between it and the newest one, which retention cannot trim.
     pub revisions_behind: u64,
 }
 
@@ -21,10 +21,10 @@ pub struct Pin {
 pub struct PinSummary {
     /// The kind: `branch`, `tag`, `merge`, `import`, `reader`, `transaction`, `backup` and the like.
     pub kind: String,
-    /// How many there are.
+    /// The number of pins.
     pub count: u64,
-    /// How long ago the revision of the oldest was stamped, in microseconds.
+    /// The age of the oldest pinned revision, in microseconds.
     pub oldest_age_us: u64,
-    /// How many revisions lie between the oldest and the newest revision.
+    /// The number of revisions between the oldest pin and the newest revision.
     pub revisions_behind: u64,
 }

@@ -1,4 +1,5 @@
-//! Scales: the answers of one transaction are held together, so together they have a limit.
+//! Memory accounting of answers and commands. All answers of a transaction are in memory together, so their
+//! sum is limited.
 
 use crate::limits::ANSWERS_LIMIT_BYTES;
 use crate::{
@@ -8,7 +9,7 @@ use crate::{
     StateCommand, StateKey, StateWrite, StringCommand, Value, Version,
 };
 
-/// Weighs answers as they are gathered.
+/// Sums the sizes of gathered answers and enforces the limit.
 ///
 /// ```
 /// use mainstay_model::{Answer, Scales, Value, Versioned};
@@ -24,12 +25,12 @@ pub struct Scales {
 }
 
 impl Scales {
-    /// Adds an answer; fails when all of them are too much.
+    /// Adds an answer. Fails if the sum exceeds the limit.
     pub fn add(&mut self, answer: &Answer) -> Result<(), Error> {
         self.put(answer.weight_bytes())
     }
 
-    /// Adds a version of a history, or what else has a value.
+    /// Adds a value, such as that of a version in a history.
     pub fn add_value(&mut self, value: Option<&Value>) -> Result<(), Error> {
         self.put(value.map_or(0, Value::weight_bytes))
     }
@@ -44,7 +45,7 @@ impl Scales {
         self.put(fields.map_or(0, Fields::weight_bytes))
     }
 
-    /// Adds something of this size.
+    /// Adds this many bytes.
     pub fn add_bytes(&mut self, bytes: usize) -> Result<(), Error> {
         self.put(bytes)
     }
@@ -64,7 +65,7 @@ impl Scales {
 }
 
 impl Answer {
-    /// The memory that what it holds takes, about.
+    /// The approximate memory that the answer's content takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         match self {
             Answer::Cell(Some(cell)) => cell.value.weight_bytes(),
@@ -103,7 +104,7 @@ impl Answer {
 }
 
 impl Command {
-    /// The memory that it takes with all that it holds, about.
+    /// The approximate memory that the command takes with its content, in bytes.
     ///
     /// ```
     /// use mainstay_model::{CellCommand, Command, Name, Value};
@@ -173,7 +174,7 @@ fn string_bytes(command: &StringCommand) -> usize {
     held + command.name().map_or(0, |name| name.as_str().len())
 }
 
-/// The fields that a write sets and clears.
+/// The size of the fields that a write sets and clears.
 fn change_bytes(set: &[(Field, FieldValue)], clear: &[Field]) -> usize {
     let value = |(field, value): &(Field, FieldValue)| {
         let held = if let FieldValue::Bytes(bytes) = value { bytes.len() } else { 0 };

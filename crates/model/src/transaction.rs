@@ -1,8 +1,8 @@
-//! The transaction value: the narrow waist that every way in goes through.
+//! Transactions: guards (optimistic concurrency) and commands, the single entry point of all protocols.
 //!
 //! ```text
 //!   Transaction { request, branch, guards, steps, otherwise }
-//!        |  all guards hold          |  one does not
+//!        |  all guards hold          |  a guard fails
 //!        v                           v
 //!      steps                     otherwise (or the error GuardFailed)
 //!        \___________  ____________/
@@ -20,10 +20,10 @@ use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// The branch that is always there.
+/// The default branch, which always exists.
 pub const MAIN: &str = "main";
 
-/// A mix of commands that takes effect as a whole or not at all.
+/// A set of commands that takes effect atomically.
 ///
 /// ```
 /// use mainstay_model::{CellCommand, Name, Transaction};
@@ -34,24 +34,24 @@ pub const MAIN: &str = "main";
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transaction {
-    /// Names this request, so that asking again gives the same receipt and does nothing twice.
+    /// The idempotency key: a retry with the same request returns the same receipt and has no second effect.
     #[serde(with = "fields::request")]
     pub request: Option<Request>,
     /// The branch it reads and writes.
     #[serde(with = "fields::text")]
     pub branch: CompactString,
-    /// The branch must still be the one that had this number; names can be taken again.
+    /// If set, the branch must still have this number, because a name can be reused for another branch.
     pub branch_id: Option<u32>,
-    /// What must hold for the steps to run.
+    /// The conditions under which the steps run.
     #[serde(with = "fields::list")]
     pub guards: Vec<Guard>,
-    /// What it does.
+    /// The commands to run if all guards hold.
     #[serde(with = "fields::list")]
     pub steps: SmallVec<[Step; 1]>,
-    /// What it does instead when a guard fails; without it the transaction fails.
+    /// The commands to run if a guard fails. Without them the transaction fails.
     #[serde(with = "fields::maybe_list")]
     pub otherwise: Option<Vec<Step>>,
-    /// What must have happened before the answer; `None`: as the database is set.
+    /// The durability to reach before the answer; `None` for the database's setting.
     pub durability: Option<Durability>,
 }
 
@@ -81,14 +81,14 @@ impl Transaction {
         self
     }
 
-    /// Adds a command that has to take effect, or the whole transaction fails.
+    /// Adds a command that must take effect, otherwise the whole transaction fails.
     #[must_use]
     pub fn must(mut self, command: impl Into<Command>) -> Transaction {
         self.steps.push(Step { command: command.into(), demand: Demand::Effect });
         self
     }
 
-    /// Adds a command that may fail: its error is its answer, and the others take effect.
+    /// Adds a command that may fail: its error is its answer, and the other commands take effect.
     ///
     /// ```
     /// use mainstay_model::{CellCommand, Demand, Name, Transaction};
@@ -103,28 +103,28 @@ impl Transaction {
         self
     }
 
-    /// Adds a condition.
+    /// Adds a guard.
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Transaction {
         self.guards.push(guard);
         self
     }
 
-    /// Says what happens when a guard fails.
+    /// Sets the commands to run if a guard fails.
     #[must_use]
     pub fn otherwise(mut self, steps: Vec<Step>) -> Transaction {
         self.otherwise = Some(steps);
         self
     }
 
-    /// Names the request.
+    /// Sets the request id.
     #[must_use]
     pub fn request(mut self, id: RequestId) -> Transaction {
         self.request = Some(Request::Named(id));
         self
     }
 
-    /// Makes it a request of a session.
+    /// Makes the transaction a request of a session.
     ///
     /// ```
     /// use mainstay_model::{CellCommand, Name, SessionRequest, Transaction};
@@ -140,7 +140,7 @@ impl Transaction {
         self
     }
 
-    /// The request of a session that it is.
+    /// Returns the session request, if the transaction is one.
     pub fn session(&self) -> Option<&SessionRequest> {
         match &self.request {
             Some(Request::Session(request)) => Some(request),
@@ -148,7 +148,7 @@ impl Transaction {
         }
     }
 
-    /// The name of the request that it is.
+    /// Returns the request id, if the transaction has one.
     pub fn named(&self) -> Option<&RequestId> {
         match &self.request {
             Some(Request::Named(id)) => Some(id),
@@ -156,7 +156,7 @@ impl Transaction {
         }
     }
 
-    /// The memory that it takes with all its commands, about.
+    /// The approximate memory that the transaction takes with all its commands, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let steps = self.steps.iter().chain(self.otherwise.iter().flatten());
         let steps: usize = steps.map(|step| step.command.weight_bytes()).sum();
@@ -170,8 +170,8 @@ impl Transaction {
         self
     }
 
-    /// Whether it may take a while, so that others should not have to wait behind it: a merge looks
-    /// for what changed before the writer is asked.
+    /// Returns whether the transaction merges branches. A merge first searches for the changes, so other
+    /// requests should not wait behind it.
     ///
     /// ```
     /// use mainstay_model::{BranchCommand, CellCommand, MergeStrategy, Name, Transaction};
@@ -189,7 +189,8 @@ impl Transaction {
         self.steps.iter().any(is_merge) || self.otherwise.iter().flatten().any(is_merge)
     }
 
-    /// Whether its guards, searches, lists and folds may look at so much that others should not have to wait behind it.
+    /// Returns whether the guards, scans, lists and folds may read so many entries that other requests should
+    /// not wait behind it.
     ///
     /// ```
     /// use mainstay_model::{CellCommand, RecordCommand, Transaction};
@@ -199,7 +200,7 @@ impl Transaction {
     /// assert!(Transaction::new().step(count).walks());
     /// ```
     pub fn walks(&self) -> bool {
-        // One of the two lists is run.
+        // Only one of the two lists runs.
         let walk = |steps: &[Step]| {
             let looks = steps.iter().map(|step| step.command.looks_at());
             looks.fold(0, usize::saturating_add) > PAGE_DEFAULT
@@ -207,13 +208,14 @@ impl Transaction {
         walk(&self.steps) || self.otherwise.as_deref().is_some_and(walk) || self.has_range_guards()
     }
 
-    /// Whether it takes so long that it is not for an event loop: it merges, walks, or has many commands.
+    /// Returns whether the transaction is too long for an event loop: it merges, scans, or has many commands.
     pub fn is_long(&self) -> bool {
         let otherwise = self.otherwise.as_ref().map_or(0, Vec::len);
         self.steps.len().max(otherwise) > LONG_COMMANDS || self.takes_a_while() || self.walks()
     }
 
-    /// Whether it has a guard on a range, which is compared with all writes since its revision.
+    /// Returns whether the transaction has a range guard, which is checked against all writes since its
+    /// revision.
     pub fn has_range_guards(&self) -> bool {
         self.guards.iter().any(|guard| matches!(guard, Guard::RangeUnchanged { .. }))
     }
@@ -225,26 +227,26 @@ impl Default for Transaction {
     }
 }
 
-/// A command and how serious it is.
+/// A command and its required outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What to do.
+    /// The command.
     pub command: Command,
-    /// What it has to achieve for the transaction to go on.
+    /// The outcome that the command must have for the transaction to commit.
     pub demand: Demand,
 }
 
-/// What a step has to achieve for its transaction to go on.
+/// The outcome that a step must have for its transaction to commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Demand {
-    /// Nothing: an error about its own input, or about what its cell holds, is its answer
-    /// ([`Answer::Failed`](crate::Answer::Failed)), and nothing of it is written. Errors of the database fail everything,
-    /// and so does the error of a command that is not on data.
+    /// Any outcome. An error about the command's input or the data it finds is its answer
+    /// ([`Answer::Failed`](crate::Answer::Failed)), and nothing of the command is written. Errors of the
+    /// database abort the transaction, and so do errors of commands that are not on data.
     Nothing,
-    /// No error; that it did not take effect (a lost CAS, a delete of nothing) is an answer.
+    /// No error. A command without effect, such as a failed CAS or a delete of an absent cell, is accepted.
     #[default]
     Success,
-    /// An effect; else everything fails.
+    /// An effect. Otherwise the transaction is aborted.
     Effect,
 }
 
@@ -254,16 +256,16 @@ impl<C: Into<Command>> From<C> for Step {
     }
 }
 
-/// By what a request is known when it is sent again.
+/// The identity by which a retried request is recognized.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Request {
-    /// By a name of its own, which is kept for a day.
+    /// A unique id, stored with its receipt for a day.
     Named(RequestId),
-    /// By its number in a session.
+    /// A number in a session.
     Session(SessionRequest),
 }
 
-/// The caller's own name for a request: 1 to 64 bytes.
+/// A caller's id for a request: 1 to 64 bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct RequestId(SmallVec<[u8; 16]>);
 
@@ -271,7 +273,7 @@ impl RequestId {
     /// The longest id, in bytes.
     pub const LIMIT_BYTES: usize = 64;
 
-    /// Checks and keeps an id.
+    /// Validates an id.
     pub fn new(id: impl AsRef<[u8]>) -> Result<RequestId, Error> {
         let id = id.as_ref();
         if id.is_empty() || id.len() > RequestId::LIMIT_BYTES {
@@ -286,8 +288,8 @@ impl RequestId {
         &self.0
     }
 
-    /// The id under which a server keeps this request of one of its users. Two users who choose the same id
-    /// get different ones, and no id that a user can choose leads to the receipt of another user.
+    /// The id under which a server stores a user's request. Equal ids of two users become different ones, and
+    /// no id that a user can choose leads to another user's receipt.
     ///
     /// ```
     /// use mainstay_model::RequestId;
@@ -298,7 +300,8 @@ impl RequestId {
     /// ```
     #[must_use]
     pub fn of_user(&self, user: &str) -> RequestId {
-        // Receipts outlive the program, so the context and the order of the fields may never change.
+        // Receipts are stored across program versions, so the context and the order of the fields must never
+        // change.
         let mut hasher = blake3::Hasher::new_derive_key("mainstay 2026 request id of a user");
         hasher.update(&(user.len() as u64).to_le_bytes());
         hasher.update(user.as_bytes());
@@ -307,7 +310,7 @@ impl RequestId {
     }
 }
 
-/// What must hold for a transaction's steps to run.
+/// A condition under which a transaction's steps run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Guard {
@@ -315,84 +318,84 @@ pub enum Guard {
     Counter {
         /// The cell.
         name: Name,
-        /// Its counter, `None` for absent.
+        /// The expected counter; `None` for absent.
         is: Option<u64>,
     },
     /// The cell has this value (`None`: it is absent).
     Value {
         /// The cell.
         name: Name,
-        /// Its value, `None` for absent.
+        /// The expected value; `None` for absent.
         #[serde(with = "fields::maybe_value")]
         is: Option<Value>,
     },
-    /// What has this name has not been written since this revision, nor has it expired.
+    /// The named object has neither been written nor expired since this revision.
     Unchanged {
-        /// The kind of state.
+        /// The contract (kind of state).
         contract: Contract,
         /// The cell, the record's key, the run, or the number of a message.
         name: Name,
         /// The revision it was read at.
         since: Revision,
-        /// Its expiry as it was read, so that expiring counts as a change.
+        /// Its expiry when it was read, so that expiring counts as a change.
         expires: Option<Stamp>,
     },
-    /// Nothing in this range has been written since this revision.
+    /// A range guard: no name in the range has been written since this revision.
     RangeUnchanged {
-        /// The kind of state.
+        /// The contract (kind of state).
         contract: Contract,
-        /// Only names that begin with this.
+        /// The prefix of the names.
         prefix: String,
-        /// Only names behind this one.
+        /// The exclusive lower bound.
         after: Option<String>,
-        /// Only names up to and including this one.
+        /// The inclusive upper bound.
         upto: Option<String>,
         /// The revision it was read at.
         since: Revision,
-        /// The earliest expiry seen in the range, so that expiring counts as a change.
+        /// The earliest expiry in the range when it was read, so that expiring counts as a change.
         expires: Option<Stamp>,
     },
     /// The record has this counter (`None`: it is absent).
     Record {
         /// The record.
         key: Name,
-        /// Its counter, `None` for absent.
+        /// The expected counter; `None` for absent.
         is: Option<u64>,
     },
-    /// A field of a record has this value (`None`: there is no such field, and maybe no record).
+    /// A field of a record has this value (`None`: the field, or the whole record, does not exist).
     Field {
         /// The record.
         key: Name,
         /// The field.
         field: Field,
-        /// Its value.
+        /// The expected value.
         is: Option<Vec<u8>>,
     },
-    /// The event of a run that has this idempotency key has this sequence (`None`: there is no such event, and maybe no
-    /// run).
+    /// The event of a run with this idempotency key has this sequence number (`None`: the event, or the whole
+    /// run, does not exist).
     Event {
         /// The run.
         run: Name,
         /// The idempotency key.
         key: String,
-        /// The event's sequence, `None` for absent.
+        /// The expected sequence number; `None` for absent.
         is: Option<u64>,
     },
-    /// A key of a space has this version (`None`: nothing was written to it, and maybe there is no such space).
+    /// A key of a space has this version (`None`: it was never written, or the space does not exist).
     StateVersion {
         /// The space.
         space: Name,
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// Its version, also of a deletion; `None` for none.
+        /// The expected version, which may be a tombstone's; `None` for none.
         is: Option<Version>,
     },
-    /// What stands here in a space has not been written since this revision.
+    /// A part of a space has not been written since this revision.
     StateUnchanged {
         /// The space.
         space: Name,
-        /// What of it.
+        /// The guarded part.
         place: StatePlace,
         /// The revision it was read at.
         since: Revision,

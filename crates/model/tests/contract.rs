@@ -1,14 +1,14 @@
-//! The contract of events and its versions, on events as other versions wrote them. The files stay as they are: a change
-//! that cannot read them is a major one.
+//! Compatibility of the event contract, tested with events written by other versions. The files must never
+//! change: a change that cannot read them is a major one.
 
 use mainstay_model::{
     CONTRACT_VERSION, CanonicalEvent, Code, Instant, Judgement, RunSnapshot, RunStatus, Value,
     from_value, reduce, to_value,
 };
 
-/// Written by the first version, which did not say so yet.
+/// Written by the first version, which did not store its version yet.
 const FIRST: &str = include_str!("fixtures/contract/event-1.0.json");
-/// Written by a later minor version: with fields and a type that this one does not know.
+/// Written by a later minor version, with fields and a type that this version does not know.
 const LATER: &str = include_str!("fixtures/contract/event-1.9.json");
 /// Written by another major version.
 const OTHER: &str = include_str!("fixtures/contract/event-2.0.json");
@@ -17,7 +17,7 @@ fn event(text: &str) -> CanonicalEvent {
     serde_json::from_str(text).unwrap()
 }
 
-/// What all ways of keeping an event give back.
+/// The event after each storage round trip.
 fn kept(event: &CanonicalEvent) -> [CanonicalEvent; 3] {
     let stored = event.persisted_at.clone().unwrap_or_else(|| Instant::of_us(0));
     let mut bytes = Vec::new();
@@ -38,7 +38,7 @@ fn an_event_of_the_first_version_is_read_and_written_again() {
     assert_eq!(event.engine_run_ref.as_ref().unwrap().to_json(), r#"{"workflowId":"w"}"#);
     assert!(event.more.is_empty(), "every field of it is known: {:?}", event.more);
     kept(&event).iter().for_each(|kept| assert_eq!(kept, &event));
-    // Written again it says all that it said, and by which contract.
+    // Written again, the event has all its fields and now its contract version.
     let mut said: serde_json::Value = serde_json::from_str(FIRST).unwrap();
     said["contractVersion"] = "1.0".into();
     assert_eq!(serde_json::to_value(&event).unwrap(), said);

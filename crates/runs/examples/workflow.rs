@@ -1,4 +1,4 @@
-//! A workflow of three steps whose workers crash, and a second try of it from the middle.
+//! A workflow of three steps whose workers crash, and a second attempt from the middle on a fork.
 //!
 //! ```text
 //!   main:  RunStarted, reserve, charge started ─┬─ charge failed, RunFailed
@@ -6,9 +6,10 @@
 //!   fixed:                                      └─ charge completed with another card, ship, RunCompleted
 //! ```
 //!
-//! A worker dies behind every one of its writes, the database is opened anew each time, and the next worker begins at
-//! the beginning with the same keys: every event is there once, every step took effect once, and every message is sent.
-//! Then the run is forked at the event before the failure and finished there; `main` stays as it is.
+//! A worker crashes after each of its writes, the database is reopened each time, and the next worker
+//! restarts from the beginning with the same idempotency keys. Every event is appended once, every step takes
+//! effect once, and every message is sent. Then the run is forked at the event before the failure and
+//! finished on the fork. `main` does not change.
 //!
 //! Run it with `cargo run --example workflow`.
 
@@ -23,12 +24,12 @@ use std::time::Duration;
 
 const RUN: &str = "order-7";
 const STEPS: [&str; 3] = ["reserve", "charge", "ship"];
-/// The version of the plan: the same step of the same plan has the same key, whoever tells it.
+/// The version of the plan. The same step of the same plan always has the same idempotency key.
 const PLAN: &str = "3";
-/// 2026-11-15, 09:00: a clock of its own makes the output the same every time.
+/// 2026-11-15, 09:00. A manual clock makes the output reproducible.
 const BEGIN_US: u64 = 1_794_733_200_000_000;
 
-/// A worker that dies behind so many writes.
+/// A worker that crashes after this many writes.
 struct Worker<'d> {
     branch: &'d Branch,
     clock: &'d ManualClock,
@@ -36,14 +37,14 @@ struct Worker<'d> {
     writes_left: u32,
 }
 
-/// What became of a worker.
+/// The end of a worker.
 #[derive(PartialEq, Eq)]
 enum End {
     Crashed,
     Finished,
 }
 
-/// Runs the example; a test does so, too.
+/// Runs the example. A test calls it too.
 pub fn main() -> Result<()> {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let clock = ManualClock::new(BEGIN_US);
@@ -73,7 +74,7 @@ fn open(path: &Path, clock: &Arc<ManualClock>) -> Result<Database> {
     Options::new().clock(clock.clone()).open(path)
 }
 
-/// The first worker dies behind its first write, the next behind its second, and so on.
+/// The first worker crashes after its first write, the next one after its second, and so on.
 fn work_until_finished(path: &Path, clock: &Arc<ManualClock>) -> Result<u32> {
     for writes_left in 1.. {
         let db = open(path, clock)?;
@@ -88,7 +89,7 @@ fn work_until_finished(path: &Path, clock: &Arc<ManualClock>) -> Result<u32> {
 }
 
 impl Worker<'_> {
-    /// Does the whole run from its beginning. What was done before is found and not done again.
+    /// Does the whole run from its beginning. Work done before is found by its keys and not repeated.
     fn run(mut self) -> Result<End> {
         if !self.tell(NewEvent::new(RUN, "RunStarted").plan(PLAN))? {
             return Ok(End::Crashed);
@@ -101,7 +102,7 @@ impl Worker<'_> {
                 let failed = self.tell(event("StepFailed", step).value(failure))?;
                 return self.finish(failed, "RunFailed");
             }
-            // Told again, an event says the same: only the step that failed is told with another card.
+            // A retried event must have the same content. Only the failed step is repeated with another card.
             let done = match step {
                 "charge" => self.card,
                 _ => "as planned",
@@ -122,14 +123,14 @@ impl Worker<'_> {
         (step == "charge" && self.card == "an old card").then_some("the card has expired")
     }
 
-    /// Writes an event, what the step does, and the message about it: all or nothing. Says whether the worker is
-    /// still alive behind that.
+    /// Writes an event, the step's effect and a message about it in one transaction. Returns whether the
+    /// worker is still alive afterwards.
     fn tell(&mut self, event: NewEvent) -> Result<bool> {
         self.clock.advance(Duration::from_secs(1));
         self.branch.transaction(|t| {
             let appended = t.append(event.clone())?;
             assert!(!appended.conflict, "an event that is told again says the same");
-            // Told again, it was done before.
+            // A retry: the work was done before.
             if appended.persisted {
                 let what =
                     format!("{} {}", event.event_type, event.step_id.as_deref().unwrap_or(RUN));
@@ -154,7 +155,7 @@ fn read(branch: &Branch) -> Result<(Vec<CanonicalEvent>, RunSnapshot)> {
     Ok((branch.runs().fetch(RUN, 0, 1_000)?, snapshot))
 }
 
-/// Shows the timeline of the run and what it adds up to.
+/// Shows the run's timeline and its snapshot.
 fn show(name: &str, branch: &Branch) -> Result<(Vec<CanonicalEvent>, RunSnapshot)> {
     let (events, snapshot) = read(branch)?;
     println!("Run {RUN} on branch {name}:");
@@ -172,7 +173,7 @@ fn show(name: &str, branch: &Branch) -> Result<(Vec<CanonicalEvent>, RunSnapshot
     Ok((events, snapshot))
 }
 
-/// Every event is there once and did its work once, however often it was told.
+/// Checks that every event exists once and took effect once, however often it was retried.
 fn once_each(db: &Database, events: &[CanonicalEvent]) -> Result<()> {
     for (place, event) in events.iter().enumerate() {
         assert_eq!(event.run_seq, place as u64 + 1, "sequences have no gaps");
@@ -208,7 +209,7 @@ fn deliver(db: &Database) -> Result<()> {
     Ok(())
 }
 
-/// A branch that goes on behind the event before the failure.
+/// Forks a branch at the event before the failure.
 fn fork_before_failure(db: &Database, events: &[CanonicalEvent]) -> Result<Branch> {
     let failed = events.iter().find(|event| event.event_type == "StepFailed").expect("it failed");
     let before = failed.run_seq - 1;

@@ -1,48 +1,48 @@
-//! What somebody should look at, as data: who tells people is not decided here.
+//! Alerts of the projector, as data. The application decides how to notify people.
 
 use mainstay_model::{CanonicalEvent, Stamp};
 use serde::{Deserialize, Serialize};
 
-/// What is to be looked at.
+/// The kind of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AlertKind {
-    /// An event has waited for longer than it should.
+    /// An event has waited longer than the alert threshold.
     ProjectorLagHigh,
-    /// An event is missing between others, or came behind them.
+    /// The run waits for a missing event, or an event arrived late.
     Stale,
-    /// An event could not follow those before it.
+    /// An event is not a valid successor of the earlier ones.
     Inconsistent,
 }
 
-/// How soon.
+/// The urgency of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
-    /// Today.
+    /// To be handled today.
     P2,
-    /// Some day.
+    /// To be handled some day.
     P3,
 }
 
-/// Something to be looked at. What stays wrong is told once: a lag or a gap when it begins, an event however often it is
-/// projected.
+/// A condition that a person should check. A lasting lag or gap is reported once when it begins, and an
+/// illegal event once, however often it is projected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Alert {
-    /// What.
+    /// The kind.
     pub kind: AlertKind,
-    /// How soon.
+    /// The urgency.
     pub severity: Severity,
-    /// In which run.
+    /// The run.
     pub run_id: String,
-    /// At which number.
+    /// The sequence number.
     pub run_seq: u64,
-    /// The event, where it is about one.
+    /// The event's id, if the alert is about an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event_id: Option<String>,
-    /// What happened, for people.
+    /// A message for people.
     pub message: String,
-    /// When it was noticed.
+    /// The time of detection.
     pub at_us: Stamp,
 }
 

@@ -1,27 +1,28 @@
-//! The archive: whole runs that have ended and are old enough leave the database for files.
+//! Cold archive: moves old, finished runs from the database to compressed files.
 //!
 //! ```text
 //!   list: ended, old enough --> a view of the run, pinned
-//!                                  |  1 add up: count, SHA-256 of the lines, projection
-//!                                  |  2 write: gzip JSON Lines, under a name made of that hash; sync
+//!                                  |  1 compute: count, SHA-256 of the lines, snapshot hash
+//!                                  |  2 write: gzip JSON Lines, under a name made of that hash; fsync
 //!                                  |  3 read back: every event, the count, both hashes
 //!                                  v
-//!              4 delete, in a transaction that finds the run as it was read --changed--> it stays
+//!              4 delete, in a transaction that checks that the run has not changed --changed--> it stays
 //! ```
 //!
-//! A run's file lies at `archive/<branch>/<year>/<month>/<day>/<run>.<last event>.<hash>.jsonl.gz`, by the day on which its
-//! last event was stored. The name is made of what the file holds: a round that died anywhere is simply done again and meets or
-//! makes the same file, and no file is ever written over by another run's, or by another life of the same run. One run a file,
-//! so that none waits for the others of its day and one can be brought back alone.
+//! A run's file is `archive/<branch>/<year>/<month>/<day>/<run>.<last event>.<hash>.jsonl.gz`, by the day of
+//! its last event. The name is derived from the content, so a round that crashed anywhere is simply repeated
+//! and finds or writes the same file. No file is ever overwritten by another run, or by another life of the
+//! same run. Each run has its own file, so that it can be imported alone and waits for no other run of its
+//! day.
 //!
-//! | line | holds |
+//! | line | content |
 //! |---|---|
 //! | first | `archiveVersion`, `contractVersion`, `runId`, `branch`, `status`, `lastEventSeq`, `inconsistent`, `createdUs`, `metadata` |
-//! | between | an event each, in camelCase; values that JSON has not are written as everywhere (`{"$bytes": …}`) |
-//! | last | `count` of the events, `sha256` of all lines before it, `snapshotHash` of what they add up to |
+//! | between | one event each, in camelCase; values that JSON cannot represent are encoded as usual (`{"$bytes": …}`) |
+//! | last | `count` of the events, `sha256` of all lines before it, `snapshotHash` of the run's snapshot |
 //!
-//! Nothing is deleted that was not written and read back. What reducers of users kept is not archived: it is made of the
-//! events.
+//! Nothing is deleted before it was written and read back. Stored states of user reducers are not archived,
+//! because they can be recomputed from the events.
 
 mod archiver;
 mod events;
@@ -52,12 +53,12 @@ use serde::Serialize;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// How many runs are listed together.
+/// The page size for listing runs.
 const PAGE: usize = 1_000;
 
-/// An archive of the runs of one branch. Clones are the same archive.
+/// An archive of the runs of one branch. Clones share the archive.
 ///
-/// It blocks: it is to be used on a thread that may wait, not inside of an async task.
+/// The interface is blocking: use it on a thread that may block, not in an async task.
 ///
 /// ```
 /// use mainstay::{Database, NewEvent};
@@ -85,47 +86,47 @@ struct Inner {
     db: Database,
     store: ArchiveStore,
     settings: ArchiveSettings,
-    /// Nothing only while it is dropped.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
-/// What became of a run that was to be archived.
+/// The result of archiving a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is no such run.
+    /// The run does not exist.
     Missing,
-    /// It changed meanwhile: it stays, and is looked at again the next time.
+    /// The run changed in the meantime. It stays, and the next round checks it again.
     Changed,
-    /// It is in the archive and no longer in the database.
+    /// The run is in the archive and no longer in the database.
     Archived {
-        /// Where it is.
+        /// The archived file.
         run: ArchivedRun,
-        /// How many events it has.
+        /// The number of events.
         events: u64,
     },
 }
 
-/// What a round did.
+/// The totals of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ArchiveReport {
-    /// Runs that were due.
+    /// The number of runs that were due.
     pub due: u64,
-    /// Runs that were archived and deleted.
+    /// The number of runs archived and deleted.
     pub archived: u64,
-    /// The events of those.
+    /// The number of their events.
     pub events: u64,
-    /// What their files take.
+    /// The size of their files, in bytes.
     pub bytes: u64,
-    /// Runs that changed or went meanwhile.
+    /// The number of runs that changed or were deleted in the meantime.
     pub changed: u64,
-    /// Runs that could not be archived: they stay.
+    /// The number of runs that failed. They stay in the database.
     pub failed: u64,
-    /// Why the last of those could not.
+    /// The error of the last failed run.
     pub last_error: Option<String>,
 }
 
 impl Archive {
-    /// Opens an archive where the settings say that it is.
+    /// Opens the archive in the configured store.
     pub fn open(
         db: &Database,
         store: &StoreSettings,
@@ -134,14 +135,14 @@ impl Archive {
         Archive::new(db, ArchiveStore::open(store)?, settings)
     }
 
-    /// An archive on a store that is open.
+    /// Creates an archive on an open store.
     pub fn new(db: &Database, store: ArchiveStore, settings: ArchiveSettings) -> Result<Archive> {
         settings.check()?;
         let (db, runtime) = (db.clone(), Some(worker::runtime()?));
         Ok(Archive(Arc::new(Inner { db, store, settings, runtime })))
     }
 
-    /// Archives all runs that are due. One that cannot be archived stays, holds up no other, and is counted.
+    /// Archives all due runs. A failed run stays, is counted and does not stop the others.
     pub fn round(&self) -> Result<ArchiveReport> {
         let mut report = ArchiveReport::default();
         self.each_due(&mut |run| {
@@ -151,7 +152,7 @@ impl Archive {
         Ok(report)
     }
 
-    /// Archives one run, whatever its age and state.
+    /// Archives one run, whatever its age and status.
     pub fn archive(&self, run: &str) -> Result<Outcome> {
         let branch = self.branch()?;
         let view = branch.runs().at(mainstay::At::Latest)?;
@@ -163,7 +164,7 @@ impl Archive {
         })
     }
 
-    /// Shows each run that is due to a function, until it says that it is enough. What it archives of them is a
+    /// Calls `work` with each due run until it returns `false`. A caller that archives these runs performs a
     /// [`round`](Archive::round) of its own.
     pub fn each_due(&self, work: &mut dyn FnMut(&RunInfo) -> Result<bool>) -> Result<()> {
         let (runs, filter) = (self.branch()?.runs(), self.filter()?);
@@ -183,7 +184,7 @@ impl Archive {
         }
     }
 
-    /// Runs whose last event is old enough.
+    /// The filter for runs whose last event is old enough.
     fn filter(&self) -> Result<RunFilter> {
         let age_us = self.0.settings.older_than_ms.saturating_mul(1000);
         let before: Stamp = self.0.db.now_us()?.saturating_sub(age_us);
@@ -191,7 +192,7 @@ impl Archive {
         Ok(RunFilter { updated_before: Some(before), ..RunFilter::of(prefix) })
     }
 
-    /// Deletes a run if it is as it was; whoever writes to it meanwhile keeps it.
+    /// Deletes a run if it has not changed since it was read. A concurrent write keeps the run.
     fn delete(&self, branch: &Branch, seen: &RunInfo) -> Result<bool> {
         branch.transaction(|t| {
             let get = RunCommand::Get { run: Name::new(&seen.run_id)? };
@@ -216,7 +217,7 @@ impl Archive {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The last handle may be dropped where nothing may wait.
+        // The last handle may be dropped in a context that must not block.
         self.runtime.take().into_iter().for_each(Runtime::shutdown_background);
     }
 }
@@ -249,7 +250,7 @@ fn info(answer: Answer) -> Result<Option<RunInfo>> {
     Err(Error::new(Code::Unsupported, message))
 }
 
-/// Whether nothing can be done any more.
+/// Returns whether the database or the archive is closed.
 fn is_over(error: &Error) -> bool {
     error.kind() == ErrorKind::Closed
 }

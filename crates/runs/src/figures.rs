@@ -1,71 +1,71 @@
-//! Figures about a projector and the runs that it follows.
+//! Metrics of a projector and of the runs it follows.
 
 use crate::projection::{Projection, ProjectionState};
 use mainstay_model::Stamp;
 use serde::{Deserialize, Serialize};
 
-/// What a projector has done, and how far it is.
+/// The state and the counters of a projector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Figures {
-    /// Runs that are followed.
+    /// The number of followed runs.
     pub runs: u64,
-    /// Those of them that wait for an event.
+    /// The number of followed runs that wait for an event.
     pub stale: u64,
-    /// The largest lag of them.
+    /// The largest lag of a run, in milliseconds.
     pub lag_ms: u64,
-    /// The lag that is aimed at.
+    /// The target lag, in milliseconds.
     pub lag_target_ms: u64,
-    /// Gaps that are waited for.
+    /// The number of gaps that the projector waits for.
     pub gaps_open: u64,
-    /// Gaps that were given up and are looked at now and then.
+    /// The number of gaps given up, which are rechecked periodically.
     pub gaps_given_up: u64,
-    /// What was counted on the way.
+    /// The counters.
     #[serde(flatten)]
     pub counted: Counted,
 }
 
-/// What is counted on the way; it only rises.
+/// Monotonic counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counted {
-    /// Events that were folded; those of a resync not again.
+    /// Events folded, without those of a resync.
     pub events: u64,
-    /// Resyncs from the first event on.
+    /// Resyncs from the first event.
     pub resyncs_full: u64,
     /// Resyncs from a snapshot.
     pub resyncs_from_snapshot: u64,
-    /// Gaps that came to be known for good since they were waited for in vain.
+    /// Gaps given up after waiting in vain.
     pub gaps_passed: u64,
-    /// Gaps that were forgotten since there were too many: what comes there is not noticed.
+    /// Gaps forgotten because of the limit. A late event in such a gap is not detected.
     pub gaps_forgotten: u64,
-    /// Gaps that were given up and then filled.
+    /// Gaps that were filled after they were given up.
     pub late: u64,
     /// Alerts.
     pub alerts: u64,
-    /// Alerts that nobody took in time.
+    /// Alerts dropped because they were not taken in time.
     pub alerts_dropped: u64,
-    /// Events that would have been told, in runs with too many of them.
+    /// Illegal events not reported because of the limit per run.
     pub alerts_untold: u64,
-    /// Looks at a run that failed.
+    /// Polls of a run that failed.
     pub failures: u64,
 }
 
-/// How far one run is.
+/// The state of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunFigures {
     /// The run.
     pub run_id: String,
-    /// Whether it waits for an event.
+    /// The state: current, or waiting for an event.
     pub state: ProjectionState,
-    /// The last event in its snapshot.
+    /// The sequence number of the last event in the snapshot.
     pub watermark: u64,
-    /// For how long the oldest event that is not in it has been stored.
+    /// The age of the oldest stored event that is not in the snapshot, in milliseconds.
     pub lag_ms: u64,
-    /// Gaps that are waited for.
+    /// The number of gaps that the projector waits for.
     pub gaps_open: u64,
-    /// Gaps that were given up.
+    /// The number of gaps given up.
     pub gaps_given_up: u64,
 }
 

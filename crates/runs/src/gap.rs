@@ -1,29 +1,30 @@
-//! Numbers of a run that were not seen where others behind them were.
+//! Gaps: missing sequence numbers before existing ones.
 
 use mainstay_model::Stamp;
 use serde::{Deserialize, Serialize};
 
-/// Numbers that have no event to be seen.
+/// A range of sequence numbers without a visible event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Gap {
-    /// The first of them.
+    /// The first number.
     pub first: u64,
-    /// The last of them.
+    /// The last number.
     pub last: u64,
-    /// When something behind them was seen first.
+    /// The time when a later event was first seen.
     pub seen_us: Stamp,
-    /// When they were looked for last.
+    /// The time of the last check.
     pub checked_us: Stamp,
 }
 
 impl Gap {
-    /// How many numbers it has.
+    /// The number of sequence numbers in the gap.
     pub fn width(&self) -> u64 {
         self.last - self.first + 1
     }
 
-    /// The numbers between two that are there, with the times of the gap that they were part of.
+    /// The gap between two existing events, if any. It inherits the times of the known gap that it was part
+    /// of.
     pub fn between(before: u64, behind: u64, known: &[Gap], now_us: Stamp) -> Option<Gap> {
         let (first, last) = (before + 1, behind.checked_sub(1)?);
         if first > last {
@@ -35,7 +36,7 @@ impl Gap {
         Some(Gap { first, last, seen_us, checked_us })
     }
 
-    /// Whether it is time to look for them again: the older a gap is, the less often.
+    /// Returns whether the gap is due for a recheck. The older a gap is, the less often it is checked.
     pub fn is_due(&self, now_us: Stamp, least_ms: u64, most_ms: u64) -> bool {
         let age_ms = now_us.saturating_sub(self.seen_us) / 1_000;
         let every_ms = (age_ms / 8).clamp(least_ms, most_ms);

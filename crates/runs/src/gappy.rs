@@ -1,9 +1,9 @@
-//! A store in memory that shows what distributed ones do: numbers that nobody gets, and events that are seen later than others
-//! with larger numbers.
+//! In-memory run store for tests that imitates distributed stores: burned sequence numbers and late-visible
+//! events.
 //!
 //! ```text
 //!   append --> number --> events  1 2 . 4 5 .          . burned: never filled
-//!                            held       4              held: stored, acknowledged, not to be seen yet
+//!                            held       4              held: stored, acknowledged, not visible yet
 //!                            |
 //!   fetch <------------------'  1 2 5                   show(4) -> 1 2 4 5
 //! ```
@@ -25,21 +25,21 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Notify;
 
-/// The most bytes of what belongs to an event here.
+/// The largest payload of an event, in bytes.
 const PAYLOAD_LIMIT_BYTES: usize = 1 << 20;
 
-/// What a gappy store does of its own accord. Zero: never.
+/// Automatic faults of a gappy store. Zero means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Habit {
-    /// Every so many appends a number is burned.
+    /// Burns a number before each n-th append.
     pub burn_every: u64,
-    /// Every so many appends the event is held back until it is shown.
+    /// Holds back each n-th event until it is shown.
     pub hold_every: u64,
 }
 
-/// A store in memory that shows gaps, some of which are never filled, and events that come late.
+/// An in-memory store with gaps, some of them permanent, and late events.
 ///
-/// It is for tests: of projectors, and of whoever reads runs and must not rely on more than the contract says.
+/// It is for tests of projectors and of readers that must not rely on more than the contract guarantees.
 pub struct GappyStore {
     time: Arc<dyn Time>,
     state: Mutex<State>,
@@ -50,31 +50,31 @@ pub struct GappyStore {
 struct State {
     closed: bool,
     habit: Habit,
-    /// The most bytes of events that one answer holds; nothing: any.
+    /// The largest page in bytes; `None` for no limit.
     answer_limit_bytes: Option<usize>,
-    /// How many events were written: their names are made of it.
+    /// The number of events written, from which event ids are made.
     written: u64,
     runs: BTreeMap<String, Log>,
 }
 
 impl GappyStore {
-    /// An empty store; its events are stored by this time.
+    /// Creates an empty store whose events get their storage times from `time`.
     pub fn new(time: Arc<dyn Time>) -> GappyStore {
         GappyStore::with_habit(time, Habit::default())
     }
 
-    /// An empty store that burns numbers and holds events back by itself.
+    /// Creates an empty store that burns numbers and holds back events automatically.
     pub fn with_habit(time: Arc<dyn Time>, habit: Habit) -> GappyStore {
         let state = State { habit, ..State::default() };
         GappyStore { time, state: Mutex::new(state), shown: Notify::new() }
     }
 
-    /// Takes numbers of a run that no event will ever have.
+    /// Burns sequence numbers of a run, which no event will ever have.
     pub fn burn(&self, run: &str, count: u64) {
         self.state.lock().log(run, self.time.now_us()).burn(count);
     }
 
-    /// Holds the next event of a run back.
+    /// Holds back the next event of a run.
     pub fn hold_next(&self, run: &str) {
         self.state.lock().log(run, self.time.now_us()).hold_next = true;
     }
@@ -85,25 +85,25 @@ impl GappyStore {
         state.runs.get(run).map_or_else(Vec::new, |log| log.held.iter().copied().collect())
     }
 
-    /// Shows an event that was held back; says whether it was.
+    /// Shows an event that was held back. Returns whether it was.
     pub fn show(&self, run: &str, seq: u64) -> bool {
         let was_held = self.state.lock().runs.get_mut(run).is_some_and(|log| log.held.remove(&seq));
         self.shown.notify_waiters();
         was_held
     }
 
-    /// Shows all that is held back.
+    /// Shows all events that are held back.
     pub fn show_all(&self) {
         self.state.lock().runs.values_mut().for_each(|log| log.held.clear());
         self.shown.notify_waiters();
     }
 
-    /// Refuses pages whose events are larger than this together, as stores over a network do.
+    /// Rejects pages whose events are larger than this in total, as networked stores do.
     pub fn limit_answers(&self, bytes: usize) {
         self.state.lock().answer_limit_bytes = Some(bytes);
     }
 
-    /// Does something with what is there, now, and tells those who wait.
+    /// Changes the state and wakes the waiting readers.
     fn change<T>(&self, change: impl FnOnce(&mut State, Stamp) -> Result<T>) -> Result<T> {
         let mut state = self.state.lock();
         state.check_open()?;
@@ -157,7 +157,7 @@ impl State {
         self.runs.entry(run.to_owned()).or_insert_with(|| Log::new(now_us))
     }
 
-    /// Everything that can be wrong with an event, before anything is written.
+    /// Checks everything about an event before anything is written. Returns its idempotency key.
     fn check(&self, event: &NewEvent) -> Result<String> {
         CAN.check_event(event)?;
         if event.message.is_some() {
@@ -276,7 +276,7 @@ impl State {
     }
 }
 
-/// What a gappy store can do: all but what it is there for.
+/// The capabilities: all except the two that this store is meant to lack.
 const CAN: RunCapabilities = RunCapabilities {
     contiguous: false,
     monotone: false,
@@ -372,7 +372,7 @@ impl RunStore for GappyStore {
         Box::pin(async move {
             let mut over = pin!(self.time.sleep(wait_ms));
             loop {
-                // Who is listed before it looks misses no event.
+                // Register before the check, so that no event is missed.
                 let mut shown = pin!(self.shown.notified());
                 shown.as_mut().enable();
                 if self.has_behind(run, after_seq)? {
@@ -386,7 +386,7 @@ impl RunStore for GappyStore {
     }
 }
 
-/// Waits for either; says whether it was the second.
+/// Waits for either future. Returns whether it was the second.
 async fn is_over(first: impl Future<Output = ()>, second: impl Future<Output = ()>) -> bool {
     let (mut first, mut second) = (pin!(first), pin!(second));
     std::future::poll_fn(|context| {

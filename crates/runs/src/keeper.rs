@@ -1,13 +1,13 @@
-//! Where states of reducers are kept, so that not all events are folded again.
+//! Stores for reducer states, so that not all events are folded again.
 
 use mainstay::{Database, Durability};
 use mainstay_model::{Answering, KeptState, Name, RunCommand, Transaction};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Keeps what reducers have made of runs. What is kept can be lost: it is made again from the events.
+/// Stores the states of reducers. A stored state may be lost, because it can be recomputed from the events.
 pub trait StateKeeper: Send + Sync {
-    /// The newest state that was kept of a run by a reducer of this version.
+    /// Returns the newest stored state of a run by a reducer of this version.
     fn kept<'a>(
         &'a self,
         run: &'a str,
@@ -15,7 +15,7 @@ pub trait StateKeeper: Send + Sync {
         version: u64,
     ) -> Answering<'a, Option<KeptState>>;
 
-    /// Keeps a state; one of an earlier event does not replace one of a later.
+    /// Stores a state. A state of an earlier event does not replace one of a later event.
     fn keep<'a>(
         &'a self,
         run: &'a str,
@@ -28,7 +28,7 @@ pub trait StateKeeper: Send + Sync {
 /// Run, reducer, version.
 type Place = (String, String, u64);
 
-/// A keeper in memory: it has all states that it was given, the newest of each run, reducer and version.
+/// An in-memory store with the newest state of each run, reducer and version.
 #[derive(Default)]
 pub struct MemoryKeeper(Mutex<BTreeMap<Place, KeptState>>);
 
@@ -61,9 +61,9 @@ impl StateKeeper for MemoryKeeper {
     }
 }
 
-/// Keeps states beside the runs they are of, in the engine: they go when the run goes, and a fork has those of before.
+/// Stores states next to their runs in the engine. They are deleted with the run, and a fork inherits them.
 ///
-/// The newest state of each run and reducer is kept; one of another version makes way for it.
+/// Only the newest state of each run and reducer is stored. A state of another version replaces it.
 #[derive(Clone)]
 pub struct EngineKeeper {
     db: Database,
@@ -71,7 +71,7 @@ pub struct EngineKeeper {
 }
 
 impl EngineKeeper {
-    /// A keeper on a branch of a database.
+    /// Creates a store on a branch of a database.
     pub fn on(db: &Database, branch: &str) -> EngineKeeper {
         EngineKeeper { db: db.clone(), branch: branch.to_owned() }
     }
@@ -98,7 +98,7 @@ impl StateKeeper for EngineKeeper {
             let (run, reducer) = (Name::new(run)?, reducer.to_owned());
             let KeptState { seq, state } = state;
             let keep = RunCommand::Keep { run, reducer, version, seq, state };
-            // It can be made again from the events: nobody has to wait for the disk.
+            // The state can be recomputed from the events, so the write need not wait for an fsync.
             let transaction = Transaction::on(&self.branch).step(keep);
             self.db.submit(transaction.durability(Durability::Memory)).await.map(drop)
         })

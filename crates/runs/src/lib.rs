@@ -1,20 +1,19 @@
-//! What is built on runs: the relay that sends what the outbox holds, the archive, reducers of users, and a projector
-//! for stores that show gaps.
+//! Services on runs: the outbox relay, the cold archive, user reducers, and a projector for stores with gaps.
 //!
 //! ```text
-//!   transaction { event, message } --> outbox --Relay--> Transport: a file, memory, or what a user writes
+//!   transaction { event, message } --> outbox --Relay--> Transport: a file, memory, or user code
 //!                     |
 //!                    run --ended, old enough--> Archive: written, read back, deleted --import--> run
 //!
-//!   dyn RunStore --events--> Projector --> snapshots, alerts, figures     for stores that show gaps
+//!   dyn RunStore --events--> Projector --> snapshots, alerts, figures       for stores with gaps
 //!        |
-//!        '--events--> Reducer --> Reduced: states, kept by a StateKeeper  for what a user makes of events
+//!        '--events--> Reducer --> Reduced: states, stored by a StateKeeper  for user-defined states
 //!                                    ^
-//!                              Reprojection: all runs anew, for a reducer of a new version
+//!                              Reprojection: recomputes all runs for a new reducer version
 //! ```
 //!
-//! [`GappyStore`] is a store in memory that shows what distributed ones do: numbers that nobody gets, and events that
-//! appear behind later ones.
+//! [`GappyStore`] is an in-memory store that imitates distributed ones: sequence numbers that no event gets,
+//! and events that become visible after later ones.
 //!
 //! ```
 //! use mainstay_model::{NewEvent, RunStatus, RunStore};
@@ -31,7 +30,7 @@
 //! store.append_event(NewEvent::new("r", "RunPaused").plan("1")).await?;
 //! store.append_event(NewEvent::new("r", "RunResumed").plan("1")).await?;
 //!
-//! // The second event is not to be seen yet: the projection waits for it, and says so.
+//! // The second event is not visible yet: the projection waits for it and is marked stale.
 //! projector.poll("r").await?;
 //! assert!(projector.is_stale("r") && projector.snapshot("r").unwrap().last_event_seq == 1);
 //! store.show("r", 2);

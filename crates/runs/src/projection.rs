@@ -1,11 +1,11 @@
-//! What a projector knows of one run: events go in, and out come a snapshot, gaps and alerts. No store and no clock in here.
+//! Projection of one run: folds events and tracks gaps and alerts. Pure logic without store or clock.
 //!
 //! ```text
 //!   page   5 6 . 8 9 . 11       watermark 4
-//!          | |   '-- waited for: the run is STALE, the watermark is 6
-//!          v v        7 in time: on to 9; in vain: 7 is given up, on to 9 all the same
+//!          | |   '-- missing: the run is STALE, the watermark is 6
+//!          v v        7 arrives in time: on to 9; not in time: 7 is given up, on to 9 anyway
 //!        snapshot
-//!   given up   2  7             looked at now and then: what comes there was late, and the run is folded anew
+//!   given up   2  7             rechecked periodically: an event found there was late, and the run is resynced
 //! ```
 
 use crate::alert::Alert;
@@ -16,66 +16,67 @@ use mainstay_model::{CanonicalEvent, Judgement, RunSnapshot, Stamp, reduce};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Whether a projection waits for an event.
+/// The state of a projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum ProjectionState {
-    /// It has all that was to be seen.
+    /// All visible events are in the snapshot.
     Current,
-    /// An event is missing between others, or came behind them.
+    /// An event is missing before later ones, or arrived after them.
     Stale,
 }
 
-/// What is known of a run. It can be kept and followed from later, by another program too: then nothing is told twice.
+/// The state of one followed run. It can be stored and resumed later, also by another program. Then no alert
+/// is repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Projection {
-    /// What the events up to the watermark add up to.
+    /// The snapshot of the events up to the watermark.
     pub snapshot: RunSnapshot,
-    /// Whether it waits for an event.
+    /// The state: current, or waiting for an event.
     pub state: ProjectionState,
-    /// Gaps behind the watermark, which are waited for.
+    /// Gaps after the watermark, which the projection waits for.
     pub open: Vec<Gap>,
-    /// Gaps before the watermark, which were waited for in vain.
+    /// Gaps before the watermark, which were given up.
     pub given_up: Vec<Gap>,
-    /// Events that could not follow those before them, and were told.
+    /// Illegal events that were reported.
     pub told: BTreeSet<u64>,
-    /// When the oldest event that is not in the snapshot was stored.
+    /// The storage time of the oldest event that is not in the snapshot.
     pub pending_since_us: Option<Stamp>,
-    /// Whether the lag was told, and has been high since.
+    /// True if the current lag was reported.
     pub lag_told: bool,
-    /// Whether the run was resynced for its lag, and has lagged as much since.
+    /// True if the run was resynced because of the current lag.
     pub lag_resynced: bool,
 }
 
-/// How an event is taken in: by whose clock, within which limits, and who is told.
+/// The context in which events are processed: clock, limits and outputs.
 pub(crate) struct Scene<'s> {
     pub settings: &'s Settings,
     pub now_us: Stamp,
-    /// Whether the store may show an event later than others behind it.
+    /// True if the store may show an event after later ones.
     pub watches_gaps: bool,
     pub counted: &'s mut Counted,
     pub alerts: &'s mut Vec<Alert>,
 }
 
-/// A run that was folded anew up to the watermark.
+/// The result of folding a run again up to the watermark.
 pub(crate) struct Anew {
-    /// Up to here it is as it was kept.
+    /// Events up to here come from the stored snapshot.
     pub base_seq: u64,
     pub snapshot: RunSnapshot,
-    /// Numbers behind the base that are not to be seen, and the next ones that are.
+    /// Gaps after the base: the numbers of the visible events before and after each.
     pub missing: Vec<(u64, u64)>,
-    /// Events that could not follow, and why.
+    /// Illegal events with the reasons.
     pub illegal: Vec<(CanonicalEvent, String)>,
 }
 
 impl Anew {
-    /// Begins with what was kept.
+    /// Starts from a stored snapshot.
     pub fn from(base_seq: u64, snapshot: RunSnapshot) -> Anew {
         Anew { base_seq, snapshot, missing: Vec::new(), illegal: Vec::new() }
     }
 
-    /// Folds the next event; `before` is the number of the one before it.
+    /// Folds the next event; `before` is the number of the previous one.
     pub fn fold(&mut self, before: u64, event: &CanonicalEvent) {
         if event.run_seq > before + 1 {
             self.missing.push((before, event.run_seq));
@@ -87,7 +88,7 @@ impl Anew {
 }
 
 impl Projection {
-    /// A run of which nothing was seen.
+    /// A run without any seen event.
     pub fn new(run: &str) -> Projection {
         Projection {
             snapshot: RunSnapshot::new(run),
@@ -101,17 +102,17 @@ impl Projection {
         }
     }
 
-    /// The last event in the snapshot.
+    /// The sequence number of the last event in the snapshot.
     pub fn watermark(&self) -> u64 {
         self.snapshot.last_event_seq
     }
 
-    /// For how long the oldest event that is not in the snapshot has been stored.
+    /// The age of the oldest stored event that is not in the snapshot, in milliseconds.
     pub fn lag_ms(&self, now_us: Stamp) -> u64 {
         self.pending_since_us.map_or(0, |since_us| now_us.saturating_sub(since_us) / 1_000)
     }
 
-    /// Takes in what was fetched behind the watermark; says whether all of it went into the snapshot.
+    /// Processes the events fetched after the watermark. Returns whether all of them are in the snapshot.
     pub(crate) fn absorb(&mut self, page: &[CanonicalEvent], scene: &mut Scene<'_>) -> bool {
         let (mut before, mut open, mut first_left) = (self.watermark(), Vec::new(), None);
         let seen = before;
@@ -144,7 +145,7 @@ impl Projection {
         }
     }
 
-    /// Tells of an event once, however often it is folded.
+    /// Reports an illegal event once, however often it is folded.
     fn tell(&mut self, event: &CanonicalEvent, why: String, scene: &mut Scene<'_>) {
         if self.told.contains(&event.run_seq) {
             return;
@@ -169,7 +170,7 @@ impl Projection {
         scene.counted.gaps_forgotten += over as u64;
     }
 
-    /// A gap that begins is told; when none is left, all is well.
+    /// Reports a new gap. Without a gap, the run is current.
     fn settle(&mut self, scene: &mut Scene<'_>) {
         match self.open.first() {
             Some(gap) => {
@@ -180,7 +181,7 @@ impl Projection {
         }
     }
 
-    /// Marks the run, and tells it when it was not marked.
+    /// Marks the run as stale, and reports it if it was not marked before.
     pub(crate) fn stale(&mut self, seq: u64, what: &str, scene: &mut Scene<'_>) {
         if self.state == ProjectionState::Current {
             let message = format!("run `{}` is stale: {what}", self.snapshot.run_id);
@@ -190,7 +191,7 @@ impl Projection {
         self.state = ProjectionState::Stale;
     }
 
-    /// Looks how old the first event behind the watermark is; says whether the run is to be resynced for it.
+    /// Checks the age of the first event after the watermark. Returns whether it requires a resync.
     pub(crate) fn watch_lag(&mut self, page: &[CanonicalEvent], scene: &mut Scene<'_>) -> bool {
         let first = page.iter().find(|event| event.run_seq > self.watermark());
         self.pending_since_us = first.map(CanonicalEvent::stored_us);
@@ -205,7 +206,7 @@ impl Projection {
         is_due
     }
 
-    /// Puts what was folded anew in place of what was there.
+    /// Replaces the state by the result of a resync.
     pub(crate) fn replace(&mut self, anew: Anew, scene: &mut Scene<'_>) {
         self.snapshot = anew.snapshot;
         for (event, why) in anew.illegal {
@@ -221,7 +222,7 @@ impl Projection {
         self.settle(scene);
     }
 
-    /// Gaps that it is time to look at again; they count as looked at from now on.
+    /// Returns the gaps that are due for a recheck, and marks them as checked.
     pub(crate) fn due(&mut self, scene: &Scene<'_>) -> Vec<Gap> {
         let Settings { recheck_least_ms, recheck_most_ms, .. } = *scene.settings;
         let is_due = |gap: &&mut Gap| gap.is_due(scene.now_us, recheck_least_ms, recheck_most_ms);
@@ -232,7 +233,7 @@ impl Projection {
         self.given_up.iter_mut().filter(is_due).map(look).collect()
     }
 
-    /// From where a resync has to begin that is not to begin with the first event: before the first gap that was given up.
+    /// The last event before the first gap that was given up. A partial resync starts there.
     pub(crate) fn sound_seq(&self) -> u64 {
         self.given_up.first().map_or(self.watermark(), |gap| gap.first - 1)
     }

@@ -1,14 +1,14 @@
-//! The projector: keeps snapshots of runs whose store may show gaps and late events.
+//! Projector: maintains snapshots of runs in stores with gaps and late events.
 //!
 //! ```text
 //!             .---------------- poll: for each run ----------------.
-//!   store --> | look back: gaps given up   late? -> resync         |
-//!             | fetch behind the watermark -> Projection::absorb   | --> snapshot, alerts, figures
+//!   store --> | recheck given-up gaps       late? -> resync        |
+//!             | fetch after the watermark -> Projection::absorb    | --> snapshot, alerts, figures
 //!             |    gap -> STALE    lag > 10 s -> resync            |
 //!             '----------------------------------------------------'
 //! ```
 //!
-//! For a store that is monotone, nothing is looked for behind the watermark.
+//! For a monotone store, gaps are not tracked.
 
 use crate::alert::Alert;
 use crate::figures::{Counted, Figures, RunFigures};
@@ -22,24 +22,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Where a resync begins.
+/// The starting point of a resync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Resync {
-    /// With the first event.
+    /// The first event.
     Full,
-    /// With the store's snapshot of what is sound, and the events behind it.
+    /// The store's snapshot before the first gap, followed by the events after it.
     FromSnapshot,
 }
 
-/// Keeps snapshots of runs. It is shared as it is; one look at a time is taken.
+/// Maintains snapshots of runs. It can be shared; polls run one at a time.
 pub struct Projector {
     store: Arc<dyn RunStore>,
     time: Arc<dyn Time>,
     settings: Settings,
     watches_gaps: bool,
     kept: Mutex<Kept>,
-    /// Held by whoever takes a look.
+    /// Held during a poll.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -51,7 +51,7 @@ struct Kept {
 }
 
 impl Projector {
-    /// A projector that follows no run yet.
+    /// Creates a projector that follows no run yet.
     pub fn new(
         store: Arc<dyn RunStore>,
         time: Arc<dyn Time>,
@@ -63,7 +63,7 @@ impl Projector {
         Ok(Projector { store, time, settings, watches_gaps, kept, turn })
     }
 
-    /// Follows a run from its first event on; one that is followed already is left as it is.
+    /// Follows a run from its first event. A followed run is left unchanged.
     pub fn follow(&self, run: &str) -> Result<()> {
         Name::new(run)?;
         if self.kept.lock().runs.contains_key(run) {
@@ -72,7 +72,7 @@ impl Projector {
         self.follow_from(Projection::new(run))
     }
 
-    /// Follows a run from what was known of it.
+    /// Follows a run from a stored projection.
     pub fn follow_from(&self, known: Projection) -> Result<()> {
         let (mut kept, run) = (self.kept.lock(), known.snapshot.run_id.clone());
         let limit = self.settings.runs_limit;
@@ -86,38 +86,38 @@ impl Projector {
         Ok(())
     }
 
-    /// Follows a run no longer; gives what was known of it.
+    /// Stops following a run. Returns its projection.
     pub fn forget(&self, run: &str) -> Option<Projection> {
         self.kept.lock().runs.remove(run)
     }
 
-    /// What is known of a run.
+    /// The projection of a run.
     pub fn projection(&self, run: &str) -> Option<Projection> {
         self.kept.lock().runs.get(run).cloned()
     }
 
-    /// What the events of a run that were taken in add up to.
+    /// The snapshot of a run.
     pub fn snapshot(&self, run: &str) -> Option<RunSnapshot> {
         self.kept.lock().runs.get(run).map(|run| run.snapshot.clone())
     }
 
-    /// Whether a run waits for an event.
+    /// Returns whether a run waits for an event.
     pub fn is_stale(&self, run: &str) -> bool {
         let kept = self.kept.lock();
         kept.runs.get(run).is_some_and(|run| run.state == ProjectionState::Stale)
     }
 
-    /// The gaps of a run that were given up: numbers that nobody may ever get.
+    /// The gaps of a run that were given up. They may never be filled.
     pub fn gaps(&self, run: &str) -> Vec<Gap> {
         self.kept.lock().runs.get(run).map_or_else(Vec::new, |run| run.given_up.clone())
     }
 
-    /// The alerts since they were taken last.
+    /// Takes the alerts since the last call.
     pub fn take_alerts(&self) -> Vec<Alert> {
         self.kept.lock().alerts.drain(..).collect()
     }
 
-    /// Figures about all runs.
+    /// The metrics of all runs.
     pub fn figures(&self) -> Figures {
         let (kept, now_us) = (self.kept.lock(), self.time.now_us());
         let lag_target_ms = self.settings.lag_target_ms;
@@ -127,13 +127,13 @@ impl Projector {
         figures
     }
 
-    /// Figures about one run.
+    /// The metrics of one run.
     pub fn run_figures(&self, run: &str) -> Option<RunFigures> {
         let now_us = self.time.now_us();
         self.kept.lock().runs.get(run).map(|run| RunFigures::of(run, now_us))
     }
 
-    /// Looks at all runs, rests, and looks again, until it is dropped. What fails is counted and tried again.
+    /// Polls all runs periodically until it is dropped. Errors are counted, and the poll is retried.
     pub async fn run(&self) {
         loop {
             self.poll_all().await;
@@ -141,7 +141,7 @@ impl Projector {
         }
     }
 
-    /// Looks at all runs once; gives what failed.
+    /// Polls all runs once. Returns the errors.
     pub async fn poll_all(&self) -> Vec<(String, Error)> {
         let runs: Vec<String> = self.kept.lock().runs.keys().cloned().collect();
         let mut failed = Vec::new();
@@ -153,7 +153,7 @@ impl Projector {
         failed
     }
 
-    /// Looks at a run once.
+    /// Polls a run once.
     pub async fn poll(&self, run: &str) -> Result<()> {
         let _turn = self.turn.lock().await;
         let looked = self.look(run).await;
@@ -161,7 +161,7 @@ impl Projector {
         looked
     }
 
-    /// Folds a run anew, and takes in all that is to be seen.
+    /// Folds a run again, then processes all visible events.
     pub async fn resync(&self, run: &str, how: Resync) -> Result<()> {
         let _turn = self.turn.lock().await;
         self.resync_from(run, how, None).await?;
@@ -175,7 +175,7 @@ impl Projector {
         self.catch_up(run, self.settings.pages_per_poll).await
     }
 
-    /// Looks at the gaps that were given up; where something is in one after all, gives the number before that gap.
+    /// Rechecks gaps that were given up. If one has an event now, returns the number before that gap.
     async fn late(&self, run: &str) -> Result<Option<u64>> {
         let due = self.with(run, |run, scene| run.due(scene))?;
         for gap in due {
@@ -194,11 +194,11 @@ impl Projector {
         Ok(None)
     }
 
-    /// Takes in what is behind the watermark, up to so many pages.
+    /// Processes events after the watermark, at most this many pages.
     async fn catch_up(&self, run: &str, pages: usize) -> Result<()> {
         let (mut left, mut size) = (pages, PageSize::upto(self.settings.page));
         loop {
-            // At the end of the budget: is there more, and how long has it been there?
+            // The page budget is used up: fetch one event to measure the lag.
             let mut one = PageSize::upto(1);
             let size = if left == 0 { &mut one } else { &mut size };
             let page = self.fetch(run, self.watermark(run)?, size).await?;
@@ -218,8 +218,8 @@ impl Projector {
         }
     }
 
-    /// Folds a run anew up to its watermark: from the first event on, or from a snapshot: at this number, or else before
-    /// the first gap.
+    /// Folds a run again up to its watermark: from the first event, or from a snapshot at `seq` or before the
+    /// first gap.
     async fn resync_from(&self, run: &str, how: Resync, seq: Option<u64>) -> Result<()> {
         let (upto, sound) = self.with(run, |run, _| (run.watermark(), run.sound_seq()))?;
         let base_seq = match how {
@@ -269,7 +269,7 @@ impl Projector {
         self.with(run, |run, _| run.watermark())
     }
 
-    /// Does something to what is known of a run, now, and keeps the alerts that come of it.
+    /// Changes the projection of a run and stores the resulting alerts.
     fn with<T>(
         &self,
         run: &str,

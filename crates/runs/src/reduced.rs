@@ -1,9 +1,9 @@
-//! Runs as a reducer sees them: never behind.
+//! Runs seen through a reducer, always up to date.
 //!
 //! ```text
 //!   keeper --state at n--.
 //!                        v
-//!   store --events > n--> fold --> state of now      more than 256 events folded: kept for the next one
+//!   store --events > n--> fold --> current state     more than 256 events folded: stored for the next read
 //! ```
 
 use crate::keeper::StateKeeper;
@@ -12,16 +12,16 @@ use mainstay_model::limits::PAGE_DEFAULT;
 use mainstay_model::{FetchOptions, KeptState, PageSize, Result, RunStore};
 use std::sync::Arc;
 
-/// A state is kept anew when so many events came since the one that is kept.
+/// A state is stored after this many events since the last stored one.
 pub const KEEP_AFTER_EVENTS: u64 = 256;
 
-/// In a long fold the state is kept so often, so that what is interrupted goes on from there.
+/// The interval, in events, at which a long fold stores its state, so that an interrupted fold can continue.
 const KEEP_EVERY_EVENTS: u64 = 10_000;
 
-/// The runs of a store as one reducer sees them.
+/// The runs of a store seen through one reducer.
 ///
-/// States are kept only where a store is monotone: elsewhere an event may appear before the one that a kept state
-/// ends with, and so all events are folded each time.
+/// States are stored only for monotone stores. In other stores an event may appear before the last event of a
+/// stored state, so all events are folded each time.
 #[derive(Clone)]
 pub struct Reduced {
     store: Arc<dyn RunStore>,
@@ -29,17 +29,17 @@ pub struct Reduced {
     reducer: Arc<dyn AnyReducer>,
 }
 
-/// A fold under way.
+/// A fold in progress.
 struct Folding {
     state: KeptState,
-    /// Events since the state that is kept.
+    /// Events since the stored state.
     since_kept: u64,
-    /// Events in all.
+    /// Events in total.
     events: u64,
 }
 
 impl Reduced {
-    /// Looks at a store through a reducer.
+    /// Combines a store and a reducer.
     pub fn new(
         store: Arc<dyn RunStore>,
         keeper: Arc<dyn StateKeeper>,
@@ -52,7 +52,8 @@ impl Reduced {
         &*self.store
     }
 
-    /// What the reducer makes of all events of a run, and the last of them; nothing where there is none.
+    /// Returns the reducer's state after all events of a run, with the last event; `None` for a run without
+    /// events.
     pub async fn snapshot(&self, run: &str) -> Result<Option<KeptState>> {
         let folding = self.fold(run).await?;
         if folding.since_kept > KEEP_AFTER_EVENTS {
@@ -61,7 +62,7 @@ impl Reduced {
         Ok(Some(folding.state).filter(|state| state.seq > 0))
     }
 
-    /// Keeps the state of now; gives how many events were folded for it.
+    /// Stores the current state. Returns the number of events folded for it.
     pub async fn refresh(&self, run: &str) -> Result<u64> {
         let folding = self.fold(run).await?;
         if folding.since_kept > 0 {
@@ -100,7 +101,7 @@ impl Reduced {
         }
     }
 
-    /// Whether the event that a state ends with is there: the run may have been deleted since.
+    /// Returns whether the last event of a state still exists, because the run may have been deleted since.
     async fn is_of_this_log(&self, run: &str, seq: u64) -> Result<bool> {
         let last = FetchOptions::after(seq.saturating_sub(1)).limit(1);
         let found = self.store.fetch_events(run, last).await?;

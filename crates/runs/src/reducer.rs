@@ -1,9 +1,9 @@
-//! Reducers: what a user makes of the events of a run.
+//! User-defined reducers: pure folds over the events of a run.
 //!
 //! ```text
-//!   Reducer: a state of its own type, one event at a time      what users write
+//!   Reducer: a state of its own type, one event at a time      user code
 //!      |
-//!   AnyReducer: states as values, a page at a time             what workers and keepers use; panics are errors here
+//!   AnyReducer: states as values, a page at a time             used by workers and keepers; panics become errors
 //! ```
 
 use mainstay_model::{
@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is made of events. It is pure: the same events give the same state, whoever folds them and however
-/// often. Whoever changes what it makes gives it the next version, and all runs are projected anew.
+/// A user-defined fold over events. It must be pure: equal events give equal states in every replay. A change
+/// of the result needs a new version, and then all runs are projected again.
 ///
 /// ```
 /// use mainstay_model::CanonicalEvent;
 /// use mainstay_runs::Reducer;
-/// /// Counts the tries that failed.
+/// /// Counts the failed attempts.
 /// struct Failures;
 /// impl Reducer for Failures {
 ///     type State = u64;
@@ -39,35 +39,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// }
 /// ```
 pub trait Reducer: Send + Sync {
-    /// What it makes.
+    /// The state.
     type State: Serialize + DeserializeOwned;
 
-    /// What it is called; its states are kept under this name.
+    /// The reducer's name, under which its states are stored.
     fn name(&self) -> &str;
 
-    /// Its version; states of another one are not used.
+    /// The reducer's version. States of another version are not used.
     fn version(&self) -> u64;
 
     /// The state of a run without events.
     fn initial(&self, run: &str) -> Self::State;
 
-    /// Adds an event to a state.
+    /// Applies an event to the state.
     fn apply(&self, state: &mut Self::State, event: &CanonicalEvent);
 }
 
-/// A reducer of any kind: what it makes are values.
+/// A type-erased reducer whose states are values.
 pub trait AnyReducer: Send + Sync {
-    /// What it is called.
+    /// The reducer's name.
     fn name(&self) -> &str;
 
-    /// Its version.
+    /// The reducer's version.
     fn version(&self) -> u64;
 
     /// The state of a run without events.
     fn initial(&self, run: &str) -> Result<Value>;
 
-    /// Adds events to a state. A panic is an error that names the event; the state is lost then, the log is not
-    /// touched.
+    /// Applies events to a state. A panic becomes an error that names the event. The state is lost then, but
+    /// the log is not affected.
     fn fold(&self, state: Value, events: &[CanonicalEvent]) -> Result<Value>;
 }
 
@@ -90,7 +90,7 @@ impl<R: Reducer> AnyReducer for R {
     fn fold(&self, state: Value, events: &[CanonicalEvent]) -> Result<Value> {
         let mut state: R::State = from_value(state)?;
         for event in events {
-            // What a panic leaves behind is not looked at.
+            // `AssertUnwindSafe` is correct: the state is not used after a panic.
             let applied = catch_unwind(AssertUnwindSafe(|| self.apply(&mut state, event)));
             applied.map_err(|panic| panicked(self, &place(event), &*panic))?;
         }
@@ -117,7 +117,7 @@ fn panicked<R: Reducer + ?Sized>(reducer: &R, place: &str, panic: &(dyn Any + Se
     Error::new(Code::InvalidArgument, message)
 }
 
-/// The reducer that all runs have, as one among others: states of the run and of its steps.
+/// The default reducer: the states of the run and of its steps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultReducer;
 
@@ -128,7 +128,7 @@ impl Reducer for DefaultReducer {
         "run"
     }
 
-    /// The second one looks at the attempts that events name.
+    /// Version 2 takes the attempts of events into account.
     fn version(&self) -> u64 {
         2
     }

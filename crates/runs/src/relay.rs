@@ -1,16 +1,16 @@
-//! The relay: sends the messages of an outbox, each at least once.
+//! Outbox relay: delivers messages at least once.
 //!
 //! ```text
-//!   outbox --claim, for a lease--> deliver, one behind the other --> settle --ack, fail--> outbox
+//!   outbox --claim, for a lease--> deliver, one after another --> settle --ack, fail--> outbox
 //!      ^                                                                                    |
-//!      '------------- a revision, or something is due --- wait <--- nothing to claim -------'
+//!      '------------- a new revision, or a message is due --- wait <--- nothing to claim ---'
 //! ```
 //!
-//! What became of the last messages and the claim of the next ones is one transaction, so a busy relay costs one
-//! sync a batch. A relay that dies leaves its messages claimed: they are claimed again when their lease is over. Of
-//! a run only the first message can be claimed, so its messages arrive for the first time in their order, however
-//! many relays there are. One that cannot be delivered waits longer each time and is dead in the end, and its
-//! neighbours never wait for it.
+//! One transaction settles the last messages and claims the next ones, so a busy relay costs one fsync per
+//! batch. The messages of a relay that died stay claimed until their lease ends. Only the first message of a
+//! run can be claimed. Therefore a run's messages first arrive in order, however many relays exist. A message
+//! that cannot be delivered waits longer after each try and is finally dead. Other messages never wait for
+//! it.
 
 mod figures;
 mod file;
@@ -43,14 +43,14 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a relay rests when the database refused it.
+/// The pause after an error of the database.
 const REST: Duration = Duration::from_millis(200);
-/// The longest wait for a served database, which cannot be interrupted.
+/// The longest wait on a remote database, because that wait cannot be interrupted.
 const SLICE: Duration = Duration::from_millis(250);
-/// How many dead messages are looked at together.
+/// The page size for dead messages.
 const DEAD_PAGE: usize = 1_000;
 
-/// Sends the messages of one outbox through one transport. Clones are the same relay.
+/// Delivers the messages of one outbox through one transport. Clones share the relay.
 ///
 /// ```
 /// use mainstay::Database;
@@ -74,12 +74,12 @@ struct Inner {
     settings: RelaySettings,
     figures: Mutex<RelayFigures>,
     stopped: AtomicBool,
-    /// How many messages are claimed together: fewer where they take too long or are too large.
+    /// The current batch size. It shrinks when deliveries take too long or batches are too large.
     batch: AtomicUsize,
 }
 
 impl Relay {
-    /// A relay on a database of this process or on a served one. It does nothing until it is run.
+    /// Creates a relay on an embedded or a remote database. It does nothing until it is run.
     pub fn new(
         db: &Database,
         transport: Arc<dyn Transport>,
@@ -91,23 +91,25 @@ impl Relay {
         Ok(Relay(Arc::new(Inner { db, transport, settings, figures, stopped, batch })))
     }
 
-    /// Runs it on a thread of its own, with a runtime of its own.
+    /// Runs the relay on its own thread with its own runtime.
     pub fn start(&self) -> Result<RelayThread> {
         RelayThread::start(self)
     }
 
-    /// What it has done so far.
+    /// The totals so far.
     pub fn figures(&self) -> RelayFigures {
         self.0.figures.lock().clone()
     }
 
-    /// Lets it end once what it is delivering is delivered and acknowledged.
+    /// Stops the relay after the current deliveries are finished and acknowledged.
     pub fn stop(&self) {
+        // Synchronizes with the loads in `is_stopped` and in the interrupted wait: they must see the flag
+        // after `interrupt`.
         self.0.stopped.store(true, Ordering::SeqCst);
         self.0.db.interrupt();
     }
 
-    /// Delivers what can be claimed now, one batch of it; says how many messages were claimed. It needs a
+    /// Delivers one batch of the messages that can be claimed now. Returns the number claimed. It needs a
     /// tokio runtime with time.
     pub async fn round(&self) -> Result<usize> {
         let taken = self.exchange(&Owed::default(), true).await?;
@@ -116,8 +118,8 @@ impl Relay {
         self.exchange(&owed, false).await.map(|_| claimed)
     }
 
-    /// Delivers until it is [stopped](Relay::stop). It needs a tokio runtime with time. A future that is dropped leaves
-    /// what it had claimed to whoever comes when the lease is over.
+    /// Delivers until it is [stopped](Relay::stop). It needs a tokio runtime with time. If the future is
+    /// dropped, its claimed messages can be claimed again when the lease ends.
     pub async fn run(&self) {
         let mut owed = Owed::default();
         while !self.is_stopped() {
@@ -131,7 +133,7 @@ impl Relay {
         }
     }
 
-    /// Makes dead messages wait again, with all their tries; says how many.
+    /// Makes dead messages pending again, with all their tries. Returns their number.
     pub fn replay_dead(&self) -> Result<u64> {
         let (outbox, mut after, mut count) = (self.outbox()?, 0, 0);
         loop {
@@ -149,12 +151,13 @@ impl Relay {
     }
 
     fn is_stopped(&self) -> bool {
+        // Synchronizes with the store in `stop`.
         self.0.stopped.load(Ordering::SeqCst)
     }
 
-    /// Tells what became of the last messages, and delivers the next ones or waits for some.
+    /// Settles the last messages, then delivers the next ones or waits.
     async fn turn(&self, owed: &Owed) -> Result<Owed> {
-        // Before the claim: whatever is written behind it is heard.
+        // Read the revision before the claim, so that any message written after the claim ends the wait.
         let db = self.0.db.clone();
         let seen = aside(move || db.try_revision()).await?;
         let taken = self.exchange(owed, true).await?;
@@ -164,7 +167,7 @@ impl Relay {
         Ok(self.deliver(taken).await)
     }
 
-    /// One transaction: what became of messages, the claim of the next, and a look at all.
+    /// Settles messages, claims the next ones and reads the outbox's counts, in one transaction.
     async fn exchange(&self, owed: &Owed, claims: bool) -> Result<Taken> {
         let batch = claims.then(|| self.0.batch.load(Ordering::Relaxed));
         let transaction = owed.transaction(&self.0.settings, batch);
@@ -181,14 +184,15 @@ impl Relay {
         Ok(taken)
     }
 
-    /// Delivers messages one behind the other and lets them stay.
+    /// Delivers messages one after another, then settles the transport.
     async fn deliver(&self, taken: Taken) -> Owed {
         let (clock, lease, mut owed) =
             (SystemClock::new(), self.0.settings.lease(), Owed::of(taken.now));
         let passed = || Duration::from_micros(clock.monotonic_us());
         for message in taken.messages {
             if passed() > lease / 2 {
-                // Whoever claims it next delivers it: here it might come behind one that was sent elsewhere.
+                // Stop at half the lease; the next claimer delivers the rest. A message delivered late here
+                // could arrive after one that another relay delivered.
                 self.claim_fewer();
                 break;
             }
@@ -219,7 +223,7 @@ impl Relay {
 
     fn claim_fewer(&self) {
         let fewer = |batch: usize| Some((batch / 2).max(1));
-        // The function always gives a number.
+        // The closure always returns `Some`, so the update cannot fail.
         let _ = self.0.batch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
     }
 
@@ -228,7 +232,7 @@ impl Relay {
         let _ = self.0.batch.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Waits for a revision, for something to be due, or for the end.
+    /// Waits for a new revision, for the next due message, or for the stop.
     async fn wait(&self, seen: Revision, due_in: Option<Duration>) -> Result<()> {
         let longest = due_in.map_or(self.0.settings.poll(), |due| due.min(self.0.settings.poll()));
         let relay = self.clone();
@@ -246,7 +250,7 @@ impl Relay {
         }
     }
 
-    /// The database did not do as told: what is owed is told again.
+    /// After a failed transaction, pauses and keeps the results for the next try.
     async fn rest(&self, owed: Owed, error: &Error) -> Owed {
         self.note(error);
         match error.kind() {
@@ -263,20 +267,20 @@ impl Relay {
     }
 }
 
-/// Does what blocks, beside the runtime's own work.
+/// Runs blocking work outside the async runtime's threads.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(Error::new(Code::Unsupported, error.to_string())))
 }
 
-/// What a transport says, within a time; a panic is an error as well.
+/// Calls a transport with a timeout. A panic becomes an error.
 async fn guarded<'t>(
     what: &impl Fn() -> String,
     within: Duration,
     call: impl FnOnce() -> Answering<'t, ()>,
 ) -> Result<()> {
     let caught = |panic: Box<dyn Any + Send>| Err(panicked(&what(), &*panic));
-    // What a panic left half done is the transport's own.
+    // `AssertUnwindSafe` is correct: state left inconsistent by a panic belongs to the transport alone.
     let mut answer = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(answer) => answer,
         Err(panic) => return caught(panic),

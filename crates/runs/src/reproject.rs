@@ -1,9 +1,9 @@
-//! All runs anew, for a reducer of a new version: in the background, with progress, and to be taken up again.
+//! Reprojection of all runs for a new reducer version: in the background, with resumable progress.
 //!
 //! ```text
 //!   list --run after run--> Reduced::refresh --> keeper
 //!                               |
-//!                           Progress { after, runs done, events done }   kept by whoever wants to go on later
+//!                           Progress { after, runs done, events done }   stored by the caller to resume later
 //! ```
 
 use crate::reduced::Reduced;
@@ -12,26 +12,26 @@ use mainstay_model::{ErrorKind, Result, RunFilter, RunPage};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// The most runs that failed of which it is said why.
+/// The most failures whose messages are recorded.
 const FAILURES_LIMIT: usize = 100;
 
-/// How far all runs are projected anew.
+/// The progress of a reprojection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Progress {
-    /// The last run that is done; the next one is behind it.
+    /// The cursor: the last processed run.
     pub after: Option<String>,
-    /// Runs that are done, those that failed too.
+    /// The number of processed runs, including failed ones.
     pub runs_done: u64,
-    /// Runs that there were when it began.
+    /// The number of runs when it began.
     pub runs_total: u64,
-    /// Events that were folded.
+    /// The number of events folded.
     pub events_done: u64,
-    /// Runs that failed.
+    /// The number of failed runs.
     pub runs_failed: u64,
-    /// Why: of the first of them.
+    /// The errors of the first failed runs.
     pub failures: Vec<Failure>,
-    /// Whether all is done.
+    /// True if all runs are processed.
     pub done: bool,
 }
 
@@ -41,34 +41,34 @@ pub struct Progress {
 pub struct Failure {
     /// The run.
     pub run_id: String,
-    /// What went wrong.
+    /// The error message.
     pub message: String,
 }
 
-/// Projects all runs of a store anew. It is shared as it is: one drives it, others read its progress.
+/// Reprojects all runs of a store. It can be shared: one task runs it while others read the progress.
 pub struct Reprojection {
     reduced: Reduced,
     progress: Mutex<Progress>,
 }
 
 impl Reprojection {
-    /// Begins with the first run.
+    /// Starts with the first run.
     pub fn new(reduced: Reduced) -> Reprojection {
         Reprojection::resume(reduced, Progress::default())
     }
 
-    /// Goes on where another ended. A run that was interrupted goes on from its state that was kept last.
+    /// Continues from a stored progress. An interrupted run continues from its last stored state.
     pub fn resume(reduced: Reduced, progress: Progress) -> Reprojection {
         Reprojection { reduced, progress: Mutex::new(progress) }
     }
 
-    /// How far it is.
+    /// The progress so far.
     pub fn progress(&self) -> Progress {
         self.progress.lock().clone()
     }
 
-    /// Goes on to the end. What fails for one run is in the progress; an error is about the store, and it can be
-    /// driven again.
+    /// Runs to the end. Errors of single runs are recorded in the progress. An `Err` is about the store, and
+    /// the call can be repeated.
     pub async fn run(&self) -> Result<Progress> {
         if self.progress.lock().runs_total == 0 {
             let total = self.count().await?;
@@ -78,7 +78,7 @@ impl Reprojection {
         Ok(self.progress())
     }
 
-    /// Projects the runs of one page; says whether there are more.
+    /// Processes one page of runs. Returns whether more remain.
     pub async fn step(&self) -> Result<bool> {
         let after = self.progress.lock().after.clone();
         let page = self.page(after.as_deref()).await?;
@@ -94,7 +94,7 @@ impl Reprojection {
         let mut progress = self.progress.lock();
         match refreshed {
             Ok(events) => progress.events_done += events,
-            // What a run or its reducer is to blame for does not hold up the others.
+            // An error caused by a run or its reducer does not stop the others.
             Err(error) if error.kind() == ErrorKind::Invalid => {
                 progress.fail(run, error.to_string());
             }

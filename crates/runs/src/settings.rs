@@ -1,41 +1,41 @@
-//! What a projector is told beforehand: times, sizes, limits.
+//! Settings of a projector.
 
 use crate::projector::Resync;
 use mainstay_model::limits::check_page;
 use mainstay_model::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Settings of a projector.
+/// The settings of a projector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Settings {
-    /// How long it rests between two looks at all runs.
+    /// The pause between two polls of all runs, in milliseconds.
     pub poll_ms: u64,
-    /// Events per fetch.
+    /// The page size of a fetch, in events.
     pub page: usize,
-    /// Fetches per run and look; a resync goes on to the end.
+    /// The most fetches per run and poll. A resync is not limited.
     pub pages_per_poll: usize,
-    /// How long a gap is waited for before it is given up.
+    /// How long the projector waits for a gap before it gives up, in milliseconds.
     pub patience_ms: u64,
-    /// A young gap that was given up is looked at so often.
+    /// The recheck interval of a recent given-up gap, in milliseconds.
     pub recheck_least_ms: u64,
-    /// An old one so often.
+    /// The recheck interval of an old given-up gap, in milliseconds.
     pub recheck_most_ms: u64,
-    /// The lag that is aimed at.
+    /// The target lag, in milliseconds.
     pub lag_target_ms: u64,
-    /// Above this lag there is an alert.
+    /// The lag above which an alert is raised, in milliseconds.
     pub lag_alert_ms: u64,
-    /// Above this lag a run is resynced.
+    /// The lag above which a run is resynced, in milliseconds.
     pub lag_resync_ms: u64,
-    /// How a run is resynced.
+    /// The starting point of automatic resyncs.
     pub resync: Resync,
-    /// The most runs that are followed.
+    /// The most followed runs.
     pub runs_limit: usize,
-    /// The most gaps that are known of one run; over it the oldest is forgotten.
+    /// The most gaps remembered per run. Above it the oldest is forgotten.
     pub gaps_limit: usize,
-    /// The most events of one run of which it is remembered that they were told; over it no more are told.
+    /// The most reported illegal events remembered per run. Above it no more are reported.
     pub told_limit: usize,
-    /// The most alerts that wait to be taken; over it the oldest is dropped.
+    /// The most alerts in the queue. Above it the oldest is dropped.
     pub alerts_limit: usize,
 }
 
@@ -61,7 +61,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Refuses settings that nothing can work with.
+    /// Rejects invalid settings.
     pub fn check(&self) -> Result<()> {
         check_page(self.page)?;
         let counts = [

@@ -1,4 +1,4 @@
-//! Time as it is handed in: nothing here asks the machine.
+//! Injected time: this crate never reads the machine's clock itself.
 
 use mainstay_model::Stamp;
 use std::future::Future;
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The end of a sleep.
+/// The future of a sleep.
 pub type Sleeping<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// What time it is, and waiting for another.
+/// A clock with timers.
 pub trait Time: Send + Sync {
-    /// Microseconds since 1970, by the clock that events are stamped with.
+    /// Microseconds since 1970, by the clock that stamps events.
     fn now_us(&self) -> Stamp;
 
-    /// Ends when so much time has gone by.
+    /// Completes after this time.
     fn sleep(&self, ms: u64) -> Sleeping<'_>;
 }
 
-/// The time of a program that runs on tokio: whoever makes it says what clock it reads.
+/// The time of a program on tokio, with a custom clock function.
 pub struct TokioTime<C>(pub C);
 
 impl<C: Fn() -> Stamp + Send + Sync> Time for TokioTime<C> {
@@ -33,20 +33,21 @@ impl<C: Fn() -> Stamp + Send + Sync> Time for TokioTime<C> {
     }
 }
 
-/// A time that stands still until it is moved; for tests and simulations.
+/// A manual clock for tests and simulations.
 pub struct HandTime {
     now_us: AtomicU64,
     moved: Notify,
 }
 
 impl HandTime {
-    /// A time that stands at this moment.
+    /// Creates a clock at this time.
     pub fn at_us(now_us: Stamp) -> Arc<HandTime> {
         Arc::new(HandTime { now_us: AtomicU64::new(now_us), moved: Notify::new() })
     }
 
-    /// Lets time go by; those who sleep until then wake.
+    /// Advances the clock and wakes the sleepers whose time has come.
     pub fn pass_ms(&self, ms: u64) {
+        // Synchronizes with the load in `now_us`: a sleeper that is woken must see the new time.
         self.now_us.fetch_add(ms * 1_000, Ordering::SeqCst);
         self.moved.notify_waiters();
     }
@@ -54,6 +55,7 @@ impl HandTime {
 
 impl Time for HandTime {
     fn now_us(&self) -> Stamp {
+        // Synchronizes with the `fetch_add` in `pass_ms`.
         self.now_us.load(Ordering::SeqCst)
     }
 
@@ -61,7 +63,7 @@ impl Time for HandTime {
         let until_us = self.now_us().saturating_add(ms.saturating_mul(1_000));
         Box::pin(async move {
             loop {
-                // Who is listed before it looks misses no move.
+                // Register before the check, so that no advance is missed.
                 let mut moved = std::pin::pin!(self.moved.notified());
                 moved.as_mut().enable();
                 if self.now_us() >= until_us {

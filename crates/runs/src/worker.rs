@@ -1,10 +1,10 @@
-//! What the threads of this crate have in common.
+//! Helpers for the threads of this crate.
 
 use mainstay::{Code, Error, Result};
 use std::any::Any;
 use std::thread::JoinHandle;
 
-/// Starts a thread.
+/// Starts a named thread.
 pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     thread.map_err(|error| {
@@ -12,7 +12,7 @@ pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
     })
 }
 
-/// A panic as an error.
+/// Converts a panic to an error.
 #[cold]
 pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -20,7 +20,7 @@ pub(crate) fn panicked(what: &str, panic: &(dyn Any + Send)) -> Error {
     Error::new(Code::Unsupported, format!("{what} panicked, which is a bug to be reported: {text}"))
 }
 
-/// The runtime of one thread, for object stores and transports.
+/// Creates a single-threaded runtime, for object stores and transports.
 pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| {

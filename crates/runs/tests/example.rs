@@ -1,4 +1,4 @@
-//! The example keeps what it claims.
+//! Runs the example, whose assertions check its claims.
 
 #[path = "../examples/workflow.rs"]
 #[allow(dead_code, reason = "its worker's end is compared, not shown")]

@@ -1,4 +1,4 @@
-//! The projector on a store that shows gaps and late events.
+//! The projector on a store with gaps and late events.
 
 mod monotone;
 mod producer;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 const START_US: u64 = 1_700_000_000_000_000;
 
-/// Waits for what never waits long.
+/// Runs a future that never waits long.
 fn wait<T>(answer: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(answer)
 }
 
-/// A store, its time, and a projector that follows `r`.
+/// A store, its clock, and a projector that follows `r`.
 struct Stage {
     time: Arc<HandTime>,
     store: Arc<GappyStore>,
@@ -41,7 +41,7 @@ impl Stage {
         wait(self.store.append_event(event.with_key(&key))).unwrap().run_seq
     }
 
-    /// Something that no two appends share.
+    /// A number that no two appends share.
     fn time_and_count(&self) -> usize {
         let all = FetchOptions::default().limit(100_000);
         let shown = wait(self.store.fetch_events("r", all)).unwrap().len();
@@ -111,7 +111,7 @@ fn a_gap_that_never_fills_is_given_up_and_recorded() {
     assert_eq!(stage.watermark(), 1);
     stage.pass_and_poll(1_999);
     assert_eq!(stage.watermark(), 1);
-    // Both gaps were seen at one time, and are given up at one time.
+    // Both gaps were seen at the same time and are given up at the same time.
     stage.pass_and_poll(1);
     assert_eq!((stage.watermark(), stage.projector.is_stale("r")), (7, false));
     let gaps = stage.projector.gaps("r");
@@ -124,7 +124,7 @@ fn a_gap_that_never_fills_is_given_up_and_recorded() {
     stage.is_what_the_log_gives();
 }
 
-/// Gives an event up, lets it come, and has a look.
+/// Gives up an event, lets it arrive, and polls.
 fn late_event(resync: Resync) -> Stage {
     let stage = Stage::new(Settings { resync, ..Settings::default() });
     stage.append("RunStarted");
@@ -135,7 +135,7 @@ fn late_event(resync: Resync) -> Stage {
     stage.poll();
     stage.pass_and_poll(2_000);
     assert_eq!(stage.watermark(), 5);
-    // A retry of what runs is none.
+    // A retry of a running step is illegal.
     assert!(stage.projector.snapshot("r").unwrap().is_inconsistent());
     assert_eq!(stage.told(), [(AlertKind::Stale, 2), (AlertKind::Inconsistent, 5)]);
     stage.store.show("r", late);
@@ -192,7 +192,7 @@ fn an_event_that_cannot_follow_is_told_once_however_often_it_is_folded() {
         wait(stage.projector.resync("r", how)).unwrap();
     }
     assert_eq!(stage.told(), []);
-    // Kept and followed from elsewhere it is not told either.
+    // After storing and resuming the projection, the alert is not repeated either.
     let kept = serde_json::to_string(&stage.projector.forget("r").unwrap()).unwrap();
     let known: Projection = serde_json::from_str(&kept).unwrap();
     stage.projector.follow_from(known).unwrap();
@@ -245,7 +245,7 @@ fn a_look_takes_what_it_may_and_tells_what_is_left() {
     }
     stage.pass_and_poll(300);
     assert_eq!((stage.watermark(), stage.projector.figures().lag_ms), (4, 300));
-    // A resync goes on to the end.
+    // A resync processes all events.
     wait(stage.projector.resync("r", Resync::Full)).unwrap();
     assert_eq!((stage.watermark(), stage.projector.figures().lag_ms), (7, 0));
 }
@@ -361,8 +361,8 @@ mod random {
     }
 
     proptest! {
-        /// Whatever came when: in the end the snapshot is what folding all that is to be seen gives, and no event was told
-        /// twice.
+        /// In any order of events: finally the snapshot equals a fold of all visible events, and no event is
+        /// reported twice.
         #[test]
         fn in_the_end_it_is_what_the_log_gives(
             deeds in deeds(),
@@ -372,7 +372,7 @@ mod random {
             let resync = if full { Resync::Full } else { Resync::FromSnapshot };
             let stage = Stage::new(Settings { resync, page, ..Settings::default() });
             deeds.iter().for_each(|deed| act(&stage, deed));
-            // What is still held is never shown. The rest gets the time that it needs.
+            // Events that are still held are never shown. All others get enough time.
             for _ in 0..deeds.len() + 3 {
                 stage.pass_and_poll(60_000);
             }
@@ -393,7 +393,7 @@ mod random {
         }
     }
 
-    /// The events that cannot follow, in the log as it is.
+    /// The illegal events in the current log.
     fn illegal(stage: &Stage) -> BTreeSet<u64> {
         let all = FetchOptions::default().limit(100_000);
         let events = wait(stage.store.fetch_events("r", all)).unwrap();
@@ -419,7 +419,7 @@ fn pages_that_are_too_large_are_taken_in_smaller_ones() {
     stage.store.limit_answers(50 * one[0].weight_bytes());
     stage.poll();
     assert_eq!(stage.watermark(), 200);
-    // What the store itself folds, and what is folded anew.
+    // The store's own fold, and the projector's resync.
     assert_eq!(wait(stage.store.project_snapshot("r")).unwrap(), all);
     wait(stage.projector.resync("r", Resync::Full)).unwrap();
     assert_eq!(stage.projector.snapshot("r"), all);

@@ -1,4 +1,4 @@
-//! Reducers of users: states that are never behind, panics, and all runs anew.
+//! User reducers: up-to-date states, panics, and reprojection.
 
 mod monotone;
 
@@ -19,7 +19,7 @@ fn wait<T>(answer: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(answer)
 }
 
-/// Counts events, by its version at a time, and panics at those that say so.
+/// Counts events, weighted by its version, and panics at events that request it.
 struct Counts {
     version: u64,
     folded: AtomicU64,
@@ -202,13 +202,13 @@ fn all_runs_are_projected_anew_with_progress() {
     assert!(progress.done && progress == again.progress());
     assert_eq!(state(stage.kept("r4", 2)), Some((5, 10)));
     assert_eq!(stage.kept("bad", 2), None);
-    // Once more there is nothing to fold.
+    // A second run has nothing to fold.
     counts.folded();
     wait(Reprojection::new(stage.reduced(&counts)).run()).unwrap();
     assert_eq!(counts.folded(), 0);
 }
 
-/// A keeper that fails when so many states were kept.
+/// A keeper that fails after this many stored states.
 struct Failing {
     inner: Arc<MemoryKeeper>,
     left: AtomicU64,
@@ -271,7 +271,8 @@ fn a_long_run_is_kept_on_the_way() {
     assert_eq!(Value::from(12_000), stage.kept("r", 1).unwrap().state);
 }
 
-/// On the engine: states live beside their runs, a new version makes them anew, and a deleted run has none.
+/// On the engine: states are stored next to their runs, a new version recomputes them, and a deleted run has
+/// none.
 #[test]
 fn the_engine_keeps_states_beside_its_runs() {
     let db = Database::memory().unwrap();
@@ -286,18 +287,18 @@ fn the_engine_keeps_states_beside_its_runs() {
     let (first, second) = (Counts::of(1), Counts::of(2));
     let made = wait(reduced(&first).snapshot("a")).unwrap().unwrap();
     assert_eq!((made.seq, made.state, first.folded()), (600, 600.into(), 600));
-    // What was kept is not folded again, and it is never behind.
+    // Stored events are not folded again, and the state is up to date.
     db.runs().append(NewEvent::new("a", "Tick").with_key("last")).unwrap();
     let made = wait(reduced(&first).snapshot("a")).unwrap().unwrap();
     assert_eq!((made.seq, made.state, first.folded()), (601, 601.into(), 1));
-    // A reducer of another version finds nothing of it: all runs are made anew.
+    // A reducer of another version does not use stored states: all runs are recomputed.
     let reprojection = Reprojection::new(reduced(&second));
     let done = wait(reprojection.run()).unwrap();
     assert_eq!((done.runs_done, done.runs_total, done.events_done, done.done), (2, 2, 1201, true));
     second.folded();
     let made = wait(reduced(&second).snapshot("a")).unwrap().unwrap();
     assert_eq!((made.state, second.folded()), (1202.into(), 0));
-    // A reducer that panics says so, and the log stays as it is.
+    // A panic of a reducer becomes an error, and the log does not change.
     db.runs().append(NewEvent::new("b", "Boom").with_key("boom")).unwrap();
     let error = wait(reduced(&second).snapshot("b")).unwrap_err();
     assert!(error.message().contains("it went boom"), "{error}");

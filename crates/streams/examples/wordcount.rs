@@ -1,13 +1,13 @@
-//! Counts the words of a file with a million lines, exactly once, whatever happens on the way.
+//! Counts the words of a file with a million lines, exactly once despite crashes.
 //!
 //! ```text
 //!   cargo run --example wordcount                   counts, with a checkpoint each second
-//!   kill it, pull the plug, start it again          it goes on where it was
-//!   cargo run --example wordcount -- --fresh        begins from the beginning
+//!   kill it, pull the plug, start it again          it continues where it stopped
+//!   cargo run --example wordcount -- --fresh        starts from the beginning
 //!   cargo run --example wordcount -- --lines 10000  with a smaller file
 //! ```
 //!
-//! While it runs its state can be read from outside: it is the space `counts` of the database in its directory.
+//! While it runs, other programs can read its state: the space `counts` of the database in its directory.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use mainstay::{Clock, Database, Durability, Keyed, SystemClock};
@@ -29,7 +29,7 @@ const WORDS: [&str; 24] = [
     "vessel", "wake", "yard",
 ];
 
-/// A word's state is its count; what goes out is a word and its count.
+/// The state of a word is its count. The outputs are words with their counts.
 type Counting = Worker<StatefulOperator<String, u64, (String, u64)>>;
 
 fn main() {
@@ -50,7 +50,8 @@ fn run() -> Result<()> {
     generate(&text, arguments.lines)?;
 
     let db = Database::open(directory.join("db"))?;
-    // A checkpoint is synced; between two of them a crash may leave any moment.
+    // Checkpoints are fsynced, so the writes between them need not be. A crash may leave any consistent state
+    // in between.
     let counts = db.keyed("counts")?.durability(Durability::Memory);
     let mut worker = open(directory, &text, counts.clone())?;
     let length = text.metadata().map_err(|error| failed("look at", &text, &error))?.len();
@@ -68,11 +69,11 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// Puts the pipeline together; where it was left, it goes on.
+/// Builds the pipeline, which continues from its last checkpoint.
 fn open(directory: &Path, text: &Path, counts: Keyed) -> Result<Counting> {
     let count = |count: Option<u64>, word: &String, _| {
         let count = count.unwrap_or(0) + 1;
-        // Every ten thousandth is told.
+        // Every ten-thousandth occurrence is an output.
         let told = count.is_multiple_of(10_000).then(|| (word.clone(), count));
         Ok((Some(count), told.into_iter().collect()))
     };
@@ -111,7 +112,7 @@ fn work(worker: &mut Counting, length: u64) -> Result<()> {
     }
 }
 
-/// All counts, as anybody reads them.
+/// Reads all counts, as any other program could.
 fn all(counts: &Keyed) -> Result<BTreeMap<String, u64>> {
     let page = counts.scan(b"", None, 100_000)?;
     let read = |(key, state): (Vec<u8>, mainstay::State)| {
@@ -129,7 +130,7 @@ fn show(counts: &BTreeMap<String, u64>) {
     }
 }
 
-/// The same without any of it: what the counts have to be.
+/// Counts the words without the pipeline, for comparison.
 fn recount(text: &Path) -> Result<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
     let file = File::open(text).map_err(|error| failed("open", text, &error))?;
@@ -142,7 +143,7 @@ fn recount(text: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(counts)
 }
 
-/// Writes the file, unless it is there: one to three words a line, some of them rare.
+/// Writes the file unless it exists: one to three words per line, some of them rare.
 fn generate(path: &Path, lines: u64) -> Result<()> {
     let wanted = path.with_extension(lines.to_string());
     if wanted.exists() && path.exists() {
@@ -176,8 +177,8 @@ fn generate(path: &Path, lines: u64) -> Result<()> {
         .map_err(|error| failed("write", path, &error))
 }
 
-/// The words of a file, one by one. A word's time and position are where it stands in the file, so a word that is read
-/// again is known.
+/// The words of a file as a source. A word's time and position are its offset in the file, so a word that is
+/// read again is recognized.
 struct WordsOf {
     path: PathBuf,
     file: BufReader<File>,
@@ -194,7 +195,7 @@ impl WordsOf {
         })
     }
 
-    /// Takes bytes off as long as they are of words, or of what is between them.
+    /// Consumes bytes as long as they belong to a word, or to the space between words.
     fn take(&mut self, of_words: bool, into: &mut Vec<u8>) -> io::Result<()> {
         loop {
             let held = self.file.fill_buf()?;

@@ -1,13 +1,13 @@
-//! Where coordinator and shards meet: cells of a database, in this process or served to several.
+//! Coordination of a job's coordinator and shards through cells of a database, embedded or remote.
 //!
 //! ```text
-//!   coordinator --order { checkpoint, stage }--> cell  jobs/<job>/checkpoint            --> shards look with each batch
+//!   coordinator --order { checkpoint, stage }--> cell  jobs/<job>/checkpoint            --> shards read it with each batch
 //!               <--reached, report, failed------ cells jobs/<job>/checkpoint/<id>/<shard> <-- shards
 //! ```
 //!
-//! The order changes by compare-and-swap: of two coordinators one goes on. One that comes after a crash finds what was under
-//! way: if its manifest is there it is committed, else aborted. A shard that begins again ends it, too: what it had
-//! reported it may have no more.
+//! The order changes by compare-and-swap, so of two coordinators only one continues. A coordinator that
+//! starts after a crash ends the unfinished checkpoint: it is committed if its manifest exists, otherwise
+//! aborted. A restarted shard ends it too, because the shard may have lost the state it reported.
 
 mod attendance;
 mod conductor;
@@ -23,23 +23,23 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What shards are asked to do.
+/// The order of the coordinator to the shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The checkpoint.
+    /// The checkpoint's number.
     pub checkpoint: u64,
-    /// How often the work was divided anew before it.
+    /// The number of rescalings before it.
     pub epoch: u64,
-    /// How many shards there are.
+    /// The number of shards.
     pub shards: u32,
-    /// How long its coordinator waits for a word, in milliseconds; nothing: nobody said.
+    /// How long the coordinator waits for a message, in milliseconds; `None` if unknown.
     #[serde(default)]
     pub patience_ms: Option<u64>,
-    /// What is to be done.
+    /// The stage of the checkpoint.
     pub stage: Stage,
 }
 
-/// Where coordinator and shards of a job meet.
+/// The cells through which a job's coordinator and shards communicate.
 #[derive(Clone)]
 pub struct Board {
     db: Database,
@@ -47,25 +47,25 @@ pub struct Board {
 }
 
 impl Board {
-    /// The board of a job, in a database that all of them reach.
+    /// The board of a job, in a database that all of them can reach.
     pub fn new(db: Database, job: &str) -> Result<Board> {
         let board = Board { db, job: job.to_owned() };
         Name::new(&board.order_name())?;
         Ok(board)
     }
 
-    /// What shards are asked to do; nothing before the first checkpoint.
+    /// Reads the order; `None` before the first checkpoint.
     pub fn order(&self) -> Result<Option<Order>> {
         Ok(self.order_counted()?.map(|(order, _)| order))
     }
 
-    /// Says something for a shard. What it said before about this checkpoint is replaced.
+    /// Posts a shard's message, which replaces its previous message about this checkpoint.
     pub fn say(&self, checkpoint: u64, shard: u32, said: &Said) -> Result<()> {
         self.db.cells().set(&self.said_name(checkpoint, shard), text(said)?)?;
         Ok(())
     }
 
-    /// What time it is in the database.
+    /// The current time of the database.
     fn now_us(&self) -> Result<Stamp> {
         self.db.now_us()
     }
@@ -85,12 +85,12 @@ impl Board {
         Ok(Some((read(&cell.value)?, cell.counter)))
     }
 
-    /// Changes the order, if it is still the one that was read; gives its counter, or nothing.
+    /// Changes the order by compare-and-swap. Returns its new counter, or `None` if it has changed.
     fn try_give(&self, order: &Order, expected: Option<u64>) -> Result<Option<u64>> {
         self.db.cells().cas(&self.order_name(), expected, text(order)?)
     }
 
-    /// Changes the order, if it is still the one that was read; gives its counter.
+    /// Changes the order by compare-and-swap. Fails if it has changed. Returns its new counter.
     fn give(&self, order: &Order, expected: Option<u64>) -> Result<u64> {
         match self.try_give(order, expected)? {
             Some(counter) => Ok(counter),
@@ -98,7 +98,7 @@ impl Board {
         }
     }
 
-    /// Why an order is no longer the one that was given.
+    /// The reason why an order has been replaced.
     fn lost(&self, checkpoint: u64) -> Result<Error> {
         let order = self.order()?.filter(|order| order.checkpoint == checkpoint);
         if let Some(Order { stage: Stage::Aborted { why }, .. }) = order {
@@ -108,8 +108,9 @@ impl Board {
         Ok(Error::new(Code::Conflict, message))
     }
 
-    /// Ends what is under way, for a shard that begins again: what it had reported it may have no more once it has gone back
-    /// to the last checkpoint. A manifest that is being written is waited for, as long as its coordinator may take.
+    /// Ends an unfinished checkpoint for a restarted shard, because the shard may have lost the state it
+    /// reported when it went back to the last checkpoint. If the manifest is being written, waits as long as
+    /// its coordinator may take.
     fn end_for(
         &self,
         shard: u32,
@@ -120,7 +121,7 @@ impl Board {
         loop {
             let after = self.db.revision();
             let Some((mut order, counter)) = self.order_counted()? else { return Ok(()) };
-            // Those of another division are no concern of this one.
+            // Orders of another rescaling do not concern this shard.
             if order.shards != shards {
                 return Ok(());
             }
@@ -129,7 +130,7 @@ impl Board {
                     let why = format!("shard {shard} began again");
                     order.stage = Stage::Aborted { why: why.clone() };
                     if self.try_give(&order, Some(counter))?.is_some() {
-                        // Its coordinator waits for what shards say, and hears it now.
+                        // Wakes the coordinator, which waits for messages of shards.
                         return self.say(order.checkpoint, shard, &Said::Failed(why));
                     }
                 }
@@ -143,13 +144,13 @@ impl Board {
         }
     }
 
-    /// Waits for a change behind a revision; says whether there was one.
+    /// Waits for a change after a revision. Returns whether one occurred.
     fn changes_within(&self, wait: Duration, after: Revision) -> Result<bool> {
         let filter = Filter { prefix: Some(self.order_name()), ..Filter::default() };
         Ok(self.db.watch(filter, after)?.next(wait)?.is_some())
     }
 
-    /// Removes what was said about a checkpoint that is over.
+    /// Deletes the messages about a finished checkpoint.
     fn wipe(&self, checkpoint: u64, shards: u32) -> Result<()> {
         let mut transaction = Transaction::new();
         for shard in 0..shards {
@@ -175,7 +176,7 @@ pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T> {
     })
 }
 
-/// What became of a checkpoint whose coordinator ended: if its manifest is there, it is one.
+/// The final stage of a checkpoint whose coordinator died: committed if its manifest exists.
 fn ended(checkpoints: &Checkpoints, order: &Order) -> Result<Stage> {
     Ok(match checkpoints.is_committed(order.checkpoint, order.epoch)? {
         true => Stage::Committed,
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
     use crate::checkpoint::{Job, Shelf};
 
-    /// A board where the manifest of checkpoint 1 is being written.
+    /// A board on which the manifest of checkpoint 1 is being written.
     fn committing(directory: &std::path::Path) -> (Board, Checkpoints) {
         let board = Board::new(Database::memory().unwrap(), "job").unwrap();
         let shelf = Shelf::directory(directory).unwrap();
@@ -230,7 +231,7 @@ mod tests {
         checkpoints.take(&crate::MemoryState::new()).unwrap();
         board.end_for(1, 2, &checkpoints, Duration::from_millis(1)).unwrap();
         assert_eq!(board.order().unwrap().unwrap().stage, Stage::Committed);
-        // Those of another division are left alone.
+        // Orders of another rescaling are left unchanged.
         let (board, checkpoints) = committing(directory.path());
         board.end_for(1, 3, &checkpoints, Duration::from_millis(1)).unwrap();
         assert_eq!(board.order().unwrap().unwrap().stage, Stage::Committing);

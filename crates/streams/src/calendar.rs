@@ -1,28 +1,28 @@
-//! When keys' states are due. It holds nothing that the states do not say, and is made anew from them.
+//! Timer index over the due times of keys' states. It is derived from the states and rebuilt on recovery.
 
 use std::collections::BTreeSet;
 
-/// When keys' states are due, and which of them are over.
+/// The due times of keys' states, and the keys whose states have expired.
 #[derive(Debug, Default)]
 pub(crate) struct Calendar {
-    /// The next end of each key that has one.
+    /// The next due time of each key that has one.
     ends: BTreeSet<(u64, Vec<u8>)>,
-    /// Keys whose states have nothing due any more, and are there still.
+    /// Keys whose states have no due time left but are not deleted yet.
     over: BTreeSet<Vec<u8>>,
 }
 
 impl Calendar {
-    /// The first that is due up to a time: by end, then by key.
+    /// The first state that is due up to a time, ordered by time, then by key.
     pub(crate) fn first(&self, to_ms: u64) -> Option<&(u64, Vec<u8>)> {
         self.ends.first().filter(|(end_ms, _)| *end_ms <= to_ms)
     }
 
-    /// The keys of those that are due up to a time, in order.
+    /// The keys of the states that are due up to a time, in order.
     pub(crate) fn due(&self, to_ms: u64) -> impl Iterator<Item = &[u8]> {
         self.ends.iter().take_while(move |(end_ms, _)| *end_ms <= to_ms).map(|(_, key)| &key[..])
     }
 
-    /// A key has a state, whose next end is this one.
+    /// Adds a key with the next due time of its state; `None` if the state has expired.
     pub(crate) fn set(&mut self, key: &[u8], end_ms: Option<u64>) {
         match end_ms {
             Some(end_ms) => self.ends.insert((end_ms, key.to_vec())),
@@ -30,7 +30,7 @@ impl Calendar {
         };
     }
 
-    /// A key's state, whose next end was this one, is another or none from now on.
+    /// Removes a key whose state had this next due time.
     pub(crate) fn clear(&mut self, key: &[u8], end_ms: Option<u64>) {
         match end_ms {
             Some(end_ms) => self.ends.remove(&(end_ms, key.to_vec())),
@@ -38,14 +38,14 @@ impl Calendar {
         };
     }
 
-    /// The first that was due has fired; the key's next end is this one.
+    /// Removes the first due entry after it has fired, and adds the key's next due time.
     pub(crate) fn fired(&mut self, next_ms: Option<u64>) {
         if let Some((_, key)) = self.ends.pop_first() {
             self.set(&key, next_ms);
         }
     }
 
-    /// Keys whose states are over, in order.
+    /// The keys of expired states, in order.
     pub(crate) fn over(&self) -> impl Iterator<Item = &[u8]> {
         self.over.iter().map(Vec::as_slice)
     }

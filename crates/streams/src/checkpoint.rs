@@ -1,14 +1,14 @@
-//! Checkpoints: state and positions of one moment, where a crash or another machine finds them.
+//! Incremental checkpoints: state and positions of one moment, durable and readable on any machine.
 //!
 //! ```text
-//!   shard 0 --snapshot of all, or of what has changed--> data/17-0    \
-//!   shard 1 -------------------------------------------> data/17-1     > manifest 17, last: now it is one
+//!   shard 0 --full or incremental snapshot-------------> data/17-0    \
+//!   shard 1 -------------------------------------------> data/17-1     > manifest 17, last: commits it
 //!                                                                     /
-//!   restore of 17, shard 0:  data/15-0 (all) + data/16-0 + data/17-0 (changes) --> one snapshot --> the space
+//!   restore of 17, shard 0:  data/15-0 (full) + data/16-0 + data/17-0 (changes) --> one snapshot --> the space
 //! ```
 //!
-//! A checkpoint that has no manifest is none: what a crash leaves of it is removed by the next one. A manifest names all files
-//! that make it, so any that is kept can be restored, whatever came before or after.
+//! A checkpoint exists only with its manifest. The next checkpoint removes the files of an unfinished one. A
+//! manifest names all its files, so each kept checkpoint can be restored independently of the others.
 
 mod chain;
 mod commit;
@@ -28,30 +28,30 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Read;
 use std::ops::Range;
 
-/// How many checkpoints are kept unless told otherwise.
+/// The default number of kept checkpoints.
 const KEPT_DEFAULT: usize = 10;
-/// The most of changes alone: all of them are opened to restore one.
+/// The longest chain of incremental snapshots. A restore opens all of them at once.
 const CHANGES_LIMIT: usize = 1_000;
-/// How many digits the number of a checkpoint has in names.
+/// The number of digits of a checkpoint number in file names.
 const DIGITS: usize = 20;
-/// How much is read at once where only its end matters.
+/// The read size when only the end of a stream matters.
 const PIECE_BYTES: usize = 256 << 10;
-/// After so many of changes alone comes a full one.
+/// The default length of a chain of incremental snapshots.
 const CHANGES_DEFAULT: usize = 20;
 
-/// What checkpoints are of.
+/// The identity of a checkpointed job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The job, by which its checkpoints are found.
+    /// The job's name, by which its checkpoints are found.
     pub name: String,
-    /// The operator whose state it is.
+    /// The operator that owns the state.
     pub operator: String,
-    /// How many groups keys belong to.
+    /// The number of key groups.
     pub groups: u32,
 }
 
 impl Job {
-    /// A job with one operator and the usual number of groups.
+    /// A job with one operator and the default number of key groups.
     pub fn new(name: &str, operator: &str) -> Job {
         let (name, operator) = (name.to_owned(), operator.to_owned());
         Job { name, operator, groups: mainstay_model::GROUPS_DEFAULT }
@@ -69,7 +69,7 @@ impl Job {
 /// state.put(b"user-7", b"1", 17.into())?;
 ///
 /// let id = checkpoints.take(&state)?.checkpoint;
-/// // On any machine that sees the directory:
+/// // On any machine that can read the directory:
 /// let again = MemoryState::new();
 /// checkpoints.restore(id, 0, &again)?;
 /// assert_eq!(again.snapshot()?, state.snapshot()?);
@@ -84,19 +84,19 @@ pub struct Checkpoints {
     back_to: Option<u64>,
 }
 
-/// What a shard has written for a checkpoint that is not one yet.
+/// A shard's contribution to a checkpoint that is not committed yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardReport {
-    /// The checkpoint.
+    /// The checkpoint's number.
     pub checkpoint: u64,
-    /// What it has written, and what that stands on.
+    /// The written file with the files it depends on.
     pub part: ShardPart,
-    /// Why all there is was written, where changes alone would have done.
+    /// The reason for a full snapshot when an incremental one was possible.
     pub why_full: Option<String>,
 }
 
 impl Checkpoints {
-    /// The checkpoints of a job, those there are and those to come.
+    /// Opens the checkpoints of a job.
     pub fn open(shelf: Shelf, job: Job) -> Result<Checkpoints> {
         for name in [&job.name, &job.operator] {
             check_name(name)?;
@@ -114,47 +114,48 @@ impl Checkpoints {
         Ok(Checkpoints { shelf, job, kept, changes, back_to: None })
     }
 
-    /// How many are kept; at least one.
+    /// Sets the number of kept checkpoints, at least one.
     #[must_use]
     pub fn keep(mut self, kept: usize) -> Checkpoints {
         self.kept = kept.max(1);
         self
     }
 
-    /// After how many of changes alone a full one comes, 1,000 at most; 0: all are full.
+    /// Sets the number of incremental snapshots before a full one, at most 1,000. With 0, all are full.
     #[must_use]
     pub fn changes(mut self, changes: usize) -> Checkpoints {
         self.changes = changes.min(CHANGES_LIMIT);
         self
     }
 
-    /// Workers that are opened with these begin from this one, whatever their state is and whatever came after it. The
-    /// next one that they take is the newest then; until there is one, those who are opened without this go on from the
-    /// newest that was.
+    /// Makes workers opened with this handle start from this checkpoint, whatever their state and later
+    /// checkpoints are. Their next checkpoint is then the newest. Until it exists, workers opened without
+    /// this setting continue from the previous newest one.
     #[must_use]
     pub fn back_to(mut self, checkpoint: u64) -> Checkpoints {
         self.back_to = Some(checkpoint);
         self
     }
 
-    /// What they are of.
+    /// The job.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The numbers of those there are, oldest first.
+    /// Lists the checkpoints' numbers, oldest first.
     pub fn list(&self) -> Result<Vec<u64>> {
         let names = self.shelf.list(&self.manifests())?;
         Ok(names.iter().filter(|name| is_manifest(name)).filter_map(|name| number(name)).collect())
     }
 
-    /// The newest one; nothing where there is none.
+    /// Returns the newest checkpoint; `None` if none exists.
     pub fn latest(&self) -> Result<Option<Manifest>> {
         let latest = self.latest_of(&self.list()?)?;
         latest.map(|latest| self.kept_for_good().map(|()| latest)).transpose()
     }
 
-    /// Whoever wrote a manifest may have been killed before its name was safe: who goes by it makes it so.
+    /// Fsyncs the manifest directory. The writer of a manifest may have crashed before the fsync, so a reader
+    /// does it before relying on the manifest.
     fn kept_for_good(&self) -> Result<()> {
         self.shelf.keep(&self.manifests())
     }
@@ -163,7 +164,8 @@ impl Checkpoints {
         format!("{}/manifests", self.job.name)
     }
 
-    /// The newest of these. One of a division that was over before it is none: whoever wrote it has not come to take it back.
+    /// Returns the newest of these checkpoints. A checkpoint of an epoch that had already ended does not
+    /// count: its writer crashed before removing it.
     fn latest_of(&self, all: &[u64]) -> Result<Option<Manifest>> {
         let Some((last, before)) = all.split_last() else { return Ok(None) };
         let last = self.manifest(*last)?;
@@ -174,7 +176,8 @@ impl Checkpoints {
         }
     }
 
-    /// Whether a checkpoint is one, of this epoch: another of its number may have come with a division.
+    /// Returns whether this checkpoint of this epoch is committed. A rescaling may have created another
+    /// checkpoint with the same number.
     pub(crate) fn is_committed(&self, checkpoint: u64, epoch: u64) -> Result<bool> {
         let all = self.list()?;
         let upto = all.partition_point(|id| *id <= checkpoint);
@@ -186,7 +189,7 @@ impl Checkpoints {
         Ok(is_one)
     }
 
-    /// The manifest of one of them, which has to be of this job.
+    /// Reads the manifest of a checkpoint and checks that it belongs to this job.
     pub fn manifest(&self, checkpoint: u64) -> Result<Manifest> {
         let manifest = self.read_manifest(checkpoint)?;
         self.check_own(&manifest)?;
@@ -212,7 +215,7 @@ impl Checkpoints {
         Err(Error::new(Code::CorruptData, message))
     }
 
-    /// Refuses the checkpoint of another job, operator or number of groups.
+    /// Rejects a checkpoint of another job, operator or number of key groups.
     fn check_own(&self, manifest: &Manifest) -> Result<()> {
         let Job { name, operator, groups } = &self.job;
         let differs = |what: &str, theirs: &dyn std::fmt::Display, own: &dyn std::fmt::Display| {
@@ -234,7 +237,7 @@ impl Checkpoints {
         }
     }
 
-    /// The one to begin from whatever the state is; nothing where none was named.
+    /// The checkpoint set with `back_to`, if any.
     pub(crate) fn named(&self) -> Result<Option<Manifest>> {
         let Some(id) = self.back_to else { return Ok(None) };
         let named = self.manifest(id)?;
@@ -242,12 +245,12 @@ impl Checkpoints {
         Ok(Some(named))
     }
 
-    /// The number that the next checkpoint gets.
+    /// The number of the next checkpoint.
     pub fn next_id(&self) -> Result<u64> {
         self.list()?.last().map_or(Ok(1), |last| self.behind(*last))
     }
 
-    /// The number behind another.
+    /// The number after another.
     fn behind(&self, checkpoint: u64) -> Result<u64> {
         checkpoint.checked_add(1).ok_or_else(|| {
             let message = format!(
@@ -258,7 +261,7 @@ impl Checkpoints {
         })
     }
 
-    /// Takes a checkpoint of a job that has one shard.
+    /// Takes a checkpoint of a job with one shard.
     pub fn take(&self, state: &dyn KeyedState) -> Result<Manifest> {
         let before = self.latest()?;
         if let Some(shards) = before.as_ref().map(|it| it.shards.len()).filter(|it| *it != 1) {
@@ -274,7 +277,7 @@ impl Checkpoints {
         self.commit(id, epoch, vec![report])
     }
 
-    /// Writes what a shard contributes to a checkpoint: what has changed since the one before, or all there is.
+    /// Writes a shard's snapshot for a checkpoint: incremental since the previous one, or full.
     pub fn write(
         &self,
         checkpoint: u64,
@@ -313,7 +316,7 @@ impl Checkpoints {
         Ok(ShardReport { checkpoint, part, why_full: taken.why.map(str::to_owned) })
     }
 
-    /// Refuses a space whose keys belong to another number of groups than the job's.
+    /// Rejects a space with another number of key groups than the job's.
     fn check_space(&self, state: &dyn KeyedState) -> Result<()> {
         let groups = state.info()?.map(|info| info.options.groups);
         match groups.filter(|groups| *groups != self.job.groups) {
@@ -328,7 +331,7 @@ impl Checkpoints {
         }
     }
 
-    /// The jobs that have checkpoints, in byte order of their names.
+    /// Lists the jobs that have checkpoints, in byte order of their names.
     pub fn jobs(shelf: &Shelf) -> Result<Vec<String>> {
         let mut jobs: Vec<String> = shelf
             .list("")?
@@ -339,32 +342,33 @@ impl Checkpoints {
         Ok(jobs)
     }
 
-    /// The checkpoints of a job, whatever its operator and its number of groups; nothing where it has none. As many are kept
-    /// as by whoever took the newest one that can be read.
+    /// Opens the checkpoints of a job by name, with the operator and the settings of its newest readable
+    /// manifest; `None` if the job has no checkpoints. The number of kept checkpoints also comes from that
+    /// manifest.
     pub fn of_job(shelf: Shelf, name: &str) -> Result<Option<Checkpoints>> {
         let checkpoints = Checkpoints::open(shelf, Job::new(name, "any"))?;
         let mut unread = None;
         for checkpoint in checkpoints.list()?.into_iter().rev() {
             match checkpoints.read_manifest(checkpoint) {
                 Ok(manifest) => return checkpoints.like(manifest).map(Some),
-                // One that is damaged does not hide the others.
+                // A damaged checkpoint does not hide the others.
                 Err(error) => _ = unread.get_or_insert(error),
             }
         }
         unread.map_or(Ok(None), Err)
     }
 
-    /// Those of the operator, the groups and the number that a manifest says.
+    /// Takes the operator, the key groups and the number of kept checkpoints from a manifest.
     fn like(self, manifest: Manifest) -> Result<Checkpoints> {
         let (operator, groups) = (manifest.operator.clone(), manifest.groups);
         let all = Checkpoints { job: Job { operator, groups, ..self.job }, ..self };
         all.check_own(&manifest)?;
-        // One that does not say it was written before they did: none of those goes.
+        // A manifest without the number was written by an older version, so remove none of its checkpoints.
         let kept = manifest.kept.and_then(|kept| usize::try_from(kept).ok()).unwrap_or(usize::MAX);
         Ok(all.keep(kept))
     }
 
-    /// Reads all files of a checkpoint, and checks them; changes nothing.
+    /// Reads and verifies all files of a checkpoint without changing anything.
     pub fn verify(&self, checkpoint: u64) -> Result<Manifest> {
         let manifest = self.manifest(checkpoint)?;
         check_whole(checkpoint, &self.job, &manifest.shards)?;
@@ -383,7 +387,8 @@ impl Checkpoints {
         Ok(manifest)
     }
 
-    /// Makes a space what a shard's was; if something is damaged, nothing happens. Gives the part that it was.
+    /// Restores a space from a shard's part of a checkpoint. A damaged file changes nothing. Returns the
+    /// part.
     pub fn restore(
         &self,
         checkpoint: u64,
@@ -402,7 +407,7 @@ impl Checkpoints {
         Ok(part)
     }
 
-    /// All files of a shard's part as one snapshot, of which some entries may be wanted.
+    /// Joins the files of a shard's part to one snapshot, optionally with only the wanted entries.
     fn joined(&self, part: &ShardPart, wanted: Option<chain::Wanted>) -> Result<Joined> {
         let streams: Vec<Stream> =
             part.files.iter().map(|file| self.stream(file)).collect::<Result<_>>()?;
@@ -431,7 +436,7 @@ impl Checkpoints {
         }
     }
 
-    /// A name that nobody else takes: of two who write for one checkpoint, each has files of its own.
+    /// A unique file name, so that two writers of the same checkpoint use different files.
     fn data_name(&self, checkpoint: u64, shard: u32) -> String {
         format!("{}/data/{checkpoint:020}-{shard}-{}", self.job.name, unique())
     }
@@ -442,14 +447,14 @@ impl Checkpoints {
 }
 
 impl Manifest {
-    /// What a shard has contributed, if its groups are these.
+    /// A shard's part, if it has exactly these key groups.
     fn part(&self, shard: u32, groups: &Range<u32>) -> Option<&ShardPart> {
         let found = self.shards.iter().find(|part| part.shard == shard)?;
         ((found.first_group..found.end_group) == *groups).then_some(found)
     }
 }
 
-/// Refuses parts that leave groups out, or have them twice.
+/// Rejects parts with missing or duplicate key groups, or without a full snapshot.
 fn check_whole(checkpoint: u64, job: &Job, parts: &[ShardPart]) -> Result<()> {
     let mut next = 0;
     for (place, part) in parts.iter().enumerate() {
@@ -472,7 +477,7 @@ fn check_whole(checkpoint: u64, job: &Job, parts: &[ShardPart]) -> Result<()> {
     Err(Error::new(Code::CorruptData, message))
 }
 
-/// Refuses files that are not those that were written.
+/// Rejects files that differ from those that were written.
 fn check_files(files: &[FilePart], streams: &[Stream]) -> Result<()> {
     for (file, stream) in files.iter().zip(streams) {
         if !stream.summary().is_some_and(|summary| file.is_of(summary)) {
@@ -482,24 +487,24 @@ fn check_files(files: &[FilePart], streams: &[Stream]) -> Result<()> {
     Ok(())
 }
 
-/// The checkpoint that a file is of, by its name: 20 digits, and whatever is behind them.
+/// Parses the checkpoint number at the start of a file name: 20 digits.
 fn number(name: &str) -> Option<u64> {
     let digits = name.rsplit('/').next()?.get(..DIGITS)?;
     let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// Whether a file is a manifest by its name; others may lie beside them.
+/// Returns whether the name is that of a manifest. Other files may be in the same directory.
 fn is_manifest(name: &str) -> bool {
     name.rsplit('/').next().is_some_and(|name| name.len() == DIGITS)
 }
 
-/// Something that nobody else has, for the names of files.
+/// A random suffix for unique file names.
 fn unique() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-/// What went wrong inside, where the outside knows less.
+/// Replaces a generic error by the recorded cause, if there is one.
 fn told<T>(failure: &chain::Failure, outcome: Result<T>) -> Result<T> {
     outcome.map_err(|error| failure.borrow_mut().take().unwrap_or(error))
 }

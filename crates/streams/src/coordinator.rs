@@ -1,74 +1,74 @@
-//! The coordinator of a checkpoint: who has come how far, and what becomes of it.
+//! Checkpoint coordinator: aligns the shards and collects their reports. Pure logic without I/O.
 //!
 //! ```text
-//!   begin(id) --> Gathering: where is each shard? --all said--> Writing, up to the furthest place
+//!   begin(id) --> Gathering: where is each shard? --all known--> Writing, up to the furthest place
 //!                     |                                            |
 //!                     | a shard fails, or it takes too long        | all reported --> Whole: the manifest is written
 //!                     v                                            v
 //!                  aborted <------------------------------------ aborted
 //! ```
 //!
-//! Shards are counted by their numbers: one that says something twice has said it once. All stop at one place of the
-//! stream, the furthest that one of them had come to, so that the work can be divided anew from there.
+//! Messages are counted by shard number, so a repeated message counts once. All shards stop at the furthest
+//! place that one of them had reached, so that the job can be rescaled from there.
 
 use crate::ShardReport;
 use mainstay_model::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A place in the stream: how far each source was read.
+/// A place in the stream: the position of each source.
 pub type Place = BTreeMap<String, u64>;
 
-/// What shards are to do for a checkpoint.
+/// The stage of a checkpoint, with the expected action of the shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Stage {
-    /// Say where they are, and stay there.
+    /// Report the current place and wait there.
     Gathering,
-    /// Go on to this place, write what they contribute, and report.
+    /// Advance to the place, write the snapshot and report it.
     Writing {
         /// The place.
         upto: Place,
     },
     /// Nothing: all have reported, and the manifest is being written.
     Committing,
-    /// It is durable: sinks show what they had taken.
+    /// The checkpoint is durable: sinks show their outputs.
     Committed,
-    /// It will not be.
+    /// The checkpoint is aborted.
     Aborted {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// What a shard says.
+/// A message of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Said {
-    /// Where it is.
+    /// The shard's current place.
     Reached(Place),
-    /// What it has written.
+    /// The written snapshot.
     Report(Box<ShardReport>),
-    /// That it failed, and why.
+    /// The shard failed, with the reason.
     Failed(String),
 }
 
-/// What becomes of a checkpoint with what was said.
+/// The state of a checkpoint after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Others have to say something first.
+    /// Waits for other shards.
     Pending,
-    /// All are known: shards go on to this place.
+    /// All places are known: shards advance to this one.
     Aligned(Place),
-    /// All have reported: this is the checkpoint.
+    /// All shards have reported: the reports form the checkpoint.
     Whole(Vec<ShardReport>),
-    /// It will not be.
+    /// The checkpoint is aborted, with the reason.
     Aborted(String),
 }
 
-/// Counts what shards say about one checkpoint after the other.
+/// Processes the shards' messages about one checkpoint at a time.
 ///
 /// ```
 /// use mainstay_streams::{Coordinator, Outcome, Said};
@@ -88,7 +88,7 @@ pub struct Coordinator {
     round: Option<Round>,
 }
 
-/// A checkpoint that is under way.
+/// A checkpoint in progress.
 #[derive(Clone, Debug)]
 struct Round {
     id: u64,
@@ -98,7 +98,7 @@ struct Round {
 }
 
 impl Coordinator {
-    /// A coordinator of so many shards.
+    /// A coordinator of this number of shards.
     pub fn new(shards: u32) -> Result<Coordinator> {
         match shards {
             0 => Err(Error::new(Code::InvalidArgument, "a job has at least one shard")),
@@ -106,7 +106,7 @@ impl Coordinator {
         }
     }
 
-    /// Begins a checkpoint; there is one at a time.
+    /// Begins a checkpoint. Only one may be in progress.
     pub fn begin(&mut self, id: u64) -> Result<()> {
         if let Some(round) = &self.round {
             let message = format!("checkpoint {} is under way: {id} comes after it", round.id);
@@ -117,12 +117,12 @@ impl Coordinator {
         Ok(())
     }
 
-    /// The checkpoint that is under way.
+    /// The checkpoint in progress.
     pub fn under_way(&self) -> Option<u64> {
         self.round.as_ref().map(|round| round.id)
     }
 
-    /// Takes what a shard says. What it says of a checkpoint that is over is `Fenced`.
+    /// Processes a shard's message. A message about a finished checkpoint is `Fenced`.
     pub fn said(&mut self, id: u64, shard: u32, said: Said) -> Result<Outcome> {
         if shard >= self.shards {
             let message = format!("there is no shard {shard}: they are 0 to {}", self.shards - 1);
@@ -144,7 +144,7 @@ impl Coordinator {
         })
     }
 
-    /// Gives up the checkpoint that is under way: it takes too long, say.
+    /// Aborts the checkpoint in progress, for example after a timeout.
     pub fn abort(&mut self, why: &str) -> Outcome {
         self.round = None;
         Outcome::Aborted(why.to_owned())
@@ -153,7 +153,7 @@ impl Coordinator {
 
 impl Round {
     fn reached(&mut self, shards: u32, shard: u32, place: Place) -> Outcome {
-        // Where it was first is where it stays.
+        // The first reported place counts, because the shard waits there.
         self.reached.entry(shard).or_insert(place);
         if self.upto.is_some() || self.reached.len() < shards as usize {
             return Outcome::Pending;
@@ -179,7 +179,8 @@ impl Round {
     }
 }
 
-/// The furthest of places. All shards read the sources in one order, so one of them is ahead in all.
+/// The furthest of the places. All shards read the sources in the same order, so one shard is ahead in all
+/// sources.
 fn furthest<'p>(places: impl Iterator<Item = &'p Place>) -> Place {
     let mut furthest = Place::new();
     for (source, at) in places.flatten() {

@@ -1,21 +1,21 @@
-//! Outputs that come more than once, each given once.
+//! Deduplication of outputs by their ids.
 //!
 //! ```text
-//!   outputs, some again --is the id in the log of its key?--> new ones
+//!   outputs with repeats --is the id in the log of its key?--> new outputs
 //!                              append_unique(key, id)
 //! ```
 //!
-//! The ids are in a space, not in memory: an id that was seen is known however long ago that was and in whatever order
-//! outputs come, and it is known after a restart.
+//! The ids are stored in a keyed state space and not in memory. Therefore an old id is recognized at any
+//! later time, in any order of outputs, and after a restart.
 
 use crate::files::within;
 use crate::output::Output;
 use mainstay_model::{Error, KeyedState, Result, StateWrite};
 use std::sync::Arc;
 
-/// The ids that a reader has seen, in a space of its own.
+/// The ids that a reader has seen, stored in a space of its own.
 ///
-/// A reader that keeps what it makes of outputs in the same space does so exactly once: it writes that together with
+/// A reader whose results are in the same space is exactly-once: it writes them together with
 /// [`mark`](Seen::mark).
 ///
 /// ```
@@ -39,34 +39,34 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The ids that a space has.
+    /// Uses the ids stored in a space.
     pub fn new(space: Arc<dyn KeyedState>) -> Seen {
         Seen { space }
     }
 
-    /// Whether an output was not seen.
+    /// Returns whether an output has not been seen.
     pub fn is_new<O>(&self, output: &Output<O>) -> Result<bool> {
         let id = output.id.as_bytes();
-        // Right before the id: what comes behind that is the id, if the log has it.
+        // Start right before the id: the next item has this id if the log contains it.
         let before = (u128::from_be_bytes(*id).checked_sub(1)).map(u128::to_be_bytes);
         let found = self.space.items(&output.key, before.as_ref().map(|id| &id[..]), 1)?;
         Ok(found.first().is_none_or(|item| item.id != id))
     }
 
-    /// The write that says that an output was seen.
+    /// The write that marks an output as seen.
     pub fn mark<O>(&self, output: &Output<O>) -> StateWrite {
         StateWrite::append(&output.key[..], &output.id.as_bytes()[..], Vec::new())
     }
 
-    /// Says that an output was seen; gives whether it was not before.
+    /// Marks an output as seen. Returns whether it is new.
     fn take<O>(&self, output: &Output<O>) -> Result<bool> {
         let wrote = self.space.write(vec![self.mark(output)])?;
         Ok(wrote.first().is_some_and(|wrote| wrote.took_effect()))
     }
 }
 
-/// Gives each output once, whatever comes how often. An output is seen when it is given: a reader that fails then does not
-/// get it again. One that cannot lose any uses [`Seen`] itself.
+/// Iterator adapter that yields each output once. An output is marked when it is yielded, so a reader that
+/// fails afterwards does not get it again. A reader that must not lose outputs uses [`Seen`] directly.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -84,7 +84,7 @@ pub struct Deduplicating<I> {
 }
 
 impl<I> Deduplicating<I> {
-    /// Outputs, and those that were seen before.
+    /// Filters outputs by the ids in `seen`.
     pub fn new<T: IntoIterator<IntoIter = I>>(outputs: T, seen: Seen) -> Deduplicating<I> {
         Deduplicating { outputs: outputs.into_iter(), seen }
     }

@@ -1,11 +1,11 @@
-//! What sources and sinks do with files.
+//! File helpers of sources and sinks.
 
 use mainstay_model::{Code, Error, Result};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// An error of a file operation, with what to do where that is known.
+/// Converts an I/O error, with a remedy if one is known.
 #[cold]
 pub(crate) fn io_error(what: &str, path: &Path, error: &io::Error) -> Error {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
@@ -23,7 +23,7 @@ pub(crate) fn sync_directory(directory: &Path) -> Result<()> {
     synced.map_err(|error| io_error("sync", directory, &error))
 }
 
-/// Puts what was being done in front of what went wrong.
+/// Adds context to an error message.
 #[cold]
 pub(crate) fn within(context: impl std::fmt::Display, error: &Error) -> Error {
     Error::new(error.code(), format!("{context}: {}", error.message()))

@@ -1,8 +1,8 @@
-//! The frontier: how far a stream's own time has come.
+//! Frontier of a stream: the lowest logical time that may still arrive.
 
 use mainstay_model::LogicalTime;
 
-/// The lowest time that may still come. It only rises: what lies below it is over.
+/// The lowest logical time that may still arrive. It never decreases. All times below it are complete.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -14,7 +14,7 @@ use mainstay_model::LogicalTime;
 /// assert!(frontier.has_passed(LogicalTime::new(1, 7)));
 /// assert!(!frontier.has_passed(LogicalTime::new(1, 8)));
 ///
-/// // It does not go back.
+/// // It never decreases.
 /// assert!(!frontier.rise(Frontier::behind(LogicalTime::new(1, 3))));
 /// assert_eq!(frontier.time(), LogicalTime::new(1, 8));
 /// ```
@@ -22,12 +22,12 @@ use mainstay_model::LogicalTime;
 pub struct Frontier(LogicalTime);
 
 impl Frontier {
-    /// The frontier at a time, which may still come.
+    /// The frontier at a time that may still arrive.
     pub fn at(time: LogicalTime) -> Frontier {
         Frontier(time)
     }
 
-    /// The frontier right behind a time, which is over. The very last time there is stays open.
+    /// The frontier right after a completed time. The highest possible time never completes.
     pub fn behind(time: LogicalTime) -> Frontier {
         let LogicalTime { epoch, round } = time;
         let next = match (round.checked_add(1), epoch.checked_add(1)) {
@@ -38,17 +38,17 @@ impl Frontier {
         Frontier(next)
     }
 
-    /// The lowest time that may still come.
+    /// The lowest time that may still arrive.
     pub fn time(self) -> LogicalTime {
         self.0
     }
 
-    /// Whether a time is over.
+    /// Returns whether a time is complete.
     pub fn has_passed(self, time: LogicalTime) -> bool {
         time < self.0
     }
 
-    /// Rises to another frontier; says whether that was further.
+    /// Advances to another frontier if that is higher. Returns whether it was.
     pub fn rise(&mut self, to: Frontier) -> bool {
         let rises = to > *self;
         *self = to.max(*self);

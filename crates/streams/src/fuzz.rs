@@ -1,5 +1,5 @@
-//! What fuzzers feed: any bytes to the readers of manifests, of notes on the board, of outputs, states and names of files. None may
-//! panic, and what is taken for whole says the same when it is written again.
+//! Fuzz targets: arbitrary bytes for the decoders of manifests, board messages, outputs, states and file
+//! names. No input may panic, and decoded content must round-trip.
 
 #[cfg(test)]
 #[path = "../../../fuzz/feeding.rs"]
@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// The manifest of a checkpoint, as it is and with its hash made right.
+/// Fuzzes the manifest decoder, with the bytes as they are and with a corrected hash.
 pub fn manifest(bytes: &[u8]) {
     for bytes in [bytes, &mended(bytes)] {
         let Ok(manifest) = Manifest::decode("fuzzed", bytes) else { continue };
@@ -27,7 +27,7 @@ pub fn manifest(bytes: &[u8]) {
     }
 }
 
-/// What coordinator and shards tell each other, outputs and their ids, states of windows, keys, names of files of sinks.
+/// Fuzzes the decoders of board messages, outputs and their ids, window states, keys and sink file names.
 pub fn notes(bytes: &[u8]) {
     again(bytes, |bytes| read_state::<WindowState<u64>>(b"k", bytes).ok());
     again(bytes, |bytes| serde_json::from_slice::<Output<u64>>(bytes).ok());
@@ -51,7 +51,7 @@ fn words(text: &str) {
     }
 }
 
-/// A note as the board has it.
+/// Decodes a board message.
 fn note<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     board::read(&Value::from(std::str::from_utf8(bytes).ok()?)).ok()
 }
@@ -63,7 +63,7 @@ fn again<T: Serialize + PartialEq + Debug>(bytes: &[u8], read: impl Fn(&[u8]) ->
     }
 }
 
-/// The first line with its right hash behind it: what fuzzers change would otherwise never get past it.
+/// Replaces the hash by the correct one. Otherwise a fuzzer would never get past the hash check.
 fn mended(bytes: &[u8]) -> Vec<u8> {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let line = [&bytes[..end], b"\n"].concat();
@@ -85,7 +85,7 @@ mod tests {
     use proptest::sample::Index;
     use std::fs;
 
-    /// All manifests there are.
+    /// All seeds of manifests.
     fn all() -> Vec<Vec<u8>> {
         let mut all = Vec::new();
         feed("manifest", |bytes| all.push(bytes.to_vec()));
@@ -99,7 +99,7 @@ mod tests {
         feed("notes", notes);
     }
 
-    /// What is whole is read, and written byte for byte; a number of bytes that is beyond all numbers is no panic.
+    /// Seeds decode and encode to the same bytes, and a byte count near the integer limit does not panic.
     #[test]
     fn seeds_are_whole_and_mended_ones_get_past_the_hash() {
         for bytes in all() {
@@ -121,7 +121,7 @@ mod tests {
             feed("notes", |bytes| notes(&change.of(bytes)));
         }
 
-        /// What a fuzzer does, a little of it with every run of the tests.
+        /// A short run of the fuzzer with every test run.
         #[test]
         fn changed_seeds_are_refused_and_nobody_falls_over_them(
             changes in vec((any::<Index>(), 1..=255_u8), 1..2),
@@ -142,7 +142,7 @@ mod tests {
         }
     }
 
-    /// Writes the seeds: run with `--ignored` when their format changes.
+    /// Writes the seeds. Run it with `--ignored` after a format change.
     #[test]
     #[ignore = "writes into the repository"]
     fn write_seeds() {
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Writes the seeds: run with `--ignored` when their format changes.
+    /// Writes the seeds. Run it with `--ignored` after a format change.
     #[test]
     #[ignore = "writes into the repository"]
     fn write_notes() {

@@ -1,9 +1,9 @@
-//! Keys with types, as the bytes that a space has them by.
+//! Order-preserving codecs for typed keys.
 
 use mainstay_model::{Code, Error, Result};
 
-/// A type of keys. Its bytes sort as the keys do, so that a scan goes in their order, and never change, so that what was
-/// stored is found again.
+/// A type of keys. The encoding preserves the order, so that scans are in key order. It must never change, so
+/// that stored keys are found again.
 ///
 /// ```
 /// use mainstay_streams::StateKeyCodec;
@@ -12,14 +12,14 @@ use mainstay_model::{Code, Error, Result};
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
 pub trait StateKeyCodec: Sized {
-    /// The bytes of a key.
+    /// Encodes a key.
     fn to_key(&self) -> Vec<u8>;
 
-    /// The key that has these bytes.
+    /// Decodes a key.
     fn from_key(bytes: &[u8]) -> Result<Self>;
 }
 
-/// Its UTF-8, as it is.
+/// The UTF-8 bytes, unchanged.
 impl StateKeyCodec for String {
     fn to_key(&self) -> Vec<u8> {
         self.as_bytes().to_vec()
@@ -31,7 +31,7 @@ impl StateKeyCodec for String {
     }
 }
 
-/// The bytes, as they are.
+/// The bytes, unchanged.
 impl StateKeyCodec for Vec<u8> {
     fn to_key(&self) -> Vec<u8> {
         self.clone()
@@ -42,7 +42,7 @@ impl StateKeyCodec for Vec<u8> {
     }
 }
 
-/// Eight bytes, big-endian: they sort as numbers do.
+/// Eight bytes, big-endian, which sort as the numbers do.
 impl StateKeyCodec for u64 {
     fn to_key(&self) -> Vec<u8> {
         self.to_be_bytes().to_vec()

@@ -3,16 +3,17 @@
 //! ```text
 //!   sources --items with times--> operator --outputs with ids--> sinks
 //!                                   |  ^
-//!                     states and positions, at once
+//!                     states and positions, atomically
 //!                                   v  |
 //!   dyn KeyedState --in memory--> MemoryState
 //!        |
 //!        '--with types--> TypedState<K, V, Ver>
 //! ```
 //!
-//! [`Pipeline`] puts them together and has an example. Three things make it exactly once: an item's version is its source's
-//! time, so that what comes again is known; states and positions are written at once, so that they agree in whatever
-//! is there after a crash; and an output's id follows from what made it, so that what goes out again is known, too.
+//! [`Pipeline`] combines them and has an example. Three mechanisms make it exactly-once. An item's version is
+//! its source's time, so an item that is read again is recognized. States and positions are written
+//! atomically, so they agree after a crash. An output's id is derived from its cause, so an output that is
+//! sent again is recognized.
 
 mod board;
 mod calendar;

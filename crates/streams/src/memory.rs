@@ -1,9 +1,9 @@
-//! Keyed state in memory.
+//! In-memory implementation of keyed state.
 //!
 //! ```text
 //!   writes --all checked--> Space, under one lock
-//!   snapshot: the lock is held while the space is copied, which shares its bytes; then it is written out
-//!   restore:  a snapshot is read to its end, and only then takes the place of what was there
+//!   snapshot: the lock is held while the space is copied (copies share the bytes); then the snapshot is written
+//!   restore:  a snapshot is read to its end, and only then replaces the space
 //! ```
 
 mod entries;
@@ -24,15 +24,15 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use taken::Taken;
 
-/// One space of keyed state in memory: for tests, for state that a checkpoint brings back, and to see what any other
-/// store has to do.
+/// An in-memory space of keyed state: for tests, for state restored from checkpoints, and as the reference
+/// implementation for other stores.
 ///
 /// ```
 /// use mainstay_model::{KeyedState, Wrote};
 /// use mainstay_streams::MemoryState;
 /// let state = MemoryState::new();
 /// assert_eq!(state.put(b"user-7", b"3", 17.into())?, Wrote::Applied);
-/// // Told again after a crash it changes nothing.
+/// // A retry after a crash changes nothing.
 /// assert_eq!(state.put(b"user-7", b"3", 17.into())?, Wrote::Stale);
 ///
 /// let copy = MemoryState::new();
@@ -46,13 +46,13 @@ pub struct MemoryState {
 }
 
 impl MemoryState {
-    /// A space that is not declared and holds nothing.
+    /// An empty, undeclared space.
     pub fn new() -> MemoryState {
         MemoryState::default()
     }
 }
 
-/// Refuses more at once than any store takes.
+/// Rejects batches that are larger than any store accepts.
 fn check_count(count: usize) -> Result<()> {
     if count <= TRANSACTION_LIMIT_COMMANDS {
         return Ok(());
@@ -126,7 +126,7 @@ impl KeyedState for MemoryState {
     fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary> {
         let space = self.space.read();
         let encoded = space.encode(&SnapshotHead::all(space.info()), |_| true)?;
-        // Where it goes may be slow: nobody else waits for that.
+        // The output may be slow, so release the lock before writing.
         drop(space);
         encoded.write_to(out)
     }
@@ -135,7 +135,7 @@ impl KeyedState for MemoryState {
         let taken = Taken::read(from)?;
         let entries = taken.entries;
         let restored = taken.into_space()?;
-        // What was there may be large: it is given up behind the lock.
+        // The old space may be large: it is dropped after the lock is released.
         let _replaced = std::mem::replace(&mut *self.space.write(), restored);
         Ok(entries)
     }

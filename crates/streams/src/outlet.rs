@@ -1,4 +1,4 @@
-//! Where outputs go: all sinks, each with how much it has taken.
+//! Fan-out of outputs to all sinks, with their positions.
 
 use crate::output::{Cause, Output};
 use crate::position;
@@ -6,8 +6,8 @@ use crate::sink::{Opened, Sink};
 use mainstay_model::{Code, Error, Result, StateWrite, check_name};
 use std::collections::BTreeMap;
 
-/// Outputs are handed on when there are so many: firing may give more than fit into memory. A sink that has taken some
-/// of a batch that fails gives them up when it is opened again.
+/// The number of buffered outputs that are handed to the sinks at once, because firing may produce more than
+/// fits into memory. If the batch fails, the sinks drop them when they are reopened.
 const HANDED_ON: usize = 8_192;
 
 /// All sinks of a pipeline.
@@ -17,20 +17,20 @@ pub(crate) struct Outlet<O> {
     count: u64,
 }
 
-/// A sink with how much it has taken.
+/// A sink with its position.
 struct Tap<O> {
     sink: Box<dyn Sink<O>>,
     position: u64,
 }
 
-/// A sink that holds less than the state says it has taken.
+/// A sink that holds less than its position in the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behind {
-    /// The sink.
+    /// The sink's name.
     pub sink: String,
-    /// How much the state says it has taken.
+    /// The position in the state.
     pub expected: u64,
-    /// How much it holds.
+    /// The position that the sink holds.
     pub held: u64,
 }
 
@@ -48,7 +48,7 @@ impl<O> Outlet<O> {
         Ok(Outlet { sinks, held: Vec::new(), count: 0 })
     }
 
-    /// Tells all sinks how much they have taken; gives those that hold less.
+    /// Opens all sinks at their positions. Returns those that hold less.
     pub(crate) fn open(&mut self, positions: &BTreeMap<String, u64>) -> Result<Vec<Behind>> {
         self.held.clear();
         self.count = 0;
@@ -64,7 +64,7 @@ impl<O> Outlet<O> {
         Ok(behind)
     }
 
-    /// Lets sinks that hold nothing begin where all before was shown.
+    /// Lets empty sinks start at these positions, because earlier outputs were shown elsewhere.
     pub(crate) fn begin_at(&mut self, positions: &BTreeMap<String, u64>) -> Result<()> {
         for tap in &mut self.sinks {
             if let Some(position) = positions.get(&position::sink(tap.sink.name())) {
@@ -74,7 +74,7 @@ impl<O> Outlet<O> {
         Ok(())
     }
 
-    /// Takes what an operator gave at once.
+    /// Adds the outputs of one operator call.
     pub(crate) fn push(
         &mut self,
         operator: &str,
@@ -99,30 +99,30 @@ impl<O> Outlet<O> {
         Ok(())
     }
 
-    /// Hands on what is held, and has it out of the sinks' own memory; gives how many outputs the batch had.
+    /// Hands over the buffered outputs and flushes the sinks. Returns the number of outputs in the batch.
     pub(crate) fn finish(&mut self) -> Result<u64> {
         self.hand_on()?;
         self.sinks.iter_mut().try_for_each(|tap| tap.sink.flush())?;
         Ok(std::mem::take(&mut self.count))
     }
 
-    /// How much all sinks have taken: what stands with the states.
+    /// The positions of all sinks, to be written with the states.
     pub(crate) fn advances(&self) -> impl Iterator<Item = StateWrite> {
         let taken = self.sinks.iter();
         taken.map(|tap| StateWrite::advance(&position::sink(tap.sink.name()), tap.position))
     }
 
-    /// Has all sinks keep what they have taken; with an error, none is bound by it.
+    /// Prepares all sinks for a checkpoint. If one fails, it is aborted in all.
     pub(crate) fn prepare(&mut self, checkpoint: u64) -> Result<()> {
         let prepared = self.sinks.iter_mut().try_for_each(|tap| tap.sink.prepare(checkpoint));
         if prepared.is_err() {
-            // The first error is the one to tell; a sink that cannot abort keeps what it has staged.
+            // The first error is returned. A sink that cannot abort keeps its staged outputs.
             let _ = self.abort(checkpoint);
         }
         prepared
     }
 
-    /// Lets all sinks show what they had taken by then.
+    /// Lets all sinks show their outputs up to their positions.
     pub(crate) fn commit(
         &mut self,
         checkpoint: u64,
@@ -135,7 +135,7 @@ impl<O> Outlet<O> {
         Ok(())
     }
 
-    /// Tells all sinks that a checkpoint will not be; gives the first error, once all were told.
+    /// Aborts a checkpoint in all sinks. Returns the first error.
     pub(crate) fn abort(&mut self, checkpoint: u64) -> Result<()> {
         let mut aborted = Ok(());
         for tap in &mut self.sinks {

@@ -1,4 +1,4 @@
-//! Outputs: what leaves an operator, each with an id that it has whenever it is made.
+//! Outputs with deterministic ids.
 //!
 //! ```text
 //!   blake3( "mainstay/output/1" | operator's length u32 LE | operator | key's length u32 LE | key
@@ -13,8 +13,8 @@ use std::str::FromStr;
 
 const DOMAIN: &[u8] = b"mainstay/output/1";
 
-/// What tells an output from all others: it follows from operator, key, version and ordinal, and is the same
-/// whenever the output is made again.
+/// The unique id of an output, derived from operator, key, version and ordinal. An output that is produced
+/// again has the same id.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -26,17 +26,17 @@ const DOMAIN: &[u8] = b"mainstay/output/1";
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutputId([u8; 16]);
 
-/// What made an operator give an output; its time is the output's version.
+/// The cause of an output. Its time is the output's version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
-    /// An item of this time.
+    /// An item with this time.
     Item(LogicalTime),
-    /// A window that is over: its end is the epoch and its start the round.
+    /// A completed window: its end is the epoch and its start the round.
     Window(LogicalTime),
 }
 
 impl Cause {
-    /// The version of what it makes.
+    /// The version of the outputs.
     pub fn version(self) -> LogicalTime {
         match self {
             Cause::Item(time) | Cause::Window(time) => time,
@@ -45,7 +45,7 @@ impl Cause {
 }
 
 impl OutputId {
-    /// The id of an output.
+    /// Computes the id of an output.
     pub fn of(operator: &str, key: &[u8], cause: Cause, ordinal: u32) -> OutputId {
         let LogicalTime { epoch, round } = cause.version();
         let mut hasher = blake3::Hasher::new();
@@ -61,7 +61,7 @@ impl OutputId {
         OutputId(id)
     }
 
-    /// Its bytes.
+    /// The id as bytes.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -103,9 +103,10 @@ impl<'de> Deserialize<'de> for OutputId {
     }
 }
 
-/// What left an operator.
+/// An output of an operator.
 ///
-/// In JSON it is an object: `id`, `key` (or `key_hex`, where the key is no text), `version`, `ordinal` and `value`.
+/// In JSON it is an object with `id`, `key` (or `key_hex` if the key is not UTF-8), `version`, `ordinal` and
+/// `value`.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -117,27 +118,27 @@ impl<'de> Deserialize<'de> for OutputId {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output<O> {
-    /// What tells it from all others.
+    /// The unique id.
     pub id: OutputId,
-    /// The key whose state made it.
+    /// The key of the state that produced it.
     pub key: Vec<u8>,
-    /// The version that made it. It rises with each key's outputs.
+    /// The version of its cause, which increases with each key's outputs.
     pub version: LogicalTime,
-    /// Which one it is of those that this version made.
+    /// The index among the outputs of the same cause.
     pub ordinal: u32,
-    /// What the operator gave.
+    /// The operator's value.
     pub value: O,
 }
 
 impl<O> Output<O> {
-    /// What an operator gave.
+    /// Creates an output.
     pub fn new(operator: &str, key: &[u8], cause: Cause, ordinal: u32, value: O) -> Output<O> {
         let id = OutputId::of(operator, key, cause, ordinal);
         Output { id, key: key.to_vec(), version: cause.version(), ordinal, value }
     }
 }
 
-/// An output as JSON has it.
+/// The JSON form of an output.
 #[derive(Serialize, Deserialize)]
 struct Written<O> {
     id: OutputId,
@@ -193,10 +194,10 @@ mod tests {
         Cause::Item(LogicalTime::new(3, round))
     }
 
-    /// Written down once, for all times: whoever kept ids knows outputs by them.
+    /// These values must never change, because stored ids identify outputs.
     #[test]
     fn ids_never_change() {
-        // By another implementation of the hash.
+        // Computed with another implementation of the hash.
         let id = OutputId::of("totals", b"user-7", time(17), 0);
         assert_eq!(id.to_string(), "0f7fc68b68ab879004e996bc595cb25f");
         let window = Cause::Window(LogicalTime::new(3, 17));

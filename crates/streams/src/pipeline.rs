@@ -1,4 +1,4 @@
-//! A pipeline: sources, an operator, sinks, and the state that all of them agree with.
+//! Pipeline: merges sources, runs an operator and feeds sinks, with atomic commits of state and positions.
 //!
 //! ```text
 //!   sources --batch--> operator --outputs--> sinks.write, flush
@@ -9,9 +9,9 @@
 //!             ONE write: states, positions of sources and sinks, watermark
 //! ```
 //!
-//! Whenever it is looked at, the state says how far each source was read for it and how much each sink has taken of what it
-//! gave. So going on after a crash is: read the positions, seek, tell the sinks. What a sink took
-//! beyond that is given up and comes again, the same.
+//! The state always contains the positions of the sources and sinks that belong to it. Recovery therefore
+//! reads the positions, seeks the sources and reopens the sinks. Outputs that a sink holds beyond its
+//! position are dropped and produced again, identically.
 
 mod barrier;
 mod builder;
@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Sources, an operator and sinks over one space of state, which belongs to this pipeline alone.
+/// Sources, an operator and sinks over one space of state, which no other pipeline may use.
 ///
 /// ```
 /// use mainstay_model::KeyedState;
@@ -55,7 +55,7 @@ use std::sync::Arc;
 /// pipeline.step()?;
 /// drop(pipeline);
 ///
-/// // Another process goes on where the state says.
+/// // Another process continues from the state.
 /// let mut pipeline = Pipeline::of(counts()).source(words()).sink(sink.clone()).open(state.clone())?;
 /// assert_eq!(pipeline.run()?.items, 2);
 /// assert_eq!(state.get(b"so")?.unwrap().value, b"2");
@@ -67,25 +67,25 @@ pub struct Pipeline<P: Operator> {
     input: Merged<P::Item>,
     runner: Runner<P>,
     outlet: Outlet<P::Out>,
-    /// The most items of a batch, and how many the next one has.
+    /// The maximal and the current batch size, in items.
     batch: usize,
     size: usize,
-    /// How far sources were read, in their order.
+    /// The positions of the sources, in order.
     read: Vec<u64>,
     frontier: Frontier,
-    /// What a source said behind the items that were read before.
+    /// An error of a source that occurred after the items already read.
     stalled: Option<Error>,
     behind: Vec<Behind>,
-    /// Whether keys may be further than the sources were read.
+    /// True if keys may be ahead of the source positions.
     states_ahead: bool,
-    /// The groups whose keys are its own, of how many; all, where nothing is said.
+    /// The key groups of this shard and their total number; `None` for all.
     owned: Option<(Range<u32>, u32)>,
-    /// Something failed half-way: sources and sinks may be ahead of the state.
+    /// True if a step failed half-way, so that sources and sinks may be ahead of the state.
     broken: bool,
     barriers: BTreeMap<u64, Barrier>,
 }
 
-/// Why a batch was not made, and how many of its items did not fail.
+/// An error in a batch, with the number of items before it that succeeded.
 struct Failed {
     error: Error,
     done: usize,
@@ -98,23 +98,24 @@ impl From<Error> for Failed {
 }
 
 impl<P: Operator> Pipeline<P> {
-    /// Begins to put a pipeline together.
+    /// Starts to build a pipeline.
     pub fn of(operator: P) -> PipelineBuilder<P> {
         PipelineBuilder::new(operator)
     }
 
-    /// Works on one batch and says how far that came. With an error, all items before the one that failed are in the state,
-    /// and nothing of that one; the next step tries it again.
+    /// Processes one batch. On an error, all items before the failed one are in the state, and the failed one
+    /// has no effect. The next step retries it.
     pub fn step(&mut self) -> Result<Progress> {
         self.step_within(None)
     }
 
-    /// The same, and no further than a place of the stream: [`Progress::ended`] says that it is reached.
+    /// Processes one batch, but not beyond a place of the stream. [`Progress::ended`] is true when the place
+    /// is reached.
     pub fn step_upto(&mut self, upto: &Place) -> Result<Progress> {
         self.step_within(Some(upto))
     }
 
-    /// How far the sources were read.
+    /// The positions of the sources.
     pub fn place(&self) -> Place {
         self.input.names().map(str::to_owned).zip(self.read.iter().copied()).collect()
     }
@@ -131,9 +132,9 @@ impl<P: Operator> Pipeline<P> {
                 Err(failed) => failed,
             };
             size = match failed {
-                // What comes before it is kept first.
+                // First commit the items before the failed one.
                 Failed { done, .. } if done > 0 => done,
-                // States are as large as they are: fewer of them fit.
+                // The states are too large for one transaction, so retry with fewer items.
                 Failed { error, .. } if error.kind() == ErrorKind::TooLarge && size > 1 => {
                     self.size = size / 2;
                     self.size
@@ -148,7 +149,7 @@ impl<P: Operator> Pipeline<P> {
         }
     }
 
-    /// Works until all sources have nothing more.
+    /// Processes batches until all sources are exhausted.
     pub fn run(&mut self) -> Result<Progress> {
         let mut whole = Progress::default();
         while !whole.ended {
@@ -157,10 +158,10 @@ impl<P: Operator> Pipeline<P> {
         Ok(whole)
     }
 
-    /// Raises the watermark with no item at hand, and lets fire what is due; gives how many outputs that made. It is for
-    /// sources that have nothing for a while, and for the end: `advance_to(u64::MAX)` fires all that is open.
+    /// Raises the watermark without an item and fires everything that is due. Returns the number of outputs.
+    /// It is for idle sources, and for the end of a stream: `advance_to(u64::MAX)` fires all open windows.
     ///
-    /// It is no item: whoever wants the same outputs again calls it at the same place of the input again.
+    /// It is not an item: to get the same outputs again, call it again at the same place of the input.
     pub fn advance_to(&mut self, watermark_ms: u64) -> Result<u64> {
         self.ready()?;
         if self.runner.operator().event_time().is_none() {
@@ -181,8 +182,8 @@ impl<P: Operator> Pipeline<P> {
         Ok(outputs)
     }
 
-    /// Closes all times that are over: the state forgets deleted keys, whose versions it kept to know items that come
-    /// again.
+    /// Seals all completed times. The state then drops tombstones, whose versions were kept to recognize
+    /// items that are read again.
     pub fn seal(&mut self) -> Result<()> {
         self.ready()?;
         self.state.seal(self.frontier.time().into())?;
@@ -190,23 +191,23 @@ impl<P: Operator> Pipeline<P> {
         Ok(())
     }
 
-    /// The sinks that hold less than the state says they have taken. While there are any, nothing is done: restore the
-    /// last checkpoint into the state, then [`recover`](Pipeline::recover).
+    /// The sinks that hold less than their positions in the state. While one exists, no step is possible:
+    /// restore the last checkpoint into the state, then call [`recover`](Pipeline::recover).
     pub fn behind(&self) -> &[Behind] {
         &self.behind
     }
 
-    /// The lowest time that may still come, as far as this pipeline has seen.
+    /// The lowest logical time that may still arrive, as far as this pipeline has read.
     pub fn frontier(&self) -> Frontier {
         self.frontier
     }
 
-    /// How far event time has come, in milliseconds; 0 for an operator that has none.
+    /// The watermark in milliseconds; 0 for an operator without event time.
     pub fn watermark_ms(&self) -> u64 {
         self.runner.watermark().at_ms()
     }
 
-    /// How many items came too late since the beginning. It stands with the states.
+    /// The number of late items since the beginning. It is stored with the states.
     pub fn late(&self) -> u64 {
         self.runner.late()
     }
@@ -216,7 +217,7 @@ impl<P: Operator> Pipeline<P> {
         &self.state
     }
 
-    /// One batch, from sources to state.
+    /// Processes one batch from sources to state.
     fn work(&mut self, size: usize, upto: Option<&Place>) -> std::result::Result<Progress, Failed> {
         let mut progress = Progress::default();
         let items = self.read_batch(size, upto, &mut progress)?;
@@ -230,22 +231,23 @@ impl<P: Operator> Pipeline<P> {
         for (done, item) in items.iter().enumerate() {
             let taken = match self.owns(&item.key) {
                 true => self.runner.take(item, &mut working, &mut self.outlet),
-                // One that is read again has no key here that would know it: its position does.
+                // An item of another shard that is read again has no state here; its position identifies it.
                 false if item.position <= self.read[item.source] => Ok(Taken::Passed),
                 false => self.runner.pass(item, &mut working, &mut self.outlet),
             };
             let taken = taken.and_then(|taken| self.check_taken(item, taken));
             progress.count(taken.map_err(|error| Failed { error, done })?);
-            // What is read again is behind: the state is further.
+            // An item that is read again has a lower position than the state.
             self.read[item.source] = self.read[item.source].max(item.position);
             self.frontier.rise(Frontier::behind(item.time));
         }
+        // Flush the sinks before the state is written: its positions must not exceed the sinks' outputs.
         progress.outputs = self.outlet.finish()?;
         self.write(working.into_writes()?)?;
         Ok(progress)
     }
 
-    /// Items with their keys. What a source fails with behind some items is told once those are done.
+    /// Reads items with their keys. A source's error after some items is returned once those are processed.
     fn read_batch(
         &mut self,
         size: usize,
@@ -269,7 +271,7 @@ impl<P: Operator> Pipeline<P> {
         }
     }
 
-    /// The next item, if it is not beyond a place.
+    /// The next item, unless it is beyond a place.
     fn arrive(&mut self, upto: Option<&Place>) -> Result<Option<Arrived<P::Item>>> {
         if let Some(upto) = upto {
             let Some((source, position)) = self.input.peek()? else { return Ok(None) };
@@ -281,13 +283,13 @@ impl<P: Operator> Pipeline<P> {
         self.input.arrive()
     }
 
-    /// Whether a key is one of those that this pipeline works on.
+    /// Returns whether a key belongs to this shard.
     fn owns(&self, key: &[u8]) -> bool {
         self.owned.as_ref().is_none_or(|(groups, of)| groups.contains(&key_group(key, *of)))
     }
 
-    /// An item that the state has not read, and whose key was there before: its source gave that time to another item.
-    /// Passing it over would lose it.
+    /// Fails if a skipped item is new by its position: its source gave the same time to two items. Skipping
+    /// it would lose it.
     fn check_taken(&self, item: &Keyed<P::Item>, taken: Taken) -> Result<Taken> {
         let is_new = item.position > self.read[item.source];
         if taken != Taken::Skipped || !is_new || self.states_ahead {
@@ -318,7 +320,7 @@ impl<P: Operator> Pipeline<P> {
         Err(Error::new(Code::InvalidName, message))
     }
 
-    /// Writes states and all positions, at once.
+    /// Writes states and all positions atomically.
     fn write(&mut self, states: Vec<StateWrite>) -> Result<()> {
         let count = states.len();
         let mut writes = states;

@@ -1,16 +1,16 @@
-//! The names under which positions stand with the states.
+//! Names of the positions that are stored with the states.
 //!
 //! ```text
-//!   operator/<name>    1: whose states these are
-//!   source/<name>      how far the source was read
-//!   sink/<name>        how much the sink has taken
-//!   watermark/<name>   how far event time has come, in milliseconds
-//!   late/<name>        how many items came too late
-//!   division           how often the work had been divided anew when this shard began
+//!   operator/<name>    1: the owner of these states
+//!   source/<name>      the position of the source
+//!   sink/<name>        the position of the sink
+//!   watermark/<name>   the watermark, in milliseconds
+//!   late/<name>        the number of late items
+//!   division           the number of rescalings before this shard began
 //! ```
 //!
-//! In the space of an idempotent sink `sink/<name>` is how much shard 0 has put there before any division, and
-//! `sink/<name>/<epoch>/<shard>` what others have.
+//! In the space of an idempotent sink, `sink/<name>` is the position of shard 0 before any rescaling, and
+//! `sink/<name>/<epoch>/<shard>` that of the other shards.
 
 use crate::sink::Share;
 
@@ -18,7 +18,7 @@ pub(crate) const OPERATORS: &str = "operator/";
 pub(crate) const SOURCES: &str = "source/";
 const SINKS: &str = "sink/";
 const LATE: &str = "late/";
-/// How often the work had been divided anew when a shard began.
+/// The number of rescalings before a shard began.
 pub(crate) const DIVISION: &str = "division";
 
 pub(crate) fn operator(name: &str) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn sink(name: &str) -> String {
     format!("{SINKS}{name}")
 }
 
-/// How much of a shard's outputs stands in a space that shards may share.
+/// The position of a shard's outputs in a space that shards may share.
 pub(crate) fn sink_of(name: &str, share: Share) -> String {
     match share == Share::default() {
         true => sink(name),
@@ -41,7 +41,7 @@ pub(crate) fn sink_of(name: &str, share: Share) -> String {
     }
 }
 
-/// Whether a position is of what each shard has for itself.
+/// Returns whether a position belongs to one shard only.
 pub(crate) fn is_of_one_shard(name: &str) -> bool {
     name.starts_with(SINKS) || name.starts_with(LATE) || name == DIVISION
 }

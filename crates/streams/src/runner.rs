@@ -1,17 +1,18 @@
-//! Runs an operator over the items of a batch.
+//! Operator runner: deduplicates items, advances event time, fires windows and deletes expired states.
 //!
 //! ```text
-//!   item --known by its time?--> passed over
+//!   item --known by its time?--> skipped
 //!     |
-//!     '--> watermark rises --> all that is due fires, of any key: by end, then by key
+//!     '--> watermark rises --> all due states fire, of any key: by end, then by key
 //!            '--> the item is applied to its key's state
-//!                   '--> some states that are over are deleted, at the item's version
+//!                   '--> some expired states are deleted, at the item's version
 //! ```
 //!
-//! Firing reads states and writes none: that something has fired is said by the watermark, which is written with the batch.
-//! So it can be done with no item at hand, and for any number of keys. What has fired leaves a state with the key's next
-//! item. A state all of which has fired is deleted with whatever item comes, for that needs a version. Each item deletes at
-//! most a fixed number, so that what there is does not depend on where batches end.
+//! Firing reads states and writes none: the watermark, which is written with the batch, records which windows
+//! have fired. Therefore firing needs no item and works for any number of keys. A fired window leaves its
+//! state with the key's next item. A state whose windows have all fired is deleted with any later item,
+//! because a deletion needs a version. Each item deletes at most a fixed number of states, so the state does
+//! not depend on batch boundaries.
 
 use crate::calendar::Calendar;
 use crate::files::within;
@@ -24,13 +25,14 @@ use crate::working::{Working, read_state};
 use mainstay_model::{Code, Error, KeyedState, LogicalTime, Result, StateWrite, Version};
 use std::collections::BTreeMap;
 
-/// How many states are read at once for firing.
+/// The number of states that are read at once for firing.
 const GUESTS: usize = 1_024;
-/// How many states that are over are deleted with each item. An item brings at most one that will be: none are left behind.
+/// The number of expired states deleted per item. An item creates at most one state that will expire, so none
+/// are left behind.
 const DELETED_PER_ITEM: usize = 2;
-/// How many of them are read at once.
+/// The number of expired states that are read at once.
 const DELETED_AHEAD: usize = 256;
-/// How many states are read at once when the calendar is made.
+/// The page size for rebuilding the calendar.
 const PAGE: usize = 1_000;
 
 /// An item with its key.
@@ -38,26 +40,26 @@ pub(crate) struct Keyed<I> {
     pub(crate) key: Vec<u8>,
     pub(crate) item: I,
     pub(crate) time: LogicalTime,
-    /// The source that it is of, and the position behind it there.
+    /// The index of the source, and the position after the item in it.
     pub(crate) source: usize,
     pub(crate) position: u64,
 }
 
-/// What became of an item.
+/// The result of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
     Applied,
     Late,
     /// It was applied before.
     Skipped,
-    /// Its key is of another shard.
+    /// Its key belongs to another shard.
     Passed,
 }
 
-/// An operator with how far event time has come.
+/// An operator with its event-time state.
 pub(crate) struct Runner<P: Operator> {
     operator: P,
-    /// Versions below it are closed, and deleted keys of before forgotten.
+    /// Versions below it are sealed, and older tombstones are dropped.
     sealed: Option<Version>,
     watermark: Watermark,
     late: u64,
@@ -78,17 +80,17 @@ impl<P: Operator> Runner<P> {
         self.watermark
     }
 
-    /// How many items came too late since the beginning.
+    /// The number of late items since the beginning.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
 
-    /// Versions below are closed.
+    /// Sets the frontier below which versions are sealed.
     pub(crate) fn seal(&mut self, frontier: Option<Version>) {
         self.sealed = frontier;
     }
 
-    /// Begins where a store says that it was.
+    /// Restores the event-time state from a store.
     pub(crate) fn recover(
         &mut self,
         store: &dyn KeyedState,
@@ -104,7 +106,7 @@ impl<P: Operator> Runner<P> {
         read_calendar(event, store, self.watermark.at_ms(), &mut self.calendar)
     }
 
-    /// How far event time has come, and how many items were late: what stands with the states.
+    /// The watermark and the number of late items, to be written with the states.
     pub(crate) fn advances(&self) -> Vec<StateWrite> {
         if self.operator.event_time().is_none() {
             return Vec::new();
@@ -128,6 +130,8 @@ impl<P: Operator> Runner<P> {
         }
         if let Some(event) = self.operator.event_time() {
             let event_ms = event.event_ms(&item.item).map_err(|error| self.at(item, &error))?;
+            // Fire before the item is applied, because applying drops the windows that the watermark has
+            // passed.
             self.advance_to(self.watermark.after(event_ms), working, outlet)?;
         }
         let taken = self.apply(item, working, outlet)?;
@@ -135,8 +139,8 @@ impl<P: Operator> Runner<P> {
         Ok(taken)
     }
 
-    /// Passes over an item of a key that another shard has: event time rises with it all the same, so that all shards
-    /// agree where they are.
+    /// Skips an item of another shard's key. It raises the watermark too, so that all shards have the same
+    /// event time.
     pub(crate) fn pass(
         &mut self,
         item: &Keyed<P::Item>,
@@ -151,7 +155,7 @@ impl<P: Operator> Runner<P> {
         Ok(Taken::Passed)
     }
 
-    /// Whether an item of this time was applied before to a key that has this version.
+    /// Returns whether an item with this time was already applied to a key with this version.
     fn is_known(&self, time: LogicalTime, version: Option<LogicalTime>) -> bool {
         let is_sealed = self.sealed.is_some_and(|sealed| Version::from(time) < sealed);
         is_sealed || version.is_some_and(|version| time <= version)
@@ -180,13 +184,14 @@ impl<P: Operator> Runner<P> {
         Ok(if applied.late { Taken::Late } else { Taken::Applied })
     }
 
-    /// When a state is due next, or that it is over; nothing for an operator without event time.
+    /// The next due time of a state, or `Some(None)` if it has expired; `None` for an operator without event
+    /// time.
     fn due(&self, state: Option<&P::State>) -> Option<Option<u64>> {
         let event = self.operator.event_time()?;
         Some(event.next_end_ms(state?, self.watermark.at_ms()))
     }
 
-    /// Raises the watermark; all that is due by then fires.
+    /// Raises the watermark and fires all states that are due.
     pub(crate) fn advance_to(
         &mut self,
         to_ms: u64,
@@ -213,7 +218,7 @@ impl<P: Operator> Runner<P> {
         Ok(())
     }
 
-    /// Deletes some states that are over, and to which no item has come since.
+    /// Deletes some expired states whose keys got no item since.
     fn delete_some(
         &mut self,
         time: LogicalTime,
@@ -229,7 +234,7 @@ impl<P: Operator> Runner<P> {
         }
         for key in keys {
             let slot = working.slot(&key)?;
-            // A key that came from elsewhere may be ahead: it waits until items are.
+            // A key from another shard may be ahead of the items, so it waits until they catch up.
             if slot.version.is_some_and(|version| version < time) {
                 slot.put(None, time);
                 self.calendar.clear(&key, None);
@@ -245,7 +250,7 @@ impl<P: Operator> Runner<P> {
     }
 }
 
-/// Reads all states for when they are due.
+/// Reads all states to rebuild the calendar.
 fn read_calendar<I, S: serde::de::DeserializeOwned, O>(
     event: &dyn EventTime<I, S, O>,
     store: &dyn KeyedState,

@@ -1,17 +1,17 @@
-//! Sinks: where outputs go.
+//! Sinks: destinations of outputs, with two-phase commit by checkpoint.
 //!
 //! ```text
-//!   assign(share)      whose outputs it takes
+//!   assign(share)      the shard whose outputs it takes
 //!        |
-//!   open(position)     the state says how much was taken: what is beyond is given up, or known when it comes again
+//!   open(position)     the position in the state: outputs beyond are dropped, or recognized when they come again
 //!        |
-//!   write, flush ...   one batch; then state and position are written, at once
+//!   write, flush ...   one batch; then state and position are written, atomically
 //!        |
 //!   prepare(id) ------ checkpoint id is taken ------ commit(id, position)      or abort(id)
-//!   on stable storage                                visible
+//!   durable                                          visible
 //! ```
 //!
-//! A crash can come between any two of these. The position that stands with the states decides what counts.
+//! A crash may occur between any two calls. The position stored with the states is authoritative.
 
 mod file;
 mod idempotent;
@@ -29,54 +29,54 @@ use crate::output::Output;
 use mainstay_model::Result;
 use std::fmt;
 
-/// Where outputs go.
+/// A destination of outputs.
 ///
-/// A position is how much a sink has taken since the beginning, in whatever it counts. The same outputs lead to the same
-/// positions, always.
+/// A position counts the outputs since the beginning, in the sink's own unit. The same outputs always lead to
+/// the same positions.
 pub trait Sink<O>: Send {
-    /// What it is called; its position is kept under this name.
+    /// The sink's name, under which its position is stored.
     fn name(&self) -> &str;
 
-    /// Is told whose outputs it will take, before it is opened; says whose it holds already, where that is known. A
-    /// pipeline that has no worker tells nothing.
+    /// Called before `open` with the shard whose outputs the sink will take. Returns the shard whose outputs
+    /// it already holds, if known. A pipeline without a worker does not call it.
     fn assign(&mut self, share: Share) -> Result<Share> {
         Ok(share)
     }
 
-    /// Begins, or begins again after something failed, where the state says that it was. What it holds beyond the position
-    /// will come again, the same: it cuts that off, or, where others have seen it, passes over exactly so much.
+    /// Opens or reopens the sink at the position in the state. Outputs beyond the position will come again,
+    /// identically. The sink truncates them or, if readers have already seen them, skips exactly as many.
     fn open(&mut self, position: u64) -> Result<Opened>;
 
-    /// It holds less than it should, and up to a position all was shown: a sink that holds nothing, and was told by its user
-    /// that what comes before is elsewhere, begins there. Others do nothing.
+    /// Called when the sink holds less than its position and all earlier outputs were shown elsewhere. An
+    /// empty sink that its user has configured for this starts at the position. Other sinks do nothing.
     fn begin_at(&mut self, _position: u64) -> Result<()> {
         Ok(())
     }
 
-    /// Takes outputs; gives the position behind them.
+    /// Writes outputs. Returns the position after them.
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64>;
 
-    /// Gets what was taken out of the memory of this process. The state is written behind it.
+    /// Moves the outputs out of this process's memory. The state is written after it.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Puts all that was taken on stable storage: a checkpoint is being taken.
+    /// Makes all written outputs durable, for a checkpoint.
     fn prepare(&mut self, checkpoint: u64) -> Result<()>;
 
-    /// Makes visible what was taken up to a position, which was prepared. A second time does nothing.
+    /// Makes the prepared outputs up to a position visible. It is idempotent.
     fn commit(&mut self, checkpoint: u64, position: u64) -> Result<()>;
 
-    /// The checkpoint will not be. What was taken is still right, and is committed with a later one.
+    /// Called when the checkpoint is aborted. The outputs remain valid and are committed with a later one.
     fn abort(&mut self, checkpoint: u64) -> Result<()>;
 }
 
-/// Whose outputs a sink takes: positions of one say nothing about those of another.
+/// The shard whose outputs a sink takes. Positions of different shards are independent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// How often the work had been divided anew.
+    /// The number of rescalings before.
     pub epoch: u64,
-    /// The shard.
+    /// The shard's number.
     pub shard: u32,
 }
 
@@ -86,15 +86,15 @@ impl fmt::Display for Share {
     }
 }
 
-/// What a sink says when it is opened.
+/// The result of opening a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// It goes on at the position.
+    /// The sink continues at the position.
     Ready,
-    /// It holds less than the state says it has taken: a power cut lost what was not prepared. The state has to go back to
-    /// the last checkpoint.
+    /// The sink holds less than its position in the state, because a power failure lost unprepared outputs.
+    /// The state must go back to the last checkpoint.
     Behind {
-        /// How much it holds.
+        /// The position that the sink holds.
         held: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Sources: where items come from, each with its time and the position behind it.
+//! Sources: inputs of items with times and positions.
 //!
 //! ```text
 //!   Items, Lines, JsonLines --Rising: time must rise--.
@@ -6,8 +6,8 @@
 //!                                  seek(position) <---'                 positions, one per source
 //! ```
 //!
-//! An item's time comes from its source, never from its arrival: what is read again has the time that it had, and
-//! that is what makes applying it a second time harmless.
+//! An item's time comes from its source and not from its arrival. An item that is read again has the same
+//! time, which makes a repeated application harmless.
 
 mod items;
 mod json;
@@ -23,21 +23,22 @@ pub use rising::Rising;
 
 use mainstay_model::{LogicalTime, Result};
 
-/// Where items come from.
+/// An input of items.
 ///
-/// A source gives the same items with the same times and positions whenever it is read, and its times rise strictly.
+/// A source must always give the same items with the same times and positions. Its times must strictly
+/// increase.
 pub trait Source: Send {
-    /// What it gives.
+    /// The type of items.
     type Item;
 
-    /// What it is called; its position is kept under this name.
+    /// The source's name, under which its position is stored.
     fn name(&self) -> &str;
 
-    /// Goes to a position: the next item is the one behind it. Position 0 is the beginning. A source that can only go
-    /// to an earlier place does that: what it gives again is known by its time.
+    /// Goes to a position: the next item is the one after it. Position 0 is the beginning. A source may go to
+    /// an earlier place instead, because repeated items are recognized by their times.
     fn seek(&mut self, position: u64) -> Result<()>;
 
-    /// The next item; nothing where there is none (any more, or yet).
+    /// Returns the next item; `None` if none is available now.
     fn next(&mut self) -> Result<Option<Sourced<Self::Item>>>;
 }
 
@@ -62,8 +63,8 @@ impl<S: Source + ?Sized> Source for Box<S> {
 pub struct Sourced<T> {
     /// The item.
     pub item: T,
-    /// When it is, in its source's own time.
+    /// Its logical time in the source.
     pub time: LogicalTime,
-    /// The position behind it: whoever goes there gets the next one.
+    /// The position after it: seeking there gives the next item.
     pub position: u64,
 }

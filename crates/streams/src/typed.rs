@@ -1,4 +1,4 @@
-//! Keyed state with types: keys, values and versions are what a program has them as.
+//! Typed wrapper of keyed state.
 
 use crate::StateKeyCodec;
 use mainstay_model::{Code, Error, Kept, KeyedState, Result, State, Version, Wrote};
@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// State that is applied exactly once, with types. It is a backend for an operator: keys are texts, bytes or numbers
-/// ([`StateKeyCodec`]), values whatever serde can write as JSON, versions `u64` or
+/// Keyed state with types and idempotent writes, as a backend of an operator. Keys are texts, bytes or
+/// numbers ([`StateKeyCodec`]). Values are any type that serde can write as JSON. Versions are `u64` or
 /// [`LogicalTime`](mainstay_model::LogicalTime).
 ///
 /// ```
@@ -23,12 +23,12 @@ use std::sync::Arc;
 /// let (user, time) = ("user-7".to_owned(), LogicalTime::new(3, 17));
 /// assert_eq!(baskets.put(&user, &Basket { items: 2 }, time)?, Wrote::Applied);
 ///
-/// // The input is read again from the last checkpoint on: what is in the state stays as it is.
+/// // The input is read again from the last checkpoint; existing state does not change.
 /// let checkpoint = baskets.snapshot()?;
 /// assert_eq!(baskets.put(&user, &Basket { items: 2 }, time)?, Wrote::Stale);
 /// assert_eq!(baskets.get(&user)?, Some((Basket { items: 2 }, time)));
 ///
-/// // After a crash another process goes on from there.
+/// // After a crash another process continues from there.
 /// let restored: TypedState<String, Basket, LogicalTime> = TypedState::new(Arc::new(MemoryState::new()));
 /// restored.restore(&checkpoint)?;
 /// assert_eq!(restored.get(&user)?, Some((Basket { items: 2 }, time)));
@@ -39,7 +39,8 @@ pub struct TypedState<K, V, Ver> {
     types: PhantomData<Types<K, V, Ver>>,
 }
 
-/// None of them is held: whatever they are, the state can be shared by threads.
+/// A phantom function type: no value is held, so the state can be shared between threads whatever the types
+/// are.
 type Types<K, V, Ver> = fn() -> (K, V, Ver);
 
 impl<K, V, Ver> Clone for TypedState<K, V, Ver> {
@@ -49,22 +50,23 @@ impl<K, V, Ver> Clone for TypedState<K, V, Ver> {
 }
 
 impl<K, V, Ver> TypedState<K, V, Ver> {
-    /// A space, whose keys, values and versions are of these types.
+    /// Wraps a space whose keys, values and versions have these types.
     pub fn new(space: Arc<dyn KeyedState>) -> TypedState<K, V, Ver> {
         TypedState { space, types: PhantomData }
     }
 
-    /// The space itself, for all that needs no types.
+    /// The underlying space, for untyped operations.
     pub fn space(&self) -> &Arc<dyn KeyedState> {
         &self.space
     }
 
-    /// All there is, as bytes: for a checkpoint.
+    /// Returns a full snapshot as bytes, for a checkpoint.
     pub fn snapshot(&self) -> Result<Vec<u8>> {
         self.space.snapshot()
     }
 
-    /// Replaces everything by what a snapshot says, or, if that is damaged, nothing. Gives how many entries it had.
+    /// Replaces the whole state by a snapshot, atomically: a damaged snapshot changes nothing. Returns the
+    /// number of entries.
     pub fn restore(&self, snapshot: &[u8]) -> Result<u64> {
         self.space.restore(snapshot)
     }
@@ -76,7 +78,7 @@ where
     V: Serialize + DeserializeOwned,
     Ver: Into<Version> + TryFrom<Version, Error = Error>,
 {
-    /// Writes a key's value if the version is newer than the key's; says whether it was.
+    /// Writes a key's value if the version is newer than the key's. Returns whether it was.
     pub fn put(&self, key: &K, value: &V, version: Ver) -> Result<Wrote> {
         let value = serde_json::to_vec(value).map_err(|error| {
             let message = format!("the value cannot be written as JSON: {error}");
@@ -85,24 +87,24 @@ where
         self.space.put(&key.to_key(), &value, version.into())
     }
 
-    /// Deletes a key if the version is newer than the key's, and remembers the version.
+    /// Deletes a key if the version is newer than the key's. A tombstone keeps the version.
     pub fn delete(&self, key: &K, version: Ver) -> Result<Wrote> {
         self.space.delete(&key.to_key(), version.into())
     }
 
-    /// A key's value and version.
+    /// Returns a key's value and version.
     pub fn get(&self, key: &K) -> Result<Option<(V, Ver)>> {
         self.space.get(&key.to_key())?.map(typed).transpose()
     }
 
-    /// The version of a key's last write, also where that deleted it.
+    /// The version of a key's last write, which may be a deletion.
     pub fn version(&self, key: &K) -> Result<Option<Ver>> {
         let kept: Option<Kept> = self.space.look(&[&key.to_key()])?.pop().flatten();
         kept.map(|kept| kept.version.try_into()).transpose()
     }
 
-    /// Keys in order of their bytes, with values and versions: those whose bytes begin with `prefix` and which come
-    /// behind `after`.
+    /// Scans keys in the order of their encoded bytes, with values and versions: those whose bytes have
+    /// `prefix`, after `after`.
     ///
     /// ```
     /// # use mainstay_streams::{MemoryState, TypedState};
@@ -135,12 +137,12 @@ where
     }
 }
 
-/// A page of keys with their values and versions, and where the next one begins.
+/// A page of keys with their values and versions, with the cursor of the next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedPage<K, V, Ver> {
-    /// Keys in order of their bytes; deleted ones are not among them.
+    /// Keys in the order of their encoded bytes, without tombstones.
     pub states: Vec<(K, V, Ver)>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// The cursor: pass it as `after` for the next page. `None` at the end.
     pub next: Option<K>,
 }
 

@@ -1,13 +1,13 @@
-//! The watermark: how far event time has come.
+//! Watermark: the progress of event time.
 //!
 //! ```text
 //!   event times   3   9   7   12        the highest so far - lateness = watermark
-//!   lateness 4    0   5   5    8        a window is over when the watermark has reached its end
+//!   lateness 4    0   5   5    8        a window is complete when the watermark has reached its end
 //! ```
 
-/// How far event time has come: what happened earlier may be left out. It only rises.
+/// The progress of event time: items with earlier event times may be dropped as late. It never decreases.
 ///
-/// It follows from the items alone, never from a clock, so that an input that is read again gives the same.
+/// It depends only on the items and never on a clock, so that the same input always gives the same watermark.
 ///
 /// ```
 /// use mainstay_streams::Watermark;
@@ -24,32 +24,32 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// A watermark that stays so far behind the highest event time.
+    /// A watermark that stays this far behind the highest event time.
     pub fn new(lateness_ms: u64) -> Watermark {
         Watermark { lateness_ms, at_ms: 0 }
     }
 
-    /// Where it is: a window that ends here or earlier is over.
+    /// The current value. A window that ends here or earlier is complete.
     pub fn at_ms(self) -> u64 {
         self.at_ms
     }
 
-    /// Where an event would bring it.
+    /// The value after an item with this event time.
     pub fn after(self, event_ms: u64) -> u64 {
         self.at_ms.max(event_ms.saturating_sub(self.lateness_ms))
     }
 
-    /// Sees an event.
+    /// Processes an item's event time.
     pub fn observe(&mut self, event_ms: u64) {
         self.at_ms = self.after(event_ms);
     }
 
-    /// Rises to a time, whatever was seen; a time that is not further does nothing.
+    /// Raises the watermark to a time, independent of items. A lower time is a no-op.
     pub fn advance_to(&mut self, at_ms: u64) {
         self.at_ms = self.at_ms.max(at_ms);
     }
 
-    /// Whether what ends at a time is over.
+    /// Returns whether a window that ends at this time is complete.
     pub fn has_passed(self, end_ms: u64) -> bool {
         end_ms <= self.at_ms
     }

@@ -1,14 +1,14 @@
-//! A worker: a pipeline that takes checkpoints, and comes back from the last one.
+//! Worker: a pipeline that takes checkpoints and recovers from the newest one.
 //!
 //! ```text
-//!   open:  state behind the last checkpoint, or sinks behind the state?  --> the state becomes that of the newest checkpoint
-//!          whose outputs the sinks hold; pipeline goes on where the state says; sinks show what that checkpoint had
-//!   step, step, ... checkpoint: sinks prepared --> state written --> manifest --> sinks show it
+//!   open:  state behind the last checkpoint, or sinks behind the state?  --> the state is restored from the newest checkpoint
+//!          whose outputs the sinks hold; the pipeline continues from the state; sinks show that checkpoint's outputs
+//!   step, step, ... checkpoint: sinks prepared --> state written --> manifest --> sinks show their outputs
 //! ```
 //!
-//! Between checkpoints nothing has to be on stable storage. What a crash leaves of the state is of one moment, with the
-//! positions that belong to it; if that is less than the last checkpoint, or the sinks lost what the state says they
-//! have, it goes back to the checkpoint.
+//! Between checkpoints nothing needs to be durable. After a crash, state and positions are of one consistent
+//! moment. If that moment is before the last checkpoint, or the sinks lost outputs that the state includes,
+//! the state is restored from a checkpoint.
 
 mod opening;
 
@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// worker.checkpoint()?;
 /// drop(worker);
 ///
-/// // Another machine, where nothing is but the checkpoints.
+/// // Another machine, which has only the checkpoints.
 /// let mut worker = Worker::open(pipeline(), Arc::new(MemoryState::new()), checkpoints()?)?;
 /// assert_eq!(worker.step()?.items, 2);
 /// assert_eq!(sink.outputs().last().unwrap().value, "so 2");
@@ -57,7 +57,7 @@ pub struct Worker<P: Operator> {
 }
 
 impl<P: Operator> Worker<P> {
-    /// The one worker of a job.
+    /// Opens the only worker of a job.
     pub fn open(
         pipeline: PipelineBuilder<P>,
         state: Arc<dyn KeyedState>,
@@ -67,8 +67,8 @@ impl<P: Operator> Worker<P> {
         Worker::begin(pipeline, state, checkpoints, Seat { shard: 0, shards: 1, groups }, None)
     }
 
-    /// One of several workers of a job, each with a state of its own, which meet their
-    /// [`Conductor`](crate::Conductor) at a board.
+    /// Opens one of several workers of a job. Each has its own state, and they communicate with their
+    /// [`Conductor`](crate::Conductor) through a board.
     pub fn open_shard(
         pipeline: PipelineBuilder<P>,
         state: Arc<dyn KeyedState>,
@@ -103,8 +103,8 @@ impl<P: Operator> Worker<P> {
         Ok(Worker { pipeline, checkpoints, shard, groups, epoch, latest, attendance })
     }
 
-    /// Works on one batch, or does what a checkpoint asks for. A worker of several that has to wait for the others
-    /// says that nothing was done.
+    /// Processes one batch, or does the work that a checkpoint requires. A worker that has to wait for the
+    /// others returns empty progress.
     pub fn step(&mut self) -> Result<Progress> {
         let place = self.pipeline.place();
         let duty = match &mut self.attendance {
@@ -122,7 +122,7 @@ impl<P: Operator> Worker<P> {
         Ok(Progress::default())
     }
 
-    /// What became of a checkpoint that was not heard of: if its manifest is there, it is one.
+    /// Handles a checkpoint whose outcome was missed: it is committed if its manifest exists.
     fn settle(&mut self, id: u64) -> Result<()> {
         if self.checkpoints.is_committed(id, self.epoch)? {
             return self.committed(id);
@@ -132,10 +132,10 @@ impl<P: Operator> Worker<P> {
         Ok(())
     }
 
-    /// A checkpoint is one: sinks show it. After an error it is heard of again.
+    /// Handles a committed checkpoint: the sinks show its outputs. After an error it is called again.
     fn committed(&mut self, id: u64) -> Result<()> {
         self.latest = self.checkpoints.latest()?;
-        // A state that went back behind it has forgotten its barrier, and makes its outputs again.
+        // A state that went back behind the barrier no longer knows it, and produces its outputs again.
         if self.pipeline.awaits(id) {
             self.pipeline.committed(id)?;
         }
@@ -149,11 +149,11 @@ impl<P: Operator> Worker<P> {
         }
     }
 
-    /// Goes on to the place that all stop at, and writes what this shard has.
+    /// Advances to the common place and writes this shard's snapshot.
     fn contribute(&mut self, id: u64, upto: &crate::coordinator::Place) -> Result<Progress> {
         let progress = self.pipeline.step_upto(upto)?;
         if self.pipeline.place() != *upto {
-            // Its turn comes again; who cannot get there fails it.
+            // Continue with the next step. If the sources end before the place, the checkpoint fails.
             if progress.ended {
                 self.fail(id, "its sources end before the place that others have come to")?;
             }
@@ -181,12 +181,12 @@ impl<P: Operator> Worker<P> {
     fn write(&self, id: u64) -> Result<crate::ShardReport> {
         let state = self.pipeline.state();
         let groups = self.groups.clone();
-        // Somebody else may have taken one meanwhile.
+        // Another process may have taken a checkpoint in the meantime.
         let before = self.checkpoints.latest()?;
         self.checkpoints.write(id, self.shard, groups, &**state, before.as_ref())
     }
 
-    /// Takes a checkpoint of a job that has one worker.
+    /// Takes a checkpoint of a job with one worker.
     pub fn checkpoint(&mut self) -> Result<Manifest> {
         if self.attendance.is_some() {
             let message = "checkpoints of a job with several workers are taken by their conductor";
@@ -209,7 +209,7 @@ impl<P: Operator> Worker<P> {
         }
     }
 
-    /// The newest checkpoint that this worker knows of.
+    /// The newest checkpoint that this worker knows.
     pub fn latest(&self) -> Option<&Manifest> {
         self.latest.as_ref()
     }

@@ -1,7 +1,7 @@
-//! The states that a batch works on.
+//! Write-back cache of the states that a batch uses.
 //!
 //! ```text
-//!   store --look, many keys at once--> slots --put--> slots --writes, one per key that changed--> store
+//!   store --look, many keys at once--> slots --put--> slots --writes, one per changed key--> store
 //! ```
 
 use mainstay_model::{Code, Error, Kept, KeyedState, LogicalTime, Result, StateWrite};
@@ -9,28 +9,28 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// States of keys, of which some have changed.
+/// Cached states, of which some have changed.
 pub(crate) struct Working<'s, S> {
     store: &'s dyn KeyedState,
     slots: BTreeMap<Vec<u8>, Slot<S>>,
 }
 
-/// What is known of a key.
+/// The cached state of a key.
 pub(crate) struct Slot<S> {
-    /// The version of its last write; nothing where there was none.
+    /// The version of its last write; `None` if it was never written.
     pub(crate) version: Option<LogicalTime>,
-    /// Its state; nothing where it has none.
+    /// Its state; `None` if it has none.
     pub(crate) state: Option<S>,
     changed: bool,
 }
 
 impl<'s, S: Serialize + DeserializeOwned> Working<'s, S> {
-    /// Nothing of a store yet.
+    /// An empty cache of a store.
     pub(crate) fn new(store: &'s dyn KeyedState) -> Working<'s, S> {
         Working { store, slots: BTreeMap::new() }
     }
 
-    /// Reads keys that are not known yet, all at once.
+    /// Loads keys that are not cached yet, in one read.
     pub(crate) fn load<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) -> Result<()> {
         let mut missing: Vec<&[u8]> = keys.filter(|key| !self.slots.contains_key(*key)).collect();
         missing.sort_unstable();
@@ -41,7 +41,7 @@ impl<'s, S: Serialize + DeserializeOwned> Working<'s, S> {
         Ok(())
     }
 
-    /// Reads states without keeping them here.
+    /// Reads states without caching them.
     pub(crate) fn guests(&self, keys: &[&[u8]]) -> Result<BTreeMap<Vec<u8>, S>> {
         let mut guests = BTreeMap::new();
         for (key, kept) in keys.iter().zip(look(self.store, keys)?) {
@@ -52,7 +52,7 @@ impl<'s, S: Serialize + DeserializeOwned> Working<'s, S> {
         Ok(guests)
     }
 
-    /// What is known of a key; it has to be loaded.
+    /// The slot of a key, which must be loaded.
     pub(crate) fn slot(&mut self, key: &[u8]) -> Result<&mut Slot<S>> {
         self.slots.get_mut(key).ok_or_else(|| {
             let message = format!("key {} was not read before it was used", key.escape_ascii());
@@ -60,12 +60,12 @@ impl<'s, S: Serialize + DeserializeOwned> Working<'s, S> {
         })
     }
 
-    /// A key's state, if the key is loaded.
+    /// The slot of a key, if it is loaded.
     pub(crate) fn peek(&self, key: &[u8]) -> Option<&Slot<S>> {
         self.slots.get(key)
     }
 
-    /// What has changed, in the order of keys.
+    /// The writes of the changed keys, in key order.
     pub(crate) fn into_writes(self) -> Result<Vec<StateWrite>> {
         let changed = self.slots.into_iter().filter(|(_, slot)| slot.changed);
         changed.filter_map(|(key, slot)| slot.into_write(key).transpose()).collect()
@@ -92,7 +92,7 @@ impl<S: Serialize> Slot<S> {
     }
 }
 
-/// What is known of keys. A store that does not answer so much at once is asked twice.
+/// Reads keys. If the store returns `TooLarge`, splits the request in two.
 fn look(store: &dyn KeyedState, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
     use mainstay_model::ErrorKind::TooLarge;
     if keys.is_empty() {
@@ -118,7 +118,7 @@ fn slot<S: DeserializeOwned>(key: &[u8], kept: Option<Kept>) -> Result<Slot<S>> 
     Ok(Slot { version: Some(version), state, changed: false })
 }
 
-/// A state out of what a store keeps.
+/// Decodes a stored state.
 pub(crate) fn read_state<S: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<S> {
     serde_json::from_slice(value).map_err(|error| {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Checkpoints: any that is kept comes back as it was, and what is damaged, foreign or half is refused.
+//! Checkpoints: each kept one restores exactly, and damaged, foreign or partial ones are refused.
 
 use mainstay::{Code, Database, ErrorKind, Keyed, KeyedState, SpaceOptions, StateWrite};
 use mainstay_streams::{Checkpoints, Job, MemoryState, Shelf};
@@ -10,7 +10,7 @@ fn checkpoints(directory: &Path) -> Checkpoints {
     Checkpoints::open(Shelf::directory(directory).unwrap(), Job::new("job", "counts")).unwrap()
 }
 
-/// A space that changes with each round: puts, deletions, items, positions.
+/// Changes a space in each round: puts, deletions, items, positions.
 fn change(space: &Keyed, round: u64) {
     let version = |n: u64| round * 100 + n;
     let mut writes: Vec<StateWrite> = (0..20)
@@ -23,7 +23,7 @@ fn change(space: &Keyed, round: u64) {
     writes.push(StateWrite::advance("source/orders", round * 10));
     space.write(writes).unwrap();
     if round.is_multiple_of(4) {
-        // What is forgotten has to be forgotten in the checkpoint, too.
+        // Dropped tombstones must be dropped in the checkpoint too.
         space.seal(round * 100).unwrap();
     }
 }
@@ -65,7 +65,7 @@ fn any_that_is_kept_comes_back_as_it_was() {
             Err(error) => assert!(round < 7 && error.code() == Code::CheckpointNotFound, "{error}"),
         }
     }
-    // Of those that are gone only the files are left that others stand on.
+    // Of the removed checkpoints only the files remain that others depend on.
     let needed: usize = 6 + 2;
     let data = files(&directory.path().join("job/data"));
     assert_eq!(data.len(), needed, "{data:?}");
@@ -81,7 +81,7 @@ fn on_a_new_machine_it_goes_on_with_a_full_one() {
     }
     let snapshot = KeyedState::snapshot(&space).unwrap();
     let again = Database::memory().unwrap().keyed("elsewhere").unwrap();
-    // The other database may have come further than the mark of the checkpoint.
+    // The other database may be ahead of the checkpoint's mark.
     for round in 1..=50 {
         again.put("own", "x", round).unwrap();
     }
@@ -138,7 +138,7 @@ fn every_damage_is_found_and_changes_nothing() {
     checkpoints.verify(2).unwrap();
 }
 
-/// A file that is whole, but another one than was written.
+/// A valid file, but of another checkpoint.
 #[test]
 fn a_file_of_another_checkpoint_is_found_out() {
     let directory = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ fn what_is_of_another_job_operator_or_number_of_groups_is_refused() {
     };
     refused(Job::new("job", "sums"), "operator counts");
     refused(Job { groups: 64, ..Job::new("job", "counts") }, "128");
-    // By its place it is of one job, by what it says of another.
+    // Its path names one job and its content another.
     std::fs::rename(directory.path().join("job"), directory.path().join("stolen")).unwrap();
     refused(Job::new("stolen", "counts"), "job job");
     for name in ["", "../up", ".hidden", "a/b", "a b"] {
@@ -201,7 +201,7 @@ fn one_that_has_no_manifest_is_none() {
         checkpoints.restore(2, 0, &MemoryState::new()).unwrap_err().code(),
         Code::CheckpointNotFound
     );
-    // Who comes twice, or with a part missing, makes none.
+    // A repeated commit, or one with a missing part, creates no checkpoint.
     let again = checkpoints.write(2, 0, 0..128, &space, before.as_ref()).unwrap();
     checkpoints.commit(2, 0, vec![again]).unwrap();
     assert_eq!(files(&directory.path().join("job/data")).len(), 2, "what nobody needs is gone");
@@ -256,7 +256,7 @@ fn one_whose_files_are_not_all_there_is_not_made() {
     checkpoints.commit(1, 0, vec![report]).unwrap();
 }
 
-/// Somebody who only knows the job's name takes one more, or divides it.
+/// A caller that knows only the job's name takes or rescales a checkpoint.
 #[test]
 fn as_many_are_kept_as_the_job_says_whoever_takes_one() {
     let directory = tempfile::tempdir().unwrap();
@@ -273,7 +273,7 @@ fn as_many_are_kept_as_the_job_says_whoever_takes_one() {
     checkpoints(directory.path()).keep(3).take(&space).unwrap();
     let other = Checkpoints::of_job(shelf(), "job").unwrap().unwrap();
     other.rescale(2).unwrap();
-    // Three, of which one is the division.
+    // Three checkpoints, of which one is the last of its epoch.
     assert_eq!(other.list().unwrap(), [15, 16, 17]);
 }
 
@@ -308,7 +308,7 @@ fn a_file_that_is_no_manifest_by_its_name_is_none() {
         std::fs::copy(manifests.join(format!("{:020}", 1)), manifests.join(name)).unwrap();
     }
     assert_eq!(checkpoints.list().unwrap(), [1]);
-    // One that says it is another, and the last number there is.
+    // One with a wrong number, the highest possible one.
     std::fs::copy(manifests.join(format!("{:020}", 1)), manifests.join(u64::MAX.to_string()))
         .unwrap();
     assert_eq!(checkpoints.latest().unwrap_err().kind(), ErrorKind::Corrupt);

@@ -1,13 +1,14 @@
-//! A pipeline is killed at random points, again and again, and ends with the state and the output of one that never was.
+//! Crash test: a pipeline that is killed repeatedly at random points ends with the state and the output of an
+//! undisturbed run.
 //!
 //! ```text
-//!   parent: start child, read some of the lines that it prints, wait a random moment, kill -9 ... a hundred times, then let it end
-//!   child:  source that gives items again after each start --> count by word --> lines in files, committed with checkpoints
+//!   parent: start child, read some of its output lines, wait a random time, kill -9 ... a hundred times, then let it end
+//!   child:  source that repeats items after each start --> count by word --> lines in files, committed with checkpoints
 //! ```
 //!
-//! The source goes back to the beginning of a chunk when it is told to go to a place, as those do that give things at
-//! least once. So after every kill some items come again. By their source's time they are known; if versions are given
-//! on arrival they are not, they are counted twice, and the same harness has to see that.
+//! The source goes back to the beginning of a chunk on a seek, as at-least-once sources do. So some items
+//! come again after every kill. They are recognized by their source's time. If versions are assigned on
+//! arrival, they are counted twice, and the same harness must detect that.
 //!
 //! `MAINSTAY_KILLS=1000` kills more often.
 
@@ -22,21 +23,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What tells a child where to work, and how.
+/// The environment variables that configure a child.
 const WHERE: &str = "MAINSTAY_CRASH_DIRECTORY";
 const ON_ARRIVAL: &str = "MAINSTAY_CRASH_ON_ARRIVAL";
 const ITEMS: &str = "MAINSTAY_CRASH_ITEMS";
-/// How many items come again at most when a source goes to a place.
+/// The most items that a seek repeats.
 const CHUNK: u64 = 37;
-/// How many items there are for each time that the job is killed.
+/// The number of items per kill of the job.
 const ITEMS_PER_KILL: u64 = 900;
 const WORDS: u64 = 500;
 
-/// Words in an order that looks like chance and is always the same.
+/// Words in a pseudo-random order that is always the same.
 struct Words {
     next: u64,
     items: u64,
-    /// The number of this start, where versions are given on arrival.
+    /// The number of this start, if versions are assigned on arrival.
     arrival: Option<u64>,
     given: u64,
 }
@@ -68,7 +69,7 @@ impl Source for Words {
     }
 }
 
-/// How often a job was started, kept beside it.
+/// The number of starts of a job, stored in its directory.
 fn starts(directory: &Path) -> u64 {
     let path = directory.join("starts");
     let before = std::fs::read_to_string(&path).ok().and_then(|text| text.parse().ok());
@@ -79,18 +80,18 @@ fn starts(directory: &Path) -> u64 {
     now
 }
 
-/// Works until the source has nothing more, and says so with each step.
+/// Runs until the source is exhausted, and calls `said` with each step.
 fn work(directory: &Path, items: u64, on_arrival: bool, mut said: impl FnMut()) {
     let arrival = Some(starts(directory)).filter(|_| on_arrival);
     let db = Database::open(directory.join("db")).unwrap();
-    // No sync of its own: a crash leaves a moment between two checkpoints.
+    // No fsync of its own: a crash leaves a moment between two checkpoints.
     let state = Arc::new(db.keyed("counts").unwrap().durability(Durability::Memory));
     let shelf = Shelf::directory(directory.join("checkpoints")).unwrap();
     let checkpoints = Checkpoints::open(shelf, Job::new("words", "counts")).unwrap().keep(3);
     let key = |word: &u64| format!("word-{word:04}");
     let counts = StatefulOperator::new("counts", key, |count: Option<u64>, word: &u64, _| {
         let count = count.unwrap_or(0) + 1;
-        // Some keys go and come again: their versions have to be remembered.
+        // Some keys are deleted and created again, so their versions must be remembered.
         let state = (!count.is_multiple_of(50)).then_some(count);
         Ok((state, vec![format!("{word} {count}")]))
     });
@@ -113,7 +114,8 @@ fn work(directory: &Path, items: u64, on_arrival: bool, mut said: impl FnMut()) 
     }
 }
 
-/// The child: it is a test so that it is in this program, and does nothing unless it is told where.
+/// The child process. It is a test so that it is part of this binary, and it does nothing without its
+/// environment variables.
 #[test]
 fn child() {
     let Some(directory) = std::env::var_os(WHERE) else { return };
@@ -136,7 +138,7 @@ fn start(directory: &Path, items: u64, on_arrival: bool) -> Child {
     child.spawn().unwrap()
 }
 
-/// A generator that needs no clock.
+/// A random generator that needs no clock.
 struct Random(u64);
 
 impl Random {
@@ -148,7 +150,7 @@ impl Random {
     }
 }
 
-/// Kills the job so many times, at most, then lets it end; says how often it was killed.
+/// Kills the job up to this many times, then lets it finish. Returns the number of kills.
 fn kill_and_finish(directory: &Path, on_arrival: bool, kills: u64) -> u64 {
     let (mut random, items) = (Random(0x1234_5678_9abc_def1), kills * ITEMS_PER_KILL);
     for killed in 0..kills {
@@ -172,7 +174,7 @@ fn kill_and_finish(directory: &Path, on_arrival: bool, kills: u64) -> u64 {
     kills
 }
 
-/// What a job has left: its state as bytes, and its output.
+/// The final state and output of a job.
 fn left(directory: &Path) -> (Vec<u8>, String) {
     let db = Database::open(directory.join("db")).unwrap();
     let state = KeyedState::snapshot(&db.keyed("counts").unwrap()).unwrap();
@@ -181,7 +183,7 @@ fn left(directory: &Path) -> (Vec<u8>, String) {
     (state, output)
 }
 
-/// What a job leaves that nobody kills.
+/// The result of an undisturbed job.
 fn undisturbed(kills: u64) -> (Vec<u8>, String) {
     let directory = tempfile::tempdir().unwrap();
     work(directory.path(), kills * ITEMS_PER_KILL, false, || {});
@@ -202,7 +204,7 @@ fn killed_at_random_points_it_ends_as_if_nothing_had_been() {
     assert!(state == expected_state, "the state is another one after {killed} kills");
 }
 
-/// The harness sees what is applied twice: with versions that are given on arrival, items that come again are new.
+/// The harness detects repeated application: with versions assigned on arrival, repeated items look new.
 #[test]
 fn versions_given_on_arrival_are_found_out() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A sink of files: whatever a crash leaves in the directory, readers see each output once.
+//! File sink: whatever a crash leaves in the directory, readers see each output once.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn output_is_seen_with_its_checkpoint_and_not_before() {
     assert_eq!(read(directory), lines(0..5));
     let staged = format!("staged-{first:020}");
     assert_eq!(names(directory), ["part-00000000000000000000", &staged]);
-    // A second time does nothing.
+    // A repeated commit is a no-op.
     sink.commit(1, first).unwrap();
     sink.prepare(2).unwrap();
     sink.commit(2, second).unwrap();
@@ -76,7 +76,7 @@ fn an_aborted_checkpoint_is_committed_with_the_next() {
     sink.abort(1).unwrap();
     let end = sink.write(&outputs(3..6)).unwrap();
     sink.prepare(2).unwrap();
-    // Nothing was written since: there is nothing to close.
+    // No write since then, so no file to close.
     sink.prepare(3).unwrap();
     sink.commit(3, end).unwrap();
     assert_eq!(read(root.path()), lines(0..6));
@@ -94,7 +94,7 @@ fn what_was_not_prepared_cannot_be_committed() {
     assert_eq!(read(root.path()), lines(0..3));
 }
 
-/// Whoever began again has written on in one file, past where the checkpoint stands.
+/// After a restart, the sink continued to write one file beyond the checkpoint's position.
 #[test]
 fn a_file_that_goes_beyond_the_checkpoint_is_shown_with_the_next() {
     let root = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_file_that_goes_beyond_the_checkpoint_is_shown_with_the_next() {
     assert_eq!(read(root.path()), lines(0..6));
 }
 
-/// A process dies at any place: in the middle of a line, with staged files beyond what the state knows.
+/// A process dies at any point: in the middle of a line, or with staged files beyond the state.
 #[test]
 fn whatever_a_crash_left_beyond_the_position_is_cut_off() {
     let whole = lines(0..6);
@@ -161,7 +161,7 @@ fn a_sink_that_holds_less_says_so_and_keeps_it() {
     OpenOptions::new().write(true).open(&active).unwrap().set_len(1).unwrap();
     let mut second = sink(root.path());
     assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept });
-    // The directory may have lost the file's name, too.
+    // The directory may have lost the file's name too.
     std::fs::remove_file(active).unwrap();
     assert_eq!(second.open(position).unwrap(), Opened::Behind { held: kept });
     assert_eq!(second.open(kept).unwrap(), Opened::Ready);
@@ -171,7 +171,7 @@ fn a_sink_that_holds_less_says_so_and_keeps_it() {
     assert_eq!(read(root.path()), lines(0..4));
 }
 
-/// After a power cut a file may have its length, and zeros where its bytes were not written.
+/// After a power failure a file may have its full length but zeros instead of unwritten bytes.
 #[test]
 fn zeros_and_torn_lines_are_not_held() {
     let root = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ fn what_was_committed_is_not_written_again_and_has_to_be_the_same() {
     let end = first.write(&outputs(2..6)).unwrap();
     first.prepare(2).unwrap();
     first.commit(2, end).unwrap();
-    // The state went back to a checkpoint before; batches end elsewhere now.
+    // The state went back to an earlier checkpoint, and batches end elsewhere now.
     let mut second = sink(root.path());
     assert_eq!(second.open(early).unwrap(), Opened::Ready);
     second.write(&outputs(2..3)).unwrap();
@@ -273,7 +273,7 @@ fn a_committed_file_that_was_cut_is_an_error_and_no_short_answer() {
     assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof);
 }
 
-/// Outputs with their ids are handed on by somebody who sends some of them twice.
+/// A forwarder sends some outputs twice, with their ids.
 #[test]
 fn a_reader_that_is_sent_outputs_twice_takes_them_once() {
     let root = tempfile::tempdir().unwrap();
@@ -298,7 +298,7 @@ fn a_reader_that_is_sent_outputs_twice_takes_them_once() {
     assert_eq!(taken[..12], outputs(0..12));
     let rest: Vec<_> = outputs(12..20).into_iter().rev().collect();
     assert_eq!(taken[12..], rest);
-    // Another process knows them, too.
+    // Another process recognizes them too.
     let restored = Arc::new(MemoryState::new());
     restored.restore(&space.snapshot().unwrap()).unwrap();
     let seen = Seen::new(restored);
@@ -309,16 +309,16 @@ fn a_reader_that_is_sent_outputs_twice_takes_them_once() {
 #[derive(Clone, Debug)]
 enum Happens {
     Step,
-    /// A checkpoint; it becomes durable or not, and the sink is told or not.
+    /// A checkpoint, which becomes durable or not, and whose outcome reaches the sink or not.
     Checkpoint {
         durable: bool,
         told: bool,
     },
-    /// The process dies; what the sink wrote beyond the state is cut somewhere.
+    /// The process dies. Outputs beyond the state are torn somewhere.
     Dies {
         torn: prop::sample::Index,
     },
-    /// The power goes: files lose what was not prepared, the state goes back to its checkpoint.
+    /// Power failure: files lose unprepared outputs, and the state goes back to its checkpoint.
     PowerCut,
 }
 
@@ -342,7 +342,7 @@ fn with_files(
     builder.batch(batch).open(state.clone()).unwrap()
 }
 
-/// Adds bytes behind the last staged file, as a batch that was not finished does.
+/// Adds torn bytes after the last staged file, like an unfinished batch.
 fn tear(directory: &Path, torn: prop::sample::Index) {
     let staged = names(directory).into_iter().rfind(|name| name.starts_with("staged-"));
     let Some(staged) = staged else { return };
@@ -392,7 +392,8 @@ proptest! {
                     match (durable, told) {
                         (true, true) => pipeline.committed(id).unwrap(),
                         (true, false) => {
-                            // It dies before the sinks are told; the next process tells them.
+                            // The process dies before the sinks learn the outcome; the next process informs
+                            // them.
                             pipeline = with_files(&events, batch, &directory, &state);
                             pipeline.committed_before(&barrier).unwrap();
                         }

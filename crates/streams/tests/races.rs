@@ -1,4 +1,4 @@
-//! Two who commit at once, and replies that are lost: a store of objects in which something happens between a look and a write.
+//! Concurrent commits and lost responses: an object store that injects an event between a read and a write.
 
 use mainstay::{Code, Database};
 use mainstay_streams::{Checkpoints, Job, Shelf};
@@ -16,11 +16,11 @@ use tokio_stream::Stream;
 type Later<'t, T> = Pin<Box<dyn Future<Output = T> + Send + 't>>;
 type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send + 'static>>;
 
-/// What happens when the next manifest is put.
+/// The event injected at the next put of a manifest.
 enum Between {
-    /// Somebody else puts one first.
+    /// Another writer puts a manifest first.
     Comes(Path, PutPayload),
-    /// The reply is lost, and the client asks again.
+    /// The response is lost, and the client retries.
     ReplyLost,
 }
 
@@ -154,7 +154,7 @@ fn manifest(id: u64) -> Path {
     Path::from(format!("job/manifests/{id:020}"))
 }
 
-/// Takes a manifest out of the store, as if it had not been put yet.
+/// Removes a manifest from the store, as if it had not been put yet.
 fn take_out(store: &Store, id: u64) -> PutPayload {
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     runtime.block_on(async {
@@ -170,7 +170,7 @@ fn a_manifest_whose_reply_was_lost_is_ones_own() {
     checkpoints.take(&space).unwrap();
     *store.next.lock().unwrap() = Some(Between::ReplyLost);
     assert_eq!(checkpoints.take(&space).unwrap().checkpoint, 2);
-    // Who asks once more, with the same, is told the same.
+    // A retry with the same reports returns the same result.
     let report = checkpoints.write(3, 0, 0..128, &space, None).unwrap();
     let first = checkpoints.commit(3, 0, vec![report.clone()]).unwrap();
     assert_eq!(checkpoints.commit(3, 0, vec![report]).unwrap(), first);
@@ -188,7 +188,8 @@ fn a_manifest_of_somebody_else_is_not() {
     checkpoints.verify(2).unwrap();
 }
 
-/// The work is divided between the look at the newest checkpoint and the writing of one: whichever came first, one stands.
+/// A rescaling occurs between the check and the write of a checkpoint. Whichever came first, exactly one
+/// remains.
 #[test]
 fn a_division_that_comes_between_stands() {
     let (store, checkpoints, space) = stand();
@@ -203,7 +204,7 @@ fn a_division_that_comes_between_stands() {
     checkpoints.verify(2).unwrap();
 }
 
-/// The other way round: what was divided is no longer the newest.
+/// The reverse: the rescaled checkpoint is no longer the newest.
 #[test]
 fn a_checkpoint_that_comes_while_the_work_is_divided_stands() {
     let (store, checkpoints, space) = stand();

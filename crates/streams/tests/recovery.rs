@@ -1,4 +1,4 @@
-//! Whatever happens on the way, state and outputs are those of a run that nothing happened to.
+//! After any faults, state and outputs equal those of an undisturbed run.
 
 mod common;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// What a run leaves: the state's bytes, and the outputs.
+/// The result of a run: the state's bytes and the outputs.
 type Left = (Vec<u8>, Vec<Output<String>>);
 
 fn events() -> Vec<Event> {
@@ -50,7 +50,7 @@ fn a_crash_at_every_batch_changes_nothing() {
     }
 }
 
-/// What memory does, the engine does, down to the bytes of the snapshot.
+/// The engine gives the same result as memory, down to the bytes of the snapshot.
 #[test]
 fn on_the_engine_it_is_the_same() {
     let whole = uninterrupted(&events());
@@ -77,7 +77,7 @@ fn a_write_that_fails_is_made_once_whether_it_was_made_or_not() {
             let mut pipeline = pipeline(&events(), 3, &sink).open(state.clone()).unwrap();
             let error = pipeline.run().unwrap_err();
             assert_eq!(error.code(), Code::UnknownOutcome);
-            // The same pipeline goes on by itself.
+            // The same pipeline recovers automatically.
             pipeline.run().unwrap();
             assert_eq!((state.snapshot().unwrap(), sink.outputs()), whole, "{fails}, {made}");
         }
@@ -102,7 +102,7 @@ fn items_that_come_again_are_passed_over_and_counted() {
     }
 }
 
-/// Why versions come from the source: this is what happens to those who give them on arrival.
+/// The reason why versions must come from the source: this happens if they are assigned on arrival.
 #[test]
 fn versions_on_arrival_apply_twice_what_comes_again() {
     let sums = || {
@@ -151,7 +151,7 @@ fn a_source_that_goes_back_is_refused_behind_what_was_right() {
     let error = pipeline.step().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.message().contains("`clicks` gives time 0.6 after time 0.6"), "{error}");
-    // Neither trying again nor another process passes it over as if it were known.
+    // Neither a retry nor another process skips it as already applied.
     for mut pipeline in [pipeline, open()] {
         let error = pipeline.step().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -160,7 +160,7 @@ fn a_source_that_goes_back_is_refused_behind_what_was_right() {
     }
 }
 
-/// A key that was moved here by a shard that had read further.
+/// A key moved here from a shard that had read further.
 #[test]
 fn states_may_be_ahead_if_that_is_said() {
     let state = Arc::new(MemoryState::new());
@@ -228,7 +228,7 @@ fn a_store_that_takes_less_gets_less() {
     let sink = MemorySink::new("out");
     pipeline(&events(), 1_024, &sink).open(state.clone()).unwrap().run().unwrap();
     assert_eq!((state.snapshot().unwrap(), sink.outputs()), whole);
-    // One key and all positions are more than it takes: that is told, and nothing happens.
+    // One key with all positions exceeds the limit: the error is reported and nothing changes.
     let state = Arc::new(Flaky { most: 3, ..Flaky::default() });
     let error = pipeline(&events(), 8, &sink).open(state.clone()).unwrap().run().unwrap_err();
     assert_eq!(error.code(), Code::TransactionTooLarge);
@@ -291,7 +291,7 @@ fn a_sink_that_lost_something_sends_the_state_back_to_its_checkpoint() {
     assert_eq!((state.snapshot().unwrap(), sink.outputs()), whole);
 }
 
-/// The state goes back further than what others have seen of the outputs.
+/// The state goes back further than the outputs that readers have seen.
 #[test]
 fn what_was_committed_is_known_when_it_comes_again() {
     let whole = uninterrupted(&events());
@@ -422,7 +422,7 @@ fn plans() -> impl Strategy<Value = Vec<(usize, u64, u64, bool)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Several sources, batches of any size, writes that fail, processes that die, items that come again.
+    /// Several sources, any batch size, failing writes, dying processes and repeated items.
     #[test]
     fn a_run_with_accidents_leaves_what_one_without_does(
         inputs in proptest::collection::vec(proptest::collection::vec((0_u8..4, 0_u64..30), 0..25), 1..4),

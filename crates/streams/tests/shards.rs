@@ -1,5 +1,5 @@
-//! Several workers of one job: they stop at one place, their checkpoint is of all of them or is none, and their work is divided
-//! anew with nothing lost and nothing doubled.
+//! Several workers of one job: they stop at one place, a checkpoint includes all of them or none, and a
+//! rescaling neither loses nor duplicates work.
 
 use mainstay::{Code, Database, ErrorKind, KeyedState, Result, SpaceOptions, StateWrite, Wrote};
 use mainstay_model::key_group;
@@ -36,7 +36,7 @@ fn pipeline(sink: &MemorySink<(u64, u64)>, upto: u64) -> PipelineBuilder<Counts>
         .batch(50)
 }
 
-/// What one worker alone makes of the items.
+/// The result of a single worker.
 fn alone(upto: u64) -> (States, Vec<(u64, u64)>) {
     let (state, sink) = (Arc::new(MemoryState::new()), MemorySink::new("told"));
     pipeline(&sink, upto).open(state.clone()).unwrap().run().unwrap();
@@ -62,13 +62,13 @@ fn told(sinks: &[MemorySink<(u64, u64)>]) -> Vec<(u64, u64)> {
     all
 }
 
-/// What shards have left.
+/// The result of a run of shards.
 struct Left<O> {
     states: Vec<Arc<MemoryState>>,
     sinks: Vec<MemorySink<O>>,
 }
 
-/// Runs so many shards that count to the end of the items.
+/// Runs this many counting shards to the end of the items.
 fn run(
     directory: &Path,
     db: &Database,
@@ -78,7 +78,8 @@ fn run(
     run_of(directory, db, shards, upto, &|sink| pipeline(sink, upto))
 }
 
-/// Runs so many shards to the end of the items, on a thread each, with checkpoints all the while; gives the last one.
+/// Runs this many shards to the end of the items, each on its own thread, with continuous checkpoints.
+/// Returns the last one.
 fn run_of<P>(
     directory: &Path,
     db: &Database,
@@ -114,7 +115,7 @@ where
                 loop {
                     let manifest = conductor.checkpoint()?;
                     if manifest.shards[0].positions.get("source/items") == Some(&upto) {
-                        // Once more, so that all have heard of the one before.
+                        // One more checkpoint, so that all shards learn the outcome of the previous one.
                         return conductor.checkpoint();
                     }
                 }
@@ -167,7 +168,7 @@ fn work_is_divided_anew_with_nothing_lost_or_doubled() {
         .collect();
     assert_eq!(states(&restored), states(&job.states));
 
-    // Five go on, then two.
+    // Five shards continue, then two.
     let (job, _) = run(directory.path(), &db, 5, half + 1_000).unwrap();
     outputs.extend(told(&job.sinks));
     checkpoints.rescale(2).unwrap();
@@ -179,7 +180,7 @@ fn work_is_divided_anew_with_nothing_lost_or_doubled() {
     assert_eq!(outputs, all);
 }
 
-/// A worker that keeps its space is as far as the new checkpoint, and has other keys than the new shard.
+/// A worker that keeps its space has the new checkpoint's positions but other keys than the new shard.
 #[test]
 fn a_state_of_before_the_division_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
@@ -187,7 +188,8 @@ fn a_state_of_before_the_division_is_replaced() {
     let (left, _) = run(directory.path(), &db, 3, 500).unwrap();
     let divided = checkpoints(directory.path()).rescale(2).unwrap();
     for shard in 0..2 {
-        // Its sink holds what the state says: with one that does not, the state would go back for that alone.
+        // Its sink holds the outputs that the state includes. Otherwise the state would go back for that
+        // reason alone.
         let (state, sink) = (&left.states[shard as usize], &left.sinks[shard as usize]);
         let (state, sink) = (state.clone(), sink.clone());
         let (checkpoints, board) =
@@ -201,14 +203,14 @@ fn a_state_of_before_the_division_is_replaced() {
     }
 }
 
-/// A key that belongs to the lower or the upper half of the groups.
+/// A key in the lower or the upper half of the key groups.
 fn key_of(upper: bool, n: usize) -> Vec<u8> {
     let keys = (0..).map(|n: u32| format!("key-{n}").into_bytes());
     keys.filter(|key| (key_group(key, 128) >= 64) == upper).nth(n).unwrap()
 }
 
-/// Shards that stand at one place of the stream may have closed versions up to different ones: what was closed and forgotten in
-/// one stays so, and what comes in the other is newer than that anyway.
+/// Shards at the same place of the stream may have different frontiers. Tombstones dropped in one stay
+/// dropped, and later writes in the other are newer anyway.
 #[test]
 fn of_two_frontiers_the_higher_one_counts() {
     let directory = tempfile::tempdir().unwrap();
@@ -238,7 +240,7 @@ fn of_two_frontiers_the_higher_one_counts() {
     assert!(one.snapshot().unwrap() == both.snapshot().unwrap());
 }
 
-/// What waits below the higher one would have to be applied first.
+/// Writes that wait below the higher frontier would have to be applied first.
 #[test]
 fn frontiers_of_spaces_in_order_have_to_be_the_same() {
     let directory = tempfile::tempdir().unwrap();
@@ -271,7 +273,7 @@ fn dividing_that_ends_half_way_has_not_happened() {
     let db = Database::memory().unwrap();
     let (_, manifest) = run(directory.path(), &db, 2, 500).unwrap();
     let checkpoints = checkpoints(directory.path());
-    // What a crash leaves: files of new shards, and no manifest.
+    // Leftovers of a crash: files of new shards without a manifest.
     let data = directory.path().join("job/data");
     let next = manifest.checkpoint + 1;
     for shard in 0..4 {
@@ -281,7 +283,7 @@ fn dividing_that_ends_half_way_has_not_happened() {
     let divided = checkpoints.rescale(3).unwrap();
     checkpoints.verify(divided.checkpoint).unwrap();
     assert!(!data.join(format!("{next:020}-3")).exists(), "what nobody needs is removed");
-    // A file of the old checkpoint is damaged: nothing happens either.
+    // A damaged file of the old checkpoint also prevents any change.
     let file = directory.path().join(&divided.shards[1].files[0].name);
     std::fs::write(file, "damaged").unwrap();
     assert_eq!(checkpoints.rescale(2).unwrap_err().kind(), ErrorKind::Corrupt);
@@ -325,11 +327,11 @@ fn a_shard_that_fails_or_says_nothing_aborts_it_and_the_next_is_tried() {
     let open = |timeout| {
         Conductor::open(board.clone(), checkpoints(directory.path()), 2, timeout).unwrap()
     };
-    // Nobody is there.
+    // No shard is running.
     let error = open(Duration::from_millis(50)).checkpoint().unwrap_err();
     assert_eq!(error.code(), Code::CheckpointAborted, "{error}");
     assert!(matches!(board.order().unwrap().unwrap().stage, Stage::Aborted { .. }));
-    // One fails as soon as it is asked.
+    // One shard fails as soon as it is asked.
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             loop {
@@ -345,12 +347,12 @@ fn a_shard_that_fails_or_says_nothing_aborts_it_and_the_next_is_tried() {
     });
     assert!(error.message().contains("shard 1 failed: its disk is full"), "{error}");
     assert_eq!(checkpoints(directory.path()).list().unwrap(), Vec::<u64>::new());
-    // And then all is well.
+    // Afterwards a checkpoint succeeds.
     let (_, manifest) = run(directory.path(), &db, 2, 300).unwrap();
     assert!(manifest.checkpoint > 2, "numbers that were given up are not used again");
 }
 
-/// What one coordinator left under way the next one ends.
+/// The next coordinator ends the unfinished checkpoint of the previous one.
 #[test]
 fn a_coordinator_that_died_is_followed_by_another() {
     let directory = tempfile::tempdir().unwrap();
@@ -371,12 +373,12 @@ fn a_coordinator_that_died_is_followed_by_another() {
     assert!(manifest.checkpoint > 9);
 }
 
-/// Windows fire once, in whichever shard their key is, also when the work is divided between two firings.
+/// Windows fire once, in the shard of their key, even if the job is rescaled between two firings.
 #[test]
 fn windows_fire_once_across_a_division() {
     let make = |sink: &MemorySink<Window<u64>>, upto: u64| {
         let key = |item: &u64| format!("key-{}", item % 13);
-        // Ten items a millisecond, some of them late, some too late.
+        // Ten items per millisecond, some of them late, some too late.
         let event_ms = |item: &u64| 1_000 + (item / 10).saturating_sub(item % 7 * 5);
         let fold = |sum: Option<u64>, item: &u64| Ok(sum.unwrap_or(0) + item);
         let windows = Windows::Tumbling { size_ms: 20 };

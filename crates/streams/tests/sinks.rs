@@ -1,4 +1,4 @@
-//! Files in, files and a view out.
+//! File and view sinks, fed from a file source.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn the_newest_output_of_a_key_stays_however_often_it_comes() {
     assert_eq!(sink.open(4).unwrap(), Opened::Behind { held: 3 });
 }
 
-/// Two shards put their outputs into one space: what one has taken says nothing of the other.
+/// Two shards write into one space, with independent positions.
 #[test]
 fn each_shard_has_a_position_of_its_own_in_a_view() {
     let view = Arc::new(MemoryState::new());

@@ -1,4 +1,4 @@
-//! Windows beside a model that knows everything from the beginning.
+//! Windows compared with a model that knows all events in advance.
 
 mod common;
 
@@ -11,13 +11,13 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A key, when it happened, and which one it is.
+/// A key, the event time and the event's number.
 type Event = (u8, u64, u32);
 type Sink = MemorySink<Window<Vec<u32>>>;
 
 const LATENESS_MS: u64 = 20;
 
-/// Collects what is in a window.
+/// Collects the items of a window.
 fn collect(windows: Windows) -> Windowed<Event, Vec<u32>> {
     Windowed::new(
         "collect",
@@ -47,7 +47,7 @@ fn build(
     Pipeline::of(collect(windows)).source(source).sink(sink.clone()).batch(batch)
 }
 
-/// What goes out, in order: key, start, end, items.
+/// The outputs in order: key, start, end, items.
 type Fired = Vec<(u8, u64, u64, Vec<u32>)>;
 
 fn fired(outputs: Vec<Output<Window<Vec<u32>>>>) -> Fired {
@@ -59,7 +59,7 @@ fn fired(outputs: Vec<Output<Window<Vec<u32>>>>) -> Fired {
     outputs.into_iter().map(one).collect()
 }
 
-/// Runs to the end and lets all fire; gives what went out and how many were late.
+/// Runs to the end and fires all windows. Returns the outputs and the number of late items.
 fn run(windows: Windows, events: &[Event], batch: usize) -> (Fired, u64) {
     let sink = MemorySink::new("out");
     let mut pipeline =
@@ -70,7 +70,7 @@ fn run(windows: Windows, events: &[Event], batch: usize) -> (Fired, u64) {
     (fired(sink.outputs()), progress.late)
 }
 
-/// Windows that an event is in, without cleverness.
+/// The windows of an event, computed naively.
 fn spans(windows: Windows, event_ms: u64) -> Vec<(u64, u64)> {
     let (size, slide) = match windows {
         Windows::Tumbling { size_ms } => (size_ms, size_ms),
@@ -81,7 +81,7 @@ fn spans(windows: Windows, event_ms: u64) -> Vec<(u64, u64)> {
     all.map(|start| (start, start + size)).collect()
 }
 
-/// What windows hold if all events are known at once, as a set.
+/// The content of the windows if all events are known as a set.
 fn model(windows: Windows, events: &[Event]) -> Fired {
     let mut held: BTreeMap<(u8, u64, u64), Vec<u32>> = BTreeMap::new();
     if let Windows::Session { gap_ms } = windows {
@@ -113,7 +113,7 @@ fn as_set(mut fired: Fired) -> Fired {
     fired
 }
 
-/// Walks through events one by one, as slowly as can be, late ones dropped. Gives what fires in order.
+/// Processes events one by one, naively, and drops late ones. Returns the fired windows in order.
 fn walk(windows: Windows, events: &[Event]) -> (Fired, u64) {
     let (mut open, mut out, mut late, mut watermark) = (Fired::new(), Fired::new(), 0, 0);
     let fire = |open: &mut Fired, out: &mut Fired, watermark: u64| {
@@ -171,7 +171,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec((0_u8..9, 0_u64..200), 0..60).prop_map(numbered)
 }
 
-/// Events none of which is later than allowed.
+/// Events of which none is later than allowed.
 fn in_time() -> impl Strategy<Value = Vec<Event>> {
     (events(), proptest::collection::vec(0..=LATENESS_MS, 60)).prop_map(|(events, delays)| {
         let mut arrivals: Vec<(u64, Event)> =
@@ -196,7 +196,7 @@ proptest! {
         prop_assert_eq!(run(windows, &events, batch), walk(windows, &events));
     }
 
-    /// Processes die, writes fail, items come again: state and outputs are the same.
+    /// Dying processes, failing writes and repeated items do not change state and outputs.
     #[test]
     fn accidents_change_nothing(
         windows in kinds(),
@@ -218,7 +218,7 @@ proptest! {
         prop_assert_eq!(bytes.unwrap(), left);
     }
 
-    /// The same, with the watermark raised by hand behind the same items.
+    /// The same, with the watermark raised manually after the same items.
     #[test]
     fn accidents_change_nothing_where_time_is_advanced(
         windows in kinds(),
@@ -227,7 +227,7 @@ proptest! {
         plans in proptest::collection::vec((1_u64..20, 0_u64..5, any::<bool>()), 0..6),
     ) {
         let stops: Vec<(u64, u64)> = stops.into_iter().map(|(at, to)| (at as u64, to)).collect();
-        // Gives how many stops were made.
+        // Returns the number of completed stops.
         let run = |state: &Arc<Flaky>, sink: &Sink, back: u64, mut made: usize| {
             let mut pipeline = again(windows, &events, back, sink).batch(1).open(state.clone()).unwrap();
             loop {
@@ -259,11 +259,11 @@ proptest! {
     }
 }
 
-/// Each shard reads everything and works on its own keys: together they fire what one pipeline does, also when items of
-/// others come again.
+/// Each shard reads all items and processes its own keys. Together they fire the same windows as one
+/// pipeline, even with repeated items of other keys.
 #[test]
 fn shards_fire_what_one_pipeline_does() {
-    // Sixty keys are over at once: some of them are there still when the first process dies.
+    // Sixty keys expire at once, and some of them still exist when the first process dies.
     let mut events: Vec<Event> = (0..60).map(|n| (n as u8, 5, n)).collect();
     events.extend((60..120).map(|n| ((n * 7 % 31) as u8, 100 + u64::from(n), n)));
     let windows = Windows::sliding(12, 4);
@@ -294,7 +294,7 @@ fn shards_fire_what_one_pipeline_does() {
     assert_eq!(as_set(together), as_set(whole));
 }
 
-/// A store as another process finds it, one of whose writes will fail.
+/// A store as another process finds it, with one failing write.
 fn brought_back(bytes: &Option<Vec<u8>>, fails: u64, made: bool) -> Arc<Flaky> {
     let state = Flaky::new(fails, made);
     if let Some(bytes) = bytes {
@@ -303,7 +303,7 @@ fn brought_back(bytes: &Option<Vec<u8>>, fails: u64, made: bool) -> Arc<Flaky> {
     Arc::new(state)
 }
 
-/// A pipeline whose source goes further back than it was asked to.
+/// A pipeline whose source goes further back than requested.
 fn again(
     windows: Windows,
     events: &[Event],
@@ -333,7 +333,7 @@ fn what_has_fired_leaves_the_states_of_keys_that_nothing_comes_to() {
     pipeline.run().unwrap();
     let held = state.scan(&[], None, 1_000).unwrap().states;
     assert_eq!(held.len(), 1, "only the last key has windows that are open");
-    // And what was deleted is forgotten when its time is over.
+    // The tombstone is dropped when its time is sealed.
     pipeline.seal().unwrap();
     assert!(state.look(&[&[7][..]]).unwrap()[0].is_none());
 }

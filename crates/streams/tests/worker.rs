@@ -1,4 +1,5 @@
-//! Workers that begin again at bad moments: what was prepared is shown, what was cut is made again, and nothing is seen twice.
+//! Workers that restart at bad moments: prepared outputs are shown, truncated ones are produced again, and no
+//! output is seen twice.
 
 use mainstay::{Code, Database, ErrorKind, KeyedState, Result, SpaceOptions};
 use mainstay_streams::{
@@ -27,7 +28,7 @@ fn without_sink() -> PipelineBuilder<impl Operator<Item = u64, Out = (u64, u64)>
     Pipeline::of(counts).source(Items::new("items", 0..ITEMS)).batch(20)
 }
 
-/// A job whose conductor is played by the test.
+/// A job whose coordinator is simulated by the test.
 struct Stand {
     root: tempfile::TempDir,
     db: Database,
@@ -51,7 +52,7 @@ impl Stand {
         self.root.path().join(name)
     }
 
-    /// Opens a shard with a directory of outputs, on a machine that has lost its state.
+    /// Opens a shard with an output directory, on a machine that has lost its state.
     fn open(
         &self,
         shard: u32,
@@ -82,7 +83,7 @@ impl Stand {
         Some(serde_json::from_str(said.as_str().unwrap()).unwrap())
     }
 
-    /// Has all shards write for a checkpoint; nobody has made one of it yet.
+    /// Lets all shards write a checkpoint that is not committed yet.
     fn written<P: Operator>(
         &self,
         checkpoint: u64,
@@ -112,7 +113,7 @@ impl Stand {
         reports.collect()
     }
 
-    /// Takes a checkpoint, and lets all shards hear of it.
+    /// Takes a checkpoint and informs all shards.
     fn taken<P: Operator>(&self, checkpoint: u64, epoch: u64, workers: &mut [Worker<P>]) {
         let reports = self.written(checkpoint, epoch, workers);
         self.checkpoints().commit(checkpoint, epoch, reports).unwrap();
@@ -122,7 +123,7 @@ impl Stand {
         }
     }
 
-    /// What readers see in these directories, as one.
+    /// The outputs that readers see in these directories, combined.
     fn seen(&self, outs: &[&str]) -> Vec<String> {
         let mut lines = Vec::new();
         for out in outs {
@@ -136,7 +137,7 @@ impl Stand {
     }
 }
 
-/// What readers see in the end when nothing has ever happened, of so many items.
+/// The outputs that readers finally see of an undisturbed run.
 fn alone(items: u64) -> Vec<String> {
     let mut counts = [0; 29];
     let lines = (0..items).map(|item| {
@@ -157,7 +158,7 @@ fn steps<P: Operator>(workers: &mut [Worker<P>], count: usize) {
     }
 }
 
-/// The conductor died when the manifest was there and no shard had heard of it; then the work was divided.
+/// The coordinator died after the manifest was written and before any shard knew. Then the job was rescaled.
 #[test]
 fn outputs_of_the_last_checkpoint_before_a_division_are_shown_by_whoever_held_them() {
     let stand = Stand::new();
@@ -167,7 +168,7 @@ fn outputs_of_the_last_checkpoint_before_a_division_are_shown_by_whoever_held_th
     let reports = stand.written(1, 0, &mut old);
     checkpoints.commit(1, 0, reports).unwrap();
     let place = checkpoints.latest().unwrap().unwrap().shards[0].positions["source/items"];
-    // They go on: what they make from now on is made again by others.
+    // The old shards continue; the new shards produce these outputs again.
     steps(&mut old, 2);
     drop(old);
     checkpoints.rescale(3).unwrap();
@@ -188,7 +189,7 @@ fn outputs_of_the_last_checkpoint_before_a_division_are_shown_by_whoever_held_th
     assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
 }
 
-/// A division takes the number of a checkpoint that is under way: what the old shards wrote for it is none.
+/// A rescaling takes the number of an unfinished checkpoint, so the old shards' reports for it are void.
 #[test]
 fn a_division_is_not_the_checkpoint_that_was_under_way() {
     let stand = Stand::new();
@@ -200,7 +201,7 @@ fn a_division_is_not_the_checkpoint_that_was_under_way() {
     let reports = stand.written(2, 0, &mut old);
     assert_eq!(checkpoints.rescale(3).unwrap().checkpoint, 2);
     assert_eq!(checkpoints.commit(2, 0, reports).unwrap_err().code(), Code::Fenced);
-    // One hears that it will not be, the other only that the next one has begun.
+    // One shard learns that it is aborted, the other only that the next one has begun.
     stand.order(2, 0, 2, Stage::Aborted { why: "divided".to_owned() });
     old[0].step().unwrap();
     let mut new: Vec<_> =
@@ -213,8 +214,8 @@ fn a_division_is_not_the_checkpoint_that_was_under_way() {
     assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
 }
 
-/// A coordinator that comes after one that died does not take a division for what was under way, and one of before it is
-/// told to go.
+/// A new coordinator does not mistake a rescaling for the unfinished checkpoint, and a coordinator of the old
+/// epoch is refused.
 #[test]
 fn a_conductor_knows_its_own_division() {
     let stand = Stand::new();
@@ -233,7 +234,7 @@ fn a_conductor_knows_its_own_division() {
     assert_eq!(stand.board().order().unwrap(), Some(order), "it has left the board alone");
 }
 
-/// The manifest of a division that was over before it was written, whose writer died before it took it back.
+/// A manifest of an ended epoch, whose writer died before removing it.
 #[test]
 fn a_checkpoint_of_before_a_division_is_not_the_newest() {
     let stand = Stand::new();
@@ -252,7 +253,7 @@ fn a_checkpoint_of_before_a_division_is_not_the_newest() {
     std::fs::write(manifest(3), late).unwrap();
     let latest = checkpoints.latest().unwrap().unwrap();
     assert_eq!((latest.checkpoint, latest.epoch), (2, 1));
-    // Old shards that wait for it do not take it for one either.
+    // Old shards that wait for its outcome ignore it too.
     stand.order(4, 1, 3, Stage::Gathering);
     steps(&mut old, 1);
     assert_eq!(stand.seen(&["a-0", "a-1"]), alone(place));
@@ -262,7 +263,7 @@ fn a_checkpoint_of_before_a_division_is_not_the_newest() {
     assert_eq!(checkpoints.rescale(2).unwrap().checkpoint, 5);
 }
 
-/// A coordinator that died while it asked where all are: nobody waits for it for ever.
+/// A coordinator died while it collected places, and no shard waits forever.
 #[test]
 fn a_shard_waits_for_its_coordinator_for_a_while() {
     let stand = Stand::new();
@@ -279,7 +280,7 @@ fn a_shard_waits_for_its_coordinator_for_a_while() {
     stand.taken(2, 0, &mut [worker]);
 }
 
-/// The same where the number of shards did not change, so that nothing else tells old from new.
+/// The same with an unchanged number of shards, so that only the epoch differs.
 #[test]
 fn a_directory_of_before_the_division_shows_what_it_had_and_is_refused() {
     let stand = Stand::new();
@@ -303,7 +304,7 @@ fn a_directory_of_before_the_division_shows_what_it_had_and_is_refused() {
     assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1"]), alone(ITEMS));
 }
 
-/// Mistakes of whoever starts workers cost nothing.
+/// Operator mistakes when starting workers lose nothing.
 #[test]
 fn a_worker_that_is_refused_leaves_directories_as_they_are() {
     let stand = Stand::new();
@@ -312,7 +313,7 @@ fn a_worker_that_is_refused_leaves_directories_as_they_are() {
     steps(&mut old, 3);
     stand.taken(1, 0, &mut old);
     steps(&mut old, 3);
-    // Another shard with the directory of one that works: what that has staged is not touched.
+    // Another shard opens the directory of a running one: its staged files are not touched.
     let before = files(&stand.out("a-0"));
     let error = stand.open(1, 2, "a-0").map(|_| ()).unwrap_err();
     assert!(error.message().contains("shard 0 of epoch 0"), "{error}");
@@ -320,7 +321,7 @@ fn a_worker_that_is_refused_leaves_directories_as_they_are() {
     steps(&mut old, 1);
     stand.taken(2, 0, &mut old);
     drop(old);
-    // As many shards as there were, with the new directories; then as many as there are.
+    // The old number of shards with the new directories; then the new number.
     checkpoints.rescale(3).unwrap();
     stand.open(0, 2, "b-0").map(|_| ()).unwrap_err();
     let mut new: Vec<_> =
@@ -333,7 +334,7 @@ fn a_worker_that_is_refused_leaves_directories_as_they_are() {
     assert_eq!(stand.seen(&["a-0", "a-1", "b-0", "b-1", "b-2"]), alone(ITEMS));
 }
 
-/// The files of a directory, with their lengths.
+/// The files of a directory with their sizes.
 fn files(directory: &PathBuf) -> Vec<(PathBuf, u64)> {
     let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let mut files: Vec<_> =
@@ -360,7 +361,7 @@ fn a_shard_that_begins_again_ends_the_checkpoint_that_it_had_reported_for() {
     assert_eq!(stand.seen(&["0", "1"]), alone(ITEMS));
 }
 
-/// The conductor hears of it at once, and its checkpoint is none.
+/// The coordinator learns it at once, and its checkpoint is aborted.
 #[test]
 fn a_conductor_is_told_that_a_shard_began_again() {
     let stand = Stand::new();
@@ -386,7 +387,8 @@ fn a_conductor_is_told_that_a_shard_began_again() {
     assert_eq!(stand.checkpoints().list().unwrap(), Vec::<u64>::new());
 }
 
-/// A checkpoint was committed, and a shard's outputs of it are not there: the shard goes back to one that fits.
+/// A checkpoint was committed, but a shard's outputs of it are lost: the shard goes back to an older
+/// checkpoint.
 #[test]
 fn a_shard_whose_outputs_are_gone_goes_back_to_a_checkpoint_that_fits() {
     let stand = Stand::new();
@@ -408,7 +410,7 @@ fn a_shard_whose_outputs_are_gone_goes_back_to_a_checkpoint_that_fits() {
     stand.taken(3, 0, &mut workers);
     assert_eq!(stand.seen(&["0", "1"]), alone(ITEMS));
 
-    // Nothing is there at all any more: no checkpoint fits, and that is said.
+    // All outputs are lost: no checkpoint fits, and the error says so.
     drop(workers.pop());
     std::fs::remove_dir_all(stand.out("1")).unwrap();
     let error = stand.open(1, 2, "1").map(|_| ()).unwrap_err();
@@ -416,7 +418,7 @@ fn a_shard_whose_outputs_are_gone_goes_back_to_a_checkpoint_that_fits() {
     assert!(error.message().contains("sink `out` holds 0"), "{error}");
 }
 
-/// Another machine has the checkpoints and nothing else. What was shown on the first one is there, not here.
+/// Another machine has only the checkpoints. The committed outputs are on the first machine.
 #[test]
 fn a_sink_goes_on_in_an_empty_directory_if_it_is_told_to() {
     let stand = Stand::new();
@@ -451,12 +453,13 @@ fn a_sink_goes_on_in_an_empty_directory_if_it_is_told_to() {
     let there = FileSink::<()>::read(stand.out("first")).unwrap().length_bytes();
     let all: usize = alone(ITEMS).iter().map(|line| line.len() + 1).sum();
     assert_eq!((here + there) as usize, all);
-    // Back to before it went on: what was shown elsewhere is passed over, what was shown here compared.
+    // Back to before the continuation: outputs shown elsewhere are skipped, and those shown here are
+    // compared.
     let mut sink = FileSink::<(u64, u64)>::new("out", stand.out("second"));
     assert_eq!(sink.open(there - 12).unwrap(), Opened::Ready);
 }
 
-/// Somebody else takes checkpoints of the same job: from the command line, say.
+/// Another process takes checkpoints of the same job, for example the command line.
 #[test]
 fn a_worker_goes_on_behind_a_checkpoint_of_somebody_else() {
     let stand = Stand::new();
@@ -469,7 +472,7 @@ fn a_worker_goes_on_behind_a_checkpoint_of_somebody_else() {
         worker.step().unwrap();
         assert_eq!(stand.checkpoints().take(&*state).unwrap().checkpoint, other);
     }
-    // Where that one stands no file of outputs ends; it is opened all the same.
+    // That checkpoint is not at the end of an output file; the sink opens nevertheless.
     worker.step().unwrap();
     drop(worker);
     let mut worker = Worker::open(builder(&out), state, stand.checkpoints()).unwrap();
@@ -495,7 +498,7 @@ fn a_checkpoint_that_could_not_be_read_yet_is_heard_of_again() {
     assert!(!stand.seen(&["out"]).is_empty());
 }
 
-/// The sinks lost what there was before the first checkpoint: the state begins anew, as it was declared.
+/// The sinks lost all outputs before the first checkpoint: the state restarts with the same options.
 #[test]
 fn a_state_that_begins_anew_keeps_its_declaration() {
     let stand = Stand::new();
@@ -517,7 +520,7 @@ fn a_state_that_begins_anew_keeps_its_declaration() {
     assert_eq!(sink.committed().len() as u64, ITEMS);
 }
 
-/// Any checkpoint that is kept can be gone back to; what was shown since comes again and is not shown twice.
+/// A worker can go back to any kept checkpoint. Outputs shown since then come again and are not shown twice.
 #[test]
 fn a_worker_begins_again_from_an_older_checkpoint() {
     let stand = Stand::new();
@@ -535,7 +538,7 @@ fn a_worker_begins_again_from_an_older_checkpoint() {
     let mut worker = open(stand.checkpoints().back_to(2)).unwrap();
     assert!(state.snapshot().unwrap() == snapshots[1]);
     worker.step().unwrap();
-    // Until it has taken one, the newest is the one that was.
+    // Until it has taken a checkpoint, the previous newest one remains the newest.
     assert_eq!(worker.checkpoint().unwrap().checkpoint, 5);
     assert!(state.snapshot().unwrap() == snapshots[2]);
     drop(worker);
@@ -549,7 +552,7 @@ fn a_worker_begins_again_from_an_older_checkpoint() {
     assert_eq!(error.code(), Code::CheckpointNotFound, "{error}");
 }
 
-/// Whatever goes wrong, shards do not wait for an order that nobody follows up.
+/// After any failure, shards do not wait for an abandoned order.
 #[test]
 fn an_order_does_not_stay_behind_when_its_conductor_fails() {
     let stand = Stand::new();
@@ -563,7 +566,7 @@ fn an_order_does_not_stay_behind_when_its_conductor_fails() {
         while stand.board().order().unwrap().is_none() {
             std::thread::yield_now();
         }
-        // Somebody writes what nobody can read.
+        // Another process writes a malformed message.
         stand.db.cells().set(&format!("{ORDER}/{:020}/0", 1), "no note").unwrap();
         conductor.join().unwrap()
     });

@@ -1,4 +1,4 @@
-//! Commands on branches as bytes.
+//! Canonical bytes of commands on branches.
 
 use super::Out;
 use crate::{BranchCommand, MergeStrategy};

@@ -1,4 +1,4 @@
-//! Commands on cells, and on Redis's strings, as bytes.
+//! Canonical bytes of commands on cells, names and Redis strings.
 
 use super::Out;
 use crate::{CellCommand, Contract, ExpireOnly, KeyCommand, Number, Only, StringCommand};

@@ -1,4 +1,4 @@
-//! Commands on keyed state as bytes.
+//! Canonical bytes of commands on keyed state.
 
 use super::Out;
 use crate::{SpaceInfo, SpaceOptions, StateCommand, StatePlace, StateWrite, Version};

@@ -1,4 +1,4 @@
-//! Commands on records, hashes and indexes as bytes.
+//! Canonical bytes of commands on records, hashes and indexes.
 
 use super::Out;
 use crate::{
@@ -39,7 +39,7 @@ impl Out<'_> {
                 self.number(*limit as u64);
             }
             RecordCommand::Pick(pick) => {
-                // A tag of its own: picks of before own ones keep their bytes.
+                // `own` has a tag of its own, so that picks from before this option keep their bytes.
                 self.named(if pick.own { 72 } else { 71 }, &pick.prefix);
                 self.filters(&pick.filters);
                 self.option(pick.by.as_ref(), |out, field| out.bytes(field.as_bytes()));

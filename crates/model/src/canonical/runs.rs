@@ -1,10 +1,10 @@
-//! Commands on runs and the outbox as bytes.
+//! Canonical bytes of commands on runs and the outbox.
 
 use super::Out;
 use crate::{OutboxCommand, RunCommand, RunFilter, to_value};
 
 impl Out<'_> {
-    /// What has a form of its own in JSON, as the value that it is there.
+    /// Encodes a type that has its own JSON form as that JSON value.
     fn object<T: serde::Serialize>(&mut self, what: &T) {
         self.value(&to_value(what).unwrap_or_default());
     }

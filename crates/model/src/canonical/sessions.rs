@@ -1,4 +1,4 @@
-//! Commands on sessions as bytes.
+//! Canonical bytes of commands on sessions.
 
 use super::Out;
 use crate::SessionCommand;

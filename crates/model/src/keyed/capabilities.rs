@@ -1,9 +1,9 @@
-//! What a store of keyed state can do.
+//! Capability flags of keyed state stores.
 
-/// What a store of keyed state can do. A store says so once, keeps to it, and answers `Unsupported` to the rest:
-/// never something weaker than what was asked for.
+/// The capabilities of a keyed state store. A store reports them once and they never change. It returns
+/// `Unsupported` for everything else, never a weaker guarantee than requested.
 ///
-/// A store that is made names what it has and takes the rest from [`KeyedCapabilities::none`].
+/// A store sets the capabilities it has and takes the rest from [`KeyedCapabilities::none`].
 ///
 /// ```
 /// use mainstay_model::KeyedCapabilities;
@@ -12,24 +12,24 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedCapabilities {
-    /// What the store is called, for people.
+    /// The store's name for messages.
     pub store: &'static str,
-    /// Whether several writes are all made or none, positions with them.
+    /// True if a batch of writes, including positions, is atomic.
     pub atomic: bool,
-    /// Whether writes can wait for the frontier.
+    /// True if writes can wait for the frontier.
     pub ordered: bool,
-    /// Whether a merge function can be used.
+    /// True if a merge function can be used.
     pub merged: bool,
-    /// Whether keys have logs.
+    /// True if keys have logs of items.
     pub appends: bool,
-    /// Whether it outlives the process: what was acknowledged is there when it is opened again.
+    /// True if acknowledged writes survive a restart of the process.
     pub durable: bool,
-    /// Whether what changed since a snapshot can be had alone.
+    /// True if the store can write incremental snapshots, with only the changes since an earlier one.
     pub incremental: bool,
 }
 
 impl KeyedCapabilities {
-    /// None at all, but what every store has.
+    /// Only the capabilities that every store has.
     pub fn none(store: &'static str) -> KeyedCapabilities {
         KeyedCapabilities {
             store,

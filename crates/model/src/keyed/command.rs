@@ -1,4 +1,4 @@
-//! What can be done with keyed state, and what that answers.
+//! Commands on keyed state and their answers.
 
 use super::{
     EntryBlock, Item, Kept, SpaceInfo, SpaceOptions, StatePage, StateWrite, Version, WaitingEntry,
@@ -9,27 +9,27 @@ use crate::wire::fields;
 use crate::{Code, Command, Error, Name, Result, Revision};
 use serde::{Deserialize, Serialize};
 
-/// What can be done with a space.
+/// Commands on a space of keyed state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StateCommand {
-    /// Declares a space; says whether it is new. One that is there has to be declared the same.
+    /// Declares a space. Returns whether it is new. An existing space must be declared with the same options.
     Declare {
         /// The space.
         space: Name,
-        /// How.
+        /// The options of the space.
         options: SpaceOptions,
     },
-    /// Writes; answers each.
+    /// Writes a batch. Returns one result per write.
     Write {
         /// The space.
         space: Name,
-        /// What.
+        /// The writes, in order.
         #[serde(with = "fields::list")]
         writes: Vec<StateWrite>,
     },
-    /// Closes all versions below the frontier: what waited with one of them is applied, in order. At most so many at
-    /// once: the frontier rises with the last.
+    /// Seals all versions below the frontier: applies the waiting writes with these versions, in order.
+    /// Touches at most `limit` entries, and the frontier advances with the last of them.
     Seal {
         /// The space.
         space: Name,
@@ -38,42 +38,42 @@ pub enum StateCommand {
         /// The most entries to touch in this transaction.
         limit: usize,
     },
-    /// Removes a space and everything in it; says whether there was one.
+    /// Removes a space with all its entries. Returns whether it existed.
     Drop {
         /// The space.
         space: Name,
     },
-    /// Fills a generation of the space that nobody sees, and shows it with the last piece, instead of what was there.
-    /// Answers how many entries the piece had.
+    /// Fills a hidden generation of the space, block by block. The last block replaces the visible
+    /// generation. Returns the number of entries in the block.
     Restore {
         /// The space.
         space: Name,
-        /// What it is to be.
+        /// The options and the frontier of the restored space.
         info: SpaceInfo,
-        /// Entries, behind those of the piece before.
+        /// The next entries, after those of the previous block.
         block: EntryBlock,
-        /// The transaction that began; nothing: this one does.
+        /// The revision of the transaction with the first block; `None` if this is the first.
         begun: Option<Revision>,
-        /// Whether it is whole with this piece.
+        /// True if this is the last block.
         ends: bool,
     },
-    /// Gives up a generation that is being filled; says whether it was.
+    /// Abandons a generation that is being filled. Returns whether it existed.
     Abandon {
         /// The space.
         space: Name,
-        /// The transaction that began to fill it.
+        /// The revision of the transaction that began to fill it.
         begun: Revision,
     },
-    /// Adds entries to what is there, and never lowers a version; answers how many of them were new.
+    /// Merges entries into the space without ever lowering a version. Returns the number of new entries.
     Take {
         /// The space.
         space: Name,
-        /// The space that they are of.
+        /// The options and the frontier of the space that the entries come from.
         info: SpaceInfo,
         /// The entries.
         block: EntryBlock,
     },
-    /// What is known of keys.
+    /// Reads the states and versions of keys.
     Look {
         /// The space.
         space: Name,
@@ -81,104 +81,104 @@ pub enum StateCommand {
         #[serde(with = "fields::list")]
         keys: Vec<StateKey>,
     },
-    /// Keys in byte order with their states.
+    /// Scans keys in byte order with their states.
     Scan {
         /// The space.
         space: Name,
-        /// Only keys that begin with this.
+        /// Reads only keys with this prefix.
         #[serde(with = "fields::bytes")]
         prefix: Vec<u8>,
-        /// Only keys behind this one.
+        /// The cursor: reads only keys after this one.
         #[serde(with = "fields::maybe_bytes")]
         after: Option<Vec<u8>>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Keys in byte order.
+    /// Lists keys in byte order.
     List {
         /// The space.
         space: Name,
-        /// Only keys that begin with this.
+        /// Lists only keys with this prefix.
         #[serde(with = "fields::bytes")]
         prefix: Vec<u8>,
-        /// Only keys behind this one.
+        /// The cursor: lists only keys after this one.
         #[serde(with = "fields::maybe_bytes")]
         after: Option<Vec<u8>>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Items of a key's log, in the order of their ids.
+    /// Reads the items of a key's log, in the order of their ids.
     Items {
         /// The space.
         space: Name,
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// Only items behind this one.
+        /// The cursor: reads only items after this one.
         #[serde(with = "fields::maybe_bytes")]
         after: Option<Vec<u8>>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Writes that wait, by their versions.
+    /// Reads waiting writes, in version order.
     Waiting {
         /// The space.
         space: Name,
-        /// Only versions below this one.
+        /// Reads only versions below this one.
         below: Option<Version>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// How far sources were read.
+    /// Reads the positions of all sources and sinks.
     Positions {
         /// The space.
         space: Name,
     },
-    /// What is known of a space.
+    /// Reads the options and the frontier of a space.
     Info {
         /// The space.
         space: Name,
     },
-    /// Spaces in byte order of their names.
+    /// Lists spaces in byte order of their names.
     Spaces {
-        /// Only names that begin with this.
+        /// Lists only names with this prefix.
         prefix: String,
-        /// Only names behind this one.
+        /// The cursor: lists only names after this one.
         after: Option<String>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Entries as a snapshot has them.
+    /// Reads entries in snapshot format.
     Dump {
         /// The space.
         space: Name,
-        /// Only those behind this place.
+        /// The cursor: reads only entries after this place.
         #[serde(with = "fields::maybe_bytes")]
         after: Option<Vec<u8>>,
-        /// About so many bytes of them.
+        /// The approximate size of the block, in bytes.
         limit_bytes: usize,
     },
-    /// Writes entries as they once were, whatever is there: that is how an import replays a space. Answers how many.
+    /// Writes historical entries unconditionally, when an import replays a space. Returns their number.
     Replay {
         /// The space.
         space: Name,
-        /// What it is from then on; with entries, only which versions these have.
+        /// The new options and frontier. With entries, only the version kind is used.
         info: SpaceInfo,
-        /// Entries, and those that went; with none, the space itself is declared.
+        /// The entries, including removed ones. An empty block declares the space itself.
         block: EntryBlock,
-        /// Whether nobody saw them yet.
+        /// True if the entries are not visible yet.
         hidden: bool,
-        /// Whether the space is seen from then on, with all that was hidden.
+        /// True if the space becomes visible with this command, including all hidden entries.
         shows: bool,
     },
 }
 
-/// A key, in one piece.
+/// A key, as one byte string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StateKey(#[serde(with = "fields::bytes")] pub Vec<u8>);
 
 impl StateCommand {
-    /// The space that it is about; a listing of spaces is about none.
+    /// The space of the command; `None` for a listing of spaces.
     pub fn space(&self) -> Option<&Name> {
         match self {
             StateCommand::Declare { space, .. }
@@ -201,7 +201,7 @@ impl StateCommand {
         }
     }
 
-    /// Whether it only reads.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         matches!(
             self,
@@ -217,7 +217,7 @@ impl StateCommand {
         )
     }
 
-    /// Refuses what makes no sense whatever the space holds.
+    /// Rejects commands that are invalid whatever the space holds.
     pub fn check(&self) -> Result<()> {
         match self {
             StateCommand::Declare { options, .. } => options.check(),
@@ -259,52 +259,52 @@ impl From<StateCommand> for Command {
     }
 }
 
-/// What a command on a space answers; what others answer, too, has no variant here.
+/// The answer of a command on a space. Answers that other commands also give have no variant here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StateAnswer {
-    /// What became of each write.
+    /// The result of each write.
     Wrote(#[serde(with = "fields::list")] Vec<Wrote>),
-    /// How many entries were applied or forgotten, and whether the frontier has risen with them.
+    /// The number of entries applied or dropped, and whether the frontier has advanced.
     Sealed {
-        /// How many writes that waited were looked at.
+        /// The number of waiting writes processed.
         settled: u64,
-        /// Whether all that had to be is done.
+        /// True if all waiting writes below the frontier are settled.
         done: bool,
     },
-    /// What is known of each key.
+    /// The state of each key; `None` for unknown keys.
     Kept(#[serde(with = "fields::list")] Vec<Option<Kept>>),
     /// A page of keys with their states.
     States(StatePage),
-    /// A page of keys, and where the next one begins.
+    /// A page of keys with the cursor of the next page.
     Keys {
         /// Keys in byte order.
         #[serde(with = "fields::list")]
         keys: Vec<StateKey>,
-        /// Pass this as `after` for the next page.
+        /// The cursor: pass it as `after` for the next page.
         #[serde(with = "fields::maybe_bytes")]
         next: Option<Vec<u8>>,
     },
     /// Items of a log.
     Items(#[serde(with = "fields::list")] Vec<Item>),
-    /// Writes that wait.
+    /// Waiting writes.
     Waiting(#[serde(with = "fields::list")] Vec<WaitingEntry>),
-    /// How far sources were read, by their names.
+    /// The positions of sources and sinks, by name.
     Positions(#[serde(with = "fields::list")] Vec<(String, u64)>),
-    /// What is known of a space; nothing where there is none.
+    /// The options and the frontier of a space; `None` if it does not exist.
     Info(Option<SpaceInfo>),
-    /// Entries as a snapshot has them.
+    /// Entries in snapshot format.
     Entries {
         /// The entries.
         block: EntryBlock,
-        /// Pass this as `after` for those behind them; `None` at the end.
+        /// The cursor: pass it as `after` for the next entries. `None` at the end.
         #[serde(with = "fields::maybe_bytes")]
         next: Option<Vec<u8>>,
     },
 }
 
 impl StateAnswer {
-    /// Whether the command took effect, which `must` requires.
+    /// Returns whether the command took effect, which `must` requires.
     pub fn took_effect(&self) -> bool {
         match self {
             StateAnswer::Wrote(all) => all.iter().all(|one| one.took_effect()),
@@ -312,7 +312,7 @@ impl StateAnswer {
         }
     }
 
-    /// The memory that what it holds takes, about.
+    /// The approximate memory that the answer takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let value = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
         match self {
@@ -337,11 +337,11 @@ impl StateAnswer {
     }
 }
 
-/// What of a space a guard is on.
+/// The part of a space that a guard covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum StatePlace {
-    /// How it is declared, and its frontier.
+    /// The options and the frontier.
     Space,
     /// A key's state.
     Key(#[serde(with = "fields::bytes")] Vec<u8>),
@@ -350,25 +350,26 @@ pub enum StatePlace {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// What tells it from others.
+        /// The item's id.
         #[serde(with = "fields::bytes")]
         id: Vec<u8>,
     },
-    /// A position.
+    /// The position of a source or sink.
     Position(String),
-    /// All entries whose places begin with this, behind one and up to another.
+    /// A range guard: all entries whose places have this prefix, from `after` (exclusive) to `upto`
+    /// (inclusive).
     Range {
-        /// What they begin with.
+        /// The prefix of the places.
         #[serde(with = "fields::bytes")]
         prefix: Vec<u8>,
-        /// Only places behind this one.
+        /// The exclusive lower bound.
         #[serde(with = "fields::maybe_bytes")]
         after: Option<Vec<u8>>,
-        /// Only places up to and including this one.
+        /// The inclusive upper bound.
         #[serde(with = "fields::maybe_bytes")]
         upto: Option<Vec<u8>>,
     },
-    /// A version that is not sealed, and of the kind that the space has.
+    /// The version must be unsealed, and of the space's version kind.
     Open(Version),
 }
 
@@ -379,7 +380,7 @@ mod tests {
     use crate::wire::{decode, encode};
     use std::fmt::Debug;
 
-    /// The variants of an enum by their numbers, which the version of the wire promises; and all of it comes back.
+    /// Checks the variants' numbers, which the wire version promises, and the round trip of each.
     #[track_caller]
     fn numbered<T: Serialize + for<'f> Deserialize<'f> + PartialEq + Debug>(all: Vec<T>) {
         for (number, one) in all.into_iter().enumerate() {

@@ -1,15 +1,15 @@
-//! What a space is made of, entry by entry: what stores, snapshots and checkpoints carry.
+//! Entry encoding of keyed state, shared by stores, snapshots and checkpoints.
 //!
 //! ```text
 //!   entry      place                                  payload
-//!   state      00 | key                               version's length, 80 more if deleted | version | state
+//!   state      00 | key                               version's length, with bit 80 if deleted | version | state
 //!   waiting    01 | version | key                     00, or 80 for a deletion             | state
 //!   item       02 | key's length u16 BE | key | id    the item
 //!   position   04 | source                            u64 BE
 //! ```
 //!
-//! Entries sort by their places: keys in byte order, what waits by its version first, for that is how it is sealed.
-//! 03 is left to stores, for what they find deleted states by.
+//! Entries sort by their places. Keys are in byte order. Waiting writes sort by version first, because they
+//! are sealed in version order. Kind 03 is reserved for stores, which use it to find deleted states.
 
 use super::{STATE_KEY_LIMIT_BYTES, Version, VersionKind};
 use crate::wire::fields;
@@ -17,19 +17,19 @@ use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// Where an entry stands among the others.
+/// The place of an entry: its sort key in a space.
 pub type EntryPlace = SmallVec<[u8; 48]>;
 
-/// The bit of a payload's first byte that says deleted.
+/// The flag in a payload's first byte that marks a deletion.
 const DELETED: u8 = 0x80;
 
-/// The kinds of entries, in the order in which a snapshot has them.
+/// The kinds of entries, in snapshot order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum EntryKind {
     /// States of keys.
     State = 0,
-    /// Writes that wait.
+    /// Waiting writes.
     Waiting = 1,
     /// Items of logs.
     Item = 2,
@@ -38,26 +38,26 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// All of them, in order.
+    /// All kinds, in order.
     pub const ALL: [EntryKind; 4] =
         [EntryKind::State, EntryKind::Waiting, EntryKind::Item, EntryKind::Position];
 
-    /// Where a key's state stands.
+    /// The place of a key's state.
     pub fn state(key: &[u8]) -> EntryPlace {
         placed(EntryKind::State, &[key])
     }
 
-    /// Where a write waits.
+    /// The place of a waiting write.
     pub fn waiting(version: Version, key: &[u8]) -> EntryPlace {
         placed(EntryKind::Waiting, &[&version.to_bytes(), key])
     }
 
-    /// Where an item of a key's log stands; with no id, what all of them begin with.
+    /// The place of an item in a key's log. With an empty id, the prefix of all items of the key.
     pub fn item(key: &[u8], id: &[u8]) -> EntryPlace {
         placed(EntryKind::Item, &[&(key.len() as u16).to_be_bytes(), key, id])
     }
 
-    /// Where a position stands.
+    /// The place of a position.
     pub fn position(source: &str) -> EntryPlace {
         placed(EntryKind::Position, &[source.as_bytes()])
     }
@@ -74,14 +74,14 @@ fn placed(kind: EntryKind, parts: &[&[u8]]) -> EntryPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SpaceEntry {
-    /// A key's state, or that it was deleted.
+    /// A key's state or its tombstone.
     State {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
         /// The version of its last write.
         version: Version,
-        /// Its state; nothing where it was deleted.
+        /// The state; `None` for a tombstone.
         #[serde(with = "fields::maybe_bytes")]
         value: Option<Vec<u8>>,
     },
@@ -92,32 +92,32 @@ pub enum SpaceEntry {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// What tells it from others.
+        /// The item's id.
         #[serde(with = "fields::bytes")]
         id: Vec<u8>,
         /// The item.
         #[serde(with = "fields::bytes")]
         item: Vec<u8>,
     },
-    /// How far a source was read, or a sink written.
+    /// The position of a source or sink.
     Position {
-        /// The source.
+        /// The name of the source or sink.
         source: String,
-        /// How far.
+        /// The position.
         position: u64,
     },
-    /// In what has changed since a snapshot: a key is forgotten, its version with it.
+    /// In an incremental snapshot: the key and its version were dropped.
     NoState {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
     },
-    /// In what has changed since a snapshot: nothing waits there any more.
+    /// In an incremental snapshot: the waiting write was removed.
     NotWaiting {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// Its version.
+        /// The version of the write.
         version: Version,
     },
 }
@@ -128,15 +128,15 @@ pub struct WaitingEntry {
     /// The key.
     #[serde(with = "fields::bytes")]
     pub key: Vec<u8>,
-    /// Its version.
+    /// The version of the write.
     pub version: Version,
-    /// The state; nothing for a deletion.
+    /// The state; `None` for a deletion.
     #[serde(with = "fields::maybe_bytes")]
     pub value: Option<Vec<u8>>,
 }
 
 impl SpaceEntry {
-    /// The kind of entry that it is, or that it says is gone.
+    /// The kind of the entry, also if the entry is a removal.
     pub fn kind(&self) -> EntryKind {
         match self {
             SpaceEntry::State { .. } | SpaceEntry::NoState { .. } => EntryKind::State,
@@ -146,7 +146,7 @@ impl SpaceEntry {
         }
     }
 
-    /// The same, where it lies.
+    /// Borrows the entry.
     pub fn by_ref(&self) -> EntryRef<'_> {
         match self {
             SpaceEntry::State { key, version, value } => {
@@ -166,12 +166,12 @@ impl SpaceEntry {
         }
     }
 
-    /// The key that it belongs to; a position belongs to none.
+    /// The entry's key; `None` for a position.
     pub fn key(&self) -> Option<&[u8]> {
         self.by_ref().key()
     }
 
-    /// The version that it has.
+    /// The entry's version, if it has one.
     pub fn version(&self) -> Option<Version> {
         match self {
             SpaceEntry::State { version, .. } | SpaceEntry::NotWaiting { version, .. } => {
@@ -182,22 +182,22 @@ impl SpaceEntry {
         }
     }
 
-    /// Whether it says that something is gone.
+    /// Returns whether the entry is a removal.
     pub fn is_removal(&self) -> bool {
         matches!(self, SpaceEntry::NoState { .. } | SpaceEntry::NotWaiting { .. })
     }
 
-    /// Where it stands among the others.
+    /// The place of the entry.
     pub fn place(&self) -> EntryPlace {
         self.by_ref().place()
     }
 
-    /// Adds its payload to bytes; what is gone has none.
+    /// Appends the payload to `out`. A removal has no payload.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
         self.by_ref().put_payload(out);
     }
 
-    /// The entry that stands at a place, of a space with versions of a kind; with no payload, the one that is gone.
+    /// Decodes the entry at a place, in a space with this version kind. Without a payload, it is a removal.
     pub fn from_parts(
         place: &[u8],
         payload: Option<&[u8]>,
@@ -206,7 +206,7 @@ impl SpaceEntry {
         EntryRef::from_parts(place, payload, versions).map(EntryRef::to_owned)
     }
 
-    /// The bytes that it takes, about.
+    /// The approximate size of the entry, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let held = match self {
             SpaceEntry::State { value, .. } => value.as_ref().map_or(0, Vec::len),
@@ -219,7 +219,7 @@ impl SpaceEntry {
     }
 }
 
-/// Adds the payload of a state to bytes.
+/// Appends the payload of a state to `out`.
 pub fn put_state(version: Version, value: Option<&[u8]>, out: &mut Vec<u8>) {
     let bytes = version.to_bytes();
     out.push(bytes.len() as u8 | if value.is_some() { 0 } else { DELETED });
@@ -232,7 +232,7 @@ fn put_waiting(value: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(value.unwrap_or_default());
 }
 
-/// The version and the state of a payload; nothing for what is none.
+/// Decodes the version and the state of a payload; `None` if the payload is malformed.
 pub fn take_state(payload: &[u8]) -> Option<(Version, Option<&[u8]>)> {
     let (&first, rest) = payload.split_first()?;
     let (version, value) = rest.split_at_checked(usize::from(first & !DELETED))?;
@@ -251,59 +251,59 @@ fn take_waiting(payload: &[u8]) -> Option<Option<&[u8]>> {
     }
 }
 
-/// An entry of a space, where it lies.
+/// A borrowed entry of a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryRef<'e> {
-    /// A key's state, or that it was deleted.
+    /// A key's state or its tombstone.
     State {
         /// The key.
         key: &'e [u8],
         /// The version of its last write.
         version: Version,
-        /// Its state; nothing where it was deleted.
+        /// The state; `None` for a tombstone.
         value: Option<&'e [u8]>,
     },
     /// A write that waits.
     Waiting {
         /// The key.
         key: &'e [u8],
-        /// Its version.
+        /// The version of the write.
         version: Version,
-        /// The state; nothing for a deletion.
+        /// The state; `None` for a deletion.
         value: Option<&'e [u8]>,
     },
     /// An item of a key's log.
     Item {
         /// The key.
         key: &'e [u8],
-        /// What tells it from others.
+        /// The item's id.
         id: &'e [u8],
         /// The item.
         item: &'e [u8],
     },
-    /// How far a source was read.
+    /// The position of a source or sink.
     Position {
-        /// The source.
+        /// The name of the source or sink.
         source: &'e str,
-        /// How far.
+        /// The position.
         position: u64,
     },
-    /// A key is forgotten.
+    /// The key and its version were dropped.
     NoState {
         /// The key.
         key: &'e [u8],
     },
-    /// Nothing waits there any more.
+    /// The waiting write was removed.
     NotWaiting {
         /// The key.
         key: &'e [u8],
-        /// Its version.
+        /// The version of the write.
         version: Version,
     },
 }
 
 impl<'e> EntryRef<'e> {
-    /// The entry that stands at a place, of a space with versions of a kind; with no payload, the one that is gone.
+    /// Decodes the entry at a place, in a space with this version kind. Without a payload, it is a removal.
     pub fn from_parts(
         place: &'e [u8],
         payload: Option<&'e [u8]>,
@@ -319,7 +319,7 @@ impl<'e> EntryRef<'e> {
         })
     }
 
-    /// The key that it belongs to; a position belongs to none.
+    /// The entry's key; `None` for a position.
     pub fn key(&self) -> Option<&'e [u8]> {
         match *self {
             EntryRef::State { key, .. }
@@ -331,7 +331,7 @@ impl<'e> EntryRef<'e> {
         }
     }
 
-    /// Where it stands among the others.
+    /// The place of the entry.
     pub fn place(&self) -> EntryPlace {
         match *self {
             EntryRef::State { key, .. } | EntryRef::NoState { key } => EntryKind::state(key),
@@ -343,7 +343,7 @@ impl<'e> EntryRef<'e> {
         }
     }
 
-    /// Adds its payload to bytes; what is gone has none.
+    /// Appends the payload to `out`. A removal has no payload.
     pub fn put_payload(&self, out: &mut Vec<u8>) {
         match *self {
             EntryRef::State { version, value, .. } => put_state(version, value, out),
@@ -354,7 +354,7 @@ impl<'e> EntryRef<'e> {
         }
     }
 
-    /// The same, on its own.
+    /// Copies the entry.
     pub fn to_owned(self) -> SpaceEntry {
         let own = |value: Option<&[u8]>| value.map(<[u8]>::to_vec);
         match self {
@@ -413,7 +413,7 @@ fn read<'e>(
     }
 }
 
-/// A key or id, if it is one.
+/// Returns a key or id if its length is valid.
 fn checked(key: &[u8]) -> Option<&[u8]> {
     (1..=STATE_KEY_LIMIT_BYTES).contains(&key.len()).then_some(key)
 }

@@ -1,19 +1,19 @@
-//! Key groups: what moves when work is divided anew.
+//! Key groups: the unit of rescaling, assigned by a hash of the key.
 //!
 //! ```text
-//!   key --XXH3, 64 bits--> hash --its upper half, scaled--> group of 0..groups
+//!   key --XXH3, 64 bits--> hash --its upper half, scaled--> group in 0..groups
 //! ```
 //!
-//! The hash never changes: a key is in the group that it always was in.
+//! The hash function never changes, so a key stays in its group forever.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How many groups keys belong to unless told otherwise.
+/// The default number of key groups.
 pub const GROUPS_DEFAULT: u32 = 128;
-/// The most groups.
+/// The highest number of key groups.
 pub const GROUPS_LIMIT: u32 = 32_768;
 
-/// The group that a key belongs to, of so many.
+/// Returns the group of a key, out of `groups`.
 ///
 /// ```
 /// use mainstay_model::key_group;
@@ -25,25 +25,25 @@ pub fn key_group(key: &[u8], groups: u32) -> u32 {
     ((upper * u64::from(groups)) >> 32) as u32
 }
 
-/// Some keys of a space.
+/// A selection of a space's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeySelection {
-    /// These.
+    /// Exactly these keys.
     Keys(std::collections::BTreeSet<Vec<u8>>),
-    /// Those that begin with these bytes.
+    /// The keys with this prefix.
     Prefix(Vec<u8>),
-    /// Those of some groups.
+    /// The keys of a range of groups.
     Groups {
-        /// How many groups there are.
+        /// The total number of groups.
         of: u32,
-        /// Which of them.
+        /// The selected groups.
         groups: std::ops::Range<u32>,
     },
 }
 
 impl KeySelection {
-    /// Whether a key is one of them.
+    /// Returns whether the selection contains a key.
     pub fn contains(&self, key: &[u8]) -> bool {
         match self {
             KeySelection::Keys(keys) => keys.contains(key),
@@ -57,10 +57,10 @@ impl KeySelection {
 mod tests {
     use super::*;
 
-    /// Written down once, for all times: states that were stored lie where these say.
+    /// These values must never change, because stored states lie in these groups.
     #[test]
     fn groups_never_change() {
-        // By another implementation of the hash.
+        // Computed with another implementation of the hash.
         let keys: [(&[u8], u32, u32); 5] = [
             (b"", 128, 22),
             (b"a", 128, 115),

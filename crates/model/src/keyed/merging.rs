@@ -1,34 +1,34 @@
-//! A function that merges what is put with what is there.
+//! Read-merge-write loop that combines puts with a user's merge function, by optimistic concurrency.
 //!
 //! ```text
-//!   put(key, b, v) --look--> a at u --merge(a, b)--> write, if the key is still at u --no: look again
-//!   in order: b waits ------------------------------ seal: all that waited, in order of versions, then the same
+//!   put(key, b, v) --look--> a at u --merge(a, b)--> write, if the key is still at u --no: retry
+//!   in order: b waits ------------------------------ seal: all waiting writes, in version order, then the same
 //! ```
 //!
-//! The function is its user's and runs here, never where writes are executed: what it made of a key's state is written
-//! only if that state is still the key's.
+//! The merge function belongs to the user and runs here, never on the writer thread. Its result is written
+//! only if the key's state has not changed since it was read.
 
 use super::{Kept, KeyedState, StateWrite, Version, WaitingEntry, Wrote};
 use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Makes one state out of a key's state, if it has one, and what is put to it.
+/// Merges a put value with the key's state, if it has one. Returns the new state.
 pub type MergeFunction = dyn Fn(&[u8], Option<&[u8]>, &[u8]) -> Result<Vec<u8>> + Send + Sync;
 
-/// A write that is to be merged: its version, and what is put; nothing for a deletion.
+/// A write to merge: its version and its value, or `None` for a deletion.
 type Due = (Version, Option<Vec<u8>>);
 
-/// How often a put is tried anew because somebody else came first.
+/// How often a put is retried after a conflict with another writer.
 const TRIES: usize = 1_000;
-/// How many writes that waited are settled together.
+/// The most waiting writes that are settled in one batch.
 const PIECE: usize = 10_000;
-/// How many bytes are written together, of several keys: one command holds twice as many.
+/// The most bytes in one batch of several keys. One command may hold twice as many.
 const PIECE_BYTES: usize = 32 << 20;
-/// What a write takes beside its key and its state, about.
+/// The approximate overhead of a write beside its key and state, in bytes.
 const WRITE_BYTES: usize = 64;
 
-/// A space with the function that merges what is put to it.
+/// A space with its merge function.
 ///
 /// ```no_run
 /// use mainstay_model::{KeyedState, Merging, Result, SpaceOptions};
@@ -48,7 +48,8 @@ pub struct Merging {
 }
 
 impl Merging {
-    /// A space, which is declared as merged, and a function of the key, its state and what is put.
+    /// Combines a space, which must be declared as merged, with a function of the key, its state and the put
+    /// value.
     pub fn new(
         space: Arc<dyn KeyedState>,
         merge: impl Fn(&[u8], Option<&[u8]>, &[u8]) -> Result<Vec<u8>> + Send + Sync + 'static,
@@ -56,12 +57,12 @@ impl Merging {
         Merging { space, merge: Arc::new(merge) }
     }
 
-    /// The space itself.
+    /// The underlying space.
     pub fn space(&self) -> &Arc<dyn KeyedState> {
         &self.space
     }
 
-    /// Merges something with a key's state if the version is newer than the key's.
+    /// Merges a value with a key's state if the version is newer than the key's.
     pub fn put(&self, key: &[u8], value: &[u8], version: Version) -> Result<Wrote> {
         self.apply(key, Some(value), version)
     }
@@ -74,12 +75,13 @@ impl Merging {
     fn apply(&self, key: &[u8], value: Option<&[u8]>, version: Version) -> Result<Wrote> {
         let info = self.space.info()?;
         if info.is_some_and(|info| info.options.ordered) {
-            // It waits, and is merged when it is sealed.
+            // The write waits and is merged when its version is sealed.
             return match value {
                 Some(value) => self.space.put(key, value, version),
                 None => self.space.delete(key, version),
             };
         }
+        // Optimistic concurrency: retry while other writers change the key.
         for _ in 0..TRIES {
             let kept = self.space.look(&[key])?.pop().flatten();
             if kept.as_ref().is_some_and(|kept| kept.version >= version) {
@@ -100,9 +102,11 @@ impl Merging {
         Err(Error::new(Code::Conflict, message))
     }
 
-    /// Closes all versions below the frontier: what waited is merged, in order. Gives how many writes had waited.
+    /// Seals all versions below the frontier: merges the waiting writes in order. Returns the number of
+    /// waiting writes.
     ///
-    /// What comes to wait meanwhile is merged in its place, or told that it is stale: never taken and lost.
+    /// A write that starts to wait in the meantime is either merged in its order or answered as stale. None
+    /// is lost.
     pub fn seal(&self, frontier: Version) -> Result<u64> {
         let (mut settled, mut in_vain, mut piece) = (0, 0, PIECE);
         while in_vain < TRIES {
@@ -114,7 +118,7 @@ impl Merging {
                     None => 0,
                 }
             } else if let Some((done, bytes)) = unless_too_large(self.settle(waiting), count)? {
-                // More would fit.
+                // The batch was small, so double the next one.
                 if bytes < PIECE_BYTES / 2 {
                     piece = (piece * 2).min(PIECE);
                 }
@@ -130,8 +134,8 @@ impl Merging {
         Err(Error::new(Code::Conflict, message))
     }
 
-    /// Merges writes that waited with their keys' states; says how many of them are done, none if others came to wait
-    /// among them meanwhile, and how many bytes that were.
+    /// Merges waiting writes with their keys' states. Returns the number of settled writes and the batch size
+    /// in bytes. The number is zero if other writes started to wait among them in the meantime.
     fn settle(&self, waiting: Vec<WaitingEntry>) -> Result<(u64, usize)> {
         let newest = waiting.last().map(|entry| entry.version);
         let mut by_key: BTreeMap<Vec<u8>, Vec<Due>> = BTreeMap::new();
@@ -153,14 +157,14 @@ impl Merging {
             }
             writes.push(merge);
         }
-        // What waits with the newest version itself is overtaken by none of these.
+        // A write that waits with the newest version itself cannot be overtaken by this batch.
         writes.extend(newest.map(|below| StateWrite::AllSettled { below }));
         let wrote = unless_conflict(self.space.write(writes))?.unwrap_or_default();
         let done = wrote.iter().zip(counts).filter(|(wrote, _)| wrote.took_effect());
         Ok((done.map(|(_, count)| count).sum(), bytes))
     }
 
-    /// What writes in order of their versions make of a key's state.
+    /// Applies writes in version order to a key's state.
     fn merged(
         &self,
         key: &[u8],
@@ -171,7 +175,7 @@ impl Merging {
         let read = kept.as_ref().map(|kept| kept.version);
         let (mut newest, mut state) = (read, kept.and_then(|kept| kept.value));
         for (version, value) in writes {
-            // What is not newer than the key's state is in it, or was overtaken.
+            // A version that is not newer than the key's is already in the state, or was overtaken.
             if newest.is_some_and(|newest| version <= newest) {
                 continue;
             }
@@ -189,7 +193,7 @@ impl Merging {
     }
 }
 
-/// What a merged state takes in a command, with what it settles, about.
+/// The approximate size in a command of a merged state and the versions it settles, in bytes.
 fn weight_bytes(merge: &StateWrite) -> usize {
     let StateWrite::Merge { key, value, settles, .. } = merge else { return 0 };
     value.as_ref().map_or(0, Vec::len) + (key.len() + WRITE_BYTES) * (settles.len() + 1)
@@ -201,7 +205,7 @@ fn too_large(bytes: usize) -> Error {
     Error::new(Code::TransactionTooLarge, message)
 }
 
-/// Nothing where several writes are too much at once, so that fewer of them are tried.
+/// Maps `TransactionTooLarge` for several writes to `None`, so that the caller retries with fewer.
 fn unless_too_large<T>(result: Result<T>, writes: usize) -> Result<Option<T>> {
     match result {
         Err(error) if error.code() == Code::TransactionTooLarge && writes > 1 => Ok(None),
@@ -209,7 +213,7 @@ fn unless_too_large<T>(result: Result<T>, writes: usize) -> Result<Option<T>> {
     }
 }
 
-/// Nothing where something came in between.
+/// Maps a conflict to `None`.
 fn unless_conflict<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Err(error) if error.code() == Code::Conflict => Ok(None),

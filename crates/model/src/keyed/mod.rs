@@ -1,9 +1,9 @@
-//! Keyed state: what stream processors keep, by key and version, applied exactly once.
+//! Keyed state of stream processors: versioned values by key, with idempotent writes.
 //!
 //! ```text
 //!   put(key, value, version) --newer than the key's?--> state { value, version }
-//!                             \--no: nothing happens, and the answer says so
-//!   in order: waiting until the frontier has passed its version --seal--> state
+//!                             \--no: no-op, and the answer is `Stale`
+//!   ordered: waits until the frontier passes its version --seal--> state
 //! ```
 
 mod capabilities;

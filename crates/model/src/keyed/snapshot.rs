@@ -1,15 +1,15 @@
-//! Snapshots: all that a space says, or some of it, or what has changed, as bytes.
+//! Snapshot format of keyed state: full, partial (some keys) or incremental (changes).
 //!
 //! ```text
 //!   "MSTKEYS1" | block ... | end block                    nothing behind it
 //!   block      kind u8 | length u32 LE | crc32c u32 LE | body         the checksum is over kind, length and body
-//!     1 head     what it is u8 | versions u8 | groups u32 LE | frontier   of which 0 bytes are none
-//!     2 entries  entry ...                                 in order of their places, each once
+//!     1 head     flags u8 | versions u8 | groups u32 LE | frontier   0 bytes: no frontier
+//!     2 entries  entry ...                                 in order of their places, without duplicates
 //!     3 end      number of entries u64 LE | blake3 of all bytes before this block, 32 bytes
-//!   entry      place's length | place | payload's length + 1, 0 for what is gone | payload       lengths are varints
+//!   entry      place's length | place | payload's length + 1, 0 for a removal | payload       lengths are varints
 //! ```
 //!
-//! Equal states have equal bytes, wherever they are kept: there are no revisions, stamps or names in it.
+//! Equal states have equal bytes in every store, because snapshots contain no revisions, timestamps or names.
 
 use super::{EntryKind, EntryPlace, EntryRef, SpaceInfo, SpaceOptions, Version, VersionKind};
 use crate::blocks::{BLOCK_BYTES, BlockReader, BlockWriter, HASH_BYTES, damaged};
@@ -30,29 +30,29 @@ const MERGED: u8 = 2;
 const SOME_KEYS: u8 = 4;
 const CHANGES: u8 = 8;
 
-/// What a snapshot is of.
+/// The head of a snapshot: its space and its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotHead {
-    /// The space.
+    /// The options and the frontier of the space.
     pub space: SpaceInfo,
-    /// Whether it has only some of the space's keys, and no positions.
+    /// True if the snapshot has only some keys of the space, and no positions.
     pub some_keys: bool,
-    /// Whether it has only what has changed since an earlier one.
+    /// True if the snapshot is incremental.
     pub changes: bool,
 }
 
 impl SnapshotHead {
-    /// All of a space.
+    /// The head of a full snapshot.
     pub fn all(space: SpaceInfo) -> SnapshotHead {
         SnapshotHead { space, some_keys: false, changes: false }
     }
 
-    /// Some keys of a space.
+    /// The head of a snapshot of some keys.
     pub fn some(space: SpaceInfo) -> SnapshotHead {
         SnapshotHead { space, some_keys: true, changes: false }
     }
 
-    /// What has changed of a space.
+    /// The head of an incremental snapshot.
     pub fn changes(space: SpaceInfo) -> SnapshotHead {
         SnapshotHead { space, some_keys: false, changes: true }
     }
@@ -93,20 +93,20 @@ impl SnapshotHead {
     }
 }
 
-/// What was written or read.
+/// Totals of a snapshot that was written or read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: u64,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The hash that it ends with: equal for equal states.
+    /// The hash at the snapshot's end. Equal states have equal hashes.
     pub hash: [u8; HASH_BYTES],
-    /// The positions that are in it.
+    /// The positions in the snapshot.
     pub positions: BTreeMap<String, u64>,
 }
 
-/// Takes note of a position.
+/// Adds an entry to `positions` if it is a position.
 fn note_position(place: &[u8], payload: Option<&[u8]>, positions: &mut BTreeMap<String, u64>) {
     if place.first() != Some(&(EntryKind::Position as u8)) {
         return;
@@ -117,24 +117,25 @@ fn note_position(place: &[u8], payload: Option<&[u8]>, positions: &mut BTreeMap<
     }
 }
 
-/// The moment that a snapshot shows, for the store that it was taken of alone.
+/// The point in time of a snapshot. Only the store that took the snapshot can interpret it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotMark(pub String);
 
-/// What a snapshot was taken of, where it may be of changes alone.
+/// The result of taking a snapshot that may be incremental.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotTaken {
-    /// What was written.
+    /// Totals of the written snapshot.
     pub summary: SnapshotSummary,
-    /// The moment that it shows, to be named when the next one is taken; nothing where that is of no use.
+    /// The snapshot's point in time, which the next incremental snapshot starts from. `None` if the store
+    /// cannot use it.
     pub mark: Option<SnapshotMark>,
-    /// Whether all there is was written.
+    /// True if the snapshot is full.
     pub is_full: bool,
-    /// Why that is so, where changes alone were asked for.
+    /// The reason for a full snapshot when an incremental one was requested.
     pub why: Option<&'static str>,
 }
 
-/// Entries one behind the other, as a block of a snapshot has them.
+/// A sequence of encoded entries, as in a block of a snapshot.
 ///
 /// ```
 /// use mainstay_model::{EntryBlock, EntryKind};
@@ -146,7 +147,7 @@ pub struct SnapshotTaken {
 pub struct EntryBlock(#[serde(with = "fields::bytes")] Vec<u8>);
 
 impl EntryBlock {
-    /// Adds an entry; with no payload, one that is gone.
+    /// Appends an entry. Without a payload, it is a removal.
     pub fn push(&mut self, place: &[u8], payload: Option<&[u8]>) {
         put_varint(&mut self.0, place.len() as u64);
         self.0.extend_from_slice(place);
@@ -154,32 +155,32 @@ impl EntryBlock {
         self.0.extend_from_slice(payload.unwrap_or_default());
     }
 
-    /// Adds all entries of another.
+    /// Appends all entries of another block.
     pub fn append(&mut self, other: &EntryBlock) {
         self.0.extend_from_slice(&other.0);
     }
 
-    /// Its bytes.
+    /// The encoded entries.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether it has no entry.
+    /// Returns whether the block has no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// The entries one by one; what cannot be read is an error, and the last.
+    /// Iterates over the entries. An entry that cannot be decoded is an error and ends the iteration.
     pub fn iter(&self) -> Entries<'_> {
         Entries { rest: &self.0 }
     }
 
-    /// The last so many bytes of it, one by one: for those who left off there.
+    /// Iterates over the last `bytes` bytes, for a reader that stopped there.
     pub fn last(&self, bytes: usize) -> Entries<'_> {
         Entries { rest: &self.0[self.0.len().saturating_sub(bytes)..] }
     }
@@ -194,17 +195,17 @@ impl<'e> IntoIterator for &'e EntryBlock {
     }
 }
 
-/// An entry as it was written: its place, and its payload unless it is gone.
+/// An encoded entry: its place and its payload. A removal has no payload.
 pub type EntryParts<'e> = (&'e [u8], Option<&'e [u8]>);
 
-/// The entries of a block, one by one.
+/// Iterator over the entries of a block.
 #[derive(Clone, Debug)]
 pub struct Entries<'e> {
     rest: &'e [u8],
 }
 
 impl Entries<'_> {
-    /// How many bytes are left.
+    /// The number of bytes left to read.
     pub fn left_bytes(&self) -> usize {
         self.rest.len()
     }
@@ -225,7 +226,7 @@ impl<'e> Iterator for Entries<'e> {
     }
 }
 
-/// Takes an entry off the front.
+/// Splits the first entry off `rest`.
 fn take_entry<'e>(rest: &mut &'e [u8]) -> Option<EntryParts<'e>> {
     let place = take_sized(rest)?;
     let length = get_varint(rest)?;
@@ -242,7 +243,7 @@ fn take_sized<'e>(rest: &mut &'e [u8]) -> Option<&'e [u8]> {
     Some(taken)
 }
 
-/// Writes a snapshot, entry by entry.
+/// Writes a snapshot entry by entry.
 pub struct SnapshotWriter<W: Write> {
     out: BlockWriter<W>,
     block: EntryBlock,
@@ -252,7 +253,7 @@ pub struct SnapshotWriter<W: Write> {
 }
 
 impl<W: Write> SnapshotWriter<W> {
-    /// Begins a snapshot.
+    /// Starts a snapshot with its head.
     pub fn new(out: W, head: &SnapshotHead) -> Result<SnapshotWriter<W>> {
         let (out, block) = (BlockWriter::new(out), EntryBlock::default());
         let (last, positions) = (EntryPlace::new(), BTreeMap::new());
@@ -262,7 +263,7 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(writer)
     }
 
-    /// Adds an entry, which stands behind those before it; with no payload, one that is gone.
+    /// Appends an entry, whose place must be higher than all before. Without a payload, it is a removal.
     pub fn push(&mut self, place: &[u8], payload: Option<&[u8]>) -> Result<()> {
         if self.entries > 0 && place <= self.last.as_slice() {
             let message = format!("an entry at {} is out of order", place.escape_ascii());
@@ -279,7 +280,7 @@ impl<W: Write> SnapshotWriter<W> {
         Ok(())
     }
 
-    /// Ends the snapshot.
+    /// Writes the end block with the count and the hash. Returns the totals and the inner writer.
     pub fn finish(mut self) -> Result<(SnapshotSummary, W)> {
         self.put_entries()?;
         let SnapshotWriter { mut out, entries, positions, .. } = self;
@@ -298,8 +299,8 @@ impl<W: Write> SnapshotWriter<W> {
     }
 }
 
-/// Reads a snapshot, block by block, and checks all of it on the way: whoever has seen its end has seen what was
-/// written.
+/// Reads and verifies a snapshot block by block. A reader that reaches its end has read exactly the written
+/// entries.
 pub struct SnapshotReader<R: Read> {
     from: BlockReader<R>,
     head: SnapshotHead,
@@ -310,7 +311,7 @@ pub struct SnapshotReader<R: Read> {
 }
 
 impl<R: Read> SnapshotReader<R> {
-    /// Begins to read.
+    /// Reads the head.
     pub fn new(from: R) -> Result<SnapshotReader<R>> {
         let (mut from, mut magic) = (BlockReader::new(from), [0; MAGIC.len()]);
         let begun = from.fill(&mut magic)?;
@@ -326,12 +327,12 @@ impl<R: Read> SnapshotReader<R> {
         Ok(SnapshotReader { from, head, last, entries: 0, positions, summary: None })
     }
 
-    /// What it is of.
+    /// The head of the snapshot.
     pub fn head(&self) -> &SnapshotHead {
         &self.head
     }
 
-    /// The next entries, each of which was looked at; nothing at the end.
+    /// Reads the next block of entries and checks them. Returns `None` at the end.
     pub fn next_block(&mut self) -> Result<Option<EntryBlock>> {
         if self.summary.is_some() {
             return Ok(None);
@@ -349,18 +350,18 @@ impl<R: Read> SnapshotReader<R> {
         }
     }
 
-    /// What was read; nothing before the end was seen.
+    /// The totals; `None` before the end of the snapshot is reached.
     pub fn summary(&self) -> Option<&SnapshotSummary> {
         self.summary.as_ref()
     }
 
-    /// Reads the rest, and says what it was.
+    /// Reads and verifies the rest of the snapshot. Returns the totals.
     pub fn check_rest(mut self) -> Result<SnapshotSummary> {
         while self.next_block()?.is_some() {}
         self.summary.ok_or_else(|| damaged("it has no end"))
     }
 
-    /// Refuses entries that no space of this kind has, or that are out of order.
+    /// Rejects entries that are malformed, out of order or invalid for this kind of snapshot.
     fn check(&mut self, block: &EntryBlock) -> Result<()> {
         let versions = self.head.space.options.versions;
         for entry in block {

@@ -1,11 +1,11 @@
-//! Spaces: how one is declared, and what is known of it.
+//! Space options and metadata of keyed state.
 
 use super::{GROUPS_DEFAULT, GROUPS_LIMIT, Version, VersionKind};
 use crate::{Code, Error, Result, Value};
 use serde::{Deserialize, Serialize};
 
-/// How a space is declared. What is not declared is so by its first write: newest wins, and the first version
-/// fixes the kind of all.
+/// The options of a space. The first write declares an undeclared space with the defaults: the newest version
+/// wins, and the first version fixes the version kind.
 ///
 /// ```
 /// use mainstay_model::{SpaceOptions, VersionKind};
@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceOptions {
-    /// The kind of its versions; `None`: that of the first one.
+    /// The version kind; `None` if the first write fixes it.
     pub versions: Option<VersionKind>,
-    /// Whether writes wait until their version is sealed, and are applied in order.
+    /// True if writes wait until their version is sealed, and are then applied in version order.
     pub ordered: bool,
-    /// Whether a function merges what is put with what is there. It is its user's: without it nothing is put.
+    /// True if a merge function combines puts with the existing state. The function belongs to the user, and
+    /// puts are not possible without it.
     pub merged: bool,
-    /// How many groups its keys belong to; it stays so.
+    /// The number of key groups. It never changes.
     pub groups: u32,
 }
 
@@ -32,35 +33,35 @@ impl Default for SpaceOptions {
 }
 
 impl SpaceOptions {
-    /// Fixes the kind of its versions.
+    /// Fixes the version kind.
     #[must_use]
     pub fn versions(mut self, versions: VersionKind) -> SpaceOptions {
         self.versions = Some(versions);
         self
     }
 
-    /// Writes wait until their version is sealed, and are applied in order.
+    /// Makes writes wait until their version is sealed, and applies them in version order.
     #[must_use]
     pub fn ordered(mut self) -> SpaceOptions {
         self.ordered = true;
         self
     }
 
-    /// A function merges what is put with what is there.
+    /// Declares that a merge function combines puts with the existing state.
     #[must_use]
     pub fn merged(mut self) -> SpaceOptions {
         self.merged = true;
         self
     }
 
-    /// How many groups its keys belong to.
+    /// Sets the number of key groups.
     #[must_use]
     pub fn groups(mut self, groups: u32) -> SpaceOptions {
         self.groups = groups;
         self
     }
 
-    /// Refuses what makes no sense.
+    /// Rejects invalid options.
     pub fn check(&self) -> Result<()> {
         if (1..=GROUPS_LIMIT).contains(&self.groups) {
             return Ok(());
@@ -69,7 +70,7 @@ impl SpaceOptions {
         Err(Error::new(Code::InvalidArgument, message))
     }
 
-    /// Whether a space that is declared like this is the one that is asked for.
+    /// Returns whether a space with these options satisfies the requested ones.
     pub fn is_as(&self, asked: &SpaceOptions) -> bool {
         let versions = asked.versions.is_none() || asked.versions == self.versions;
         versions
@@ -77,17 +78,17 @@ impl SpaceOptions {
     }
 }
 
-/// What is known of a space.
+/// The options and the frontier of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpaceInfo {
-    /// How it is declared.
+    /// The options.
     pub options: SpaceOptions,
-    /// Versions below it are sealed: what comes later with such a version is stale.
+    /// Versions below the frontier are sealed. A later write with such a version is stale.
     pub frontier: Option<Version>,
 }
 
 impl SpaceInfo {
-    /// As a value, for people and for JSON.
+    /// Converts to a value for display and JSON.
     ///
     /// ```
     /// use mainstay_model::SpaceInfo;
@@ -107,7 +108,7 @@ impl SpaceInfo {
         Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    /// Refuses a version of another kind than the space's; the first one fixes it.
+    /// Rejects a version of another kind than the space's. The first version fixes the kind.
     pub fn check_version(&self, version: Version) -> Result<()> {
         match self.options.versions {
             Some(kind) if kind != version.kind() => {
@@ -121,8 +122,8 @@ impl SpaceInfo {
         }
     }
 
-    /// Refuses a version that no write has here: one of another kind, and the last of all where writes wait, for no
-    /// frontier closes it.
+    /// Rejects a version that no write can have here: one of another kind, and in an ordered space also the
+    /// highest one, because no frontier can seal it.
     pub fn check_write(&self, version: Version) -> Result<()> {
         self.check_version(version)?;
         if self.options.ordered && version.next().is_none() {
@@ -134,7 +135,7 @@ impl SpaceInfo {
         Ok(())
     }
 
-    /// Whether a version is sealed.
+    /// Returns whether a version is sealed.
     pub fn is_sealed(&self, version: Version) -> bool {
         self.frontier.is_some_and(|frontier| version < frontier)
     }

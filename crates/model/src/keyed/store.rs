@@ -1,14 +1,15 @@
-//! The interface of a store of keyed state: in memory, the engine's own, and whatever else keeps versions by key.
+//! The `KeyedState` trait: the interface of keyed state stores (in memory, in the engine, or third-party).
 //!
 //! ```text
 //!   put  delete  append_unique  get  snapshot  restore         provided
 //!        |
-//!   declare  info  write  look  scan  seal  clear               what a store has to do
+//!   declare  info  write  look  scan  seal  clear               required
 //!   items  positions  waiting
 //!   snapshot_to  restore_from  snapshot_keys_to  restore_keys_from
 //! ```
 //!
-//! It blocks: an operator is a loop that waits for its state, and snapshots are streams.
+//! The interface is blocking, because an operator is a loop that waits for its state, and snapshots are
+//! streams.
 
 use super::{
     Item, Kept, KeySelection, KeyedCapabilities, SnapshotMark, SnapshotSummary, SnapshotTaken,
@@ -18,14 +19,15 @@ use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-/// One space of keyed state, applied exactly once: a write with a version that is not newer than its key's is a no-op
-/// that says so. It is used as `Arc<dyn KeyedState>`, by several threads.
+/// One space of keyed state with idempotent writes: a write whose version is not newer than its key's is a
+/// no-op and returns `Stale`. Several threads share it as `Arc<dyn KeyedState>`.
 ///
-/// What a store may lack is in its [`KeyedCapabilities`]. The suite in `mainstay-conformance` checks both.
+/// [`KeyedCapabilities`] lists the features that a store may lack. The suite in `mainstay-conformance` checks
+/// both.
 ///
 /// ```
 /// use mainstay_model::{KeyedState, Result};
-/// /// Counts an order; told again after a crash it is counted once.
+/// /// Counts an order; a retry after a crash is not counted again.
 /// fn count(state: &dyn KeyedState, customer: &str, offset: u64) -> Result<bool> {
 ///     let count = match state.get(customer.as_bytes())? {
 ///         Some(seen) => seen.value[0] + 1,
@@ -35,57 +37,58 @@ use std::io::{Read, Write};
 /// }
 /// ```
 pub trait KeyedState: Send + Sync {
-    /// What the store can do. It is the same for as long as the store is open.
+    /// The store's capabilities. They do not change while the store is open.
     fn capabilities(&self) -> KeyedCapabilities;
 
-    /// Declares the space; says whether it was not declared before. One that was, also by a write, has to be
-    /// asked for as it is, or the error is `SpaceExists`.
+    /// Declares the space. Returns whether it was undeclared before. If it exists, even by a mere write, the
+    /// options must match, otherwise the error is `SpaceExists`.
     fn declare(&self, options: SpaceOptions) -> Result<bool>;
 
-    /// What is known of the space; nothing before it is declared or written to.
+    /// The options and the frontier; `None` before the space is declared or written to.
     fn info(&self) -> Result<Option<SpaceInfo>>;
 
-    /// Writes, all or nothing, one behind the other; says what became of each.
+    /// Applies a batch of writes atomically, in order. Returns the result of each.
     fn write(&self, writes: Vec<StateWrite>) -> Result<Vec<Wrote>>;
 
-    /// What is known of keys, deleted ones included, all as of one moment.
+    /// Reads the states of keys from one snapshot, including tombstones.
     fn look(&self, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>>;
 
-    /// Keys in byte order with their states: those that begin with `prefix` and come behind `after`. A page ends early
-    /// where it becomes large.
+    /// Scans keys in byte order with their states: those with `prefix`, after `after`. A page may end early
+    /// if it becomes large.
     fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<StatePage>;
 
-    /// Items of a key's log behind one of them, in the order of their ids.
+    /// Reads the items of a key's log after `after`, in the order of their ids.
     fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Item>>;
 
-    /// How far sources were read and sinks written, by their names.
+    /// The positions of all sources and sinks, by name.
     fn positions(&self) -> Result<BTreeMap<String, u64>>;
 
-    /// Writes that wait with versions below one, in order of versions, then of keys.
+    /// Reads the waiting writes with versions below `below`, ordered by version, then by key.
     fn waiting(&self, below: Option<Version>, limit: usize) -> Result<Vec<WaitingEntry>>;
 
-    /// Closes all versions below the frontier: what waited with one of them is applied, in order, deleted keys of before
-    /// are forgotten, and what comes later with such a version is stale. Gives how many writes had waited. A frontier
-    /// that is not further does nothing.
+    /// Seals all versions below the frontier: applies the waiting writes in order and drops the tombstones
+    /// with these versions. A later write with a sealed version is stale. Returns the number of waiting
+    /// writes. A frontier that does not advance is a no-op.
     ///
-    /// Where a function merges, it has to be settled before by whoever has the function
-    /// ([`Merging`](super::Merging)); else the error is `Conflict`.
+    /// In a merged space, the owner of the merge function must settle the waiting writes first
+    /// ([`Merging`](super::Merging)). Otherwise the error is `Conflict`.
     fn seal(&self, frontier: Version) -> Result<u64>;
 
-    /// Puts all that was acknowledged on stable storage, where that is not done with each write. A store that keeps nothing
+    /// Makes all acknowledged writes durable, if the store does not do so with each write. A store in memory
     /// has nothing to do.
     fn sync(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Removes the space and everything in it; says whether there was one.
+    /// Removes the space with all its entries. Returns whether it existed.
     fn clear(&self) -> Result<bool>;
 
-    /// Writes a snapshot of all there is, as of one moment. Equal states give equal bytes.
+    /// Writes a full snapshot as of one point in time. Equal states give equal bytes.
     fn snapshot_to(&self, out: &mut dyn Write) -> Result<SnapshotSummary>;
 
-    /// Writes a snapshot of what has changed since an earlier one, as of one moment that is on stable storage, or of all
-    /// there is: where none is named, or where nobody knows any more what has changed. The answer says which, and why.
+    /// Writes an incremental snapshot of the changes since `since`, as of one durable point in time. Writes a
+    /// full snapshot if `since` is `None` or the store no longer knows the changes. The result says which,
+    /// and why.
     fn snapshot_since(
         &self,
         since: Option<&SnapshotMark>,
@@ -95,15 +98,16 @@ pub trait KeyedState: Send + Sync {
         Ok(SnapshotTaken { summary: self.snapshot_to(out)?, mark: None, is_full: true, why })
     }
 
-    /// Replaces everything by what a snapshot says, or, if that is damaged, nothing. Gives how many entries it had.
+    /// Replaces the whole state by a snapshot, atomically: a damaged snapshot changes nothing. Returns the
+    /// number of entries.
     fn restore_from(&self, from: &mut dyn Read) -> Result<u64>;
 
-    /// Writes a snapshot of some keys, as of one moment. Positions are not in it.
+    /// Writes a snapshot of some keys as of one point in time, without positions.
     fn snapshot_keys_to(&self, keys: &KeySelection, out: &mut dyn Write)
     -> Result<SnapshotSummary>;
 
-    /// Adds what a snapshot of some keys says to what is there, and never lowers a version; if it is damaged, nothing.
-    /// Gives how many entries were new.
+    /// Merges a snapshot of some keys into the state without lowering a version. A damaged snapshot changes
+    /// nothing. Returns the number of new entries.
     fn restore_keys_from(&self, from: &mut dyn Read) -> Result<u64>;
 
     /// Writes a key's state if the version is newer than the key's.
@@ -111,12 +115,12 @@ pub trait KeyedState: Send + Sync {
         one(self.write(vec![StateWrite::put(key, value, version)])?)
     }
 
-    /// Deletes a key's state if the version is newer than the key's; the version is remembered.
+    /// Deletes a key's state if the version is newer than the key's. A tombstone keeps the version.
     fn delete(&self, key: &[u8], version: Version) -> Result<Wrote> {
         one(self.write(vec![StateWrite::delete(key, version)])?)
     }
 
-    /// Adds an item to a key's log; says whether the log had none of this id.
+    /// Adds an item to a key's log. Returns whether the id was new.
     fn append_unique(&self, key: &[u8], id: &[u8], item: &[u8]) -> Result<bool> {
         let wrote = one(self.write(vec![StateWrite::append(key, id, item)])?)?;
         Ok(wrote.took_effect())
@@ -128,26 +132,26 @@ pub trait KeyedState: Send + Sync {
         Ok(kept.pop().flatten().and_then(Kept::into_state))
     }
 
-    /// All there is, as bytes.
+    /// Returns a full snapshot as bytes.
     fn snapshot(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.snapshot_to(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Replaces everything by what a snapshot says, or, if that is damaged, nothing.
+    /// Replaces the whole state by a snapshot, atomically: a damaged snapshot changes nothing.
     fn restore(&self, mut bytes: &[u8]) -> Result<u64> {
         self.restore_from(&mut bytes)
     }
 
-    /// Some keys, as bytes.
+    /// Returns a snapshot of some keys as bytes.
     fn snapshot_keys(&self, keys: &KeySelection) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.snapshot_keys_to(keys, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Adds what a snapshot of some keys says to what is there.
+    /// Merges a snapshot of some keys into the state.
     fn restore_keys(&self, mut bytes: &[u8]) -> Result<u64> {
         self.restore_keys_from(&mut bytes)
     }

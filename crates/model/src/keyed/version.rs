@@ -1,4 +1,4 @@
-//! Versions: what makes applying a second time harmless.
+//! Versions of keyed state, which make writes idempotent.
 
 use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -6,9 +6,10 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::str::FromStr;
 
-/// A moment of a stream's own time: an epoch, and a round within it.
+/// A logical timestamp of a stream: an epoch and a round within it.
 ///
-/// It comes from the source, never from arrival: what is read again has the time that it had.
+/// It comes from the source and not from the arrival time, so that a record that is read again has the same
+/// time.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -19,14 +20,14 @@ use std::str::FromStr;
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 pub struct LogicalTime {
-    /// Which epoch.
+    /// The epoch number.
     pub epoch: u64,
-    /// Which round of it.
+    /// The round within the epoch.
     pub round: u64,
 }
 
 impl LogicalTime {
-    /// A round of an epoch.
+    /// Creates a logical timestamp.
     pub fn new(epoch: u64, round: u64) -> LogicalTime {
         LogicalTime { epoch, round }
     }
@@ -38,17 +39,17 @@ impl fmt::Display for LogicalTime {
     }
 }
 
-/// Which versions a space has: one kind for all of its keys.
+/// The type of all versions in a space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum VersionKind {
-    /// Whole numbers.
+    /// Unsigned integers.
     U64,
-    /// Logical times.
+    /// Logical timestamps.
     Time,
 }
 
 impl VersionKind {
-    /// How many bytes a version of this kind has.
+    /// The encoded size of a version of this kind, in bytes.
     pub fn bytes(self) -> usize {
         match self {
             VersionKind::U64 => 8,
@@ -56,7 +57,7 @@ impl VersionKind {
         }
     }
 
-    /// The kind whose versions have so many bytes.
+    /// Returns the kind whose versions have this encoded size.
     pub fn of_bytes(bytes: usize) -> Option<VersionKind> {
         [VersionKind::U64, VersionKind::Time].into_iter().find(|kind| kind.bytes() == bytes)
     }
@@ -88,7 +89,7 @@ impl FromStr for VersionKind {
 
 /// The version of a key's state.
 ///
-/// Its bytes are in its order, so that whoever stores them compares bytes.
+/// The encoding preserves the order, so stores can compare encoded bytes.
 ///
 /// ```
 /// use mainstay_model::{LogicalTime, Version};
@@ -98,14 +99,14 @@ impl FromStr for VersionKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Version {
-    /// A whole number: a position, a sequence.
+    /// An integer, such as a position or a sequence number.
     U64(u64),
-    /// A logical time.
+    /// A logical timestamp.
     Time(LogicalTime),
 }
 
 impl Version {
-    /// The kind that it is of.
+    /// The kind of the version.
     pub fn kind(&self) -> VersionKind {
         match self {
             Version::U64(_) => VersionKind::U64,
@@ -113,7 +114,7 @@ impl Version {
         }
     }
 
-    /// The one right behind it; nothing behind the last.
+    /// The direct successor; `None` for the highest version.
     pub fn next(self) -> Option<Version> {
         match self {
             Version::U64(number) => number.checked_add(1).map(Version::U64),
@@ -124,7 +125,7 @@ impl Version {
         }
     }
 
-    /// The one right before it; nothing before the first.
+    /// The direct predecessor; `None` for the lowest version.
     pub fn previous(self) -> Option<Version> {
         match self {
             Version::U64(number) => number.checked_sub(1).map(Version::U64),
@@ -138,7 +139,7 @@ impl Version {
         }
     }
 
-    /// Its bytes, which sort as versions do.
+    /// Encodes the version. The bytes sort as versions do.
     pub fn to_bytes(self) -> SmallVec<[u8; 16]> {
         match self {
             Version::U64(number) => SmallVec::from_slice(&number.to_be_bytes()),
@@ -150,7 +151,7 @@ impl Version {
         }
     }
 
-    /// The version that has these bytes; nothing for bytes that none has.
+    /// Decodes a version; `None` if the bytes have no valid length.
     pub fn from_bytes(bytes: &[u8]) -> Option<Version> {
         let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
         match VersionKind::of_bytes(bytes.len())? {
@@ -218,7 +219,7 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Version> {
         let number = |text: &str| {
-            // `+7` is a number to Rust, and would be written back as another text.
+            // Rust parses `+7` as a number, but it would be written back as a different text.
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             text.parse().ok().filter(|_| digits)
         };

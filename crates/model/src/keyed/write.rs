@@ -1,4 +1,4 @@
-//! What is written to a space, what became of it, and what a space holds.
+//! Writes to a space of keyed state, their results, and the stored values.
 
 use super::Version;
 use crate::limits::VALUE_LIMIT_BYTES;
@@ -6,7 +6,7 @@ use crate::wire::fields;
 use crate::{Code, Error, Result, check_name};
 use serde::{Deserialize, Serialize};
 
-/// The longest key of a space, and the longest id of an item, in bytes.
+/// The longest key of a space and the longest id of an item, in bytes.
 pub const STATE_KEY_LIMIT_BYTES: usize = 1_024;
 
 /// One write to a space.
@@ -15,70 +15,71 @@ pub const STATE_KEY_LIMIT_BYTES: usize = 1_024;
 pub enum StateWrite {
     /// Writes a key's state if the version is newer than the key's.
     Put {
-        /// The key: any bytes.
+        /// The key, which may be any bytes.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// Its state from there on.
+        /// The new state.
         #[serde(with = "fields::bytes")]
         value: Vec<u8>,
-        /// When that is.
+        /// The version of the write.
         version: Version,
     },
-    /// Deletes a key's state if the version is newer than the key's; the version is remembered.
+    /// Deletes a key's state if the version is newer than the key's. A tombstone keeps the version.
     Delete {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// When that is.
+        /// The version of the deletion.
         version: Version,
     },
-    /// Adds an item to a key's log, unless the log has one of this id.
+    /// Adds an item to a key's log, unless the log has an item with this id.
     Append {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// What tells it from others; a log is read in the order of its ids.
+        /// The item's id. A log is read in the order of its ids.
         #[serde(with = "fields::bytes")]
         id: Vec<u8>,
         /// The item.
         #[serde(with = "fields::bytes")]
         item: Vec<u8>,
     },
-    /// Says how far a source was read, or a sink written: the position stands with the states that belong to it.
-    /// One that is not further is a no-op.
+    /// Advances the position of a source or sink, atomically with the states that depend on it. A position
+    /// that is not higher is a no-op.
     Advance {
-        /// The source.
+        /// The name of the source or sink.
         source: String,
-        /// How far it was read.
+        /// The new position.
         position: u64,
     },
-    /// Writes what a merge function made of a key's state, if the key still has the version that it was made of.
+    /// Writes the result of a merge function if the key still has the version that the function read.
     Merge {
         /// The key.
         #[serde(with = "fields::bytes")]
         key: Vec<u8>,
-        /// What it made; nothing for a deletion.
+        /// The result; `None` for a deletion.
         #[serde(with = "fields::maybe_bytes")]
         value: Option<Vec<u8>>,
-        /// The newest version that is in it. Where that is the one that was read, the state stays as it is, and what
-        /// is settled was overtaken.
+        /// The newest version merged into the result. If it equals `read`, the state does not change, and the
+        /// settled writes were overtaken.
         version: Version,
-        /// The key's version that was merged with; `None`: the key had none.
+        /// The key's version that the merge read; `None` if the key had none.
         read: Option<Version>,
-        /// What waited and is in it, by version.
+        /// The versions of the waiting writes that this merge includes.
         #[serde(with = "fields::list")]
         settles: Vec<Version>,
     },
-    /// Refuses all writes beside it, as a `Conflict`, if something waits below a version that none of them settles: what
-    /// a function has not seen must not be overtaken by what it made. It changes nothing.
+    /// Rejects the whole batch with `Conflict` if a write that the batch does not settle waits with a version
+    /// below `below`. Otherwise a merge result could overtake a write that its function has not seen. It
+    /// writes nothing itself.
     AllSettled {
-        /// The lowest version that does not matter.
+        /// The exclusive upper bound of the checked versions.
         below: Version,
     },
 }
 
 impl StateWrite {
-    /// Writes a key's state.
+    /// Creates a [`StateWrite::Put`].
     ///
     /// ```
     /// use mainstay_model::StateWrite;
@@ -94,12 +95,12 @@ impl StateWrite {
         StateWrite::Put { key: key.into(), value: value.into(), version: version.into() }
     }
 
-    /// Deletes a key's state.
+    /// Creates a [`StateWrite::Delete`].
     pub fn delete(key: impl Into<Vec<u8>>, version: impl Into<Version>) -> StateWrite {
         StateWrite::Delete { key: key.into(), version: version.into() }
     }
 
-    /// Adds an item to a key's log.
+    /// Creates a [`StateWrite::Append`].
     pub fn append(
         key: impl Into<Vec<u8>>,
         id: impl Into<Vec<u8>>,
@@ -108,12 +109,12 @@ impl StateWrite {
         StateWrite::Append { key: key.into(), id: id.into(), item: item.into() }
     }
 
-    /// Says how far a source was read.
+    /// Creates a [`StateWrite::Advance`].
     pub fn advance(source: &str, position: u64) -> StateWrite {
         StateWrite::Advance { source: source.to_owned(), position }
     }
 
-    /// The writes that wait and are settled by it: their key, and their versions.
+    /// The waiting writes that this merge settles: their key and their versions.
     pub fn settles(&self) -> Option<(&[u8], &[Version])> {
         match self {
             StateWrite::Merge { key, settles, .. } => Some((key, settles)),
@@ -121,7 +122,7 @@ impl StateWrite {
         }
     }
 
-    /// The key that it is about; a position is about none.
+    /// The key of the write; `None` for a position.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             StateWrite::Put { key, .. }
@@ -132,7 +133,7 @@ impl StateWrite {
         }
     }
 
-    /// The version that it brings, or asks about.
+    /// The version that the write brings or checks.
     pub fn version(&self) -> Option<Version> {
         match self {
             StateWrite::Put { version, .. }
@@ -143,7 +144,7 @@ impl StateWrite {
         }
     }
 
-    /// Refuses what makes no sense whatever the space holds.
+    /// Rejects writes that are invalid whatever the space holds.
     pub fn check(&self) -> Result<()> {
         if let Some(key) = self.key() {
             check_key("a key", key)?;
@@ -159,7 +160,8 @@ impl StateWrite {
                 value.as_deref().map_or(Ok(()), check_value)?;
                 let of_one_kind = read.iter().chain(settles).all(|v| v.kind() == version.kind());
                 let is_newest = read.iter().chain(settles).all(|v| v <= version);
-                // All that waited may have been overtaken: then it goes, and the key keeps its state and version.
+                // If all waiting writes were overtaken, they are dropped, and the key keeps its state and
+                // version.
                 let brings_something = *read != Some(*version) || !settles.is_empty();
                 if of_one_kind && is_newest && brings_something {
                     return Ok(());
@@ -192,22 +194,22 @@ fn check_value(value: &[u8]) -> Result<()> {
     Err(Error::new(Code::ValueTooLarge, message))
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Wrote {
-    /// It was newer: it is there.
+    /// The write was newer and is applied.
     Applied,
-    /// It was not newer, or there already: nothing happened.
+    /// The write was not newer, or a duplicate. Nothing changed.
     Stale,
-    /// It waits until its version is sealed.
+    /// The write waits until its version is sealed.
     Waiting,
-    /// The key has another version than the one that was merged with: nothing happened; look again.
+    /// The key's version has changed since the merge read it. Nothing changed; read again and retry.
     Moved,
 }
 
 impl Wrote {
-    /// Whether something happened.
+    /// Returns whether the write took effect.
     pub fn took_effect(self) -> bool {
         matches!(self, Wrote::Applied | Wrote::Waiting)
     }
@@ -223,37 +225,37 @@ pub struct State {
     pub version: Version,
 }
 
-/// What is known of a key, also of one that was deleted.
+/// The last write of a key, which may be a tombstone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The version of the last write that was applied.
+    /// The version of the last applied write.
     pub version: Version,
-    /// The state; nothing where that write deleted it.
+    /// The state; `None` for a tombstone.
     #[serde(with = "fields::maybe_bytes")]
     pub value: Option<Vec<u8>>,
 }
 
 impl Kept {
-    /// The state, unless it was deleted.
+    /// Returns the state, or `None` for a tombstone.
     pub fn into_state(self) -> Option<State> {
         let Kept { version, value } = self;
         value.map(|value| State { value, version })
     }
 }
 
-/// A page of keys with their states, and where the next one begins.
+/// A page of keys with their states and the cursor of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatePage {
-    /// Keys in byte order; deleted ones are not among them.
+    /// Keys in byte order, without tombstones.
     pub states: Vec<(Vec<u8>, State)>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// The cursor: pass it as `after` for the next page. `None` at the end.
     pub next: Option<Vec<u8>>,
 }
 
 /// An item of a key's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
-    /// What tells it from others.
+    /// The item's id.
     #[serde(with = "fields::bytes")]
     pub id: Vec<u8>,
     /// The item.

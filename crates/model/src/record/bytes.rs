@@ -1,11 +1,11 @@
-//! The fields of a record as bytes.
+//! Binary encoding of a record's fields, readable and editable in place.
 //!
 //! ```text
 //!   | count varint | name length varint | name | value length varint | value | ... |
 //! ```
 //!
-//! Fields stand in byte order of their names, each name once. So equal records have equal bytes, and
-//! whoever looks for one field stops where it would stand.
+//! Fields are in byte order of their names, each name once. Therefore equal records have equal bytes, and a
+//! lookup stops where the field would be.
 
 use super::Field;
 use crate::limits::{RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
@@ -13,24 +13,24 @@ use crate::{Code, Error, Result, codec};
 use smallvec::{SmallVec, smallvec};
 use std::cmp::Ordering;
 
-/// A record without fields.
+/// The encoding of a record without fields.
 pub const EMPTY: &[u8] = &[0];
 
-/// A field by its name, and what it becomes; nothing where it goes.
+/// A field name with its new value; `None` removes the field.
 pub type Change<'c> = (&'c [u8], Option<&'c [u8]>);
 
-/// What changes made of a record.
+/// The result of applying changes to a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// How many fields it has.
+    /// The number of fields after the changes.
     pub count: usize,
-    /// How many of them are new.
+    /// The number of new fields.
     pub added: usize,
-    /// How many are gone.
+    /// The number of removed fields.
     pub removed: usize,
 }
 
-/// Appends fields, which come in order.
+/// Appends fields, which must be in order, to `out`.
 pub fn encode<'f>(fields: impl ExactSizeIterator<Item = (&'f Field, &'f [u8])>, out: &mut Vec<u8>) {
     codec::put_varint(out, fields.len() as u64);
     for (field, value) in fields {
@@ -44,7 +44,7 @@ fn put(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// The fields in order, where they are; what is no record gives an error and then nothing.
+/// Iterates over the borrowed fields in order. A malformed record yields an error and ends the iteration.
 pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
     let mut rest = bytes;
     let mut left = codec::get_varint(&mut rest);
@@ -57,7 +57,7 @@ pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
             Some(_) => true,
         };
         let pair = if more { take(&mut rest).zip(take(&mut rest)) } else { None };
-        // A name stands behind the one before it.
+        // Names must be strictly ascending.
         let pair = pair.filter(|(name, _)| before.is_none_or(|before| before < *name));
         let Some((name, value)) = pair else {
             (left, rest) = (Some(0), &[]);
@@ -69,15 +69,16 @@ pub fn decode(bytes: &[u8]) -> impl Iterator<Item = Result<(&[u8], &[u8])>> {
     })
 }
 
-/// Appends a record as changes make it, without taking it apart: what stands between two of them is copied
-/// as it is. They come in order of their names, each name once. Fails beyond the limits of a record.
+/// Appends the record with changes applied, without decoding it: the bytes between two changes are copied as
+/// they are. Changes must be in order of their names, each name once. Fails if the result exceeds the limits
+/// of a record.
 pub fn change(old: &[u8], changes: &[Change<'_>], out: &mut Vec<u8>) -> Result<Changed> {
     let mut pairs = Pairs::of(old)?;
     let mut changed = Changed { count: pairs.left, added: 0, removed: 0 };
     let start = out.len();
     codec::put_varint(out, pairs.left as u64);
     let place = start..out.len();
-    // What stays, from here to where the next change stands.
+    // The unchanged bytes from here to the place of the next change.
     let mut kept = pairs.rest;
     for (name, value) in changes {
         let found = pairs.seek(name)?;
@@ -99,13 +100,13 @@ pub fn change(old: &[u8], changes: &[Change<'_>], out: &mut Vec<u8>) -> Result<C
     check(changed.count, start, out).map(|()| changed)
 }
 
-/// The fields one after the other, and never back: whoever looks for several asks for them in order.
+/// A forward-only cursor over fields. A caller that seeks several fields must do so in order.
 struct Pairs<'b> {
     rest: &'b [u8],
     left: usize,
 }
 
-/// A field that was looked for: what it holds, and what stands behind it.
+/// A field that was found: its value and the bytes after it.
 struct Stood<'b> {
     value: &'b [u8],
     behind: &'b [u8],
@@ -114,12 +115,12 @@ struct Stood<'b> {
 impl<'b> Pairs<'b> {
     fn of(mut rest: &'b [u8]) -> Result<Pairs<'b>> {
         let left = codec::get_varint(&mut rest).and_then(|count| usize::try_from(count).ok());
-        // A count that is not true must not be counted on: each field has two bytes at least.
+        // Do not trust a damaged count: each field has at least two bytes.
         let left = left.filter(|left| *left <= rest.len() / 2).ok_or_else(damaged)?;
         Ok(Pairs { rest, left })
     }
 
-    /// Walks to where a field stands or would stand, and stays there.
+    /// Advances to the place of a field, or to where it would be, without consuming it.
     fn seek(&mut self, wanted: &[u8]) -> Result<Option<Stood<'b>>> {
         while self.left > 0 {
             let mut behind = self.rest;
@@ -139,7 +140,7 @@ impl<'b> Pairs<'b> {
     }
 }
 
-/// The order of two names, most of which differ at once.
+/// Compares two names by their first bytes, because most names differ there.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     match (a.first(), b.first()) {
         (Some(first), Some(other)) if first != other => first.cmp(other),
@@ -147,7 +148,7 @@ fn order(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// Writes the count anew, which may take another number of bytes.
+/// Overwrites the count, whose encoding may change its length.
 fn set_count(count: usize, place: std::ops::Range<usize>, out: &mut Vec<u8>) {
     if let (Ok(byte @ 0..0x80), 1) = (u8::try_from(count), place.len()) {
         out[place.start] = byte;
@@ -158,7 +159,7 @@ fn set_count(count: usize, place: std::ops::Range<usize>, out: &mut Vec<u8>) {
     out.splice(place, bytes);
 }
 
-/// Takes a record back that is beyond the limits.
+/// Checks the limits of a record. Truncates `out` back to `start` if they are exceeded.
 pub fn check(count: usize, start: usize, out: &mut Vec<u8>) -> Result<()> {
     let message = match () {
         () if count > RECORD_LIMIT_FIELDS => {
@@ -173,15 +174,15 @@ pub fn check(count: usize, start: usize, out: &mut Vec<u8>) -> Result<()> {
     Err(Error::new(Code::ValueTooLarge, message))
 }
 
-/// Looks at one field where it is.
+/// Finds one field without decoding the record.
 pub fn find<'b>(bytes: &'b [u8], wanted: &[u8]) -> Result<Option<&'b [u8]>> {
     Ok(Pairs::of(bytes)?.seek(wanted)?.map(|stood| stood.value))
 }
 
-/// What several fields hold, each at its place.
+/// The values of several fields, in the order requested.
 pub type Found<'b> = SmallVec<[Option<&'b [u8]>; 8]>;
 
-/// Looks at several fields where they are, in one pass whatever their order.
+/// Finds several fields in one pass, whatever their order.
 pub fn find_all<'b>(bytes: &'b [u8], wanted: &[&[u8]]) -> Result<Found<'b>> {
     let mut found: Found<'b> = smallvec![None; wanted.len()];
     let mut places: SmallVec<[usize; 8]> = (0..wanted.len()).collect();
@@ -193,7 +194,7 @@ pub fn find_all<'b>(bytes: &'b [u8], wanted: &[&[u8]]) -> Result<Found<'b>> {
     Ok(found)
 }
 
-/// How many fields there are.
+/// Returns the number of fields.
 pub fn count(mut bytes: &[u8]) -> Result<usize> {
     let count = codec::get_varint(&mut bytes).and_then(|count| usize::try_from(count).ok());
     count.ok_or_else(damaged)
@@ -242,7 +243,7 @@ mod tests {
         };
         let (mut fields, mut bytes) = (Fields::default(), EMPTY.to_vec());
         for round in 0..2_000_u64 {
-            // Records grow beyond a count of one byte, and become empty again.
+            // Records grow beyond a one-byte count, then become empty again.
             let bias = if round / 200 % 2 == 0 { 3 } else { 1 };
             let mut changes: Vec<Change<'_>> = Vec::new();
             for name in names.iter().map(String::as_bytes) {

@@ -1,18 +1,18 @@
-//! What a store of records can do, and the words for what it cannot.
+//! Capability flags of record stores, and errors for missing ones.
 
 use super::{Condition, FieldValue, RecordPick, RecordWrite};
 use crate::limits::{self, RECORD_LIMIT_FIELDS, VALUE_LIMIT_BYTES};
 use crate::{Code, Error, Field, Result, Ttl};
 
-/// What a store can do. A store says so once, keeps to it, and answers `Unsupported` to the rest: never
-/// something weaker than what was asked for.
+/// The capabilities of a record store. A store reports them once and they never change. It returns
+/// `Unsupported` for everything else, never a weaker guarantee than requested.
 ///
-/// A store that is made names what it has and takes the rest from [`Capabilities::none`], so that a capability
-/// that is thought of later is one it does not have.
+/// A store sets the capabilities it has and takes the rest from [`Capabilities::none`]. A capability that is
+/// added later is then missing by default.
 ///
 /// ```
 /// use mainstay_model::{Capabilities, Conditions, Lifetimes};
-/// // A bucket of NATS: records live equally long, and only whole ones can be compared.
+/// // A bucket of NATS: all records have the same lifetime, and conditions compare whole records.
 /// let bucket = Capabilities {
 ///     lifetimes: Lifetimes::PerStore { ttl_ms: 60_000 },
 ///     conditions: Conditions::WholeRecord,
@@ -26,94 +26,95 @@ use crate::{Code, Error, Field, Result, Ttl};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// What the store is called, for people.
+    /// The store's name for messages.
     pub store: &'static str,
-    /// How long records can live.
+    /// The supported lifetimes of records.
     pub lifetimes: Lifetimes,
-    /// What a write can be conditional on.
+    /// The supported conditions of a write.
     pub conditions: Conditions,
-    /// Whether one write can have several conditions.
+    /// True if one write can have several conditions.
     pub several_conditions: bool,
-    /// Whether a condition can be a [`Condition::Fence`].
+    /// True if a condition can be a [`Condition::Fence`].
     pub fences: bool,
-    /// Whether a field can become a number that only rises: [`FieldValue::Revision`].
+    /// True if a field can be set to a monotonic number: [`FieldValue::Revision`].
     pub revisions: bool,
-    /// Whether a field can become the store's own time: [`FieldValue::Millis`].
+    /// True if a field can be set to the store's clock: [`FieldValue::Millis`].
     pub times: bool,
-    /// Whether a field can be added to: [`FieldValue::Sum`].
+    /// True if a write can add to a field: [`FieldValue::Sum`].
     pub sums: bool,
-    /// How long counters go on.
+    /// How long counters last.
     pub counters: Counters,
-    /// What a page of a scan shows.
+    /// The consistency of a scan's page.
     pub scans: Scans,
-    /// Whether filters are evaluated where the records are. Only the cost depends on it: without, all records
-    /// under the prefix travel.
+    /// True if the store evaluates filters itself. It affects only the cost: without it, all records under
+    /// the prefix are transferred.
     pub filters_in_store: bool,
-    /// Whether versions of before are kept: [`RecordStore::history`](super::RecordStore::history).
+    /// True if old versions are kept: [`RecordStore::history`](super::RecordStore::history).
     pub history: bool,
-    /// Whether one step can find a record and write it: [`RecordStore::pick`](super::RecordStore::pick).
+    /// True if the store can find and write a record in one step:
+    /// [`RecordStore::pick`](super::RecordStore::pick).
     pub picks: bool,
-    /// Whether indexes can be declared: [`RecordStore::add_index`](super::RecordStore::add_index).
+    /// True if indexes can be declared: [`RecordStore::add_index`](super::RecordStore::add_index).
     pub indexes: bool,
-    /// The most bytes of a record, names and values together.
+    /// The largest record in bytes, names and values together.
     pub record_limit_bytes: usize,
     /// The most fields of a record.
     pub record_limit_fields: usize,
 }
 
-/// How long records can live.
+/// The supported lifetimes of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lifetimes {
-    /// Until they are deleted.
+    /// Records live until they are deleted.
     Unlimited,
-    /// All of them equally long from their last write on.
+    /// All records have the same time to live, counted from their last write.
     PerStore {
-        /// How long.
+        /// The time to live, in milliseconds.
         ttl_ms: u64,
     },
-    /// Each as long as it was told.
+    /// Each record has its own time to live.
     PerRecord {
-        /// A time to live is rounded up to a multiple of this, and then the record is invisible at once.
+        /// A time to live is rounded up to a multiple of this. After it, the record is invisible at once.
         granularity_ms: u64,
     },
 }
 
-/// What a write or a deletion can be conditional on.
+/// The supported conditions of a write or a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Conditions {
-    /// Nothing.
+    /// No conditions.
     Nothing,
-    /// The counter, and whether the record is there.
+    /// The counter and the record's existence.
     WholeRecord,
-    /// These, and what its fields hold.
+    /// The counter, the record's existence and the values of its fields.
     Fields,
 }
 
-/// How long the counter of a key goes on. It rises with each write wherever there is a record; how much is not said.
+/// How long the counter of a key lasts. Each write of an existing record raises it by an unspecified amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Counters {
-    /// For as long as there is a record: the next one may begin anew, and then a counter that was read before
-    /// a deletion may hold again.
+    /// While the record exists. A new record may restart the counter, so a counter read before a deletion may
+    /// match again.
     PerLife,
-    /// Across deletion and expiry: what was read once never holds again.
+    /// Across deletion and expiry: a counter value never matches again.
     Lasting,
 }
 
-/// What a page of a scan shows.
+/// The consistency of a scan's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Scans {
-    /// Each record as it was at some time during the call.
+    /// Each record as of some time during the call.
     PerRecord,
-    /// All records as they were at one time.
+    /// All records as of one time.
     Snapshot,
 }
 
 impl Capabilities {
-    /// A store that can read, write, delete and scan, within the limits that all stores have.
+    /// A store that can only read, write, delete and scan, within the general limits.
     pub const fn none(store: &'static str) -> Capabilities {
         Capabilities {
             store,
@@ -135,7 +136,7 @@ impl Capabilities {
         }
     }
 
-    /// A store that can do everything.
+    /// A store with every capability.
     pub const fn all(store: &'static str) -> Capabilities {
         Capabilities {
             lifetimes: Lifetimes::PerRecord { granularity_ms: 1 },
@@ -155,13 +156,13 @@ impl Capabilities {
         }
     }
 
-    /// The error for what needs a capability that the store does not have.
+    /// The error for a missing capability.
     #[cold]
     pub fn lacks(&self, capability: &str, asked: &str) -> Error {
         lacks(self.store, capability, asked)
     }
 
-    /// Refuses a write that makes no sense, or that the store cannot do as it is.
+    /// Rejects a write that is invalid or that the store does not support.
     pub fn check_write(&self, write: &RecordWrite) -> Result<()> {
         write.check()?;
         self.check_conditions(&write.when)?;
@@ -169,7 +170,7 @@ impl Capabilities {
         self.check_ttl(write.ttl)
     }
 
-    /// Refuses a pick that makes no sense, or that the store cannot do as it is.
+    /// Rejects a pick that is invalid or that the store does not support.
     pub fn check_pick(&self, pick: &RecordPick) -> Result<()> {
         if !self.picks {
             return Err(self.lacks("picks", "finding and writing in one step"));
@@ -179,7 +180,7 @@ impl Capabilities {
         self.check_ttl(pick.ttl)
     }
 
-    /// Refuses conditions that the store cannot check in the same step as it writes.
+    /// Rejects conditions that the store cannot check atomically with the write.
     pub fn check_conditions(&self, when: &[Condition]) -> Result<()> {
         limits::check_conditions(when.len())?;
         if when.len() > 1 && !self.several_conditions {
@@ -226,7 +227,7 @@ impl Capabilities {
         Ok(())
     }
 
-    /// Refuses a time to live that the store cannot keep. What needs none is never refused.
+    /// Rejects a time to live that the store does not support. `Keep` is never rejected.
     pub fn check_ttl(&self, ttl: Ttl) -> Result<()> {
         match (self.lifetimes, ttl) {
             (_, Ttl::Keep)
@@ -237,7 +238,7 @@ impl Capabilities {
     }
 }
 
-/// The error for what needs a capability that a store does not have.
+/// The error for a missing capability.
 #[cold]
 pub(crate) fn lacks(store: &str, capability: &str, asked: &str) -> Error {
     let message = format!(

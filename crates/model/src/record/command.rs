@@ -1,4 +1,4 @@
-//! What can be done with a record.
+//! Commands on records: conditional writes, picks, scans and history.
 
 use super::{Field, Fields, HashCommand, Where};
 use crate::limits::{check_conditions, check_filters};
@@ -7,86 +7,86 @@ use crate::{Code, Command, Error, ExpireOnly, Name, Ttl};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// What can be done with a record.
+/// Commands on a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RecordCommand {
-    /// Writes fields if all conditions hold; answers the new counter, or nothing.
+    /// Writes fields if all conditions hold. Returns the new counter, or `None` if a condition does not hold.
     Write(Box<RecordWrite>),
-    /// Deletes if all conditions hold; answers whether it did.
+    /// Deletes the record if all conditions hold. Returns whether it did.
     Delete {
         /// The record.
         key: Name,
-        /// What must hold.
+        /// The conditions.
         #[serde(with = "fields::list")]
         when: Vec<Condition>,
     },
-    /// Changes the time to live if the condition holds; answers whether it did.
+    /// Changes the time to live if the condition holds. Returns whether it did.
     Expire {
         /// The record.
         key: Name,
-        /// Its new time to live.
+        /// The new time to live.
         ttl: Ttl,
-        /// What must hold.
+        /// The condition.
         only: ExpireOnly,
     },
-    /// Writes a version as an export kept it; the counter never falls.
+    /// Writes an exported version. The counter never decreases.
     Restore {
         /// The record.
         key: Name,
-        /// Its fields; nothing for a deletion.
+        /// The fields; `None` for a deletion.
         fields: Option<Fields>,
-        /// The counter the version had.
+        /// The counter of the exported version.
         counter: u64,
-        /// When it expires, in microseconds.
+        /// The expiry, in microseconds since the epoch.
         expires: Option<u64>,
     },
-    /// Reads, at the point where the transaction stands.
+    /// Reads the record as the transaction sees it.
     Get {
         /// The record.
         key: Name,
-        /// Only these fields; nothing for all.
+        /// Only these fields; `None` for all.
         #[serde(with = "fields::maybe_list")]
         fields: Option<Vec<Field>>,
     },
-    /// Records in byte order of their keys, at the point where the transaction stands.
+    /// Scans records in byte order of their keys, as the transaction sees them.
     Scan {
-        /// Only keys that begin with this.
+        /// Returns only keys with this prefix.
         prefix: String,
-        /// Only records that pass all of these.
+        /// Returns only records that match all filters.
         #[serde(with = "fields::list")]
         filters: Vec<Where>,
-        /// Only keys behind this one.
+        /// The cursor: returns only keys after this one.
         after: Option<String>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// How many records there are, at the point where the transaction stands.
+    /// Counts records, as the transaction sees them.
     Count {
-        /// Only keys that begin with this.
+        /// Counts only keys with this prefix.
         prefix: String,
-        /// Only records that pass all of these.
+        /// Counts only records that match all filters.
         #[serde(with = "fields::list")]
         filters: Vec<Where>,
     },
-    /// Writes to the first record that passes; answers its key and what it has become, or nothing.
+    /// Finds the first matching record and writes to it. Returns its key and its new content, or `None`.
     Pick(Box<RecordPick>),
-    /// The versions of a record, newest first, at the point where the transaction stands.
+    /// Reads the versions of a record, newest first, as the transaction sees them.
     History {
         /// The record.
         key: Name,
-        /// At most this many.
+        /// The page size.
         limit: usize,
-        /// Only those with a smaller counter.
+        /// Returns only versions with a smaller counter.
         before: Option<u64>,
     },
 }
 
-/// A write to a record: one step, whatever it looks at and changes.
+/// A write to a record. It checks its conditions and applies its changes in one atomic step.
 ///
 /// ```
 /// use mainstay_model::RecordWrite;
-/// // A worker claims a job that nobody has.
+/// // A worker claims an unclaimed job.
 /// let claim = RecordWrite::to("tasks.email.17")?
 ///     .when_field("state", "pending")?
 ///     .set("state", "claimed")?
@@ -99,23 +99,23 @@ pub enum RecordCommand {
 pub struct RecordWrite {
     /// The record.
     pub key: Name,
-    /// What must hold; else nothing is written.
+    /// The conditions. If one does not hold, nothing is written.
     #[serde(with = "fields::list")]
     pub when: Vec<Condition>,
-    /// Whether the fields that are not set here go.
+    /// True if the write drops the fields that it does not set.
     pub replace: bool,
-    /// What is put in.
+    /// The fields to set.
     #[serde(with = "fields::list")]
     pub set: Vec<(Field, FieldValue)>,
-    /// What is taken out.
+    /// The fields to remove.
     #[serde(with = "fields::list")]
     pub clear: Vec<Field>,
-    /// What becomes of the time to live.
+    /// The new time to live.
     pub ttl: Ttl,
 }
 
 impl RecordWrite {
-    /// A write that does nothing yet, and leaves the expiry.
+    /// A write without changes that keeps the expiry.
     pub fn to(key: &str) -> crate::Result<RecordWrite> {
         Ok(RecordWrite {
             key: Name::new(key)?,
@@ -127,7 +127,7 @@ impl RecordWrite {
         })
     }
 
-    /// A write that puts fields in, one at least. A time to live is set where one is given, else the expiry
+    /// A write that sets at least one field. It sets the time to live if one is given; otherwise the expiry
     /// stays.
     pub fn of(key: &str, fields: &Fields, ttl: Option<Ttl>) -> crate::Result<RecordWrite> {
         if fields.is_empty() {
@@ -139,43 +139,43 @@ impl RecordWrite {
         Ok(write)
     }
 
-    /// What a write gave that has no conditions and puts something in: it always happens.
+    /// Unwraps the counter of a write without conditions that sets a field: such a write always takes effect.
     pub fn done(counter: Option<u64>) -> crate::Result<u64> {
         let message = "a write without conditions did nothing";
         counter.ok_or_else(|| Error::new(Code::Unsupported, message))
     }
 
-    /// Only if this holds.
+    /// Adds a condition.
     #[must_use]
     pub fn when(mut self, condition: Condition) -> RecordWrite {
         self.when.push(condition);
         self
     }
 
-    /// Only if a field has this value.
+    /// Adds the condition that a field has this value.
     pub fn when_field(self, field: &str, is: impl AsRef<[u8]>) -> crate::Result<RecordWrite> {
         let is = Some(is.as_ref().to_vec());
         Ok(self.when(Condition::Field { field: Field::new(field)?, is }))
     }
 
-    /// Only if there is no such field, and maybe no record.
+    /// Adds the condition that the field, or the whole record, does not exist.
     pub fn when_absent(self, field: &str) -> crate::Result<RecordWrite> {
         Ok(self.when(Condition::Field { field: Field::new(field)?, is: None }))
     }
 
-    /// Only if the record has this counter (`None`: if it is absent).
+    /// Adds the condition that the record has this counter (`None`: that it does not exist).
     #[must_use]
     pub fn when_counter(self, is: Option<u64>) -> RecordWrite {
         self.when(Condition::Counter { is })
     }
 
-    /// Puts a field in.
+    /// Sets a field.
     pub fn set(mut self, field: &str, value: impl Into<FieldValue>) -> crate::Result<RecordWrite> {
         self.set.push((Field::new(field)?, value.into()));
         Ok(self)
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn clear(mut self, field: &str) -> crate::Result<RecordWrite> {
         self.clear.push(Field::new(field)?);
         Ok(self)
@@ -188,22 +188,22 @@ impl RecordWrite {
         self
     }
 
-    /// Changes the time to live; that may be all that the write does, to a record that is there.
+    /// Changes the time to live. A write to an existing record may change nothing else.
     #[must_use]
     pub fn ttl(mut self, ttl: Ttl) -> RecordWrite {
         self.ttl = ttl;
         self
     }
 
-    /// Refuses what makes no sense whatever is stored: no fields, a field that stands twice, or too many
-    /// conditions.
+    /// Rejects writes that are invalid whatever is stored: no fields, a field that is listed twice, or too
+    /// many conditions.
     pub fn check(&self) -> crate::Result<()> {
         check_conditions(self.when.len())?;
         check_changes(&self.set, &self.clear, self.replace, self.ttl)
     }
 
-    /// Whether it looks at nothing: it merges into whatever is there, and its answer tells nothing but
-    /// the counter.
+    /// Returns whether the write is blind: it reads nothing, merges into any existing record, and returns
+    /// only the counter.
     pub fn is_blind(&self) -> bool {
         let looks = |(_, value): &(Field, FieldValue)| {
             matches!(value, FieldValue::Sum { .. } | FieldValue::Copy { .. })
@@ -212,8 +212,8 @@ impl RecordWrite {
     }
 }
 
-/// A write to whichever record comes first: one step finds it and writes it, so of any number of callers no
-/// two get the same.
+/// Finds the first matching record and writes to it in one atomic step, so that two concurrent callers never
+/// get the same record.
 ///
 /// ```
 /// use mainstay_model::{Field, RecordPick, Test, Where};
@@ -224,61 +224,61 @@ impl RecordWrite {
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordPick {
-    /// Of the records whose keys begin with this.
+    /// Considers only records whose keys have this prefix.
     pub prefix: String,
-    /// Of those that pass all of these.
+    /// Considers only records that match all filters.
     #[serde(with = "fields::list")]
     pub filters: Vec<Where>,
-    /// The one whose value of this field comes first, as scans compare, by the first 48 bytes of a text and
-    /// 32 digits of a number; without the field it comes before all others. Of equal ones, and where
-    /// nothing is said, the first key.
+    /// Picks the record with the lowest value of this field, in the order of scans. Only the first 48 bytes
+    /// of a text and 32 digits of a number are compared. Records without the field come first. Among equal
+    /// records, and without `by`, the lowest key wins.
     pub by: Option<Field>,
-    /// Only of those that were written on this branch itself since it was forked.
+    /// If set, considers only records that were written on this branch itself since its fork.
     pub own: bool,
-    /// What is put in.
+    /// The fields to set.
     #[serde(with = "fields::list")]
     pub set: Vec<(Field, FieldValue)>,
-    /// What is taken out.
+    /// The fields to remove.
     #[serde(with = "fields::list")]
     pub clear: Vec<Field>,
-    /// What becomes of the time to live.
+    /// The new time to live.
     pub ttl: Ttl,
 }
 
 impl RecordPick {
-    /// The first record under a prefix that passes; nothing is written to it yet.
+    /// Picks the first matching record under a prefix. Changes are added by the other methods.
     pub fn under(prefix: &str, filters: Vec<Where>) -> RecordPick {
         let (prefix, set, clear) = (prefix.to_owned(), Vec::new(), Vec::new());
         RecordPick { prefix, filters, by: None, own: false, set, clear, ttl: Ttl::Keep }
     }
 
-    /// First by this field.
+    /// Picks the record with the lowest value of this field.
     pub fn by(mut self, field: &str) -> crate::Result<RecordPick> {
         self.by = Some(Field::new(field)?);
         Ok(self)
     }
 
-    /// Only records that were written on the branch itself.
+    /// Considers only records that were written on the branch itself.
     #[must_use]
     pub fn own(mut self) -> RecordPick {
         self.own = true;
         self
     }
 
-    /// Puts a field in.
+    /// Sets a field.
     pub fn set(mut self, field: &str, value: impl Into<FieldValue>) -> crate::Result<RecordPick> {
         self.set.push((Field::new(field)?, value.into()));
         Ok(self)
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn clear(mut self, field: &str) -> crate::Result<RecordPick> {
         self.clear.push(Field::new(field)?);
         Ok(self)
     }
 
-    /// Refuses what makes no sense whatever is stored: no fields, a field that stands twice, or too many
-    /// filters.
+    /// Rejects picks that are invalid whatever is stored: no fields, a field that is listed twice, or too
+    /// many filters.
     pub fn check(&self) -> crate::Result<()> {
         check_filters(&self.filters)?;
         check_changes(&self.set, &self.clear, false, self.ttl)
@@ -293,8 +293,8 @@ impl From<RecordPick> for Command {
 
 const NO_FIELDS: &str = "a record has at least one field: give one, or delete the record";
 
-/// Refuses what makes no sense whatever is stored. What changes nothing but the time to live makes sense: a lease
-/// is extended so, under its fence.
+/// Rejects invalid changes. A write that changes only the time to live is valid, because it extends a lease
+/// under its fence.
 fn check_changes(
     set: &[(Field, FieldValue)],
     clear: &[Field],
@@ -312,7 +312,8 @@ fn check_changes(
     Ok(())
 }
 
-/// Whether a field is set twice, or set and taken out. Sorted, since a record may have 65,536 of them.
+/// Returns whether a field is set twice, or both set and removed. It sorts, because a record may have 65,536
+/// fields.
 fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
     if clear.is_empty() && set.is_sorted_by(|a, b| a.0 < b.0) {
         return false;
@@ -323,25 +324,25 @@ fn stands_twice(set: &[(Field, FieldValue)], clear: &[Field]) -> bool {
     set.windows(2).any(|pair| pair[0] == pair[1]) || clear.iter().any(is_set)
 }
 
-/// What a field becomes.
+/// The new value of a field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FieldValue {
     /// These bytes.
     Bytes(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// The revision of the transaction that writes it, as decimal text: a token that only rises.
+    /// The revision of the writing transaction, as decimal text: a monotonic fencing token.
     Revision,
-    /// The transaction's time in milliseconds since 1970, and so many more, as decimal text.
+    /// The transaction's timestamp in milliseconds since 1970, plus an offset, as decimal text.
     Millis {
-        /// What is added.
+        /// The offset, in milliseconds.
         plus: i64,
     },
-    /// What it holds, a whole number as decimal text, and so much more; nothing counts as 0.
+    /// The current integer in decimal text plus an addend. A missing field counts as 0.
     Sum {
-        /// What is added.
+        /// The addend.
         by: i64,
     },
-    /// What another field held before this write; if that was not there, this one goes.
+    /// The value of another field before this write. If that field does not exist, this field is removed.
     Copy {
         /// The other field.
         of: Field,
@@ -354,37 +355,36 @@ impl<B: AsRef<[u8]>> From<B> for FieldValue {
     }
 }
 
-/// What must hold for a record to be written.
+/// A condition of a write or a deletion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Condition {
-    /// The record has this counter (`None`: it is absent).
+    /// The record has this counter (`None`: it does not exist).
     Counter {
-        /// Its counter.
+        /// The expected counter.
         is: Option<u64>,
     },
-    /// The record is there.
+    /// The record exists.
     Exists,
-    /// A field has this value, byte for byte (`None`: there is no such field, and maybe no record).
+    /// A field has exactly these bytes (`None`: the field, or the whole record, does not exist).
     Field {
         /// The field.
         field: Field,
-        /// Its value.
+        /// The expected value.
         is: Option<Vec<u8>>,
     },
-    /// A field has this value, byte for byte; else whoever writes has lost what it held, and that is
-    /// the error `Fenced`.
+    /// A field has exactly these bytes. Otherwise the writer has lost its lease, and the error is `Fenced`.
     Fence {
         /// The field.
         field: Field,
-        /// Its value.
+        /// The fencing token.
         #[serde(with = "fields::bytes")]
         is: Vec<u8>,
     },
 }
 
 impl Condition {
-    /// The field that it looks at.
+    /// The field that the condition reads.
     pub fn field(&self) -> Option<&Field> {
         match self {
             Condition::Field { field, .. } | Condition::Fence { field, .. } => Some(field),
@@ -394,7 +394,7 @@ impl Condition {
 }
 
 impl RecordCommand {
-    /// The record that it is about; a scan is about none.
+    /// The record of the command; `None` for scans, counts and picks.
     pub fn key(&self) -> Option<&Name> {
         match self {
             RecordCommand::Write(write) => Some(&write.key),
@@ -409,7 +409,7 @@ impl RecordCommand {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         matches!(
             self,

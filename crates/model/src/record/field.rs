@@ -1,4 +1,4 @@
-//! Fields: what a record is made of.
+//! Field names and the sorted fields of a record.
 
 use super::bytes;
 use crate::{Code, Error, Result, Value};
@@ -12,10 +12,10 @@ use std::fmt;
 /// The longest name of a field, in bytes.
 pub const FIELD_LIMIT_BYTES: usize = 1024;
 
-/// A text that begins so stands for bytes.
+/// The prefix of a text that encodes bytes in base64.
 const BYTES: &str = "$bytes:";
 
-/// The name of a field: up to 1024 bytes of any kind.
+/// The name of a field: up to 1024 arbitrary bytes.
 ///
 /// ```
 /// use mainstay_model::Field;
@@ -27,14 +27,14 @@ const BYTES: &str = "$bytes:";
 pub struct Field(SmallVec<[u8; 16]>);
 
 impl Clone for Field {
-    // All bytes at once, which the vector's own does not.
+    // Copies all bytes at once, which the derived clone of the vector does not.
     fn clone(&self) -> Field {
         Field(SmallVec::from_slice(&self.0))
     }
 }
 
 impl Field {
-    /// Checks and keeps a name.
+    /// Validates the length of a name.
     pub fn new(name: impl AsRef<[u8]>) -> Result<Field> {
         let name = name.as_ref();
         if name.len() > FIELD_LIMIT_BYTES {
@@ -44,13 +44,13 @@ impl Field {
         Ok(Field(SmallVec::from_slice(name)))
     }
 
-    /// The name's bytes, the order in which fields stand.
+    /// The name as bytes. Fields are in this byte order.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The name where only text can stand, with nothing lost: text as it is; other bytes, and text that
-    /// begins with `$bytes:`, as `$bytes:` and base64.
+    /// Encodes the name as text without loss. UTF-8 text stays as it is. Other bytes, and text that begins
+    /// with `$bytes:`, become `$bytes:` and base64.
     ///
     /// ```
     /// use mainstay_model::Field;
@@ -66,7 +66,7 @@ impl Field {
         }
     }
 
-    /// The field that a text stands for.
+    /// Decodes a name from its text.
     pub fn from_text(text: &str) -> Result<Field> {
         let Some(encoded) = text.strip_prefix(BYTES) else { return Field::new(text) };
         let wrong = |_| {
@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for Field {
 pub struct Fields(Vec<(Field, Vec<u8>)>);
 
 impl Fields {
-    /// Fields and their values; of a name given twice the last one counts.
+    /// Collects fields with their values. For a duplicate name, the last value counts.
     pub fn of<N: AsRef<[u8]>, V: AsRef<[u8]>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Result<Fields> {
@@ -123,37 +123,37 @@ impl Fields {
         pairs.into_iter().map(pair).collect()
     }
 
-    /// What a field holds.
+    /// Returns the value of a field.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
         self.place(name.as_ref()).ok().map(|place| self.0[place].1.as_slice())
     }
 
-    /// Where a field stands, or would.
+    /// Returns the index of a field, or the index where it would be inserted.
     fn place(&self, name: &[u8]) -> std::result::Result<usize, usize> {
         self.0.binary_search_by(|(field, _)| field.as_bytes().cmp(name))
     }
 
-    /// What a field holds, where that is text.
+    /// Returns the value of a field if it is UTF-8 text.
     pub fn text(&self, name: impl AsRef<[u8]>) -> Option<&str> {
         self.get(name).and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
-    /// How many there are.
+    /// The number of fields.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether no field exists.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, in order.
+    /// Iterates over the fields in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Field, &[u8])> {
         self.0.iter().map(|(field, value)| (field, value.as_slice()))
     }
 
-    /// Puts one in; gives what was there.
+    /// Sets a field. Returns the old value.
     pub fn insert(&mut self, field: Field, value: Vec<u8>) -> Option<Vec<u8>> {
         match self.place(field.as_bytes()) {
             Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
@@ -164,33 +164,34 @@ impl Fields {
         }
     }
 
-    /// Takes one out.
+    /// Removes a field. Returns its value.
     pub fn remove(&mut self, field: &Field) -> Option<Vec<u8>> {
         self.place(field.as_bytes()).ok().map(|place| self.0.remove(place).1)
     }
 
-    /// As a value: an object of names ([`Field::to_text`]) and their values, text where they are text.
+    /// Converts to an object with names as text ([`Field::to_text`]) and their values, as text where they are
+    /// UTF-8.
     pub fn to_value(&self) -> Value {
         let one = |(field, value): (&Field, &[u8])| (field.to_text(), Value::from_text(value));
         Value::Object(self.iter().map(one).collect())
     }
 
-    /// The memory they take, about.
+    /// The approximate memory that the fields take, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let one = |(field, value): (&Field, &[u8])| field.as_bytes().len() + value.len() + 64;
         self.iter().map(one).sum()
     }
 
-    /// Appends them as bytes; fails beyond the limits of a record.
+    /// Appends the encoded fields to `out`. Fails if they exceed the limits of a record.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         bytes::encode(self.iter(), out);
         bytes::check(self.len(), start, out)
     }
 
-    /// Reads what [`Fields::encode`] wrote.
+    /// Decodes the output of [`Fields::encode`].
     pub fn decode(bytes: &[u8]) -> Result<Fields> {
-        // A count that is not true must not take memory: each field has two bytes at least.
+        // Do not reserve memory for a damaged count: each field has at least two bytes.
         let mut fields = Vec::with_capacity(bytes::count(bytes)?.min(bytes.len() / 2));
         for pair in bytes::decode(bytes) {
             let (name, value) = pair?;
@@ -199,13 +200,13 @@ impl Fields {
         Ok(Fields(fields))
     }
 
-    /// Reads only some fields of what [`Fields::encode`] wrote.
+    /// Decodes only the wanted fields from the output of [`Fields::encode`].
     pub fn decode_some(bytes: &[u8], wanted: &[Field]) -> Result<Fields> {
         let mut names: SmallVec<[&[u8]; 8]> = wanted.iter().map(Field::as_bytes).collect();
         names.sort_unstable();
         let mut names = names.into_iter().peekable();
         let (mut fields, mut stored) = (Vec::new(), bytes::decode(bytes));
-        // Both stand in order: one pass, up to the last that is wanted.
+        // Both lists are sorted, so one pass up to the last wanted field is enough.
         while names.peek().is_some()
             && let Some((name, value)) = stored.next().transpose()?
         {
@@ -217,18 +218,17 @@ impl Fields {
         Ok(Fields(fields))
     }
 
-    /// Looks at one field of what [`Fields::encode`] wrote, where it is.
+    /// Finds one field in the encoded fields without decoding them.
     pub fn find<'b>(bytes: &'b [u8], wanted: &Field) -> Result<Option<&'b [u8]>> {
         bytes::find(bytes, wanted.as_bytes())
     }
 
-    /// Looks at several fields of what [`Fields::encode`] wrote, in one pass; gives what each of them holds,
-    /// at its place.
+    /// Finds several fields in the encoded fields in one pass. Returns their values in the order requested.
     pub fn find_all<'b>(bytes: &'b [u8], wanted: &[&[u8]]) -> Result<bytes::Found<'b>> {
         bytes::find_all(bytes, wanted)
     }
 
-    /// Appends what [`Fields::encode`] wrote (nothing: a record without fields) as changes make it. They come
+    /// Appends a changed copy of encoded fields (`None`: a record without fields) to `out`. Changes must be
     /// in order of their names, each name once.
     pub fn change(
         bytes: Option<&[u8]>,
@@ -238,7 +238,7 @@ impl Fields {
         bytes::change(bytes.unwrap_or(bytes::EMPTY), changes, out)
     }
 
-    /// How many fields what [`Fields::encode`] wrote has.
+    /// Returns the number of encoded fields.
     pub fn count(bytes: &[u8]) -> Result<usize> {
         bytes::count(bytes)
     }
@@ -247,7 +247,8 @@ impl Fields {
 impl FromIterator<(Field, Vec<u8>)> for Fields {
     fn from_iter<I: IntoIterator<Item = (Field, Vec<u8>)>>(pairs: I) -> Fields {
         let mut fields: Vec<(Field, Vec<u8>)> = pairs.into_iter().collect();
-        // Of a name that comes twice the last one counts: they are turned around, so that it comes first.
+        // For a duplicate name, the last value counts. The list is reversed so that the last value comes
+        // first and the stable sort and the dedup keep it.
         fields.reverse();
         fields.sort_by(|a, b| a.0.cmp(&b.0));
         fields.dedup_by(|later, first| later.0 == first.0);

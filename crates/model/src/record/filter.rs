@@ -1,14 +1,14 @@
-//! Filters: which records a scan gives.
+//! Filters of record scans and the order of field values.
 //!
-//! Values that are decimal numbers are in order by what they say and come before all others, which
-//! are in order by their bytes. A range takes only values of its bound's kind.
+//! Decimal numbers compare by their numeric value and come before all other values, which compare by their
+//! bytes. A range matches only values of its bound's kind.
 
 use super::{Field, Fields};
 use crate::wire::fields;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// A test that a field has to pass. A record without the field passes none.
+/// A test of a field. A record without the field fails every test.
 ///
 /// ```
 /// use mainstay_model::{Field, Fields, Where, Test};
@@ -23,39 +23,39 @@ use std::cmp::Ordering;
 pub struct Where {
     /// The field.
     pub field: Field,
-    /// What its value has to be.
+    /// The test of its value.
     pub test: Test,
 }
 
-/// What a value has to be.
+/// A test of a value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Test {
-    /// These bytes.
+    /// The value equals these bytes.
     Eq(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// Other bytes.
+    /// The value differs from these bytes.
     Ne(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// Before this.
+    /// The value is less than this.
     Lt(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// Before this, or as much.
+    /// The value is less than or equal to this.
     Le(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// Behind this.
+    /// The value is greater than this.
     Gt(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// Behind this, or as much.
+    /// The value is greater than or equal to this.
     Ge(#[serde(with = "fields::bytes")] Vec<u8>),
-    /// One of these.
+    /// The value equals one of these.
     In(#[serde(with = "fields::list")] Vec<Vec<u8>>),
 }
 
 impl Where {
-    /// Whether a record passes.
+    /// Returns whether a record matches.
     pub fn passes(&self, record: &Fields) -> bool {
         record.get(self.field.as_bytes()).is_some_and(|value| self.test.passes(value))
     }
 }
 
 impl Test {
-    /// Whether a value passes.
+    /// Returns whether a value passes the test.
     pub fn passes(&self, value: &[u8]) -> bool {
         let order = |bound: &[u8]| match (Decimal::of(value), Decimal::of(bound)) {
             (Some(value), Some(bound)) => Some(value.cmp(&bound)),
@@ -74,20 +74,19 @@ impl Test {
     }
 }
 
-/// A decimal number as it is written: a sign, digits, and digits behind a point.
+/// A decimal number as text: a sign, the digits before the point and the digits after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal<'a> {
-    /// Whether it is below zero.
+    /// True if the number is below zero.
     pub negative: bool,
     /// The digits before the point, without leading zeros.
     pub whole: &'a [u8],
-    /// The digits behind the point, without trailing zeros.
+    /// The digits after the point, without trailing zeros.
     pub fraction: &'a [u8],
 }
 
 impl<'a> Decimal<'a> {
-    /// The number that some bytes say, if they say one: an optional minus, digits, and maybe a point
-    /// with digits behind it.
+    /// Parses a decimal number: an optional minus, digits, and optionally a point with digits after it.
     pub fn of(bytes: &'a [u8]) -> Option<Decimal<'a>> {
         let (negative, digits) = match bytes {
             [b'-', digits @ ..] => (true, digits),

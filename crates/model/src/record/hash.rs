@@ -1,28 +1,28 @@
-//! Redis's hashes as commands on records.
+//! Redis hash commands on records.
 //!
-//! They answer as Redis does, which counts fields rather than writes. A name that a cell has is refused
-//! with `WrongType`: to Redis a name is one thing.
+//! They return the same results as Redis, which counts fields and not writes. A name that a cell has is
+//! refused with `WrongType`, because in Redis a name has only one type.
 
 use super::Field;
 use crate::Name;
 use crate::wire::fields;
 use serde::{Deserialize, Serialize};
 
-/// What can be done with a record by those who know hashes.
+/// Redis hash commands on a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum HashCommand {
-    /// Puts fields in; answers how many of them are new.
+    /// Sets fields. Returns the number of new fields.
     Set {
         /// The record.
         key: Name,
-        /// The fields; of a name given twice the last one counts.
+        /// The fields with their values. For a duplicate name, the last value counts.
         #[serde(with = "fields::list")]
         pairs: Vec<(Field, Vec<u8>)>,
-        /// Writes only if none of them is there; answers whether it did.
+        /// If set, writes only if none of the fields exists, and returns whether it did.
         only_absent: bool,
     },
-    /// Takes fields out; answers how many of them were there.
+    /// Removes fields. Returns the number of removed fields.
     Delete {
         /// The record.
         key: Name,
@@ -30,33 +30,33 @@ pub enum HashCommand {
         #[serde(with = "fields::list")]
         fields: Vec<Field>,
     },
-    /// Adds to a whole number; an absent field counts as 0. Answers the sum.
+    /// Adds to an integer. A missing field counts as 0. Returns the sum.
     Add {
         /// The record.
         key: Name,
         /// The field.
         field: Field,
-        /// What to add.
+        /// The addend.
         by: i64,
     },
-    /// Adds to a decimal number; an absent field counts as 0. Answers the sum.
+    /// Adds to a decimal number. A missing field counts as 0. Returns the sum.
     AddFloat {
         /// The record.
         key: Name,
         /// The field.
         field: Field,
-        /// What to add, as text: a float would have lost what was meant.
+        /// The addend as text, because a float would lose precision.
         by: String,
     },
-    /// Reads.
+    /// Reads fields.
     Get {
         /// The record.
         key: Name,
-        /// Only these fields; nothing for all.
+        /// Only these fields; `None` for all.
         #[serde(with = "fields::maybe_list")]
         fields: Option<Vec<Field>>,
     },
-    /// Answers how many fields there are.
+    /// Returns the number of fields.
     Count {
         /// The record.
         key: Name,
@@ -64,7 +64,7 @@ pub enum HashCommand {
 }
 
 impl HashCommand {
-    /// The record that it is about.
+    /// The record of the command.
     pub fn key(&self) -> &Name {
         match self {
             HashCommand::Set { key, .. }
@@ -76,7 +76,7 @@ impl HashCommand {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         matches!(self, HashCommand::Get { .. } | HashCommand::Count { .. })
     }

@@ -1,34 +1,34 @@
-//! Indexes over fields of records.
+//! Commands on secondary indexes of records.
 
 use super::Field;
 use crate::wire::fields;
 use crate::{Command, Revision};
 use serde::{Deserialize, Serialize};
 
-/// What can be done with the indexes of the database.
+/// Commands on the secondary indexes of the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum IndexCommand {
-    /// Declares one; answers its number. From here on writes keep it, and what was written before is filled
-    /// in beside them.
+    /// Declares an index. Returns its number. From then on writes maintain it, and a background task adds the
+    /// existing records.
     Add {
-        /// Over records whose keys begin with this.
+        /// Indexes records whose keys have this prefix.
         prefix: String,
-        /// Over these fields, the first one first.
+        /// The indexed fields, the most significant first.
         #[serde(with = "fields::list")]
         fields: Vec<Field>,
     },
-    /// Removes one; answers whether there was one.
+    /// Removes an index. Returns whether it existed.
     Drop {
-        /// Its number.
+        /// The number of the index.
         id: u32,
     },
-    /// On behalf of the engine: fills in records that were written before, from where it was left;
-    /// answers whether there are more.
+    /// Internal command of the engine: continues to add existing records to the index. Returns whether more
+    /// remain.
     Fill {
-        /// Its number.
+        /// The number of the index.
         id: u32,
-        /// How many records are looked at.
+        /// The number of records to process.
         limit: usize,
     },
 }
@@ -39,20 +39,20 @@ impl From<IndexCommand> for Command {
     }
 }
 
-/// An index, as it stands.
+/// The state of a secondary index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexInfo {
-    /// Its number.
+    /// The number of the index.
     pub id: u32,
-    /// Over records whose keys begin with this.
+    /// The prefix of the indexed keys.
     pub prefix: String,
-    /// Over these fields.
+    /// The indexed fields.
     #[serde(with = "fields::list")]
     pub fields: Vec<Field>,
-    /// The transaction that declared it.
+    /// The revision of the transaction that declared it.
     pub created: Revision,
-    /// The revision from which on it serves scans; nothing while it is being filled.
+    /// The revision from which on it serves scans; `None` while it is being built.
     pub ready: Option<Revision>,
-    /// How many records have been looked at to fill it.
+    /// The number of existing records processed so far.
     pub filled: u64,
 }

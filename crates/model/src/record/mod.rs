@@ -1,4 +1,4 @@
-//! Records: fields with bytes, a counter and an expiry.
+//! Records: maps from field names to bytes, with a counter and an expiry.
 //!
 //! ```text
 //!   key -> { field -> bytes, ... } , counter, expiry
@@ -27,24 +27,24 @@ pub use store::{Answering, RecordStore, check_scan};
 use crate::{Revision, Stamp};
 use serde::{Deserialize, Serialize};
 
-/// A record's fields and everything known about it.
+/// A record's fields with its version and expiry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What it holds; where only some fields were asked for, those of them that it has.
+    /// The fields. If only some were requested, those that exist among them.
     pub fields: Fields,
-    /// How often the record has been written, deletions included.
+    /// The number of writes to the record, including deletions.
     pub counter: u64,
-    /// When it was written.
+    /// The commit timestamp of the last write.
     pub stamp: Stamp,
-    /// The transaction that wrote it. Zero inside the transaction that is still open.
+    /// The revision of the last write. Zero while its transaction is still open.
     pub revision: Revision,
-    /// When it expires.
+    /// The time when the record expires, if it does.
     pub expires: Option<Stamp>,
 }
 
 impl Record {
-    /// How long it still lives, in milliseconds, for whoever looks at this moment; nothing where it does not
-    /// expire. What is left of a millisecond counts as one, so that only what is over says 0.
+    /// The remaining time to live at `now`, in milliseconds; `None` if the record does not expire. A fraction
+    /// of a millisecond counts as one, so that only an expired record returns 0.
     ///
     /// ```
     /// use mainstay_model::{Fields, Record};
@@ -59,19 +59,19 @@ impl Record {
         self.expires.map(|expires| expires.saturating_sub(now).div_ceil(1000))
     }
 
-    /// What the one field holds that was asked for.
+    /// Returns the value of the only requested field.
     pub fn only_value(self) -> Option<Vec<u8>> {
         self.fields.into_iter().next().map(|(_, value)| value)
     }
 }
 
-/// A page of records in byte order of their keys, and where the next one begins.
+/// A page of records in byte order of their keys, with the cursor of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordPage {
     /// The records with their keys.
     #[serde(with = "crate::wire::fields::list")]
     pub records: Vec<(String, Record)>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// The cursor: pass it as `after` for the next page. `None` at the end.
     pub next: Option<String>,
 }
 
@@ -80,14 +80,15 @@ pub struct RecordPage {
 pub struct RecordHistoryEntry {
     /// The record's counter after this version.
     pub counter: u64,
-    /// How many writes the version stands for: its transaction may have made several.
+    /// The number of writes that this version merges, because one transaction may write a record several
+    /// times.
     pub writes: u64,
-    /// The fields; nothing where the record was deleted.
+    /// The fields; `None` if this version is a deletion.
     pub fields: Option<Fields>,
-    /// When it was written.
+    /// The commit timestamp of this version.
     pub stamp: Stamp,
-    /// The transaction that wrote it.
+    /// The revision of this version.
     pub revision: Revision,
-    /// When it expires or expired.
+    /// The time when the record expires or expired, if it does.
     pub expires: Option<Stamp>,
 }

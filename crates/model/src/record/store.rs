@@ -1,11 +1,11 @@
-//! The interface of a store of records: the engine's own, and whatever else keeps fields with bytes.
+//! The `RecordStore` trait: the async interface of record stores (the engine, Redis, NATS and others).
 //!
 //! ```text
-//!   get, put, set_field, compare_and_swap, ...        provided, in the words of users
+//!   get, put, set_field, compare_and_swap, ...        provided methods
 //!        |
-//!   get_some  write  delete_when  expire  scan        what a store has to do
+//!   get_some  write  delete_when  expire  scan        required methods
 //!        |
-//!   engine here, engine there, Redis, NATS, ...       capabilities() says what each cannot
+//!   embedded engine, remote engine, Redis, NATS, ...  capabilities() lists the missing features
 //! ```
 
 use super::{
@@ -17,18 +17,19 @@ use crate::{Code, Error, Name, Result, Ttl};
 use std::future::Future;
 use std::pin::Pin;
 
-/// An answer to come.
+/// A boxed future of a store's result.
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A store of records. It is used as `Arc<dyn RecordStore>`, on any async runtime or none.
+/// A store of records. It is shared as `Arc<dyn RecordStore>` and works on any async runtime or none.
 ///
-/// What a store promises is one thing for all of them: a write is one step that looks, checks and writes; an
-/// expired record is invisible everywhere; a scan goes in byte order of keys and filters before it
-/// limits. What it may lack is in its [`Capabilities`], and whoever asks for that gets `Unsupported`.
-/// The suite in `mainstay-conformance` checks both.
+/// All stores give the same guarantees. A write checks its conditions and applies its changes in one atomic
+/// step. An expired record is invisible to all operations. A scan is in byte order of the keys, and filters
+/// apply before the limit. Features that a store may lack are in its [`Capabilities`]; a missing one returns
+/// `Unsupported`. The suite in `mainstay-conformance` checks both.
 ///
-/// Nothing happens until an answer is awaited. One that is dropped is lost, but what was asked may be done all
-/// the same. An error of the kind `UnknownOutcome` says that nobody knows.
+/// Nothing happens until a future is awaited. Dropping it discards the result, but the operation may still be
+/// executed. An error of the kind `UnknownOutcome` means that the operation may or may not have been
+/// executed.
 ///
 /// ```
 /// use mainstay_model::{RecordStore, RecordWrite, Result};
@@ -42,29 +43,29 @@ pub type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>
 /// }
 /// ```
 pub trait RecordStore: Send + Sync {
-    /// What the store can do. It is the same for as long as the store is open.
+    /// The store's capabilities. They do not change while the store is open.
     fn capabilities(&self) -> Capabilities;
 
-    /// A record with those of these fields that it has, or with all of them.
+    /// Reads a record with all its fields, or with those of `wanted` that exist.
     fn get_some<'a>(
         &'a self,
         key: &'a Name,
         wanted: Option<&'a [Field]>,
     ) -> Answering<'a, Option<Record>>;
 
-    /// Writes as told, in one step; gives the new counter, or nothing when a condition does not hold, or when
-    /// fields were to be taken out of a record that is not there, or its time to live to be changed. Beyond [`Capabilities::check_write`]
-    /// nothing may be refused but for its size.
+    /// Applies a write atomically and returns the new counter. Returns `None` if a condition does not hold.
+    /// Also returns `None` if the write only removes fields or changes the time to live and the record does
+    /// not exist. Beyond [`Capabilities::check_write`], a store may refuse a write only for its size.
     fn write<'a>(&'a self, write: RecordWrite) -> Answering<'a, Option<u64>>;
 
-    /// Deletes if all conditions hold; says whether it did.
+    /// Deletes the record if all conditions hold. Returns whether it did.
     fn delete_when<'a>(&'a self, key: &'a str, when: Vec<Condition>) -> Answering<'a, bool>;
 
-    /// Changes a record's time to live; says whether the record exists.
+    /// Changes a record's time to live. Returns whether the record exists.
     fn expire<'a>(&'a self, key: &'a str, ttl: Ttl) -> Answering<'a, bool>;
 
-    /// Records in byte order of their keys: those that begin with `prefix`, pass all filters, and come behind
-    /// `after`, which is the `next` of the page before. [`check_scan`] says what is refused.
+    /// Scans records in byte order of their keys: those with `prefix` that match all filters, after `after`,
+    /// the `next` of the previous page. [`check_scan`] rejects invalid arguments.
     fn scan<'a>(
         &'a self,
         prefix: &'a str,
@@ -73,21 +74,21 @@ pub trait RecordStore: Send + Sync {
         limit: usize,
     ) -> Answering<'a, RecordPage>;
 
-    /// Whether the store can be asked now: `false`, and no error, when it was closed or cannot be reached.
+    /// Returns whether the store is reachable. A closed or unreachable store is `false` and not an error.
     fn ping(&self) -> Answering<'_, bool>;
 
-    /// Ends the use of the store, of all handles on it; what was acknowledged stays. Everything but
-    /// [`RecordStore::ping`] and closing again answers `Closed` from then on.
+    /// Closes the store for all its handles. Acknowledged writes stay. Afterwards everything except
+    /// [`RecordStore::ping`] and `close` returns `Closed`.
     fn close(&self) -> Answering<'_, ()>;
 
-    /// How many records begin with `prefix` and pass all filters: of one time where scans are
-    /// snapshots.
+    /// Counts the records with `prefix` that match all filters. The count is of one point in time if scans
+    /// are snapshots.
     fn count<'a>(&'a self, prefix: &'a str, filters: &'a [Where]) -> Answering<'a, u64> {
         Box::pin(count_pages(self, prefix, filters))
     }
 
-    /// The versions of a record, newest first, deletions included; `before` leaves out counters from it
-    /// on.
+    /// Reads the versions of a record, newest first, including deletions. `before` leaves out versions with
+    /// this counter or a higher one.
     fn history<'a>(
         &'a self,
         key: &'a str,
@@ -98,37 +99,37 @@ pub trait RecordStore: Send + Sync {
         lacking(self.capabilities().lacks("history", "the past of a record"))
     }
 
-    /// Writes to the first record that passes, in one step: of any number of callers no two get the same.
-    /// Gives its key and what it has become, or nothing where none passes.
+    /// Finds the first matching record and writes to it in one atomic step, so that two concurrent callers
+    /// never get the same record. Returns its key and its new content, or `None` if no record matches.
     fn pick<'a>(&'a self, pick: RecordPick) -> Answering<'a, Option<(String, Record)>> {
         drop(pick);
         lacking(self.capabilities().lacks("picks", "finding and writing in one step"))
     }
 
-    /// Declares an index over fields of records whose keys begin with `prefix`; gives its number. It changes
-    /// what a scan costs, never what it gives.
+    /// Declares a secondary index on fields of records whose keys have `prefix`. Returns its number. An index
+    /// changes the cost of a scan, never its result.
     fn add_index<'a>(&'a self, prefix: &'a str, fields: &'a [Field]) -> Answering<'a, u32> {
         let _ = (prefix, fields);
         lacking(self.capabilities().lacks("indexes", "declaring an index"))
     }
 
-    /// Removes an index; says whether there was one.
+    /// Removes an index. Returns whether it existed.
     fn drop_index(&self, id: u32) -> Answering<'_, bool> {
         let _ = id;
         lacking(self.capabilities().lacks("indexes", "removing an index"))
     }
 
-    /// All indexes, as they stand.
+    /// Lists all indexes with their state.
     fn indexes(&self) -> Answering<'_, Vec<IndexInfo>> {
         lacking(self.capabilities().lacks("indexes", "the list of indexes"))
     }
 
-    /// A record with its fields, counter and expiry.
+    /// Reads a record with all its fields, its counter and its expiry.
     fn get<'a>(&'a self, key: &'a str) -> Answering<'a, Option<Record>> {
         Box::pin(async move { self.get_some(&Name::new(key)?, None).await })
     }
 
-    /// What one field holds.
+    /// Reads the value of one field.
     fn get_field<'a>(&'a self, key: &'a str, field: &'a str) -> Answering<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let (key, wanted) = (Name::new(key)?, [Field::new(field)?]);
@@ -137,15 +138,15 @@ pub trait RecordStore: Send + Sync {
         })
     }
 
-    /// Puts fields in and leaves the others; gives the new counter. A time to live is set where one is given,
-    /// else the expiry stays.
+    /// Sets fields and keeps the others. Returns the new counter. It sets the time to live if one is given;
+    /// otherwise the expiry stays.
     fn put<'a>(&'a self, key: &'a str, fields: &'a Fields, ttl: Option<Ttl>) -> Answering<'a, u64> {
         Box::pin(
             async move { RecordWrite::done(self.write(RecordWrite::of(key, fields, ttl)?).await?) },
         )
     }
 
-    /// Puts fields in and drops all others; gives the new counter.
+    /// Sets fields and drops all others. Returns the new counter.
     fn replace<'a>(
         &'a self,
         key: &'a str,
@@ -156,7 +157,7 @@ pub trait RecordStore: Send + Sync {
         Box::pin(async move { RecordWrite::done(self.write(write()?).await?) })
     }
 
-    /// Puts one field in and leaves the expiry; gives the new counter.
+    /// Sets one field and keeps the expiry. Returns the new counter.
     fn set_field<'a>(
         &'a self,
         key: &'a str,
@@ -168,12 +169,12 @@ pub trait RecordStore: Send + Sync {
         })
     }
 
-    /// Puts several fields in and leaves the expiry; gives the new counter.
+    /// Sets several fields and keeps the expiry. Returns the new counter.
     fn set_fields<'a>(&'a self, key: &'a str, fields: &'a Fields) -> Answering<'a, u64> {
         self.put(key, fields, None)
     }
 
-    /// Takes a field out; says whether there was a record. One without fields is gone.
+    /// Removes a field. Returns whether the record existed. A record without fields is deleted.
     fn clear_field<'a>(&'a self, key: &'a str, field: &'a str) -> Answering<'a, bool> {
         Box::pin(async move {
             let write = RecordWrite::to(key)?.clear(field)?;
@@ -181,8 +182,8 @@ pub trait RecordStore: Send + Sync {
         })
     }
 
-    /// Puts a field in if it has the expected bytes; says whether it did. A record or field that is not there
-    /// is not made.
+    /// Sets a field if it has the expected bytes. Returns whether it did. It does not create a missing record
+    /// or field.
     fn compare_and_swap<'a>(
         &'a self,
         key: &'a str,
@@ -196,13 +197,13 @@ pub trait RecordStore: Send + Sync {
         })
     }
 
-    /// Deletes; says whether the record existed.
+    /// Deletes the record. Returns whether it existed.
     fn delete<'a>(&'a self, key: &'a str) -> Answering<'a, bool> {
         self.delete_when(key, Vec::new())
     }
 }
 
-/// Refuses a scan that makes no sense: a page without a size, too many filters, or a cursor of another scan.
+/// Rejects an invalid scan: an invalid page size, too many filters, or a cursor of another scan.
 pub fn check_scan(
     prefix: &str,
     filters: &[Where],
@@ -239,7 +240,7 @@ async fn count_pages<S: RecordStore + ?Sized>(
     }
 }
 
-/// The answer that is an error from the start.
+/// A future that is ready with an error.
 pub(crate) fn lacking<'a, T: Send + 'a>(error: Error) -> Answering<'a, T> {
     Box::pin(std::future::ready(Err(error)))
 }

@@ -1,12 +1,12 @@
-//! Events as the log keeps them: by their places, which takes half of what their names would.
+//! Binary encoding of stored events: fields by position, in about half the size of JSON.
 //!
 //! ```text
-//!   event   format (1) | which u16 LE | id | type | key | data | what is there of the rest, in the order of its bits
+//!   event   format (1) | flags u16 LE | id | type | key | data | the optional fields, in the order of their flags
 //!   text    kind | bytes      kind 0: length and UTF-8, 1: 32 bytes as 64 digits, 2: 16 bytes as a UUID
 //! ```
 //!
-//! The run, the sequence and the moment of storing stand around it. A key by the formula takes 33 bytes, and so does
-//! whatever else is 64 digits.
+//! The run, the sequence number and the storage time are stored outside the event. A key made by the formula
+//! takes 33 bytes, as does any other text of 64 hexadecimal digits.
 
 use super::event::FIRST_VERSION;
 use super::key::hex;
@@ -23,7 +23,7 @@ const TEXT: u8 = 0;
 const DIGITS: u8 = 1;
 const UUID: u8 = 2;
 
-/// Where the hyphens of a UUID stand.
+/// The positions of the hyphens in a UUID.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 const STEP: u16 = 1;
@@ -41,7 +41,8 @@ const CONTRACT: u16 = 1 << 11;
 const MORE: u16 = 1 << 12;
 
 impl CanonicalEvent {
-    /// Appends its bytes, all but what stands around them: the run, the sequence, and when it was stored.
+    /// Appends the encoded event, without the run, the sequence number and the storage time, which the store
+    /// keeps separately.
     ///
     /// ```
     /// use mainstay_model::{CanonicalEvent, Instant, NewEvent};
@@ -52,7 +53,7 @@ impl CanonicalEvent {
     /// # Ok::<(), mainstay_model::Error>(())
     /// ```
     ///
-    /// Gives the part of them that does not depend on when it was stored: its name, type, key and data.
+    /// Returns the range of the bytes that do not depend on the storage time: the id, type, key and data.
     pub fn encode(&self, stored: &Instant, out: &mut Vec<u8>) -> Result<Range<usize>> {
         let persisted = self.persisted_at.as_ref().unwrap_or(stored);
         let parts = Parts {
@@ -79,7 +80,7 @@ impl CanonicalEvent {
         parts.encode(out)
     }
 
-    /// Reads what [`CanonicalEvent::encode`] wrote.
+    /// Decodes the output of [`CanonicalEvent::encode`].
     pub fn decode(bytes: &[u8], run: &str, run_seq: u64, stored: Stamp) -> Result<CanonicalEvent> {
         let mut rest = bytes;
         let event = take_event(&mut rest, run, run_seq, stored)?;
@@ -88,7 +89,7 @@ impl CanonicalEvent {
 }
 
 impl NewEvent {
-    /// Appends the bytes of the event that it becomes, as [`CanonicalEvent::encode`] would.
+    /// Appends the encoding of the stored event, equal to that of [`CanonicalEvent::encode`].
     pub fn encode(
         &self,
         id: &str,
@@ -121,17 +122,17 @@ impl NewEvent {
     }
 }
 
-/// A moment's text, unless it is the moment that is known anyway.
+/// Returns a timestamp's text, or `None` if it equals the one already known.
 fn unless<'i>(moment: &'i Instant, known: &Instant) -> Option<&'i str> {
     (moment != known).then(|| moment.as_str())
 }
 
-/// A version of the contract, unless it is the one that events have which say none.
+/// Returns a contract version, or `None` if it is the default of events without one.
 fn unless_first(version: &str) -> Option<&str> {
     Some(version).filter(|version| *version != FIRST_VERSION)
 }
 
-/// The bits of the texts that may be missing, in order.
+/// The flags of the optional texts, in order.
 const BITS: [u16; 11] = [
     STEP,
     ENGINE_ATTEMPT,
@@ -146,13 +147,13 @@ const BITS: [u16; 11] = [
     CONTRACT,
 ];
 
-/// What an event is made of, wherever it lies.
+/// The borrowed parts of an event to encode.
 struct Parts<'e> {
     event_id: &'e str,
     event_type: &'e str,
     key: &'e str,
     event_data: &'e Value,
-    /// The texts that may be missing, in the order of their bits.
+    /// The optional texts, in the order of their flags.
     texts: [Option<&'e str>; 11],
     engine_run_ref: Option<&'e Value>,
     more: &'e BTreeMap<String, Value>,
@@ -249,18 +250,18 @@ fn take_event(rest: &mut &[u8], run: &str, seq: u64, stored: Stamp) -> Result<Ca
     })
 }
 
-/// The parts of a stored event that the reducer of all runs looks at.
+/// The parts of a stored event that the default reducer needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventHeader<'b> {
     /// The type.
     pub event_type: Cow<'b, str>,
-    /// The step that it concerns.
+    /// The step of the event.
     pub step: Option<Cow<'b, str>>,
-    /// The logical attempt that it names.
+    /// The logical attempt that the event names.
     pub attempt: Option<Cow<'b, str>>,
 }
 
-/// Reads of a stored event only what the reducer needs.
+/// Decodes only the parts of a stored event that the reducer needs.
 pub fn peek_event(bytes: &[u8]) -> Option<EventHeader<'_>> {
     let (head, mut rest) = bytes.split_first_chunk::<3>()?;
     let which = u16::from_le_bytes([head[1], head[2]]);
@@ -276,7 +277,7 @@ pub fn peek_event(bytes: &[u8]) -> Option<EventHeader<'_>> {
     (head[0] == FORMAT).then_some(EventHeader { event_type, step, attempt })
 }
 
-/// Appends a text in its shortest form.
+/// Appends a text in its shortest encoding.
 pub fn put_text(text: &str, out: &mut Vec<u8>) {
     if let Some(bytes) = digits(text.as_bytes()) {
         out.push(DIGITS);
@@ -291,7 +292,7 @@ pub fn put_text(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// What each byte is worth as a hexadecimal digit in lower case; others are worth more than any.
+/// The value of each byte as a lower-case hexadecimal digit; 0xff for other bytes.
 const WORTH: [u8; 256] = {
     let (mut worth, mut value) = ([0xff; 256], 0);
     while value < 16 {
@@ -301,7 +302,7 @@ const WORTH: [u8; 256] = {
     worth
 };
 
-/// Puts bytes together from their digits; says whether these were all digits.
+/// Decodes hexadecimal digits into bytes. Returns whether all were digits.
 fn take_digits(text: &[u8], bytes: &mut [u8]) -> bool {
     let mut all = 0;
     for (pair, byte) in text.chunks_exact(2).zip(bytes) {
@@ -312,7 +313,7 @@ fn take_digits(text: &[u8], bytes: &mut [u8]) -> bool {
     all < 16
 }
 
-/// 32 bytes by their 64 digits, if these are all there is.
+/// Decodes 64 hexadecimal digits into 32 bytes; `None` for any other text.
 fn digits(text: &[u8]) -> Option<[u8; 32]> {
     let mut bytes = [0; 32];
     (text.len() == 64 && take_digits(text, &mut bytes)).then_some(bytes)
@@ -328,7 +329,7 @@ fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     parts.into_iter().all(part).then_some(bytes)
 }
 
-/// A UUID as people write it.
+/// Formats a UUID with hyphens.
 pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
     let digits = hex(bytes);
     let mut text = String::with_capacity(36);
@@ -350,7 +351,7 @@ fn take_length(rest: &mut &[u8]) -> Option<usize> {
     usize::try_from(codec::get_varint(rest)?).ok()
 }
 
-/// Takes what [`put_text`] wrote.
+/// Decodes the output of [`put_text`].
 pub fn take_text(rest: &mut &[u8]) -> Option<String> {
     look_at_text(rest).map(Cow::into_owned)
 }
@@ -476,7 +477,7 @@ mod tests {
         }
     }
 
-    /// The bytes stay what they are: runs are kept for years.
+    /// The bytes must never change, because runs are stored for years.
     #[test]
     fn the_bytes_are_pinned() {
         let event = super::super::NewEvent::new("r", "StepStarted").step("a").plan("1").data("7");

@@ -1,19 +1,19 @@
-//! What a store of runs can do, and the words for what it cannot.
+//! Capability flags of run stores, and errors for missing ones.
 
 use super::{NewEvent, RunFilter};
 use crate::limits::{VALUE_LIMIT_BYTES, check_page};
 use crate::record::lacks;
 use crate::{Code, Error, Result, codec};
 
-/// What a store of runs can do. A store says so once, keeps to it, and answers `Unsupported` to the rest:
-/// never something weaker than what was asked for.
+/// The capabilities of a run store. A store reports them once and they never change. It returns `Unsupported`
+/// for everything else, never a weaker guarantee than requested.
 ///
-/// A store that is made names what it has and takes the rest from [`RunCapabilities::none`], so that a capability
-/// that is thought of later is one it does not have.
+/// A store sets the capabilities it has and takes the rest from [`RunCapabilities::none`]. A capability that
+/// is added later is then missing by default.
 ///
 /// ```
 /// use mainstay_model::{NewEvent, RunCapabilities};
-/// // A table whose numbers come from a sequence: they are taken before a transaction commits.
+/// // A table whose numbers come from a database sequence: they are assigned before the transaction commits.
 /// let table = RunCapabilities { batches: true, payload_limit_bytes: 1 << 20, ..RunCapabilities::none("table") };
 /// assert!(!table.contiguous && !table.monotone);
 /// let large = NewEvent::new("r", "RunStarted").plan("1").value("x".repeat(2 << 20));
@@ -22,47 +22,47 @@ use crate::{Code, Error, Result, codec};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunCapabilities {
-    /// What the store is called, for people.
+    /// The store's name for messages.
     pub store: &'static str,
-    /// Whether the sequences of a run have no gaps: behind n comes n + 1.
+    /// True if the sequence numbers of a run have no gaps: n + 1 follows n.
     pub contiguous: bool,
-    /// Whether a reader that has seen n is never shown a smaller one later. Without it, readers need a
-    /// projector that looks back.
+    /// True if a reader that has seen n never sees a smaller one later. Without it, readers need a projector
+    /// that looks back.
     pub monotone: bool,
-    /// Whether several events are appended all or not at all.
+    /// True if a batch of events is appended atomically.
     pub batches: bool,
-    /// Whether an append can be conditional on the run's last sequence.
+    /// True if an append can be conditional on the run's last sequence number.
     pub expected_seq: bool,
-    /// Whether a run can be made with metadata and its first events, in one step.
+    /// True if a run can be created atomically with metadata and its first events.
     pub bootstrap: bool,
-    /// What runs can be listed by.
+    /// The supported filters of a listing.
     pub listing: Listings,
-    /// Whether a whole run can be deleted.
+    /// True if a whole run can be deleted.
     pub deletion: bool,
-    /// Whether events can be written as an archive kept them.
+    /// True if archived events can be restored.
     pub restoring: bool,
-    /// Whether snapshots that are kept are never behind the events that can be fetched.
+    /// True if stored snapshots never lag behind the events that can be fetched.
     pub current_snapshots: bool,
-    /// Whether those who wait for an event are woken by it.
+    /// True if a new event wakes the waiting readers.
     pub tail_wakes: bool,
-    /// The most bytes of what belongs to an event, encoded.
+    /// The most encoded bytes of an event's data.
     pub payload_limit_bytes: usize,
 }
 
-/// What runs can be listed by.
+/// The supported filters of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Listings {
-    /// They cannot be listed.
+    /// Runs cannot be listed.
     Nothing,
-    /// Their names.
+    /// By name.
     Names,
-    /// Their names, where they stand, and when they were made and last written.
+    /// By name, status, creation time and time of the last event.
     Filters,
 }
 
 impl RunCapabilities {
-    /// A store that can append and fetch, within the limits that all stores have.
+    /// A store that can only append and fetch, within the general limits.
     pub const fn none(store: &'static str) -> RunCapabilities {
         RunCapabilities {
             store,
@@ -80,7 +80,7 @@ impl RunCapabilities {
         }
     }
 
-    /// A store that can do everything.
+    /// A store with every capability.
     pub const fn all(store: &'static str) -> RunCapabilities {
         RunCapabilities {
             contiguous: true,
@@ -97,13 +97,13 @@ impl RunCapabilities {
         }
     }
 
-    /// The error for what needs a capability that the store does not have.
+    /// The error for a missing capability.
     #[cold]
     pub fn lacks(&self, capability: &str, asked: &str) -> Error {
         lacks(self.store, capability, asked)
     }
 
-    /// Refuses an event that makes no sense, or that is too large for the store.
+    /// Rejects an event that is invalid or too large for the store.
     pub fn check_event(&self, event: &NewEvent) -> Result<()> {
         event.check()?;
         let mut bytes = Vec::new();
@@ -121,7 +121,7 @@ impl RunCapabilities {
         Err(Error::new(Code::ValueTooLarge, message))
     }
 
-    /// Refuses a listing of a size that there is not, or by what the store cannot list by.
+    /// Rejects a listing with an invalid page size or a filter that the store does not support.
     pub fn check_list(&self, filter: &RunFilter, limit: usize) -> Result<()> {
         check_page(limit)?;
         let names = RunFilter::of(&filter.prefix);

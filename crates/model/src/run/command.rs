@@ -1,54 +1,54 @@
-//! What can be done with runs, and what comes of it.
+//! Commands on runs (event logs) and their answers.
 
 use super::{CanonicalEvent, Instant, NewEvent, RunSnapshot, RunStatus};
 use crate::wire::fields;
 use crate::{Command, Name, Revision, Stamp, Value};
 use serde::{Deserialize, Serialize};
 
-/// What can be done with a run.
+/// Commands on a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RunCommand {
-    /// Appends an event; one whose key the run has already is the first one again.
+    /// Appends an event. If the run already has an event with its idempotency key, returns that event
+    /// instead.
     Append {
         /// The event.
         #[serde(with = "fields::object")]
         event: Box<NewEvent>,
-        /// The last sequence that the run must have; 0: none.
+        /// The last sequence number that the run must have; 0 if it must have no event.
         expected: Option<u64>,
     },
-    /// Makes a run with what is known of it and its first events; fails where there is one.
+    /// Creates a run with metadata and its first events. Fails if the run exists.
     Bootstrap {
         /// The run.
         run: Name,
-        /// What is known of it.
+        /// The metadata.
         #[serde(with = "fields::value")]
         metadata: Value,
-        /// Its first events.
+        /// The first events.
         #[serde(with = "fields::object")]
         events: Vec<NewEvent>,
     },
-    /// Deletes a whole run; says whether there was one.
+    /// Deletes a whole run. Returns whether it existed.
     Delete {
         /// The run.
         run: Name,
     },
-    /// Writes events as an export or an archive kept them, behind those that are there; those that are there already
-    /// are left alone. It makes the run where there is none, also one that was deleted. Answers how many were
-    /// written.
+    /// Writes exported or archived events after the existing ones and skips events that exist already.
+    /// Creates the run if it does not exist, even if it was deleted. Returns the number of events written.
     Restore {
         /// The run.
         run: Name,
-        /// What is known of it, where it is made.
+        /// The metadata of a new run.
         #[serde(with = "fields::maybe_value")]
         metadata: Option<Value>,
-        /// When it was made, where it is made; nothing: now.
+        /// The creation time of a new run; `None` for now.
         created: Option<Stamp>,
         /// The events, in order and without gaps.
         #[serde(with = "fields::object")]
         events: Vec<CanonicalEvent>,
     },
-    /// Keeps what a reducer has made of a run's events up to one of them.
+    /// Stores a reducer's state at one event.
     Keep {
         /// The run.
         run: Name,
@@ -56,13 +56,13 @@ pub enum RunCommand {
         reducer: String,
         /// The reducer's version.
         version: u64,
-        /// The last event that is in it.
+        /// The last event in the state.
         seq: u64,
-        /// What it has made of them.
+        /// The reducer's state.
         #[serde(with = "fields::value")]
         state: Value,
     },
-    /// What a reducer has made of a run: the last of what was kept up to an event.
+    /// Reads a reducer's latest stored state, up to an event.
     Kept {
         /// The run.
         run: Name,
@@ -70,80 +70,81 @@ pub enum RunCommand {
         reducer: String,
         /// The reducer's version.
         version: u64,
-        /// Only what was kept up to this event.
+        /// Returns only states up to this event.
         upto: Option<u64>,
     },
-    /// What is known of a run.
+    /// Reads a run's metadata and status.
     Get {
         /// The run.
         run: Name,
     },
-    /// Events of a run, in order.
+    /// Reads events of a run, in order.
     Fetch {
         /// The run.
         run: Name,
-        /// Only events behind this one.
+        /// The cursor: reads only events after this one.
         after: u64,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// What the events of a run add up to, by the reducer that all runs have.
+    /// Reads a snapshot of a run by the default reducer.
     Snapshot {
         /// The run.
         run: Name,
-        /// Only events up to this one; nothing: all.
+        /// Includes only events up to this one; `None` for all.
         seq: Option<u64>,
     },
-    /// The same, from the first event on: nothing that was kept is looked at.
+    /// Computes the snapshot from the first event on, without any stored state.
     Project {
         /// The run.
         run: Name,
     },
-    /// Events of a run that could not follow those before them.
+    /// Lists events of a run that were not valid successors of the earlier events.
     Alerts {
         /// The run.
         run: Name,
-        /// Only behind this one.
+        /// The cursor: lists only alerts after this event.
         after: u64,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Runs in byte order of their names.
+    /// Lists runs in byte order of their names.
     List {
-        /// Which of them.
+        /// The filter.
         filter: RunFilter,
-        /// Only runs behind this one.
+        /// The cursor: lists only runs after this one.
         after: Option<String>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Writes events as an archive kept them where nobody sees them, in pieces, and then shows the run, all of it at once.
-    /// Meanwhile nothing can be appended to it. Fails where there is a run of this name, and with `Fenced` where
-    /// another restoring of it has begun. Answers how many events were written.
+    /// Restores archived events into a hidden run, piece by piece. The last piece makes the whole run visible
+    /// at once. Until then nothing can be appended to it. Fails if a run of this name exists, and with
+    /// `Fenced` if another restore of it has begun. Returns the number of events written.
     RestoreHidden {
         /// The run.
         run: Name,
-        /// What is known of it, for the piece that begins.
+        /// The metadata, in the first piece.
         #[serde(with = "fields::maybe_value")]
         metadata: Option<Value>,
-        /// When it was made, for the piece that begins; nothing: now.
+        /// The creation time, in the first piece; `None` for now.
         created: Option<Stamp>,
         /// The events, in order and without gaps.
         #[serde(with = "fields::object")]
         events: Vec<CanonicalEvent>,
-        /// The revision of the piece that began; nothing: this one does, and what others left goes.
+        /// The revision of the first piece. `None` if this is the first; it discards an unfinished restore.
         begun: Option<Revision>,
-        /// Whether the run is whole with this piece and is to be seen.
+        /// True if this is the last piece, which makes the run visible.
         ends: bool,
     },
-    /// The revision that brought an event, or nothing where there is none.
+    /// Reads the revision that appended an event; `None` if the event does not exist.
     Revision {
         /// The run.
         run: Name,
         /// The event.
         seq: u64,
     },
-    /// Leaves the tombstone of a run that was deleted, as an export has kept it: nothing can be appended to it. Only an import does.
+    /// Writes the exported tombstone of a deleted run, so that nothing can be appended to it. Only an import
+    /// sends it.
     Tombstone {
         /// The run.
         run: Name,
@@ -151,7 +152,7 @@ pub enum RunCommand {
 }
 
 impl RunCommand {
-    /// The run that it is about; a listing is about none, and an event may name none.
+    /// The run of the command; `None` for a listing. The text may be empty, because an event may name no run.
     pub fn run(&self) -> Option<&str> {
         match self {
             RunCommand::Append { event, .. } => Some(&event.run_id),
@@ -172,7 +173,7 @@ impl RunCommand {
         }
     }
 
-    /// Whether it only reads.
+    /// Returns whether the command is read-only.
     pub fn is_read(&self) -> bool {
         !matches!(
             self,
@@ -193,25 +194,25 @@ impl From<RunCommand> for Command {
     }
 }
 
-/// What came of an append.
+/// The result of an append.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Appended {
-    /// The event's place in its run.
+    /// The event's sequence number in its run.
     pub run_seq: u64,
-    /// Whether the run had an event of this key before.
+    /// True if the run already had an event with this key.
     pub idempotent: bool,
-    /// Whether a new event was written.
+    /// True if a new event was written.
     pub persisted: bool,
-    /// Whether the event of this key says something else.
+    /// True if the stored event with this key has different content.
     pub conflict: bool,
-    /// The name of the event that is stored.
+    /// The id of the stored event.
     pub event_id: String,
-    /// When it was stored.
+    /// The storage time.
     #[serde(with = "fields::object")]
     pub persisted_at: Instant,
 }
 
-/// Which runs a listing shows.
+/// A filter on runs.
 ///
 /// ```
 /// use mainstay_model::{RunFilter, RunStatus};
@@ -220,34 +221,34 @@ pub struct Appended {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFilter {
-    /// Only names that begin with this: a tenant's, for example.
+    /// Matches only names with this prefix, such as a tenant's.
     pub prefix: String,
-    /// Only those that stand here.
+    /// Matches only runs with this status.
     pub status: Option<RunStatus>,
-    /// Only those made at this stamp or later.
+    /// Matches only runs created at this timestamp or later.
     pub created_from: Option<Stamp>,
-    /// Only those made before this stamp.
+    /// Matches only runs created before this timestamp.
     pub created_before: Option<Stamp>,
-    /// Only those whose last event came at this stamp or later.
+    /// Matches only runs whose last event was stored at this timestamp or later.
     pub updated_from: Option<Stamp>,
-    /// Only those whose last event came before this stamp.
+    /// Matches only runs whose last event was stored before this timestamp.
     pub updated_before: Option<Stamp>,
 }
 
 impl RunFilter {
-    /// Runs whose names begin with this.
+    /// Matches runs whose names have this prefix.
     pub fn of(prefix: &str) -> RunFilter {
         RunFilter { prefix: prefix.to_owned(), ..RunFilter::default() }
     }
 
-    /// Only those that stand here.
+    /// Matches only runs with this status.
     #[must_use]
     pub fn status(mut self, status: RunStatus) -> RunFilter {
         self.status = Some(status);
         self
     }
 
-    /// Whether a run is one of them; its name is not looked at.
+    /// Returns whether a run matches. Its name is not checked.
     pub fn passes(&self, run: &RunInfo) -> bool {
         self.status.is_none_or(|status| run.status == status)
             && self.created_from.is_none_or(|from| run.created >= from)
@@ -257,91 +258,92 @@ impl RunFilter {
     }
 }
 
-/// What is known of a run without looking at its events.
+/// A run's metadata and status, available without reading its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// The run.
     pub run_id: String,
-    /// Where it stands, by the reducer that all runs have.
+    /// The status, by the default reducer.
     pub status: RunStatus,
-    /// Its last event; 0 while it has none.
+    /// The last event's sequence number; 0 if the run has no event.
     pub last_event_seq: u64,
-    /// Whether an event came that could not follow those before it.
+    /// True if an event was not a valid successor of the earlier ones.
     pub inconsistent: bool,
-    /// When it was made.
+    /// The creation time.
     pub created: Stamp,
-    /// When its last event came.
+    /// The storage time of the last event.
     pub updated: Stamp,
-    /// The transaction that brought it.
+    /// The revision of the last event.
     pub revision: Revision,
-    /// What it was made with; a listing leaves it out.
+    /// The metadata given at creation. A listing leaves it out.
     #[serde(with = "fields::maybe_value")]
     pub metadata: Option<Value>,
 }
 
-/// A page of runs, and where the next one begins.
+/// A page of runs with the cursor of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunPage {
     /// The runs, in byte order of their names.
     #[serde(with = "fields::list")]
     pub runs: Vec<RunInfo>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// The cursor: pass it as `after` for the next page. `None` at the end.
     pub next: Option<String>,
 }
 
-/// What a reducer has made of a run, as it was kept.
+/// A stored state of a reducer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeptState {
-    /// The last event that is in it.
+    /// The last event in the state.
     pub seq: u64,
-    /// What the reducer has made of them.
+    /// The reducer's state.
     #[serde(with = "fields::value")]
     pub state: Value,
 }
 
-/// An event that could not follow those before it. There is one of these for each such event, however often
-/// the run is projected.
+/// An event that was not a valid successor of the earlier ones. Each such event has exactly one alert,
+/// however often the run is projected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAlert {
-    /// The event.
+    /// The event's sequence number.
     pub run_seq: u64,
-    /// What was wrong with it.
+    /// The reason.
     pub message: String,
-    /// When it came.
+    /// The storage time of the event.
     pub stamp: Stamp,
 }
 
-/// What commands on runs answer.
+/// The answer of a command on runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RunAnswer {
-    /// What came of an append.
+    /// The result of an append.
     Appended(Appended),
-    /// What came of several.
+    /// The results of several appends.
     AppendedAll(#[serde(with = "fields::list")] Vec<Appended>),
-    /// What is known of a run.
+    /// A run's metadata and status.
     Info(Option<RunInfo>),
     /// Events, in order.
     Events(#[serde(with = "fields::object")] Vec<CanonicalEvent>),
-    /// What they add up to.
+    /// A snapshot of the run.
     Snapshot(#[serde(with = "fields::object")] Option<RunSnapshot>),
-    /// What a reducer has made of them.
+    /// A reducer's stored state.
     Kept(Option<KeptState>),
-    /// Events that could not follow.
+    /// Events that were not valid successors.
     Alerts(#[serde(with = "fields::list")] Vec<RunAlert>),
     /// A page of runs.
     Runs(RunPage),
-    /// The revision that brought an event.
+    /// The revision that appended an event.
     Revision(Option<Revision>),
 }
 
 impl RunAnswer {
-    /// Whether the command took effect: an append whose key stands for another event did not.
+    /// Returns whether the command took effect. An append does not if its key belongs to an event with
+    /// different content.
     pub fn took_effect(&self) -> bool {
         !matches!(self, RunAnswer::Appended(Appended { conflict: true, .. }))
     }
 
-    /// The memory that what it holds takes, about.
+    /// The approximate memory that the answer takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         match self {
             RunAnswer::Events(events) => events.iter().map(CanonicalEvent::weight_bytes).sum(),

@@ -1,7 +1,7 @@
-//! Events: what a run's log holds, in the seed's words.
+//! Events of a run's log.
 //!
-//! An event of a newer minor version may have fields that are not known here: they are kept and shown as they
-//! came. A newer major version is refused where events are read, since it may mean something else.
+//! An event of a newer minor contract version may have unknown fields, which are kept and shown unchanged. An
+//! event of a newer major version is refused on reading, because its meaning may differ.
 
 use super::new::check_depth;
 use super::{Instant, NewEvent};
@@ -9,15 +9,15 @@ use crate::{Code, Error, Result, Stamp, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The contract that events are written by.
+/// The contract version of new events.
 pub const CONTRACT_VERSION: &str = "1.0";
 
-/// The contract of events that do not say theirs, in JSON and in bytes alike. It never changes: when the contract does,
-/// what is stored must not become of the newer one.
+/// The contract version of events without one, in JSON and in bytes. It never changes: otherwise stored
+/// events would become events of a newer contract.
 pub(super) const FIRST_VERSION: &str = "1.0";
 
-/// The fields that events have by this contract. What has one of these names is the field itself, never something that
-/// is not known: said in both places, an event would say two things, and be read back as neither.
+/// The field names of this contract. They must not appear among the unknown fields, because an event with
+/// both would be ambiguous and could not be read back.
 const FIELDS: [&str; 18] = [
     "runId",
     "runSeq",
@@ -39,7 +39,7 @@ const FIELDS: [&str; 18] = [
     "contractVersion",
 ];
 
-/// An event of a run, as it is stored.
+/// A stored event of a run.
 ///
 /// ```
 /// use mainstay_model::CanonicalEvent;
@@ -48,7 +48,7 @@ const FIELDS: [&str; 18] = [
 ///     "colour":"green"}"#;
 /// let event: CanonicalEvent = serde_json::from_str(text)?;
 /// assert_eq!(event.step_id.as_deref(), Some("fetch"));
-/// // What this version does not know is kept.
+/// // Unknown fields are kept.
 /// assert_eq!(event.more["colour"].as_str(), Some("green"));
 /// assert!(serde_json::to_string(&event)?.contains(r#""colour":"green""#));
 /// # Ok::<(), serde_json::Error>(())
@@ -58,64 +58,64 @@ const FIELDS: [&str; 18] = [
 pub struct CanonicalEvent {
     /// The run.
     pub run_id: String,
-    /// Its place in the run's log; rises strictly.
+    /// The sequence number in the run's log, strictly increasing.
     pub run_seq: u64,
-    /// Its own name.
+    /// The event's unique id.
     pub event_id: String,
-    /// The step that it concerns; nothing for the whole run.
+    /// The step of the event; `None` if it concerns the whole run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_id: Option<String>,
-    /// The platform's count of tries.
+    /// The workflow engine's number of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_attempt_id: Option<String>,
-    /// The business's count of tries.
+    /// The application's number of the attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logical_attempt_id: Option<String>,
-    /// What happened.
+    /// The type of the event.
     pub event_type: String,
-    /// What belongs to it.
+    /// The payload.
     #[serde(default)]
     pub event_data: Value,
-    /// Told twice with one of these, it is one event.
+    /// The idempotency key: appends with the same key write one event.
     pub idempotency_key: String,
-    /// When its producer says that it happened.
+    /// The time of the event, according to its producer.
     pub emitted_at: Instant,
-    /// When it was stored.
+    /// The storage time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persisted_at: Option<Instant>,
     /// The version of the plan that the run follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_version: Option<String>,
-    /// The plan, where it has a name beside its version.
+    /// The plan's id, if it has one in addition to the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_id: Option<String>,
-    /// The version of whoever brought it.
+    /// The version of the adapter that produced the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter_version: Option<String>,
-    /// What the run is called by the engine that runs it.
+    /// The workflow engine's own reference to the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine_run_ref: Option<Value>,
-    /// The signal that caused it.
+    /// The id of the signal that caused the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caused_by_signal_id: Option<String>,
-    /// The event that caused it.
+    /// The id of the event that caused this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_event_id: Option<String>,
-    /// The contract that it was written by.
+    /// The contract version of the event.
     #[serde(default = "first_version")]
     pub contract_version: String,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
 
-/// Events from before versions were told are of the first.
+/// The default contract version, for events from before versions were written.
 fn first_version() -> String {
     FIRST_VERSION.to_owned()
 }
 
 impl CanonicalEvent {
-    /// The memory that it takes, about.
+    /// The approximate memory that the event takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let texts = [&self.run_id, &self.event_id, &self.event_type, &self.idempotency_key];
         let more = self.more.iter().map(|(name, value)| name.len() + value.weight_bytes());
@@ -128,15 +128,15 @@ impl CanonicalEvent {
             + more.sum::<usize>()
     }
 
-    /// When it was stored, by the store or, where that does not say, by its producer.
+    /// The storage time, or the producer's time if the store does not record one.
     pub fn stored_us(&self) -> Stamp {
         self.persisted_at.as_ref().unwrap_or(&self.emitted_at).stamp_us()
     }
 
-    /// Whether it says the same as another: what happened to what, and what belongs to it. When it was
-    /// emitted and by whom may differ, as they do when it is told again.
+    /// Returns whether the content equals that of a retried event: type, step, attempt and payload. The time
+    /// and the producer may differ between retries.
     pub fn says_the_same(&self, other: &NewEvent) -> bool {
-        // No attempt is the first one, as it is in keys.
+        // A missing attempt means the first one, as in idempotency keys.
         let attempt = |id: &Option<String>| id.clone().unwrap_or_else(|| "1".to_owned());
         self.event_type == other.event_type
             && self.step_id == other.step_id
@@ -144,15 +144,15 @@ impl CanonicalEvent {
             && self.event_data.says_the_same(&other.event_data)
     }
 
-    /// Refuses what cannot be stored as it is: of another major version, with a field that is there twice, or nested
-    /// too deep.
+    /// Rejects events that cannot be stored unchanged: of another major version, with an ambiguous field, or
+    /// nested too deeply.
     pub fn check(&self) -> Result<()> {
         self.check_version()?;
         check_names(&self.run_id, &self.more)?;
         check_depth(&self.event_data, self.engine_run_ref.as_ref(), &self.more)
     }
 
-    /// Refuses an event of a contract that may mean something else: another major version.
+    /// Rejects an event of another major contract version, whose meaning may differ.
     pub fn check_version(&self) -> Result<()> {
         let major = |version: &str| version.split('.').next().and_then(|it| it.parse::<u32>().ok());
         if major(&self.contract_version) == major(CONTRACT_VERSION) {
@@ -166,7 +166,7 @@ impl CanonicalEvent {
     }
 }
 
-/// Refuses fields of the contract among those that are not known.
+/// Rejects field names of the contract among the unknown fields.
 pub(super) fn check_names(run: &str, more: &BTreeMap<String, Value>) -> Result<()> {
     let Some(name) = FIELDS.iter().find(|name| more.contains_key(**name)) else { return Ok(()) };
     let message = format!(
@@ -181,7 +181,8 @@ mod tests {
     use crate::value::samples::any_value;
     use proptest::prelude::*;
 
-    /// Names of further fields: those of the contract, some that the JSON of values gives a meaning, and any.
+    /// Names of unknown fields: those of the contract, names with a special meaning in JSON values, and
+    /// arbitrary ones.
     fn any_name() -> impl Strategy<Value = String> {
         let known = proptest::sample::select(FIELDS.to_vec()).prop_map(str::to_owned);
         let near = ["run_id", "RunId", "runid", "$bytes", "$float", "$", "$$bytes", "more", ""];

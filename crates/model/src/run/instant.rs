@@ -1,4 +1,4 @@
-//! Moments as texts: ISO 8601, as producers write them.
+//! ISO 8601 timestamps that keep the producer's text.
 
 use crate::{Code, Error, Result, Stamp};
 use jiff::Timestamp;
@@ -6,8 +6,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A moment as its producer wrote it. The text is kept, so that a hash over it stays what it was; only its
-/// meaning is checked.
+/// A timestamp as its producer wrote it. The text is kept unchanged, so that hashes over it stay valid. Only
+/// its syntax is checked.
 ///
 /// ```
 /// use mainstay_model::Instant;
@@ -22,7 +22,7 @@ use std::fmt;
 pub struct Instant(String);
 
 impl Instant {
-    /// Checks and keeps a text: a date, a time and a zone or offset.
+    /// Validates a text with a date, a time and a zone or offset.
     pub fn parse(text: &str) -> Result<Instant> {
         match text.parse::<Timestamp>() {
             Ok(_) => Ok(Instant(text.to_owned())),
@@ -35,40 +35,40 @@ impl Instant {
         }
     }
 
-    /// A text that was checked when it was stored.
+    /// Wraps a text that was validated when it was stored.
     pub(super) fn known(text: String) -> Instant {
         Instant(text)
     }
 
-    /// A moment in microseconds since 1970, to the millisecond.
+    /// Formats microseconds since 1970, with millisecond precision.
     pub fn of_us(stamp: Stamp) -> Instant {
         if stamp < LAST_DAY_US {
             return Instant(written(stamp / 1000));
         }
         let ms = i64::try_from(stamp / 1000).unwrap_or(i64::MAX);
-        // Beyond the calendar is its end.
+        // Timestamps beyond the calendar's range become its end.
         let moment = Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX);
         Instant(format!("{moment:.3}"))
     }
 
-    /// The text.
+    /// The timestamp's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The moment in microseconds since 1970; what lies before that is 1970.
+    /// The timestamp in microseconds since 1970. Earlier timestamps become 0.
     pub fn stamp_us(&self) -> Stamp {
         let moment = self.0.parse::<Timestamp>().map_or(0, |moment| moment.as_microsecond());
         Stamp::try_from(moment).unwrap_or_default()
     }
 }
 
-/// The first day of the year 9999: years have four digits up to there.
+/// The first day of the year 9999. Before it, years have four digits.
 const LAST_DAY_US: Stamp = 253_370_764_800_000_000;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// A moment as text. Every event has one, and this is ten times as fast as the general way.
+/// Formats a timestamp. Every event needs one, and this is ten times as fast as the general formatter.
 fn written(ms: u64) -> String {
     let (day, time) = (ms / DAY_MS, ms % DAY_MS);
     let (year, month, date) = civil(day);
@@ -85,18 +85,18 @@ fn written(ms: u64) -> String {
         put(place, 2, number);
     }
     put(20, 3, time % 1000);
-    // All of it is ASCII.
+    // The text is ASCII.
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Year, month and day of a day since 1970. Counted from the first of March of the year 0, so that the day that not every
-/// year has comes last; 400 years have 146,097 days.
+/// Converts a day since 1970 to year, month and day. It counts years from March 1 of the year 0, so that the
+/// leap day comes last. 400 years have 146,097 days.
 fn civil(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // From March on, months have 153 days in five.
+    // From March on, five consecutive months have 153 days.
     let shifted = (5 * day + 2) / 153;
     let date = day - (153 * shifted + 2) / 5 + 1;
     let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Both ways to write a moment say the same.
+        /// Both formatters give equal text.
         #[test]
         fn moments_are_written_as_the_calendar_has_them(ms in 0..LAST_DAY_US / 1000) {
             let moment = Timestamp::from_millisecond(ms as i64).unwrap();

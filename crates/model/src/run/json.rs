@@ -1,10 +1,11 @@
-//! Events and snapshots as JSON, as all faces show and take them: values in the form that keeps their types.
+//! JSON of events and snapshots, in the value encoding that preserves types.
 
 use super::{CanonicalEvent, NewEvent, RunSnapshot};
 use crate::{Code, Error, Name, Result, Value, from_value, to_value};
 
 impl CanonicalEvent {
-    /// As JSON. Other than with a serializer of JSON, bytes and numbers that JSON has no word for stay what they are.
+    /// Converts to JSON. Unlike a plain JSON serializer, it preserves bytes and numbers that JSON cannot
+    /// represent.
     ///
     /// ```
     /// use mainstay_model::{Instant, NewEvent};
@@ -46,7 +47,7 @@ impl CanonicalEvent {
 }
 
 impl NewEvent {
-    /// Events of a run out of a JSON array. An event need not say which run it is of, and must not name another.
+    /// Parses the events of a run from a JSON array. An event may omit its run but must not name another.
     ///
     /// ```
     /// use mainstay_model::{Name, NewEvent};
@@ -80,7 +81,7 @@ fn of_run(run: &Name, event: Value) -> Result<NewEvent> {
 }
 
 impl RunSnapshot {
-    /// As JSON, with its hash.
+    /// Converts to JSON, including the hash.
     ///
     /// ```
     /// use mainstay_model::RunSnapshot;
@@ -88,7 +89,7 @@ impl RunSnapshot {
     /// assert!(snapshot.to_json().contains(&format!(r#""hash":"{}""#, snapshot.hash())));
     /// ```
     pub fn to_json(&self) -> String {
-        // It holds texts and whole numbers only, all of which are values.
+        // A snapshot has only texts and integers, all of which convert to values.
         let mut value = to_value(self).unwrap_or_default();
         if let Value::Object(fields) = &mut value {
             fields.insert("hash".to_owned(), self.hash().into());

@@ -1,4 +1,4 @@
-//! Idempotency keys: the same event, told twice, is one event.
+//! Idempotency keys: hashes that identify retried events.
 //!
 //! ```text
 //!   run | step or RUN | logical attempt | type | [plan id |] plan version   --SHA-256--> 64 hexadecimal digits
@@ -9,15 +9,15 @@ use super::bytes::uuid_text;
 use crate::{Code, Error, Result, Stamp};
 use sha2::{Digest, Sha256};
 
-/// What stands between the parts, and so inside none of them.
+/// The separator of the parts, which must not occur in any part.
 const BETWEEN: char = '|';
-/// The step of an event that concerns the whole run.
+/// The step name of an event that concerns the whole run.
 const RUN: &str = "RUN";
 const SIGNAL: &str = "SIGNAL";
-/// The attempt of whoever names none.
+/// The attempt of an event that names none.
 const FIRST_ATTEMPT: &str = "1";
 
-/// What an idempotency key is made of.
+/// The parts of an idempotency key.
 ///
 /// ```
 /// use mainstay_model::EventKey;
@@ -37,33 +37,33 @@ pub struct EventKey<'e> {
 }
 
 impl<'e> EventKey<'e> {
-    /// Of an event that concerns the whole run, in its first attempt.
+    /// The key of an event that concerns the whole run, in its first attempt.
     pub fn of(run: &'e str, event_type: &'e str, plan_version: &'e str) -> EventKey<'e> {
         EventKey { run, event_type, plan_version, step: None, attempt: None, plan_id: None }
     }
 
-    /// Of a step.
+    /// Sets the step.
     #[must_use]
     pub fn step(mut self, step: &'e str) -> EventKey<'e> {
         self.step = Some(step);
         self
     }
 
-    /// Of this logical attempt.
+    /// Sets the logical attempt.
     #[must_use]
     pub fn attempt(mut self, attempt: &'e str) -> EventKey<'e> {
         self.attempt = Some(attempt);
         self
     }
 
-    /// Of a plan that has a name beside its version.
+    /// Sets the plan's id, for plans that have one in addition to the version.
     #[must_use]
     pub fn plan_id(mut self, plan_id: &'e str) -> EventKey<'e> {
         self.plan_id = Some(plan_id);
         self
     }
 
-    /// The key: 64 hexadecimal digits in lower case.
+    /// The key: 64 lower-case hexadecimal digits.
     pub fn hash(&self) -> Result<String> {
         let plan_id = self.plan_id.map(|plan_id| ("planId", plan_id));
         let parts = [
@@ -78,7 +78,8 @@ impl<'e> EventKey<'e> {
     }
 }
 
-/// The key of an event that a signal caused: a run may be paused twice, by two signals.
+/// The key of an event that a signal caused. Two signals may pause a run twice, so the signal's id identifies
+/// the event.
 pub fn signal_key(run: &str, signal_id: &str) -> Result<String> {
     hash([("runId", run), ("", SIGNAL), ("causedBySignalId", signal_id)].into_iter())
 }
@@ -100,8 +101,8 @@ fn hash<'p>(parts: impl Iterator<Item = (&'p str, &'p str)>) -> Result<String> {
     Ok(hex(&Sha256::digest(text.as_bytes())))
 }
 
-/// The name of an event whose producer gave it none: a UUID of version 7, by when it was stored, its run and
-/// its key. It needs no chance, so that executing twice gives one name.
+/// The id of an event whose producer gave none: a version 7 UUID made of the storage time, the run and the
+/// key. It uses no randomness, so that repeated execution gives the same id.
 ///
 /// ```
 /// let id = mainstay_model::event_id(1_770_798_600_250_000, "run-1", "key");
@@ -118,13 +119,13 @@ pub fn event_id(stored: Stamp, run: &str, key: &str) -> String {
     uuid_text(&bytes)
 }
 
-/// Bytes as hexadecimal digits in lower case.
+/// Formats bytes as lower-case hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(2 * bytes.len());
     for byte in bytes {
         text.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
     }
-    // Digits are ASCII.
+    // The digits are ASCII.
     String::from_utf8(text).unwrap_or_default()
 }
 

@@ -1,9 +1,9 @@
-//! Runs: append-only logs of events, and what they add up to.
+//! Runs: append-only event logs with idempotent appends and derived snapshots.
 //!
 //! ```text
 //!   NewEvent --checked, keyed--> Event { run_seq, event_id, persisted_at, … }   never changed, never deleted alone
 //!                                   |
-//!                                   v  reducer, one event after the other
+//!                                   v  reducer, one event after another
 //!                               RunSnapshot { status, steps, watermark }, hashed
 //! ```
 

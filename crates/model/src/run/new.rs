@@ -1,4 +1,4 @@
-//! Events to be appended: what a producer says, checked before it reaches the log.
+//! New events from producers, validated before they are appended.
 
 use super::event::check_names;
 use super::key::{EventKey, signal_key};
@@ -8,28 +8,28 @@ use crate::{Code, Error, EventMessage, Name, Result, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Types of events that concern a step begin so.
+/// The prefix of the types of step events.
 const STEP: &str = "Step";
 
 /// The longest idempotency key, type and step, in bytes.
 pub(crate) const KEY_LIMIT_BYTES: usize = 1_024;
 
-/// What the log says of an event: a producer that says it, too, would make it say two things.
+/// Fields that the log assigns. A producer must not set them, because the event would be ambiguous.
 const GIVEN: [&str; 3] = ["runSeq", "persistedAt", "contractVersion"];
 
-/// The message beside an event, where the event is written as JSON.
+/// The JSON field of the outbox message that accompanies an event.
 const MESSAGE: &str = "message";
 
-/// What the log adds to an event at most: its name, its key, and marks between.
+/// The most bytes that the log adds to an event: its id, its key and separators.
 const ADDED_BYTES: usize = 2_048;
 
-/// An event to be appended. The log gives it its sequence, and what else is left out here.
+/// An event to append. The log assigns its sequence number and the optional fields that are missing.
 ///
 /// ```
 /// use mainstay_model::NewEvent;
 /// let done = NewEvent::new("run-1", "StepCompleted").step("fetch").plan("3").data(r#"{"rows": 3}"#);
 /// assert_eq!(done.key()?.len(), 64);
-/// // Without a plan's version, a signal or a key of its own it could not be told from another.
+/// // Without a plan version, a signal or an explicit key, a retry could not be recognized.
 /// assert!(NewEvent::new("run-1", "RunStarted").key().is_err());
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
@@ -39,111 +39,112 @@ pub struct NewEvent {
     /// The run.
     #[serde(default)]
     pub run_id: String,
-    /// What happened.
+    /// The type of the event.
     pub event_type: String,
-    /// What belongs to it.
+    /// The payload.
     #[serde(default)]
     pub event_data: Value,
-    /// Its own name; nothing: it gets one.
+    /// The event's unique id; `None` to let the log assign one.
     #[serde(default)]
     pub event_id: Option<String>,
-    /// The step that it concerns; nothing for the whole run.
+    /// The step of the event; `None` if it concerns the whole run.
     #[serde(default)]
     pub step_id: Option<String>,
-    /// The platform's count of tries.
+    /// The workflow engine's number of the attempt.
     #[serde(default)]
     pub engine_attempt_id: Option<String>,
-    /// The business's count of tries.
+    /// The application's number of the attempt.
     #[serde(default)]
     pub logical_attempt_id: Option<String>,
     /// The version of the plan that the run follows.
     #[serde(default)]
     pub plan_version: Option<String>,
-    /// The plan, where it has a name beside its version.
+    /// The plan's id, if it has one in addition to the version.
     #[serde(default)]
     pub plan_id: Option<String>,
-    /// Told twice with one of these, it is one event; nothing: made of what the event says.
+    /// The idempotency key: appends with the same key write one event. `None` to derive it from the event's
+    /// content.
     #[serde(default)]
     pub idempotency_key: Option<String>,
-    /// When its producer says that it happened; nothing: when it is stored.
+    /// The time of the event, according to its producer; `None` for the storage time.
     #[serde(default)]
     pub emitted_at: Option<Instant>,
-    /// The version of whoever brings it.
+    /// The version of the adapter that produces the event.
     #[serde(default)]
     pub adapter_version: Option<String>,
-    /// What the run is called by the engine that runs it.
+    /// The workflow engine's own reference to the run.
     #[serde(default)]
     pub engine_run_ref: Option<Value>,
-    /// The signal that caused it.
+    /// The id of the signal that caused the event.
     #[serde(default)]
     pub caused_by_signal_id: Option<String>,
-    /// The event that caused it.
+    /// The id of the event that caused this one.
     #[serde(default)]
     pub parent_event_id: Option<String>,
-    /// A message for the outbox, which is written only where the event is new. It is no part of the event.
+    /// A message for the outbox, which is written only if the event is new. It is not part of the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<EventMessage>,
-    /// What this version does not know.
+    /// Fields that this version does not know.
     #[serde(flatten)]
     pub more: BTreeMap<String, Value>,
 }
 
 impl NewEvent {
-    /// Something that happened to a run.
+    /// Creates an event of a run.
     pub fn new(run: &str, event_type: &str) -> NewEvent {
         NewEvent { run_id: run.to_owned(), event_type: event_type.to_owned(), ..Default::default() }
     }
 
-    /// Its data: JSON where it parses, numbers as they are written, else a string.
+    /// Sets the payload from text: as JSON with exact numbers if it parses, otherwise as a string.
     #[must_use]
     pub fn data(mut self, data: &str) -> NewEvent {
         self.event_data = Value::from_json_exact(data).unwrap_or_else(|_| data.into());
         self
     }
 
-    /// What belongs to it.
+    /// Sets the payload.
     #[must_use]
     pub fn value(mut self, data: impl Into<Value>) -> NewEvent {
         self.event_data = data.into();
         self
     }
 
-    /// It concerns this step.
+    /// Sets the step.
     #[must_use]
     pub fn step(mut self, step: &str) -> NewEvent {
         self.step_id = Some(step.to_owned());
         self
     }
 
-    /// In this logical attempt.
+    /// Sets the logical attempt.
     #[must_use]
     pub fn attempt(mut self, attempt: impl ToString) -> NewEvent {
         self.logical_attempt_id = Some(attempt.to_string());
         self
     }
 
-    /// By this version of the plan.
+    /// Sets the version of the plan.
     #[must_use]
     pub fn plan(mut self, version: &str) -> NewEvent {
         self.plan_version = Some(version.to_owned());
         self
     }
 
-    /// With a key of its own.
+    /// Sets an explicit idempotency key.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> NewEvent {
         self.idempotency_key = Some(key.to_owned());
         self
     }
 
-    /// Caused by a signal.
+    /// Sets the signal that caused the event.
     #[must_use]
     pub fn signal(mut self, signal_id: &str) -> NewEvent {
         self.caused_by_signal_id = Some(signal_id.to_owned());
         self
     }
 
-    /// With a message for the outbox, which is written only where the event is new: told again, it writes neither.
+    /// Adds a message for the outbox, which is written only if the event is new. A retry writes neither.
     ///
     /// ```
     /// use mainstay_model::NewEvent;
@@ -156,7 +157,8 @@ impl NewEvent {
         self
     }
 
-    /// Its idempotency key: its own, or by the signal that caused it, or by what it says.
+    /// Returns the idempotency key: the explicit one, or one derived from the signal, or one derived from the
+    /// event's content.
     pub fn key(&self) -> Result<String> {
         if let Some(key) = &self.idempotency_key {
             return Ok(key.clone());
@@ -177,7 +179,7 @@ impl NewEvent {
         self.plan_id.iter().fold(key, |key, plan_id| key.plan_id(plan_id)).hash()
     }
 
-    /// Refuses what makes no sense whatever the log holds.
+    /// Rejects events that are invalid whatever the log holds.
     pub fn check(&self) -> Result<()> {
         Name::new(&self.run_id)?;
         let invalid = |message: String| Err(Error::new(Code::InvalidArgument, message));
@@ -227,8 +229,8 @@ impl NewEvent {
         self.check_size()
     }
 
-    /// All of it together has the limit of a value. It is looked at before anything is written: a batch must not
-    /// end in the middle.
+    /// Checks that the whole event fits the limit of a value. This happens before anything is written, so
+    /// that a batch cannot fail in the middle.
     fn check_size(&self) -> Result<()> {
         let texts = [
             &self.event_id,
@@ -246,7 +248,7 @@ impl NewEvent {
         let names: usize = self.more.keys().map(String::len).sum();
         let about: usize = values.map(Value::weight_bytes).sum();
         let about = about + texts + names + self.event_type.len() + ADDED_BYTES;
-        // What takes more memory may still be shorter as bytes.
+        // An event that takes more memory than the limit may still be shorter when encoded.
         if about <= VALUE_LIMIT_BYTES || self.encoded_bytes()? + ADDED_BYTES <= VALUE_LIMIT_BYTES {
             return Ok(());
         }
@@ -263,7 +265,7 @@ impl NewEvent {
         Ok(bytes.len())
     }
 
-    /// The event that it becomes.
+    /// Converts to the stored event.
     pub fn stored(
         self,
         run_seq: u64,
@@ -295,7 +297,8 @@ impl NewEvent {
     }
 }
 
-/// An event as a whole is a value, which feeds show: what it holds has one level less.
+/// Checks the nesting depth. The whole event is a value too, which feeds show, so its parts have one level
+/// less.
 pub(super) fn check_depth(
     data: &Value,
     reference: Option<&Value>,
@@ -362,7 +365,7 @@ mod tests {
         event.check().unwrap();
         event.more.insert("more".to_owned(), text(half));
         assert_eq!(event.check().unwrap_err().code(), Code::ValueTooLarge);
-        // Numbers take much less as bytes than in memory.
+        // Numbers are much smaller when encoded than in memory.
         event.more.insert("more".to_owned(), vec![Value::Int(1); half / 12].into());
         event.check().unwrap();
     }

@@ -1,21 +1,21 @@
-//! How many events are asked for together, where nobody knows how large they are.
+//! Adaptive page size for reads of events of unknown size.
 //!
 //! ```text
-//!   asks for 1,000 --too large--> 500 --too large--> 250 --there they are--> next time 313, ..., 1,000
+//!   requests 1,000 --too large--> 500 --too large--> 250 --success--> next time 313, ..., 1,000
 //! ```
 
 use super::{CanonicalEvent, FetchOptions, RunStore};
 use crate::{Error, ErrorKind, Result};
 
-/// How many events are asked for together: half as many while an answer is too large, and some more each time that
-/// it was not.
+/// The number of events to request per page. It halves while a page is too large and grows by a quarter after
+/// each success.
 ///
 /// ```
 /// use mainstay_model::{Code, Error, PageSize};
 /// let too_large = |_| Err(Error::new(Code::TransactionTooLarge, "more than 128 MiB"));
 /// let mut size = PageSize::upto(1_000);
 /// assert_eq!(size.ask(|limit| if limit > 300 { too_large(limit) } else { Ok(limit) })?, 250);
-/// // One that is too large alone stays an error.
+/// // A single event that is too large remains an error.
 /// assert!(size.ask(too_large).is_err());
 /// # Ok::<(), Error>(())
 /// ```
@@ -26,12 +26,12 @@ pub struct PageSize {
 }
 
 impl PageSize {
-    /// At most this many.
+    /// Starts at the largest page size.
     pub fn upto(most: usize) -> PageSize {
         PageSize { now: most, most }
     }
 
-    /// Asks for a page, and again for half of it while that is too large.
+    /// Requests a page. Halves the page size and retries while the page is too large.
     pub fn ask<T>(&mut self, mut ask: impl FnMut(usize) -> Result<T>) -> Result<T> {
         loop {
             match ask(self.now) {
@@ -41,7 +41,8 @@ impl PageSize {
         }
     }
 
-    /// Fetches a page of a run's events behind one of them in the same way.
+    /// Fetches a page of a run's events after `after_seq`. Halves the page size and retries while the page is
+    /// too large.
     pub async fn fetch<S: RunStore + ?Sized>(
         &mut self,
         store: &S,
@@ -56,14 +57,14 @@ impl PageSize {
         }
     }
 
-    /// Whether a smaller page may do where one was refused like this; it is half as large from now on.
+    /// Halves the page size if the error says that the page is too large. Returns whether to retry.
     fn shrinks(&mut self, error: &Error) -> bool {
         let shrinks = error.kind() == ErrorKind::TooLarge && self.now > 1;
         self.now = if shrinks { self.now / 2 } else { self.now };
         shrinks
     }
 
-    /// Few large events do not make all later pages small.
+    /// Grows the page size after a success, so that a few large events do not keep all later pages small.
     fn grown<T>(&mut self, page: Result<T>) -> Result<T> {
         if page.is_ok() {
             self.now = (self.now + self.now / 4 + 1).min(self.most);

@@ -1,35 +1,37 @@
-//! The reducer that every run has, unless it is given another: states of the run and of its steps.
+//! Default reducer: a pure state machine over a run and its steps.
 //!
 //! ```text
 //!   PENDING --RunApproved--> APPROVED --RunStarted--> RUNNING <--RunPaused, RunResumed--> PAUSED
 //!      '-------------------RunStarted-------------------^ |
-//!   whatever has not ended --RunFailed, RunCancelled--> FAILED, CANCELLED    '--RunCompleted--> COMPLETED
+//!   any non-final state --RunFailed, RunCancelled--> FAILED, CANCELLED       '--RunCompleted--> COMPLETED
 //!
 //!   step: PENDING --StepStarted--> RUNNING --StepCompleted, StepFailed--> SUCCESS, FAILED
 //!            '--StepSkipped--> SKIPPED                  FAILED --StepRetried--> PENDING, the next attempt
 //! ```
 //!
-//! An event of a step counts for the attempt that it names (`logicalAttemptId`). `StepRetried` names the attempt that it
-//! opens. An event that names none counts for the newest attempt, unless that one was opened by its name: then no name
-//! means the first attempt, as it does in idempotency keys. An event for an attempt that is closed, or not open yet, cannot follow.
+//! A step event counts for the attempt that it names (`logicalAttemptId`). `StepRetried` names the attempt
+//! that it opens. An event without an attempt counts for the newest one. Exception: if the newest attempt was
+//! opened by name, a missing name means the first attempt, as in idempotency keys. An event for an attempt
+//! that is closed or not yet open is illegal.
 //!
-//! It is pure: the same events give the same snapshot, whoever folds them and however often.
+//! The reducer is pure: equal events give equal snapshots on every machine and in every replay.
 
 use super::snapshot::{AttemptSnapshot, INCONSISTENT, StepSnapshot};
 use super::{CanonicalEvent, RunSnapshot, RunStatus, StepStatus};
 
-/// What came of an event.
+/// The result of applying an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It changed the run.
+    /// The event changed the run.
     Applied,
-    /// It is not known to the reducer, and changed nothing.
+    /// The reducer does not know the event type. Nothing changed.
     Unknown,
-    /// It cannot follow those before it, and changed nothing but the mark that says so.
+    /// The event is not a valid successor of the earlier events. Nothing changed except the inconsistency
+    /// flag.
     Illegal(String),
 }
 
-/// Adds an event to a snapshot.
+/// Applies an event to a snapshot.
 ///
 /// ```
 /// use mainstay_model::{Instant, Judgement, NewEvent, RunSnapshot, RunStatus, reduce};
@@ -46,9 +48,9 @@ pub fn reduce(run: &mut RunSnapshot, event: &CanonicalEvent) -> Judgement {
     reduce_parts(run, event.run_seq, &event.event_type, step, attempt)
 }
 
-/// [`reduce`] for those who have not read all of the event: what it looks at is all it needs.
+/// Applies an event given by its parts, for callers that have not decoded the whole event. See [`reduce`].
 ///
-/// Without any attempt it judges as versions did that knew none.
+/// If no event ever names an attempt, the results equal those of versions that ignored attempts.
 pub fn reduce_parts(
     run: &mut RunSnapshot,
     seq: u64,
@@ -68,7 +70,7 @@ pub fn reduce_parts(
     judgement
 }
 
-/// What of an event is looked at, besides its step.
+/// The parts of an event that the reducer uses, besides its step.
 #[derive(Clone, Copy)]
 struct Event<'e> {
     seq: u64,
@@ -105,7 +107,8 @@ fn change_step(run: &mut RunSnapshot, name: &str, event: Event<'_>) -> Judgement
         "StepRetried" => (Failed, Pending),
         _ => return Judgement::Unknown,
     };
-    // What runs may end while the run is paused; nothing begins then, and nothing at all before or behind.
+    // While a run is paused, running steps may end, but none may start. Before the run starts and after it
+    // ends, no step event is legal.
     let is_time = match (run.status, becomes) {
         (RunStatus::Running, _) => true,
         (RunStatus::Paused, becomes) => becomes != Running,
@@ -126,7 +129,7 @@ fn change_step(run: &mut RunSnapshot, name: &str, event: Event<'_>) -> Judgement
     if status != from {
         return illegal(run, event, &format!("step `{name}` is {status:?}"));
     }
-    // Most events concern a step that there is: its name need not be copied.
+    // Most events concern an existing step, so the step's name is not copied.
     match run.steps.get_mut(name) {
         Some(step) => move_step(step, becomes, event),
         None => move_step(run.steps.entry(name.to_owned()).or_default(), becomes, event),
@@ -134,20 +137,21 @@ fn change_step(run: &mut RunSnapshot, name: &str, event: Event<'_>) -> Judgement
     Judgement::Applied
 }
 
-/// Whether an event is one of the newest attempt; of a step without attempts it opens the first.
+/// Returns whether an event belongs to the newest attempt. For a step without attempts, the event may open
+/// the first.
 fn is_newest(attempts: &[AttemptSnapshot], named: Option<&str>) -> bool {
     let Some(newest) = attempts.last() else { return named.is_none_or(can_be_first) };
     match (named, &newest.logical_attempt_id) {
         (Some(named), Some(id)) => named == id,
         (Some(named), None) => number(named) == Some(attempts.len() as u64),
-        // A step that names its attempts and leaves out the first one's name means the first one.
+        // The step names its attempts, so a missing name means the first attempt.
         (None, Some(_)) => attempts.len() == 1,
         (None, None) => true,
     }
 }
 
-/// Whether `StepRetried` may open an attempt of this name: the number behind that of the newest attempt, or a name that is
-/// no number and that no attempt has.
+/// Returns whether `StepRetried` may open an attempt of this name. It must be the number after the newest
+/// attempt's, or an unused name that is not a number.
 fn can_open(attempts: &[AttemptSnapshot], named: Option<&str>) -> bool {
     let Some(named) = named else { return true };
     let newest = match attempts.last().and_then(|newest| newest.logical_attempt_id.as_deref()) {
@@ -160,21 +164,22 @@ fn can_open(attempts: &[AttemptSnapshot], named: Option<&str>) -> bool {
     }
 }
 
-/// Producers count from 1, some from 0, and some give names.
+/// Returns whether a first attempt may have this name. Producers count from 1, some from 0, and some use
+/// names.
 fn can_be_first(named: &str) -> bool {
     number(named).is_none_or(|number| number <= 1)
 }
 
-/// The number that an attempt is named by, if it is written as numbers are.
+/// Parses the name of an attempt as a number in canonical form.
 fn number(named: &str) -> Option<u64> {
     named.parse().ok().filter(|number: &u64| number.to_string() == named)
 }
 
-/// Moves the newest attempt on; one that has ended stays as it is, and the next one is opened.
+/// Advances the newest attempt. For `StepRetried`, the ended attempt stays as it is and a new one is opened.
 fn move_step(step: &mut StepSnapshot, becomes: StepStatus, event: Event<'_>) {
     let seq = event.seq;
     if step.attempts.is_empty() || becomes == StepStatus::Pending {
-        // The first attempt is called 1 unless it is called otherwise: saying so is saying nothing.
+        // The first attempt is called `1` by default, so this name is not stored.
         let says_nothing = |named: &&str| step.attempts.is_empty() && *named == "1";
         let named = event.attempt.filter(|named| !says_nothing(named));
         let logical_attempt_id = named.map(str::to_owned);
@@ -300,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Folds events of the step `a` of a running run, each with the attempt that it names.
+    /// Folds events of step `a` of a running run, each with the attempt that it names.
     fn fold_attempts(events: &[(&str, Option<&str>)]) -> (RunSnapshot, Vec<u64>) {
         let (mut run, _) = fold(&[("RunStarted", None)]);
         let mut illegal = Vec::new();
@@ -322,7 +327,7 @@ mod tests {
     #[test]
     fn an_event_counts_for_the_attempt_that_it_names() {
         use StepStatus::{Failed, Success};
-        // Named by numbers from 1 or 0, by other names, and the first one not at all.
+        // Attempts counted from 1, from 0, with names, and with the first one unnamed.
         for [first, second] in [
             [Some("1"), Some("2")],
             [Some("0"), Some("1")],
@@ -377,7 +382,7 @@ mod tests {
     }
 
     proptest! {
-        /// Folding in two parts is folding at once, and an attempt that has ended never changes.
+        /// Folding in two parts gives the same result as folding at once, and an ended attempt never changes.
         #[test]
         fn a_fold_may_be_cut_anywhere(
             kinds in prop::collection::vec((0..13_usize, 0..3_usize), 0..60),

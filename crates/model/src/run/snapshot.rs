@@ -1,4 +1,4 @@
-//! Snapshots: what a run's events add up to.
+//! Run snapshots: the reducer's state of a run and its steps, with a canonical hash.
 
 use super::key::hex;
 use crate::{Code, Error, Result};
@@ -6,33 +6,33 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An event came that cannot follow those before it.
+/// The flag of a run with an illegal event.
 pub(super) const INCONSISTENT: &str = "INCONSISTENT";
 
-/// Where a run stands.
+/// The status of a run.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "UPPERCASE")]
 pub enum RunStatus {
-    /// Nothing has been decided.
+    /// The run is neither approved nor started.
     #[default]
     Pending,
-    /// It may start.
+    /// The run may start.
     Approved,
-    /// It runs.
+    /// The run is running.
     Running,
-    /// It waits to be resumed.
+    /// The run waits to be resumed.
     Paused,
-    /// It has ended well.
+    /// The run ended successfully.
     Completed,
-    /// It has ended badly.
+    /// The run ended with a failure.
     Failed,
-    /// It was called off.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// All of them, and how they are written.
+/// All statuses with their text.
 const WORDS: [(RunStatus, &str); 7] = [
     (RunStatus::Pending, "PENDING"),
     (RunStatus::Approved, "APPROVED"),
@@ -44,12 +44,12 @@ const WORDS: [(RunStatus, &str); 7] = [
 ];
 
 impl RunStatus {
-    /// How it is written.
+    /// The status as text.
     pub fn as_str(self) -> &'static str {
         WORDS.iter().find(|(status, _)| *status == self).map_or("", |(_, word)| word)
     }
 
-    /// What is written so, in small or large letters.
+    /// Parses a status, ignoring case.
     ///
     /// ```
     /// use mainstay_model::RunStatus;
@@ -66,76 +66,76 @@ impl RunStatus {
         })
     }
 
-    /// Whether nothing can follow.
+    /// Returns whether the status is final.
     pub fn is_terminal(self) -> bool {
         matches!(self, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled)
     }
 }
 
-/// Where a step stands.
+/// The status of a step.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "UPPERCASE")]
 pub enum StepStatus {
-    /// It has not begun, or not again.
+    /// The step, or its next attempt, has not started.
     #[default]
     Pending,
-    /// It runs.
+    /// The step is running.
     Running,
-    /// It has ended well.
+    /// The step ended successfully.
     Success,
-    /// It has ended badly; a retry opens the next attempt.
+    /// The step ended with a failure. A retry opens the next attempt.
     Failed,
-    /// It was left out.
+    /// The step was skipped.
     Skipped,
 }
 
-/// One try of a step. Once it has ended it does not change.
+/// One attempt of a step. It does not change after it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptSnapshot {
-    /// Where it stands.
+    /// The status of the attempt.
     pub status: StepStatus,
-    /// The event that began it.
+    /// The sequence number of the event that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_seq: Option<u64>,
-    /// The event that ended it.
+    /// The sequence number of the event that ended it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_seq: Option<u64>,
-    /// The name that it was opened by; nothing: none, or the first attempt's own, `1`.
+    /// The name that opened the attempt; `None` if it has none, or for the first attempt's default name `1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logical_attempt_id: Option<String>,
 }
 
-/// A step, with all its tries.
+/// A step with all its attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepSnapshot {
-    /// Where its newest attempt stands.
+    /// The status of the newest attempt.
     pub status: StepStatus,
-    /// Its attempts, the first one first.
+    /// The attempts, in order.
     pub attempts: Vec<AttemptSnapshot>,
 }
 
-/// What a run's events up to one of them add up to.
+/// The state of a run after a prefix of its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSnapshot {
     /// The run.
     pub run_id: String,
-    /// Where it stands.
+    /// The status of the run.
     pub status: RunStatus,
-    /// The last event that is in it.
+    /// The sequence number of the last event included.
     pub last_event_seq: u64,
-    /// Its steps by their names.
+    /// The steps by name.
     pub steps: BTreeMap<String, StepSnapshot>,
-    /// What else is to be known: `INCONSISTENT`.
+    /// Flags: `INCONSISTENT` if the run has an illegal event.
     pub flags: BTreeSet<String>,
 }
 
 impl RunSnapshot {
-    /// A run without events.
+    /// The snapshot of a run without events.
     pub fn new(run: &str) -> RunSnapshot {
         RunSnapshot {
             run_id: run.to_owned(),
@@ -146,7 +146,7 @@ impl RunSnapshot {
         }
     }
 
-    /// The memory that it takes, about.
+    /// The approximate memory that the snapshot takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let attempt = size_of::<AttemptSnapshot>();
         let step = |(name, step): (&String, &StepSnapshot)| {
@@ -155,13 +155,13 @@ impl RunSnapshot {
         size_of::<RunSnapshot>() + self.run_id.len() + self.steps.iter().map(step).sum::<usize>()
     }
 
-    /// Whether an event came that could not follow those before it.
+    /// Returns whether the run has an illegal event.
     pub fn is_inconsistent(&self) -> bool {
         self.flags.contains(INCONSISTENT)
     }
 
-    /// The SHA-256 of its canonical JSON (RFC 8785): equal snapshots have equal hashes, wherever they
-    /// were made.
+    /// The SHA-256 of the snapshot's canonical JSON (RFC 8785). Equal snapshots have equal hashes on every
+    /// machine.
     ///
     /// ```
     /// use mainstay_model::RunSnapshot;
@@ -169,7 +169,7 @@ impl RunSnapshot {
     /// assert_ne!(RunSnapshot::new("r").hash(), RunSnapshot::new("s").hash());
     /// ```
     pub fn hash(&self) -> String {
-        // It holds texts and whole numbers only, all of which have such a form.
+        // A snapshot has only texts and integers, all of which have a canonical form.
         let canonical = serde_json_canonicalizer::to_vec(self).unwrap_or_default();
         hex(&Sha256::digest(canonical))
     }

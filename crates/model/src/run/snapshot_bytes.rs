@@ -1,12 +1,12 @@
-//! Snapshots as they are kept: by their places.
+//! Binary encoding of stored run snapshots.
 //!
 //! ```text
 //!   snapshot  format (2) | status u8 | last sequence | flags | steps        lists: count, then items
 //!   step      name | status u8 | attempts         attempt  status u8 (+ 128: named) | started + 1 or 0 | ended + 1 or 0 [| name]
 //! ```
 //!
-//! Format 1 has no names: it was made by a reducer that did not look at attempts, and may say what today's events do not
-//! add up to. It can be read, and is not folded further.
+//! Format 1 has no attempt names. It was written by a reducer that ignored attempts, so its state may differ
+//! from the current reducer's. It can be read, but no further events may be folded into it.
 
 use super::bytes::{put_text, take_text};
 use super::{AttemptSnapshot, RunSnapshot, RunStatus, StepSnapshot, StepStatus};
@@ -14,9 +14,9 @@ use crate::value::codec::{get_varint, put_varint};
 use crate::{Code, Error, Result};
 
 const FORMAT: u8 = 2;
-/// Made without a look at attempts.
+/// The format of the reducer that ignored attempts.
 const WITHOUT_ATTEMPTS: u8 = 1;
-/// Marks the status of an attempt whose name follows.
+/// The bit in an attempt's status that marks a following name.
 const NAMED: u8 = 0x80;
 
 const RUN_STATUSES: [RunStatus; 7] = [
@@ -38,19 +38,19 @@ const STEP_STATUSES: [StepStatus; 5] = [
 ];
 
 impl RunStatus {
-    /// Its number, which it keeps for ever.
+    /// The number of the status in encodings. It never changes.
     pub fn number(self) -> u8 {
         RUN_STATUSES.iter().position(|status| *status == self).unwrap_or_default() as u8
     }
 
-    /// The status of a number.
+    /// Returns the status with this number.
     pub fn of_number(number: u8) -> Option<RunStatus> {
         RUN_STATUSES.get(usize::from(number)).copied()
     }
 }
 
 impl RunSnapshot {
-    /// Appends its bytes, all but the run's name.
+    /// Appends the encoded snapshot, without the run's name.
     ///
     /// ```
     /// use mainstay_model::RunSnapshot;
@@ -71,14 +71,15 @@ impl RunSnapshot {
         }
     }
 
-    /// Whether these bytes were made by the reducer as it is now, so that further events may be folded on.
+    /// Returns whether the current reducer wrote these bytes, so that further events may be folded into the
+    /// snapshot.
     ///
     /// ```
     /// use mainstay_model::RunSnapshot;
     /// let mut bytes = Vec::new();
     /// RunSnapshot::new("r").encode(&mut bytes);
     /// assert!(RunSnapshot::is_current(&bytes));
-    /// // Format 1 is that of versions which did not look at attempts.
+    /// // Format 1 is that of versions that ignored attempts.
     /// bytes[0] = 1;
     /// assert!(!RunSnapshot::is_current(&bytes) && RunSnapshot::decode(&bytes, "r").is_ok());
     /// ```
@@ -86,7 +87,7 @@ impl RunSnapshot {
         bytes.first() == Some(&FORMAT)
     }
 
-    /// Reads what [`RunSnapshot::encode`] wrote, by this version or an earlier one.
+    /// Decodes the output of [`RunSnapshot::encode`], of this or an earlier version.
     pub fn decode(bytes: &[u8], run: &str) -> Result<RunSnapshot> {
         let mut rest = bytes;
         let snapshot = take_snapshot(&mut rest, run).filter(|_| rest.is_empty());
@@ -199,7 +200,7 @@ mod tests {
             }
         }
 
-        /// Databases hold such bytes: they can be read for ever.
+        /// Databases contain such bytes, so they must stay readable.
         #[test]
         fn a_snapshot_without_names_is_read_from_the_first_format(mut snapshot in snapshot()) {
             let attempts = snapshot.steps.values_mut().flat_map(|step| &mut step.attempts);

@@ -1,16 +1,16 @@
-//! The interface of a store of runs: the engine's own, and whatever else keeps events in order.
+//! The `RunStore` trait: the async interface of run stores (the engine and other event stores).
 //!
 //! ```text
-//!   get_snapshot, project_snapshot, snapshot_at, get    provided: events are fetched and folded
+//!   get_snapshot, project_snapshot, snapshot_at, get    provided: fetch events and fold them
 //!        |
-//!   append_event  fetch_events  ping  close             what a store has to do
+//!   append_event  fetch_events  ping  close             required methods
 //!   append_batch  append_expecting  bootstrap  list
-//!   delete_run  restore  wait_for                       what it may: capabilities() says which
+//!   delete_run  restore  wait_for                       optional: capabilities() lists the supported ones
 //!        |
-//!   engine here, engine there, Postgres, DynamoDB, ...
+//!   embedded engine, remote engine, Postgres, DynamoDB, ...
 //! ```
 //!
-//! There is no way to change or delete one event.
+//! No operation changes or deletes a single event.
 
 use super::{
     Appended, CanonicalEvent, NewEvent, PageSize, RunCapabilities, RunFilter, RunInfo, RunPage,
@@ -20,7 +20,7 @@ use crate::limits::PAGE_DEFAULT;
 use crate::record::lacking;
 use crate::{Answering, Result, Stamp, Value};
 
-/// Which events of a run are fetched.
+/// A page of a run's events.
 ///
 /// ```
 /// use mainstay_model::FetchOptions;
@@ -29,9 +29,9 @@ use crate::{Answering, Result, Stamp, Value};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchOptions {
-    /// Only events behind this one.
+    /// The cursor: fetches only events after this one.
     pub after_seq: u64,
-    /// At most this many.
+    /// The page size.
     pub limit: usize,
 }
 
@@ -42,12 +42,12 @@ impl Default for FetchOptions {
 }
 
 impl FetchOptions {
-    /// A page of events behind this one.
+    /// Fetches events after this one.
     pub fn after(after_seq: u64) -> FetchOptions {
         FetchOptions { after_seq, ..FetchOptions::default() }
     }
 
-    /// At most this many.
+    /// Sets the page size.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> FetchOptions {
         self.limit = limit;
@@ -55,80 +55,82 @@ impl FetchOptions {
     }
 }
 
-/// A store of runs. It is used as `Arc<dyn RunStore>`, on any async runtime or none.
+/// A store of runs. It is shared as `Arc<dyn RunStore>` and works on any async runtime or none.
 ///
-/// What a store promises is one thing for all of them: a run has one event of each key, sequences rise strictly, events come
-/// in their order and are never changed. What it may lack is in its [`RunCapabilities`], and
-/// whoever asks for that gets `Unsupported`. The suite in `mainstay-conformance` checks both.
+/// All stores give the same guarantees: a run has at most one event per key, sequence numbers strictly
+/// increase, events are read in order, and they never change. Features that a store may lack are in its
+/// [`RunCapabilities`]; a missing one returns `Unsupported`. The suite in `mainstay-conformance` checks both.
 ///
-/// Nothing happens until an answer is awaited. One that is dropped is lost, but what was asked may be done all
-/// the same: an append is told again, and is one event.
+/// Nothing happens until a future is awaited. Dropping it discards the result, but the operation may still be
+/// executed. A retried append is idempotent.
 ///
 /// ```
 /// use mainstay_model::{NewEvent, Result, RunStore};
-/// /// Says that a step is done; told again after a crash it is the same event.
+/// /// Records that a step is done; a retry after a crash is the same event.
 /// async fn done(store: &dyn RunStore, run: &str, step: &str) -> Result<u64> {
 ///     let event = NewEvent::new(run, "StepCompleted").step(step).plan("3");
 ///     Ok(store.append_event(event).await?.run_seq)
 /// }
 /// ```
 pub trait RunStore: Send + Sync {
-    /// What the store can do. It is the same for as long as the store is open.
+    /// The store's capabilities. They do not change while the store is open.
     fn capabilities(&self) -> RunCapabilities;
 
-    /// Appends an event. One whose key the run has already is the first one again; a run that there is not is made, and
-    /// one that was deleted is not found. [`RunCapabilities::check_event`] says what is refused.
+    /// Appends an event. If the run already has an event with its key, returns that event instead. A missing
+    /// run is created; a deleted run is the error `RunNotFound`. [`RunCapabilities::check_event`] rejects
+    /// invalid events.
     fn append_event(&self, event: NewEvent) -> Answering<'_, Appended>;
 
-    /// Events of a run in the order of their sequences; none where there is no such run.
+    /// Fetches events of a run in sequence order. An unknown run has no events.
     fn fetch_events<'a>(
         &'a self,
         run: &'a str,
         options: FetchOptions,
     ) -> Answering<'a, Vec<CanonicalEvent>>;
 
-    /// Whether the store can be asked now: `false`, and no error, when it was closed or cannot be reached.
+    /// Returns whether the store is reachable. A closed or unreachable store is `false` and not an error.
     fn ping(&self) -> Answering<'_, bool>;
 
-    /// Ends the use of the store, of all handles on it; what was acknowledged stays. Everything but
-    /// [`RunStore::ping`] and closing again answers `Closed` from then on.
+    /// Closes the store for all its handles. Acknowledged writes stay. Afterwards everything except
+    /// [`RunStore::ping`] and `close` returns `Closed`.
     fn close(&self) -> Answering<'_, ()>;
 
-    /// What the events of a run add up to, by the reducer that all runs have: from what was kept, where something was.
-    /// Nothing where there is no such run.
+    /// Returns the run's snapshot by the default reducer, from a stored state if one exists; `None` for an
+    /// unknown run.
     fn get_snapshot<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunSnapshot>> {
         self.project_snapshot(run)
     }
 
-    /// The same, from the first event on: nothing that was kept is looked at.
+    /// Computes the run's snapshot from the first event on, without any stored state.
     fn project_snapshot<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunSnapshot>> {
         self.snapshot_at(run, u64::MAX)
     }
 
-    /// What the events of a run up to one of them add up to; nothing where there is none.
+    /// Computes the run's snapshot up to and including an event; `None` if the run has no event up to there.
     fn snapshot_at<'a>(&'a self, run: &'a str, seq: u64) -> Answering<'a, Option<RunSnapshot>> {
         Box::pin(async move { Ok(fold(self, run, seq).await?.map(|folded| folded.snapshot)) })
     }
 
-    /// What is known of a run.
+    /// Returns a run's metadata and status.
     fn get<'a>(&'a self, run: &'a str) -> Answering<'a, Option<RunInfo>> {
         Box::pin(async move { Ok(fold(self, run, u64::MAX).await?.map(Folded::into_info)) })
     }
 
-    /// Appends several events, all or none; an answer per position.
+    /// Appends several events atomically. Returns one result per event.
     fn append_batch(&self, events: Vec<NewEvent>) -> Answering<'_, Vec<Appended>> {
         let _ = events;
         lacking(self.capabilities().lacks("batches", "appending several events in one step"))
     }
 
-    /// Appends an event if this is the run's last sequence, 0 where it has none; `SequenceMoved` if not. One whose key the run
-    /// has already is the first one again, so that it can be told again.
+    /// Appends an event if the run's last sequence number is `expected_seq` (0 for no events), otherwise
+    /// fails with `SequenceMoved`. If the run already has an event with its key, returns that event, so that
+    /// a retry is safe.
     fn append_expecting(&self, event: NewEvent, expected_seq: u64) -> Answering<'_, Appended> {
         let _ = (event, expected_seq);
         lacking(self.capabilities().lacks("expected_seq", "an append on the last sequence"))
     }
 
-    /// Makes a run with what is known of it and its first events; `RunExists` where there is one.
+    /// Creates a run with metadata and its first events. Fails with `RunExists` if it exists.
     fn bootstrap<'a>(
         &'a self,
         run: &'a str,
@@ -139,8 +141,8 @@ pub trait RunStore: Send + Sync {
         lacking(self.capabilities().lacks("bootstrap", "making a run with its first events"))
     }
 
-    /// Runs in byte order of their names: those that pass and come behind `after`, which is the `next` of the page
-    /// before. [`RunCapabilities::check_list`] says what is refused.
+    /// Lists runs in byte order of their names: those that match, after `after`, the `next` of the previous
+    /// page. [`RunCapabilities::check_list`] rejects invalid arguments.
     fn list<'a>(
         &'a self,
         filter: &'a RunFilter,
@@ -151,28 +153,28 @@ pub trait RunStore: Send + Sync {
         lacking(self.capabilities().lacks("listing", "a list of runs"))
     }
 
-    /// Deletes a whole run; says whether there was one. Nothing can be appended to it from then on.
+    /// Deletes a whole run. Returns whether it existed. Afterwards nothing can be appended to it.
     fn delete_run<'a>(&'a self, run: &'a str) -> Answering<'a, bool> {
         let _ = run;
         lacking(self.capabilities().lacks("deletion", "deleting a run"))
     }
 
-    /// Writes events as an archive kept them, with their sequences, names, keys and times; those that are there
-    /// already are left alone. A run that was deleted is there again.
+    /// Writes archived events with their sequence numbers, ids, keys and times. Existing events are skipped.
+    /// A deleted run becomes visible again.
     fn restore(&self, events: Vec<CanonicalEvent>) -> Answering<'_, ()> {
         let _ = events;
         lacking(self.capabilities().lacks("restoring", "writing events as an archive kept them"))
     }
 
-    /// Waits until a run has an event behind this one, or for as long as told; says whether it has one. A store may
-    /// answer `SequenceMoved` where there is a run that has not even this one.
+    /// Waits until the run has an event after `after_seq`, or for `wait_ms`. Returns whether it has one. A
+    /// store may fail with `SequenceMoved` if the existing run does not even have event `after_seq`.
     fn wait_for<'a>(&'a self, run: &'a str, after_seq: u64, wait_ms: u64) -> Answering<'a, bool> {
         let _ = (run, after_seq, wait_ms);
         lacking(self.capabilities().lacks("tail_wakes", "waiting for an event"))
     }
 }
 
-/// What the events of a run add up to, and when they came.
+/// A folded snapshot with the times of the first and last event.
 struct Folded {
     snapshot: RunSnapshot,
     created: Stamp,
@@ -200,7 +202,7 @@ impl Folded {
     }
 }
 
-/// Folds the events up to one of them, page by page.
+/// Folds the events up to `upto`, page by page.
 async fn fold<S: RunStore + ?Sized>(store: &S, run: &str, upto: u64) -> Result<Option<Folded>> {
     let (mut folded, mut after, mut size) = (None, 0, PageSize::upto(PAGE_DEFAULT));
     loop {
@@ -229,7 +231,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    /// A store that can do nothing but what all can; it has many events of one run.
+    /// A store with no optional capability, and many events of one run.
     struct Plain(Vec<CanonicalEvent>);
 
     impl RunStore for Plain {
@@ -261,7 +263,7 @@ mod tests {
         }
     }
 
-    /// What is ready at once.
+    /// Returns the result of a future that is ready at once.
     fn now<T>(answer: impl Future<Output = T>) -> T {
         match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(answer) => answer,

@@ -1,4 +1,4 @@
-//! What can be done with sessions.
+//! Commands on sessions and their answers.
 
 use super::{
     CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, CAPABILITY_LIMIT_BYTES, LETTER_LIMIT_BYTES,
@@ -10,113 +10,118 @@ use crate::{Code, Command, Error, Name, Result, Stamp};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What can be done with sessions, beside executing requests in them.
+/// Commands on sessions, except the requests executed in them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SessionCommand {
-    /// Opens a session, or finds the one of this name; either way its lease begins anew. Stands alone.
+    /// Opens a session, or finds the existing one of this name. In both cases the lease is renewed. It must
+    /// be the only command of its transaction.
     Open {
         /// The session.
         session: Name,
-        /// How long it lives without a word of its client; nothing: 60 seconds. One that exists keeps its own.
+        /// The lease: how long the session lives without a message from its client; `None` for 60 seconds. An
+        /// existing session keeps its own.
         lease_ms: Option<u64>,
-        /// What its client can do, in words of its own. One that exists keeps its own.
+        /// The client's capabilities, as it names them. An existing session keeps its own.
         #[serde(with = "fields::list")]
         capabilities: Vec<(String, String)>,
-        /// Who asks wants to have it alone.
+        /// If set, the client requests exclusive ownership of the session.
         hold: Option<Hold>,
     },
-    /// The lease begins anew, and what is below the lowest pending request goes. Stands alone.
+    /// Renews the lease and drops responses below the lowest pending request. It must be the only command of
+    /// its transaction.
     KeepAlive {
         /// The session.
         session: Name,
-        /// The lowest request whose response the client has not got, or the next one; 0 says nothing.
+        /// The lowest request whose response the client has not received, or the next one; 0 for no
+        /// information.
         lowest_pending: u64,
-        /// The epoch in which that is meant; 0: in whichever it has.
+        /// The epoch that the command applies to; 0 for any.
         epoch: Stamp,
     },
-    /// Ends a session; answers whether there was one. Stands alone.
+    /// Closes a session. Returns whether it existed. It must be the only command of its transaction.
     Close {
         /// The session.
         session: Name,
-        /// Only in this epoch; 0: in whichever it has.
+        /// The epoch that the command applies to; 0 for any.
         epoch: Stamp,
     },
-    /// Sends a request to a session's client; answers its number, or nothing where there is no such session. On another
-    /// branch than `main` it is kept, and sent when the branch is merged into `main`.
+    /// Sends a request to a session's client. Returns its number, or `None` if the session does not exist. On
+    /// a branch other than `main`, the request is stored and sent when the branch is merged into `main`.
     Send {
         /// The session.
         session: Name,
-        /// What it says.
+        /// The content of the request.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
     },
-    /// The client has done everything up to this number; answers how many that were.
+    /// Acknowledges all requests to the client up to this number. Returns their count.
     Acknowledge {
         /// The session.
         session: Name,
-        /// The number; beyond the last: all.
+        /// The number. A number beyond the last acknowledges all.
         upto: u64,
-        /// The epoch in which that is meant; 0: in whichever it has.
+        /// The epoch that the command applies to; 0 for any.
         epoch: Stamp,
     },
-    /// What the client has not acknowledged, in order.
+    /// Reads the requests that the client has not acknowledged, in order.
     Pending {
         /// The session.
         session: Name,
-        /// Only those behind this number.
+        /// The cursor: reads only requests after this number.
         after: u64,
-        /// At most this many.
+        /// The page size.
         limit: usize,
-        /// The epoch in which that is asked; 0: in whichever it has.
+        /// The epoch that the command applies to; 0 for any.
         epoch: Stamp,
     },
-    /// What was sent before this, strictly, to any session and is not acknowledged; it is marked as sent now.
+    /// Reads the unacknowledged requests of all sessions sent strictly before a time, and marks them as sent
+    /// now.
     Retry {
-        /// The moment.
+        /// The exclusive upper bound of the send time.
         sent_before: Stamp,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Whether something was sent before this, strictly, and is not acknowledged.
+    /// Returns whether an unacknowledged request was sent strictly before a time.
     HasPending {
-        /// The moment.
+        /// The exclusive upper bound of the send time.
         sent_before: Stamp,
     },
-    /// What is known of a session.
+    /// Reads the state of a session.
     Info {
         /// The session.
         session: Name,
     },
-    /// All sessions, in the order of their names.
+    /// Lists all sessions in the order of their names.
     List {
-        /// Only those behind this one.
+        /// The cursor: lists only sessions after this one.
         after: Option<String>,
-        /// At most this many.
+        /// The page size.
         limit: usize,
     },
-    /// Keeps a request to a client on a branch as an export has kept it; only an import does.
+    /// Stores an exported request to a client on a branch. Only an import sends it.
     Restore {
         /// The session.
         session: Name,
-        /// Its content.
+        /// The content of the request.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
     },
 }
 
-/// Says that a client wants to have a session alone: a new epoch of it begins, and what was sent in an earlier one is refused
-/// from then on. A copy of this that comes late takes nothing from anybody.
+/// A request for exclusive ownership of a session. It starts a new epoch, and requests sent in an earlier
+/// epoch are refused from then on. A delayed copy of it takes the session from no other client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// A number that no other client has: whoever holds the session with it holds it still.
+    /// A number unique to the client. A client that owns the session with this number keeps it.
     pub nonce: u64,
-    /// The epoch that ends; where the session has another one, nothing happens. 0: only a new session is taken.
+    /// The epoch that ends. If the session is in another epoch, nothing happens. 0: takes only a new session.
     pub over: Stamp,
 }
 
 impl SessionCommand {
-    /// The session that it is about.
+    /// The session of the command, if it names one.
     pub fn session(&self) -> Option<&Name> {
         match self {
             SessionCommand::Open { session, .. }
@@ -133,8 +138,8 @@ impl SessionCommand {
         }
     }
 
-    /// Whether it changes what sessions there are and how long they live: such a command stands alone in its
-    /// transaction, which is no request of a session.
+    /// Returns whether the command changes the existence or the leases of sessions. Such a command must be
+    /// the only one of its transaction, and the transaction must not be a session's request.
     pub fn stands_alone(&self) -> bool {
         matches!(
             self,
@@ -145,7 +150,7 @@ impl SessionCommand {
         )
     }
 
-    /// Whether it only looks.
+    /// Returns whether the command is read-only.
     pub fn reads(&self) -> bool {
         matches!(
             self,
@@ -156,7 +161,7 @@ impl SessionCommand {
         )
     }
 
-    /// Refuses what makes no sense, whatever there is.
+    /// Rejects commands that are invalid whatever sessions exist.
     pub fn check(&self) -> Result<()> {
         match self {
             SessionCommand::Open { hold: Some(Hold { nonce: 0, .. }), session, .. } => {
@@ -186,7 +191,7 @@ impl SessionCommand {
     }
 }
 
-/// Refuses leases and capabilities that a session cannot have; gives nothing.
+/// Rejects invalid leases and capabilities.
 pub fn check_session_open(lease_ms: Option<u64>, capabilities: &[(String, String)]) -> Result<()> {
     let lease_ms = lease_ms.unwrap_or(SESSION_LEASE_MS);
     if !(1..=SESSION_LEASE_LIMIT_MS).contains(&lease_ms) {
@@ -228,81 +233,82 @@ impl From<SessionCommand> for Command {
     }
 }
 
-/// What is known of a session.
+/// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {
-    /// Its name.
+    /// The session's name.
     pub session: Name,
-    /// When it was opened.
+    /// The time of its opening.
     pub opened: Stamp,
-    /// When its client has taken it: when it was opened, or by a [`Hold`] since.
+    /// The fencing token of the owner: the time when the session was opened or last taken by a [`Hold`].
     pub epoch: Stamp,
-    /// How long it lives without a word of its client, in milliseconds.
+    /// The lease in milliseconds: how long the session lives without a message from its client.
     pub lease_ms: u64,
-    /// When it expires, if nothing is heard of its client.
+    /// The time when the session expires unless its client sends a message.
     pub expires: Stamp,
-    /// What its client can do, in words of its own.
+    /// The client's capabilities, as it names them.
     #[serde(with = "fields::list")]
     pub capabilities: Vec<(String, String)>,
-    /// The number for the client's next request.
+    /// The number of the client's next request.
     pub next_request: u64,
-    /// Responses below this one are gone.
+    /// The eviction mark: responses below this number are dropped.
     pub mark: u64,
-    /// How many responses are kept.
+    /// The number of stored responses.
     pub kept: u64,
-    /// How many bytes they have.
+    /// The size of the stored responses, in bytes.
     pub kept_bytes: u64,
-    /// The number of the last request of the server.
+    /// The number of the last request sent to the client.
     pub last_sent: u64,
-    /// How many of them are not acknowledged.
+    /// The number of unacknowledged requests to the client.
     pub pending: u64,
 }
 
-/// A page of sessions, and where the next one begins.
+/// A page of sessions with the cursor of the next page.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionPage {
     /// The sessions, in the order of their names.
     #[serde(with = "fields::list")]
     pub sessions: Vec<SessionInfo>,
-    /// Pass this as `after` for the next page; `None` at the end.
+    /// The cursor: pass it as `after` for the next page. `None` at the end.
     pub next: Option<String>,
 }
 
-/// What a command on sessions answers.
+/// The answer of a command on sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SessionAnswer {
-    /// The session, and whether it is new.
+    /// A session was opened or found.
     Opened {
-        /// What is known of it.
+        /// The state of the session.
         info: SessionInfo,
-        /// Whether there was none of this name.
+        /// True if the session is new.
         created: bool,
-        /// Whether who asked has it alone now, having asked for that.
+        /// True if the client requested exclusive ownership and now has it.
         held: bool,
     },
-    /// The number of the request that was sent; nothing: there is no such session, and it was dropped.
+    /// The number of the request; `None` if the session does not exist and the request was dropped.
     Sent(Option<u64>),
-    /// Requests of the server by their numbers, and whether there are more.
+    /// Requests to the client by number, and whether more remain.
     Pending {
         /// The requests.
         #[serde(with = "fields::list")]
         requests: Vec<(u64, Vec<u8>)>,
-        /// Whether the page was too small.
+        /// True if more requests remain after this page.
         more: bool,
     },
-    /// Requests of the server to be sent again.
+    /// Requests to resend.
     Retry(#[serde(with = "fields::list")] Vec<(Name, u64, Vec<u8>)>),
-    /// What is known of a session.
+    /// The state of a session.
     Info(Option<SessionInfo>),
     /// Sessions.
     List(SessionPage),
-    /// The request is kept on its branch under this number, and is sent once the branch is merged into `main`.
+    /// The request is stored on its branch under this number. It is sent when the branch is merged into
+    /// `main`.
     Kept(u64),
 }
 
 impl SessionAnswer {
-    /// The memory that it takes, about.
+    /// The approximate memory that the answer takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         match self {
             SessionAnswer::Pending { requests, .. } => requests
@@ -325,7 +331,7 @@ impl SessionAnswer {
 }
 
 impl SessionInfo {
-    /// The memory that it takes, about.
+    /// The approximate memory that the state takes, in bytes.
     pub fn weight_bytes(&self) -> usize {
         let capability =
             |(name, value): &(String, String)| 2 * size_of::<String>() + name.len() + value.len();

@@ -1,31 +1,31 @@
-//! The ledger of a session: which of its requests were executed, and what they were answered.
+//! Deduplication ledger of a session: the executed requests with their stored responses.
 //!
 //! ```text
 //!                mark
 //!   evicted ...... | kept: 7 9 10 | not executed: 8 11 12 ...
-//!   never again    | answered     | executed when they come
+//!   never executed | repeated     | executed on arrival
 //! ```
 //!
-//! Every number at or above the mark is kept or was never executed; every number below it is never executed again. So
-//! nothing is executed twice, whatever goes.
+//! Each number at or above the mark is either stored or was never executed. Each number below it is never
+//! executed again. Therefore no request is executed twice, whatever is evicted.
 
 use super::{KEPT_LIMIT, KEPT_LIMIT_BYTES, REQUESTS_AHEAD_LIMIT};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
-/// What one session's requests have come to. A response is an `R`: its bytes, or only how many.
+/// The ledger of one session. A response `R` is its bytes, or only their count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger<R> {
     mark: u64,
-    /// In the order of their numbers.
+    /// Sorted by request number.
     kept: VecDeque<(u64, R)>,
     kept_bytes: usize,
 }
 
-/// Something that takes room in a ledger.
+/// A response whose size counts towards the ledger's limit.
 pub trait Weighed {
-    /// How many bytes of response it is, or stands for.
+    /// The size of the response, in bytes.
     fn bytes(&self) -> usize;
 }
 
@@ -41,23 +41,23 @@ impl Weighed for Box<[u8]> {
     }
 }
 
-/// What becomes of a request.
+/// The ledger's decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was executed, and its response is kept.
+    /// The request was executed and its response is stored.
     Repeat,
-    /// Its response is gone, if there was one.
+    /// The response was evicted, or the request was never executed and is below the mark.
     Evicted,
-    /// It is executed.
+    /// The request must be executed.
     Execute,
 }
 
-/// How much a ledger keeps.
+/// The limits of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptLimits {
-    /// At most so many responses, at least 1.
+    /// The most stored responses, at least 1.
     pub count: usize,
-    /// At most so many bytes of them; a response that is larger is refused.
+    /// The most bytes of stored responses. A larger response is refused.
     pub bytes: usize,
 }
 
@@ -67,12 +67,12 @@ impl Default for KeptLimits {
     }
 }
 
-/// What is remembered of a session that is gone, so that its numbers go on in one of the same name.
+/// Numbers of a removed session, which continue in the next session of the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Former {
-    /// A number that none of its requests had, not even one that is still under way.
+    /// A number that no request of the session had, not even one still in flight.
     pub next_request: u64,
-    /// The number of the last request of the server to it.
+    /// The number of the last request sent to its client.
     pub last_letter: u64,
 }
 
@@ -83,12 +83,12 @@ impl<R: Weighed> Default for Ledger<R> {
 }
 
 impl<R: Weighed> Ledger<R> {
-    /// A ledger whose first request has at least this number.
+    /// An empty ledger whose first request has at least this number.
     pub fn from(mark: u64) -> Ledger<R> {
         Ledger { mark: mark.max(1), kept: VecDeque::new(), kept_bytes: 0 }
     }
 
-    /// What becomes of a request of this number. Nothing of the ledger changes.
+    /// Decides about a request without changing the ledger.
     pub fn judge(&self, request_id: u64) -> Verdict {
         match self.find(request_id) {
             Ok(_) => Verdict::Repeat,
@@ -97,13 +97,14 @@ impl<R: Weighed> Ledger<R> {
         }
     }
 
-    /// The response that is kept for a request.
+    /// Returns the stored response of a request.
     pub fn response(&self, request_id: u64) -> Option<&R> {
         self.find(request_id).ok().map(|place| &self.kept[place].1)
     }
 
-    /// Where the mark will be once this request is answered with so many bytes: where the client says, and higher where
-    /// the oldest have to go. The request's own response may be the oldest; then it does not stay.
+    /// Returns the mark after this request is answered with so many bytes. It is at least `lowest_pending`,
+    /// and higher if the oldest responses must be evicted. The request's own response may be the oldest; then
+    /// it is not stored.
     pub fn mark_after(
         &self,
         request_id: u64,
@@ -127,7 +128,7 @@ impl<R: Weighed> Ledger<R> {
         }
     }
 
-    /// Where the mark will be once the oldest have gone of which there is no room with these limits.
+    /// Returns the mark after evicting the oldest responses that exceed the limits.
     pub fn mark_within(&self, limits: KeptLimits) -> u64 {
         let (mut mark, mut count, mut total) = (self.mark, self.kept.len(), self.kept_bytes);
         for (id, response) in &self.kept {
@@ -139,17 +140,17 @@ impl<R: Weighed> Ledger<R> {
         mark
     }
 
-    /// The numbers of responses that a mark ends.
+    /// The numbers of the stored responses below a mark.
     pub fn below(&self, mark: u64) -> impl Iterator<Item = u64> + '_ {
         self.kept.iter().map(|(id, _)| *id).take_while(move |id| *id < mark)
     }
 
-    /// Raises the mark, never lowers it; what is below goes.
+    /// Raises the mark and drops the responses below it. The mark never decreases.
     pub fn raise(&mut self, mark: u64) {
         drop(self.raise_taking(mark));
     }
 
-    /// The same; gives what went.
+    /// Raises the mark like `raise`, and returns the dropped responses.
     pub fn raise_taking(&mut self, mark: u64) -> Drain<'_, (u64, R)> {
         self.mark = self.mark.max(mark);
         let count = self.kept.partition_point(|(id, _)| *id < self.mark);
@@ -158,7 +159,7 @@ impl<R: Weighed> Ledger<R> {
         self.kept.drain(..count)
     }
 
-    /// Keeps a response, unless its number is below the mark.
+    /// Stores a response, unless its number is below the mark.
     pub fn keep(&mut self, request_id: u64, response: R) {
         if request_id < self.mark {
             return;
@@ -174,43 +175,43 @@ impl<R: Weighed> Ledger<R> {
         self.kept_bytes += added_bytes;
     }
 
-    /// The lowest number that may be executed or is kept.
+    /// The lowest number that may still be executed or is stored.
     pub fn mark(&self) -> u64 {
         self.mark
     }
 
-    /// The number for a client to go on with.
+    /// The number of the client's next request.
     pub fn next_request(&self) -> u64 {
         self.kept.back().map_or(0, |(id, _)| id + 1).max(self.mark)
     }
 
-    /// A number that no request has which a client may have under way. A late copy of one that was never executed, and
-    /// was told so, must not be executed by the next session of the same name.
+    /// A number beyond all requests that a client may have in flight. A delayed copy of a request that was
+    /// refused and never executed must not be executed by the next session of the same name.
     pub fn beyond(&self) -> u64 {
         self.next_request().saturating_add(REQUESTS_AHEAD_LIMIT)
     }
 
-    /// How many responses are kept.
+    /// The number of stored responses.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no response is stored.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// How many bytes of responses are kept.
+    /// The size of the stored responses, in bytes.
     pub fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
-    /// The responses, in the order of their numbers.
+    /// Iterates over the responses in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &R)> {
         self.kept.iter().map(|(id, response)| (*id, response))
     }
 
-    /// Most requests come in their order, so the end is looked at first.
+    /// Finds a response. Most requests arrive in order, so the end is checked first.
     fn find(&self, request_id: u64) -> Result<usize, usize> {
         match self.kept.back() {
             Some((last, _)) if *last < request_id => Err(self.kept.len()),

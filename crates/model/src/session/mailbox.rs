@@ -1,26 +1,27 @@
-//! The mailbox of a session: requests of the server that its client has not acknowledged.
+//! Mailbox of a session: the queue of requests that its client has not acknowledged.
 //!
 //! ```text
-//!   1 2 3 | 4 5 6 |            acknowledged | pending, each with when it was sent last
-//!           ^   ^ last         numbers are given once, also when nothing is pending
+//!   1 2 3 | 4 5 6 |            acknowledged | pending, each with the time of its last send
+//!           ^   ^ last         numbers are never reused, even if nothing is pending
 //! ```
 
 use crate::{Name, Stamp};
 use std::collections::{BTreeSet, VecDeque};
 
-/// What waits for one session's client. A request is a `P`: its bytes, or nothing where they are kept elsewhere.
+/// The unacknowledged requests to one session's client. A request `P` is its bytes, or nothing if they are
+/// stored elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mailbox<P> {
     last: u64,
     pending: VecDeque<Letter<P>>,
 }
 
-/// A request of the server.
+/// A request to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter<P> {
-    /// When it was sent last.
+    /// The time of the last send.
     pub sent: Stamp,
-    /// What it says.
+    /// The content.
     pub payload: P,
 }
 
@@ -31,46 +32,46 @@ impl<P> Default for Mailbox<P> {
 }
 
 impl<P> Mailbox<P> {
-    /// An empty one, where this number was the last.
+    /// An empty mailbox whose last request had this number.
     pub fn from(last: u64) -> Mailbox<P> {
         Mailbox { last, pending: VecDeque::new() }
     }
 
-    /// The number of the last request there was.
+    /// The number of the last request.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// How many are pending.
+    /// The number of pending requests.
     pub fn len(&self) -> usize {
         self.pending.len()
     }
 
-    /// Whether none is.
+    /// Returns whether no request is pending.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// The number of the first that is pending, or of the next one to come.
+    /// The number of the first pending request, or of the next one if none is pending.
     pub fn first(&self) -> u64 {
         self.last + 1 - self.pending.len() as u64
     }
 
-    /// Puts a request in; gives its number.
+    /// Adds a request. Returns its number.
     pub fn put(&mut self, sent: Stamp, payload: P) -> u64 {
         self.last += 1;
         self.pending.push_back(Letter { sent, payload });
         self.last
     }
 
-    /// Goes on behind a number that was given and taken elsewhere; for one in which nothing is pending.
+    /// Raises the last number of an empty mailbox, after a request was numbered elsewhere.
     pub fn advance(&mut self, last: u64) {
         if self.pending.is_empty() {
             self.last = self.last.max(last);
         }
     }
 
-    /// Takes out all up to a number, which may lie beyond the last; gives them.
+    /// Removes all requests up to a number, which may be beyond the last, and returns them.
     pub fn acknowledge(&mut self, upto: u64) -> impl Iterator<Item = (u64, Letter<P>)> + '_ {
         let first = self.first();
         let count = upto.saturating_add(1).saturating_sub(first).min(self.pending.len() as u64);
@@ -80,56 +81,56 @@ impl<P> Mailbox<P> {
             .map(move |(place, letter)| (first + place as u64, letter))
     }
 
-    /// What is pending, in order.
+    /// Iterates over the pending requests, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Letter<P>)> {
         (self.first()..).zip(&self.pending)
     }
 
-    /// A request that is pending.
+    /// Returns a pending request.
     pub fn letter_mut(&mut self, id: u64) -> Option<&mut Letter<P>> {
         let place = id.checked_sub(self.first())?;
         self.pending.get_mut(usize::try_from(place).ok()?)
     }
 }
 
-/// All pending requests by when they were sent last.
+/// Index of all pending requests by the time of their last send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retries {
     sent: BTreeSet<(Stamp, Name, u64)>,
-    /// The first of them, so that asking costs the same however many there are.
+    /// The lowest send time, cached so that `any_before` runs in constant time.
     oldest: Option<Stamp>,
 }
 
 impl Retries {
-    /// Whether one was sent before this, strictly.
+    /// Returns whether a request was sent strictly before a time.
     pub fn any_before(&self, sent_before: Stamp) -> bool {
         self.oldest.is_some_and(|oldest| oldest < sent_before)
     }
 
-    /// Those that were sent before this, strictly, the oldest first.
+    /// Iterates over the requests sent strictly before a time, the oldest first.
     pub fn before(&self, sent_before: Stamp) -> impl Iterator<Item = (Stamp, &Name, u64)> {
         let before = self.sent.iter().take_while(move |(sent, ..)| *sent < sent_before);
         before.map(|(sent, session, id)| (*sent, session, *id))
     }
 
-    /// A request was sent, now.
+    /// Adds a request with its send time.
     pub fn put(&mut self, sent: Stamp, session: &Name, id: u64) {
         self.sent.insert((sent, session.clone(), id));
         self.oldest = Some(self.oldest.map_or(sent, |oldest| oldest.min(sent)));
     }
 
-    /// A request is not pending any more, or not since then.
+    /// Removes a request with its send time.
     pub fn take(&mut self, sent: Stamp, session: &Name, id: u64) {
         self.sent.remove(&(sent, session.clone(), id));
         self.oldest = self.sent.first().map(|(sent, ..)| *sent);
     }
 
-    /// How many there are.
+    /// The number of requests.
     pub fn len(&self) -> usize {
         self.sent.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether no request is pending.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }

@@ -1,10 +1,11 @@
-//! A client's request.
+//! Request identity: session, number and epoch.
 
 use super::REQUEST_LIMIT;
 use crate::{Code, Error, Name, Result, Stamp};
 use serde::{Deserialize, Serialize};
 
-/// Says whose request a transaction is, and which of theirs: it is executed once, however often it is sent.
+/// Identifies a transaction as a session's request, so that it is executed exactly once however often it is
+/// sent.
 ///
 /// ```
 /// use mainstay_model::{Name, SessionRequest};
@@ -17,29 +18,30 @@ use serde::{Deserialize, Serialize};
 pub struct SessionRequest {
     /// The session.
     pub session: Name,
-    /// The number of the request in it, from 1.
+    /// The number of the request in the session, from 1.
     pub request_id: u64,
-    /// The lowest number whose response the client has not got: those below may go. At most the request's own number.
+    /// The lowest request whose response the client has not received. Responses below it may be dropped. It
+    /// is at most the request's own number.
     pub lowest_pending: u64,
-    /// The epoch of the session that it is for, see [`SessionInfo::epoch`](crate::SessionInfo::epoch): in another one it is
-    /// refused. 0: whichever it has.
+    /// The epoch that the request belongs to, see [`SessionInfo::epoch`](crate::SessionInfo::epoch). It is
+    /// refused in another epoch. 0 for any epoch.
     pub epoch: Stamp,
 }
 
 impl SessionRequest {
-    /// A request of a session, whoever holds it.
+    /// A request that is valid in any epoch.
     pub fn new(session: Name, request_id: u64, lowest_pending: u64) -> SessionRequest {
         SessionRequest { session, request_id, lowest_pending, epoch: 0 }
     }
 
-    /// For one epoch of the session only: once another client has taken it, or it was opened anew, late copies of this
-    /// request are not executed.
+    /// Restricts the request to one epoch. After another client has taken the session, or it was reopened,
+    /// delayed copies of this request are not executed.
     #[must_use]
     pub fn in_epoch(self, epoch: Stamp) -> SessionRequest {
         SessionRequest { epoch, ..self }
     }
 
-    /// Refuses numbers that make no sense.
+    /// Rejects invalid numbers.
     pub fn check(&self) -> Result<()> {
         let SessionRequest { session, request_id, lowest_pending, .. } = self;
         if *request_id == 0 {
@@ -58,7 +60,7 @@ impl SessionRequest {
     }
 }
 
-/// Refuses a number that no request has.
+/// Rejects a number above the limit.
 pub(super) fn check_number(session: &Name, number: u64) -> Result<()> {
     if number <= REQUEST_LIMIT {
         return Ok(());

@@ -1,15 +1,15 @@
-//! Values as bytes, in one canonical form: equal values have equal bytes.
+//! Canonical binary encoding of values: equal values have equal bytes.
 //!
 //! ```text
 //!   null, false, true   tag
 //!   int, float          tag | 8 bytes, little-endian
-//!   string, bytes       tag | length | bytes           number (of events alone): the same, its text
+//!   string, bytes       tag | length | bytes           number (only in events): the same, its text
 //!   array               tag | count  | values
 //!   object              tag | count  | (length | name | value)*, names strictly ascending
 //! ```
 //!
-//! Lengths and counts are LEB128 varints in their shortest form. Zero is no tag, so zeroed
-//! storage never reads as a value.
+//! Lengths and counts are LEB128 varints in their shortest form. Zero is not a tag, so zeroed storage never
+//! decodes as a value.
 
 use super::number::{self, is_number};
 use super::{Value, beyond, too_deep, too_large};
@@ -29,36 +29,36 @@ const ARRAY: u8 = 8;
 const OBJECT: u8 = 9;
 const NUMBER: u8 = 10;
 
-/// The most elements room is made for before they are seen: a damaged count costs no memory.
+/// The most elements reserved before they are read, so that a damaged count allocates no memory.
 const RESERVE_LIMIT: usize = 256;
 
-/// How large and how deep a value may be.
+/// Limits on the size and the nesting of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The most bytes, encoded.
+    /// The largest encoded size, in bytes.
     pub limit_bytes: usize,
-    /// The most levels of arrays and objects.
+    /// The deepest nesting of arrays and objects.
     pub limit_depth: usize,
 }
 
-/// The bounds of what users store.
+/// The limits of users' values.
 const USUAL: Bounds = Bounds { limit_bytes: VALUE_LIMIT_BYTES, limit_depth: VALUE_LIMIT_DEPTH };
 
-/// Appends the value's bytes. On an error `out` is as it was before.
+/// Appends the encoded value to `out`. On an error `out` is unchanged.
 ///
-/// A number that no `i64` and no `f64` holds is refused.
+/// Fails for a number that neither an `i64` nor an `f64` represents.
 #[inline]
 pub fn encode(value: &Value, out: &mut Vec<u8>) -> Result<()> {
     encode_as::<false>(USUAL, value, out)
 }
 
-/// [`encode`] for what events hold: numbers keep their text.
+/// Like [`encode`], but for the content of events: numbers keep their text.
 #[inline]
 pub fn encode_exact(value: &Value, out: &mut Vec<u8>) -> Result<()> {
     encode_as::<true>(USUAL, value, out)
 }
 
-/// [`encode`] for what holds users' values and has to be larger and deeper than they are.
+/// Like [`encode_exact`], but with other limits, for containers of users' values.
 #[inline]
 pub fn encode_within(bounds: Bounds, value: &Value, out: &mut Vec<u8>) -> Result<()> {
     encode_as::<true>(bounds, value, out)
@@ -75,13 +75,13 @@ fn encode_as<const EXACT: bool>(bounds: Bounds, value: &Value, out: &mut Vec<u8>
     written
 }
 
-/// Reads what [`encode`] wrote; the value must be all there is.
+/// Decodes the output of [`encode`]. Fails if bytes are left over.
 #[inline]
 pub fn decode(bytes: &[u8]) -> Result<Value> {
     decode_within(USUAL, bytes)
 }
 
-/// Reads what [`encode_within`] wrote; the value must be all there is.
+/// Decodes the output of [`encode_within`]. Fails if bytes are left over.
 #[inline]
 pub fn decode_within(bounds: Bounds, bytes: &[u8]) -> Result<Value> {
     let mut rest = bytes;
@@ -93,7 +93,8 @@ pub fn decode_within(bounds: Bounds, bytes: &[u8]) -> Result<Value> {
     }
 }
 
-/// The text of an encoded value, [`Value::as_text`]; that of a string or of bytes is not copied.
+/// Returns the text of an encoded value, see [`Value::as_text`]. The text of a string or of bytes is
+/// borrowed.
 #[inline]
 pub fn text(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
     if let Some((&(STRING | BYTES), mut rest)) = bytes.split_first() {
@@ -115,8 +116,8 @@ pub fn put_varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Takes a varint off the front. `None`, and nothing taken, when it is cut off, does not fit
-/// or is longer than it need be.
+/// Splits off a varint. Returns `None`, and leaves `bytes` unchanged, if it is truncated, overflows or is not
+/// in its shortest form.
 #[inline]
 pub fn get_varint(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
@@ -127,17 +128,17 @@ pub fn get_varint(bytes: &mut &[u8]) -> Option<u64> {
     get_long_varint(bytes)
 }
 
-/// A varint whose first byte says that more follow.
+/// Decodes a varint of more than one byte.
 fn get_long_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut n = 0u64;
     for (index, &byte) in bytes.iter().enumerate().take(10) {
-        // The tenth byte has room for the one bit that is left.
+        // The tenth byte has room for only one more bit.
         if index == 9 && byte > 1 {
             return None;
         }
         n |= u64::from(byte & 0x7f) << (7 * index);
         if byte < 0x80 {
-            // A last byte of zero adds nothing: the number has a shorter form.
+            // A last byte of zero is redundant: the number has a shorter form.
             if byte == 0 {
                 return None;
             }
@@ -148,7 +149,7 @@ fn get_long_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The encoded size of the value without the values inside it, but with their names.
+/// The encoded size of a value without its elements, but with their names.
 pub(super) fn own_bytes(value: &Value) -> usize {
     let counted = |n: usize| varint_bytes(n).saturating_add(n);
     1 + match value {
@@ -212,7 +213,7 @@ fn put_word(tag: u8, word: [u8; 8], out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes);
 }
 
-/// A length and its bytes. The size is checked first, so that nothing huge is copied in vain.
+/// Appends a length and bytes. The size is checked first, so that nothing huge is copied in vain.
 #[inline]
 fn put_run(bytes: &[u8], out: &mut Vec<u8>, end: usize) -> Result<()> {
     if bytes.len() > end.saturating_sub(out.len()) {
@@ -254,7 +255,7 @@ fn check_end(out: &[u8], end: usize) -> Result<()> {
     if out.len() > end { Err(too_large()) } else { Ok(()) }
 }
 
-/// Something taken off the front, or what is wrong with it.
+/// A decoded item, or a description of the damage.
 type Taken<T> = std::result::Result<T, &'static str>;
 
 #[inline]
@@ -303,7 +304,7 @@ fn take_text(rest: &mut &[u8]) -> Taken<String> {
     Ok(text.to_owned())
 }
 
-/// A count of things that need at least `each_bytes` bytes, which bounds what can be true.
+/// Decodes a count of items that have at least `each_bytes` bytes. This bounds a damaged count.
 fn take_count(rest: &mut &[u8], each_bytes: usize) -> Taken<usize> {
     let count = get_varint(rest).ok_or("a count is malformed")?;
     match usize::try_from(count) {

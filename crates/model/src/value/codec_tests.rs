@@ -59,7 +59,7 @@ fn damage_that_nests_without_end_is_refused() {
 
 #[test]
 fn the_limit_of_size_is_exact() {
-    // A tag and a length of four bytes stand before the content.
+    // A tag and a four-byte length precede the content.
     let fits = Value::Bytes(vec![9; VALUE_LIMIT_BYTES - 5]);
     let bytes = encoded(&fits);
     assert_eq!(bytes.len(), VALUE_LIMIT_BYTES);
@@ -78,7 +78,7 @@ fn the_limit_of_size_is_exact() {
 
 #[test]
 fn the_limit_of_size_counts_the_whole_tree() {
-    // Each half is within the limit; a tag and a count of one byte stand before both.
+    // Each half is within the limit. A tag and a one-byte count precede both.
     let half = |spare: usize| Value::from("s".repeat(VALUE_LIMIT_BYTES / 2 - 5 - spare));
     let fits = Value::Array(vec![half(1), half(1)]);
     assert_eq!(encoded(&fits).len(), VALUE_LIMIT_BYTES);
@@ -108,7 +108,7 @@ fn only_the_canonical_form_is_read() {
     refused(&[6, 0x81, 0x00, b'a']);
     refused(&[6, 0x80, 0x00]);
     refused(&[6, 1, 0xff]);
-    // Names twice, and names out of order.
+    // Duplicate names, and names out of order.
     refused(&[9, 2, 1, b'a', 1, 1, b'a', 1]);
     refused(&[9, 2, 1, b'b', 1, 1, b'a', 1]);
     assert!(decode(&[9, 2, 1, b'a', 1, 1, b'b', 1]).is_ok());
@@ -205,7 +205,7 @@ proptest! {
     }
 }
 
-/// Bytes that look like values often enough to get past the first tag.
+/// Random bytes that often have a valid first tag.
 fn random_bytes() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![3 => 0u8..12, 1 => any::<u8>()];
     prop::collection::vec(byte, 0..64)

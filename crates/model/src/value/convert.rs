@@ -1,4 +1,4 @@
-//! Rust's own types as values.
+//! Conversions from Rust types to values.
 
 use super::Value;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ macro_rules! from_number {
     };
 }
 
-// u64 is missing on purpose: not every one fits, and a conversion that can fail is no `From`.
+// `u64` is missing on purpose: not every `u64` fits, and a fallible conversion must not be `From`.
 from_number!(Int(i64): i8 i16 i32 i64 u8 u16 u32);
 from_number!(Float(f64): f32 f64);
 

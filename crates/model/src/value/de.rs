@@ -1,4 +1,4 @@
-//! From values to Rust types.
+//! Deserializer from values to Rust types.
 
 use super::failure::{Failure, unexpected};
 use super::key::KeyReader;
@@ -12,11 +12,11 @@ use std::any::type_name;
 use std::collections::{BTreeMap, btree_map};
 use std::result::Result as StdResult;
 
-/// Reads a value as a Rust type: what [`to_value`](super::to_value) made, and what it might have.
+/// Converts a value to a Rust type, the inverse of [`to_value`](super::to_value).
 ///
-/// Integers go into every integer type that can hold them and into floats that hold them
-/// exactly; floats go into floats alone, rounded where an `f32` is asked for. Bytes can be read
-/// as a list of `u8`. An error names the field and the type it should have had.
+/// Integers convert to every integer type that can hold them, and to floats that hold them exactly. Floats
+/// convert only to floats, rounded for an `f32`. Bytes can be read as a list of `u8`. An error names the
+/// field and the expected type.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
     if !value.fits(VALUE_LIMIT_DEPTH) {
         return Err(too_deep());
@@ -27,14 +27,14 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
     T::deserialize(Reader(value)).map_err(doing)
 }
 
-/// Hands one value to a visitor.
+/// Deserializer of one value.
 struct Reader(Value);
 
-/// The same for a [`Value`], which takes numbers by their text.
+/// Deserializer for the [`Value`] type, which preserves the text of numbers.
 struct ExactReader(Value);
 
-/// The float that is exactly this integer. Comparing as i128 keeps `i64::MAX` from matching
-/// the float one above it.
+/// Converts an integer to a float if it is exact. The comparison uses i128, because `i64::MAX` rounds up to a
+/// float above it.
 fn exact_f64(n: i64) -> StdResult<f64, Failure> {
     let float = n as f64;
     if float as i128 == i128::from(n) { Ok(float) } else { Err(inexact(n, "f64")) }
@@ -50,7 +50,7 @@ fn inexact(n: i64, kind: &str) -> Failure {
     Failure::new(format_args!("invalid value: integer `{n}` is no exact {kind}, expected {kind}"))
 }
 
-/// Rounding is what asking for a float means.
+/// Rounds to the nearest float, which is what a request for a float means. Fails if it is infinite.
 fn nearest(text: &str) -> StdResult<f64, Failure> {
     text.parse().ok().filter(|float: &f64| float.is_finite()).ok_or_else(|| no_such(text, "f64"))
 }
@@ -60,7 +60,7 @@ fn no_such(text: &str, kind: &str) -> Failure {
     Failure::new(format_args!("invalid value: number `{text}`, expected {kind}"))
 }
 
-/// Rounding is what asking for an f32 means; turning a finite number infinite is not.
+/// Rounds to an `f32`. Fails if a finite number becomes infinite.
 fn narrowed(n: f64) -> StdResult<f32, Failure> {
     let float = n as f32;
     if n.is_finite() && float.is_infinite() {
@@ -203,7 +203,7 @@ fn read_items<'de, V: Visitor<'de>>(items: Vec<Value>, visitor: V) -> StdResult<
     }
 }
 
-/// The elements of an array, one after the other.
+/// Iterates over the elements of an array.
 struct Elements {
     items: std::vec::IntoIter<Value>,
     next: usize,
@@ -239,10 +239,10 @@ fn read_fields<'de, V: Visitor<'de>>(
     }
 }
 
-/// The fields of an object, one after the other.
+/// Iterates over the fields of an object.
 struct Entries {
     fields: btree_map::IntoIter<String, Value>,
-    /// The field whose name was read and whose value was not.
+    /// The field whose name was read and whose value was not read yet.
     open: Option<(String, Value)>,
 }
 
@@ -274,7 +274,7 @@ impl<'de> de::MapAccess<'de> for Entries {
     }
 }
 
-/// A variant and its content, from an object of one field.
+/// An enum variant with its content, from an object with one field.
 struct Tagged {
     variant: String,
     content: Value,

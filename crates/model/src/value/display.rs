@@ -1,4 +1,4 @@
-//! Values as text for people: JSON where JSON can say it.
+//! Human-readable text of values: JSON where possible.
 
 use super::Value;
 use crate::limits::VALUE_LIMIT_DEPTH;
@@ -10,13 +10,13 @@ impl fmt::Display for Value {
     }
 }
 
-/// What lies deeper than can be stored is left out, so that recursion has an end.
+/// Writes a value. Elements nested deeper than the limit are left out, so that the recursion is bounded.
 fn write_value(value: &Value, levels: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match value {
         Value::Null => f.write_str("null"),
         Value::Bool(b) => write!(f, "{b}"),
         Value::Int(n) => write!(f, "{n}"),
-        // The debug form keeps the point, so that 1.0 is not taken for an integer.
+        // The debug form keeps the point, so that 1.0 does not look like an integer.
         Value::Float(n) => write!(f, "{n:?}"),
         Value::Number(text) => f.write_str(text),
         Value::String(text) => write_text(text, f),

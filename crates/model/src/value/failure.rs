@@ -1,21 +1,21 @@
-//! What goes wrong between values and Rust types, and where in the value.
+//! Conversion errors with the path to the place in the value.
 
 use super::Value;
 use crate::{Code, Error};
 use serde::de::{Expected, Unexpected};
 use std::fmt::{self, Display, Write};
 
-/// How much of a user's text an error repeats.
+/// The most characters of user text in an error.
 const EXCERPT_CHARS: usize = 64;
-/// The longest message of another's making.
+/// The longest message of another library, in characters.
 const MESSAGE_CHARS: usize = 512;
 
-/// An error on its way up; each level it passes adds its place.
+/// An error on its way up the call stack. Each level adds its place to the path.
 #[derive(Debug)]
 pub(super) struct Failure {
     code: Code,
     message: String,
-    /// From the innermost place outwards.
+    /// Ordered from the innermost place outwards.
     path: Vec<Place>,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         self
     }
 
-    /// The error for the caller; `doing` says what was tried, with which type.
+    /// Builds the error for the caller; `doing` names the operation and the type.
     #[cold]
     pub(super) fn into_error(self, doing: &str) -> Error {
         let message = match self.path() {
@@ -93,7 +93,7 @@ impl serde::de::Error for Failure {
         Failure::new(message)
     }
 
-    // Serde's own wording repeats a wrong string in full, which may be megabytes.
+    // Serde's default text repeats a wrong string in full, which may be megabytes.
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Failure {
         Failure::new(format_args!("invalid type: {}, expected {expected}", brief(found)))
     }
@@ -117,7 +117,7 @@ fn excerpt(text: &str, limit_chars: usize) -> String {
     }
 }
 
-/// What serde calls this value in its messages.
+/// The value in serde's terms, for its messages.
 pub(super) fn unexpected(value: &Value) -> Unexpected<'_> {
     match value {
         Value::Null => Unexpected::Unit,

@@ -1,4 +1,4 @@
-//! Values as JSON, with nothing lost on the way there and back.
+//! Lossless JSON encoding of values.
 //!
 //! | value | JSON |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | an object whose only field begins with `$` | `{"$object": {...}}` around it |
 //! | everything else | itself; an integer has no point, a float always has one or an exponent |
 //!
-//! A whole number beyond an `i64` is refused rather than rounded. The data of events keeps it, and every other number that
-//! would be printed otherwise, by its text ([`Value::from_json_exact`]).
+//! An integer beyond an `i64` is refused and not rounded. Only the data of events keeps such numbers, and
+//! every other number that would be printed differently, as text ([`Value::from_json_exact`]).
 
 use super::{Value, beyond, number};
 use crate::limits::VALUE_LIMIT_DEPTH;
@@ -24,7 +24,7 @@ const FLOAT: &str = "$float";
 const OBJECT: &str = "$object";
 
 impl Value {
-    /// The value as JSON text.
+    /// Converts to JSON text.
     ///
     /// ```
     /// use mainstay_model::Value;
@@ -34,11 +34,11 @@ impl Value {
     /// # Ok::<(), mainstay_model::Error>(())
     /// ```
     pub fn to_json(&self) -> String {
-        // Only what is nested deeper than can be stored has no text.
+        // Serialization fails only for a value nested deeper than the storage limit.
         serde_json::to_string(&wrapped(self, VALUE_LIMIT_DEPTH)).unwrap_or_default()
     }
 
-    /// The value that a JSON text stands for. A whole number that no `i64` holds is refused.
+    /// Parses JSON text. Fails for an integer that does not fit an `i64`.
     pub fn from_json(text: &str) -> Result<Value> {
         let too_large = || number::beyond_64_bits(text).map(beyond);
         let value = parsed(text).map_err(|error| too_large().unwrap_or(error))?;
@@ -49,7 +49,7 @@ impl Value {
         unwrapped(value)
     }
 
-    /// The value that a JSON text stands for, numbers that an `i64` or an `f64` is not printed as being kept as they are written.
+    /// Parses JSON text. Numbers that an `i64` or an `f64` would print differently keep their text.
     ///
     /// ```
     /// use mainstay_model::Value;
@@ -62,8 +62,8 @@ impl Value {
         unwrapped(parsed(&number::kept(text))?)
     }
 
-    /// The value as bytes for those who know only text: a string bare, bytes as they are, everything
-    /// else as JSON.
+    /// The value as bytes for text clients: a string without quotes, bytes unchanged, everything else as
+    /// JSON.
     pub fn as_text(&self) -> Cow<'_, [u8]> {
         match self {
             Value::String(text) => Cow::Borrowed(text.as_bytes()),
@@ -72,7 +72,7 @@ impl Value {
         }
     }
 
-    /// The string that these bytes are; bytes when they are not UTF-8.
+    /// Converts bytes to a string, or to bytes if they are not UTF-8.
     pub fn from_text(text: &[u8]) -> Value {
         match simdutf8::basic::from_utf8(text) {
             Ok(text) => Value::String(text.to_owned()),
@@ -87,14 +87,15 @@ fn parsed(text: &str) -> Result<Value> {
         Error::new(Code::InvalidValue, message)
     };
     let mut reader = serde_json::Deserializer::from_str(text);
-    // Depth is bounded by the value that is built.
+    // The builder below bounds the depth.
     reader.disable_recursion_limit();
     let value = super::visit::build(&mut reader, VALUE_LIMIT_DEPTH + 1).map_err(invalid)?;
     reader.end().map_err(invalid)?;
     Ok(value)
 }
 
-/// Whether a number in it may have been a whole one that no `i64` holds: its text has to be looked at.
+/// Returns whether a number in the value may have been an integer beyond `i64`, so that the text must be
+/// checked.
 fn is_suspect(value: &Value) -> bool {
     match value {
         Value::Float(n) => n.abs() >= i64::MAX as f64,
@@ -105,7 +106,7 @@ fn is_suspect(value: &Value) -> bool {
     }
 }
 
-/// A number in it that is kept by its text, which only those get who ask for it.
+/// Finds a number that was kept as text, which only `from_json_exact` may return.
 fn number_in(value: &Value) -> Option<&str> {
     match value {
         Value::Number(text) => Some(text),
@@ -115,7 +116,7 @@ fn number_in(value: &Value) -> Option<&str> {
     }
 }
 
-/// The value with what JSON cannot say wrapped; borrowed where there is nothing to wrap.
+/// Wraps the parts that JSON cannot represent. Borrows the value if none needs it.
 fn wrapped(value: &Value, levels: usize) -> Cow<'_, Value> {
     match value {
         Value::Bytes(bytes) => Cow::Owned(object(BYTES, STANDARD.encode(bytes))),
@@ -171,7 +172,7 @@ fn inside(fields: BTreeMap<String, Value>) -> Result<Value> {
     Ok(Value::Object(fields.collect::<Result<_>>()?))
 }
 
-/// What a reserved object stands for.
+/// Decodes a reserved object.
 fn open(fields: BTreeMap<String, Value>) -> Result<Value> {
     let Some((name, content)) = fields.into_iter().next() else { return Ok(Value::Null) };
     match (name.as_str(), content) {

@@ -1,11 +1,11 @@
-//! Keys of maps: text in a value, and strings, integers, bools or chars in Rust.
+//! Map keys: text in a value; strings, integers, bools or chars in Rust.
 
 use super::failure::Failure;
 use serde::de::{Deserializer, IntoDeserializer, Visitor, value::StrDeserializer};
 use serde::forward_to_deserialize_any;
 use serde::ser::{Impossible, Serialize, Serializer};
 
-/// Writes a key as the text it is kept under.
+/// Serializer of a key to text.
 pub(super) struct KeyWriter;
 
 type Written = Result<String, Failure>;
@@ -130,12 +130,12 @@ impl Serializer for KeyWriter {
     }
 }
 
-/// Reads a key back as the type the map has.
+/// Deserializer of a key to the map's key type.
 pub(super) struct KeyReader<'a>(pub(super) &'a str);
 
 impl KeyReader<'_> {
-    /// The key as a number or bool, if it is written as one would be: two keys that read the
-    /// same, as `1` and `01` do, would silently lose a value.
+    /// Parses the key as a number or bool in canonical form. Otherwise two keys with equal values, such as
+    /// `1` and `01`, would silently lose a value.
     fn parse<T: std::str::FromStr + ToString>(&self, kind: &str) -> Result<T, Failure> {
         match self.0.parse::<T>() {
             Ok(key) if key.to_string() == self.0 => Ok(key),

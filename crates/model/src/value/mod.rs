@@ -1,4 +1,4 @@
-//! Values: what a cell, a field or an event holds.
+//! Values: the typed content of cells, fields and events.
 
 pub mod codec;
 mod convert;
@@ -27,10 +27,10 @@ use crate::limits::{VALUE_LIMIT_BYTES, VALUE_LIMIT_DEPTH};
 use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
 
-/// Anything that can be stored. `Null` is a value, not absence.
+/// A value that can be stored. `Null` is a value and differs from absence.
 ///
-/// Equality goes by meaning and agrees with the encoded bytes: an integer never equals a float,
-/// and floats are equal when their bits are, so a NaN equals itself and `-0.0` is not `0.0`.
+/// Equality agrees with the encoded bytes. An integer never equals a float. Floats are equal if their bits
+/// are equal, so a NaN equals itself and `-0.0` differs from `0.0`.
 ///
 /// ```
 /// use mainstay_model::Value;
@@ -40,30 +40,31 @@ use std::collections::BTreeMap;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// Nothing, said explicitly.
+    /// The explicit null value.
     #[default]
     Null,
     /// True or false.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A floating-point number; every bit pattern survives.
     Float(f64),
     /// Text.
     String(String),
-    /// Bytes that need not be text.
+    /// Arbitrary bytes.
     Bytes(Vec<u8>),
     /// A list.
     Array(Vec<Value>),
     /// Values by name, in byte order of the names.
     Object(BTreeMap<String, Value>),
-    /// A number of JSON by its text, where an `i64` or an `f64` would be printed otherwise. The data of events keeps such;
-    /// cells, records and keyed state keep its value, and refuse it where that would be rounded.
+    /// A JSON number as text, if an `i64` or an `f64` would print it differently. Only the data of events
+    /// keeps it. Cells, records and keyed state store its numeric value, and refuse it if that would be
+    /// rounded.
     Number(Box<str>),
 }
 
 impl Value {
-    /// About the memory that it takes beside itself.
+    /// The approximate memory that the value takes in addition to itself, in bytes.
     pub fn weight_bytes(&self) -> usize {
         const SELF: usize = size_of::<Value>();
         match self {
@@ -81,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The integer, if this is one; floats are never rounded into integers.
+    /// The integer, if this is one. Floats are never rounded to integers.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Value::Int(n) => Some(*n),
@@ -89,7 +90,7 @@ impl Value {
         }
     }
 
-    /// The float, if this is one; integers are never rounded into floats.
+    /// The float, if this is one. Integers are never converted to floats.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Value::Float(n) => Some(*n),
@@ -101,7 +102,7 @@ impl Value {
         }
     }
 
-    /// The truth value, if this is one.
+    /// The bool, if this is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(b) => Some(*b),
@@ -117,7 +118,7 @@ impl Value {
         }
     }
 
-    /// The bytes, if these are bytes; a string is not.
+    /// The bytes, if these are bytes. A string is not.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(bytes) => Some(bytes),
@@ -141,12 +142,12 @@ impl Value {
         }
     }
 
-    /// Whether this is null.
+    /// Returns whether this is null.
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
 
-    /// What kind of value this is, in one word.
+    /// The kind of this value, in one word.
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::Null => "null",
@@ -161,7 +162,7 @@ impl Value {
         }
     }
 
-    /// How many arrays and objects lie inside each other at the deepest place; a scalar has 0.
+    /// The nesting depth of arrays and objects; 0 for a scalar.
     pub fn depth(&self) -> usize {
         let mut deepest = 0;
         let mut open = vec![(self, 0)];
@@ -174,9 +175,9 @@ impl Value {
         deepest
     }
 
-    /// Says whether the value may be stored: at most 128 deep and 16 MiB encoded.
+    /// Checks whether the value may be stored: at most 128 levels deep and 16 MiB encoded.
     ///
-    /// Encoding checks the same; this is for those who want to know before.
+    /// Encoding performs the same checks. This is for callers that need to know earlier.
     pub fn check(&self) -> Result<()> {
         let mut room_bytes = VALUE_LIMIT_BYTES;
         self.check_within(VALUE_LIMIT_DEPTH, &mut room_bytes)
@@ -198,7 +199,7 @@ impl Value {
         }
     }
 
-    /// Whether the value has at most this many levels; recursion ends with the levels.
+    /// Returns whether the value has at most this many levels. The recursion is bounded by the levels.
     pub(crate) fn fits(&self, levels: usize) -> bool {
         match self {
             Value::Array(items) => levels > 0 && items.iter().all(|item| item.fits(levels - 1)),

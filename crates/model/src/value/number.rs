@@ -1,20 +1,20 @@
-//! Numbers of JSON by their text: which of them an `i64` or an `f64` holds, and which of them are equal.
+//! JSON numbers as text: exactness, canonical form and equality.
 
 use super::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The name by which serde_json passes text on as it is.
+/// The field name that serde_json uses internally for raw text.
 pub(super) const RAW: &str = "$serde_json::private::RawValue";
 
-/// The number that an object of serde_json's stands for.
+/// Converts serde_json's raw-text object to a number.
 pub(super) fn of_raw(fields: &BTreeMap<String, Value>) -> Option<Value> {
     let text = fields.get(RAW).filter(|_| fields.len() == 1)?.as_str()?;
     is_number(text).then(|| Value::Number(text.into()))
 }
 
-/// The text with each number that would not survive as serde_json passes on what it does not read.
+/// Replaces each number that would lose its text with serde_json's raw-text object.
 pub(super) fn kept(text: &str) -> Cow<'_, str> {
     let (mut out, mut done) = (String::new(), 0);
     for place in tokens(text) {
@@ -31,13 +31,13 @@ pub(super) fn kept(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The first whole number of a JSON text that no `i64` holds.
+/// Finds the first integer in JSON text that does not fit an `i64`.
 pub(super) fn beyond_64_bits(text: &str) -> Option<&str> {
     let tokens = tokens(text).map(|place| &text[place]);
     tokens.filter(|token| is_whole(token)).find(|token| token.parse::<i64>().is_err())
 }
 
-/// Where the numbers of a JSON text stand.
+/// Iterates over the places of numbers in JSON text.
 fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let mut next = 0;
@@ -59,7 +59,7 @@ fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// The place behind a string that began before `at`.
+/// Returns the place after a string that began before `at`.
 fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(byte) = bytes.get(at) {
         match byte {
@@ -76,7 +76,7 @@ fn is_whole(token: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether this is a number as JSON writes them.
+/// Returns whether the text is a valid JSON number.
 pub(super) fn is_number(text: &str) -> bool {
     let (mantissa, exponent) = halves(text);
     let (whole, fraction) = match mantissa.split_once('.') {
@@ -91,7 +91,7 @@ pub(super) fn is_number(text: &str) -> bool {
         && exponent.is_none_or(|text| digits(text.strip_prefix(['+', '-']).unwrap_or(text)))
 }
 
-/// Mantissa and exponent.
+/// Splits a number into mantissa and exponent.
 fn halves(text: &str) -> (&str, Option<&str>) {
     match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
@@ -99,7 +99,7 @@ fn halves(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether an `i64` or an `f64` is printed as this text.
+/// Returns whether an `i64` or an `f64` prints as exactly this text.
 fn survives(token: &str) -> bool {
     if is_whole(token) && token != "-0" {
         return token.len() < 19 || token.parse::<i64>().is_ok();
@@ -109,7 +109,7 @@ fn survives(token: &str) -> bool {
     printed.is_some_and(|printed| printed == token)
 }
 
-/// Whether an `i64`, or else an `f64` in its shortest form, is this number and no other.
+/// Returns whether an `i64`, or an `f64` in its shortest form, represents exactly this number.
 fn is_exact(number: &str) -> bool {
     if is_whole(number) {
         return number.parse::<i64>().is_ok();
@@ -120,7 +120,7 @@ fn is_exact(number: &str) -> bool {
     }
 }
 
-/// The integer or double that a number is, whatever its text.
+/// Converts a number to an exact integer or double, whatever its text; `None` if neither is exact.
 pub(super) fn plain(number: &str) -> Option<Value> {
     if !is_exact(number) {
         return None;
@@ -129,7 +129,7 @@ pub(super) fn plain(number: &str) -> Option<Value> {
     whole.or_else(|| number.parse().ok().map(Value::Float))
 }
 
-/// A number by its digits, without zeros at either end.
+/// A decimal number with its significant digits, without zeros at either end.
 #[derive(PartialEq)]
 struct Decimal {
     is_negative: bool,
@@ -154,8 +154,9 @@ fn decimal(text: &str) -> Option<Decimal> {
 }
 
 impl Value {
-    /// Whether the JSON of both is the same text in its canonical form (RFC 8785), numbers that no double holds being
-    /// left as they are: `1` is `1.0`, and 2^64 is not 2^64 + 1. Other than there, minus zero is not zero.
+    /// Returns whether both values have the same canonical JSON (RFC 8785). Numbers that no double represents
+    /// are compared as they are: `1` equals `1.0`, and 2^64 differs from 2^64 + 1. Unlike in the RFC, minus
+    /// zero differs from zero.
     ///
     /// ```
     /// use mainstay_model::Value;
@@ -175,7 +176,7 @@ impl Value {
                 a.len() == b.len() && a.iter().zip(b).all(same)
             }
             (a, b) if a == b => true,
-            // Both are beyond doubles, and are not written alike.
+            // Both numbers are beyond doubles and have different texts.
             (Value::Number(a), Value::Number(b)) if !is_exact(a) && !is_exact(b) => false,
             (a, b) => match (number_text(a), number_text(b)) {
                 (Some(a), Some(b)) => decimal(&a).is_some_and(|a| Some(a) == decimal(&b)),
@@ -241,7 +242,7 @@ mod tests {
         }
         assert_eq!(from_value::<f64>(Value::from_json_exact("1.50").unwrap()).unwrap(), 1.5);
         assert_eq!(Value::from_json_exact("12.50").unwrap().as_f64(), Some(12.5));
-        // Types that look at the kind of a number first see an ordinary one.
+        // Untagged types, which check the kind of a number first, see an ordinary number.
         #[derive(Debug, PartialEq, serde::Deserialize)]
         #[serde(untagged)]
         enum Amount {
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(amount("[1e400]"), Amount::Kept(vec![Value::Number("1e400".into())]));
         let all = Value::from_json_exact(r#"{"a":[1.50,{"b":1E2}]}"#).unwrap();
         assert_eq!(from_value::<Value>(all.clone()).unwrap(), all, "a value keeps the text");
-        // Where numbers have no text of their own, their value is kept.
+        // Without the exact encoding, only the numeric value is stored.
         let mut bytes = Vec::new();
         codec::encode(&Value::from_json_exact("[1.50,-0,1E2]").unwrap(), &mut bytes).unwrap();
         assert_eq!(codec::decode(&bytes).unwrap(), Value::from_json("[1.5,-0.0,100.0]").unwrap());
@@ -271,7 +272,7 @@ mod tests {
             let refused = codec::encode(&Value::Array(vec![value]), &mut Vec::new()).unwrap_err();
             assert_eq!(refused.code(), Code::InvalidValue);
         }
-        // A string is no number, and a double is rounded as all doubles are.
+        // A string is not a number, and a number with a point or an exponent is rounded to a double.
         for text in [
             r#""18446744073709551616""#,
             r#"{"18446744073709551616":1}"#,

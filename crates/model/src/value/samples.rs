@@ -1,20 +1,20 @@
-//! Values for tests.
+//! Sample values for tests.
 
 use super::Value;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-/// Arrays inside each other, this many.
+/// Arrays nested this deep.
 pub(crate) fn nested_arrays(depth: usize) -> Value {
     (0..depth).fold(Value::Null, |inner, _| Value::Array(vec![inner]))
 }
 
-/// Objects inside each other, this many.
+/// Objects nested this deep.
 pub(crate) fn nested_objects(depth: usize) -> Value {
     (0..depth).fold(Value::Int(1), |inner, _| Value::Object([("k".to_owned(), inner)].into()))
 }
 
-/// Any value, with floats of every bit pattern.
+/// Arbitrary values, with floats of every bit pattern.
 pub(crate) fn any_value() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),

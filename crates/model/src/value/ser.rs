@@ -1,4 +1,4 @@
-//! From Rust types to values.
+//! Serializer from Rust types to values.
 
 use super::failure::Failure;
 use super::key::KeyWriter;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::result::Result as StdResult;
 
-/// Turns anything serde can write into a value.
+/// Converts any type that serde can serialize to a value.
 ///
-/// Structs become objects, tuples arrays, `None` and `()` null, enums are tagged by their
-/// variant's name. Nothing is rounded: an integer beyond `i64` is an error. As null stands for
-/// `None`, `Some(None)` and `Some(())` come back as `None`.
+/// Structs become objects, tuples become arrays, and `None` and `()` become null. Enums are objects tagged
+/// with the variant's name. Nothing is rounded: an integer beyond `i64` is an error. Because null stands for
+/// `None`, `Some(None)` and `Some(())` are read back as `None`.
 ///
 /// ```
 /// use mainstay_model::{Value, from_value, to_value};
@@ -32,14 +32,14 @@ pub fn to_value<T: Serialize + ?Sized>(from: &T) -> Result<Value> {
     from.serialize(writer).map_err(doing)
 }
 
-/// Writes one value that may have this many levels.
+/// Serializer of one value with at most this many levels.
 #[derive(Clone, Copy)]
 struct Writer {
     levels: usize,
 }
 
 impl Writer {
-    /// The writer for what lies inside an array or object.
+    /// The serializer for elements of an array or object.
     fn inner(self) -> StdResult<Writer, Failure> {
         match self.levels.checked_sub(1) {
             Some(levels) => Ok(Writer { levels }),
@@ -48,7 +48,7 @@ impl Writer {
     }
 
     fn array(self, length: usize, variant: Option<&'static str>) -> StdResult<Items, Failure> {
-        // A length is only a hint; nobody gets memory for a promise.
+        // The length is only a hint, so the reserved memory is bounded.
         let items = Vec::with_capacity(length.min(1024));
         Ok(Items { inner: self.tagged(variant)?.inner()?, items, variant })
     }
@@ -58,7 +58,7 @@ impl Writer {
         Ok(Fields { inner, fields: BTreeMap::new(), key: None, variant })
     }
 
-    /// A variant with content is an object of its own around the content.
+    /// A variant with content is wrapped in an object, which costs a level.
     fn tagged(self, variant: Option<&'static str>) -> StdResult<Writer, Failure> {
         if variant.is_some() { self.inner() } else { Ok(self) }
     }
@@ -219,7 +219,7 @@ impl ser::Serializer for Writer {
     }
 }
 
-/// An array in the making.
+/// An array under construction.
 struct Items {
     inner: Writer,
     items: Vec<Value>,
@@ -270,11 +270,11 @@ items_as! {
     SerializeTupleVariant::serialize_field,
 }
 
-/// An object in the making.
+/// An object under construction.
 struct Fields {
     inner: Writer,
     fields: BTreeMap<String, Value>,
-    /// A map's key that waits for its value.
+    /// The key of a map entry whose value follows.
     key: Option<String>,
     variant: Option<&'static str>,
 }
@@ -287,7 +287,7 @@ impl Fields {
         };
         match self.fields.entry(name) {
             Entry::Vacant(entry) => _ = entry.insert(value),
-            // Two keys that read the same would silently lose a value.
+            // Two equal keys would silently lose a value.
             Entry::Occupied(entry) => {
                 let failure = Failure::new("two entries have this name");
                 let failure = failure.in_field(entry.key());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
 
-/// Bytes as serde knows them; a plain `Vec<u8>` is a list to it.
+/// Bytes in serde's sense. Serde treats a plain `Vec<u8>` as a list.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Blob(Vec<u8>);
 

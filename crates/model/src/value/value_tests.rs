@@ -77,7 +77,7 @@ fn the_limit_of_depth_is_exact() {
 
 #[test]
 fn the_limit_of_size_is_exact() {
-    // A tag and a length of four bytes stand before the content.
+    // A tag and a four-byte length precede the content.
     let most = VALUE_LIMIT_BYTES - 5;
     assert!(Value::from("s".repeat(most)).check().is_ok());
     let error = Value::from("s".repeat(most + 1)).check().unwrap_err();

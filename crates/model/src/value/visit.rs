@@ -1,4 +1,4 @@
-//! Values inside other types and other formats: `Serialize` and `Deserialize` for [`Value`].
+//! `Serialize` and `Deserialize` for [`Value`], inside other types and other formats.
 
 use super::{Value, number};
 use crate::limits::VALUE_LIMIT_DEPTH;
@@ -8,17 +8,17 @@ use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What is said where recursion ends.
+/// The error at the end of the recursion.
 const TOO_DEEP: &str = "the value is nested deeper than 128 levels";
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // One level above the limit, so that `to_value` meets the limit first and gives its code.
+        // One level above the limit, so that `to_value` reaches the limit first and returns its error code.
         Bounded { value: self, levels: VALUE_LIMIT_DEPTH + 1 }.serialize(serializer)
     }
 }
 
-/// A value that may have this many levels.
+/// A value with at most this many levels.
 struct Bounded<'a> {
     value: &'a Value,
     levels: usize,
@@ -55,19 +55,20 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Builds a value of at most so many levels.
+/// Builds a value of at most this many levels.
 pub(super) fn build<'de, D: Deserializer<'de>>(from: D, levels: usize) -> Result<Value, D::Error> {
     Builder { levels, asks: false }.deserialize(from)
 }
 
-/// The name under which a [`Value`] asks to be read.
+/// The newtype name by which a [`Value`] identifies itself to this crate's deserializer.
 pub(super) const VALUE: &str = "$mainstay::Value";
 
-/// Builds a value of at most this many levels from whatever a format gives.
+/// Visitor that builds a value of at most this many levels from any format.
 #[derive(Clone, Copy)]
 struct Builder {
     levels: usize,
-    /// Whether the format is asked for a value of ours: a wrapper that comes then is none of the value's.
+    /// True if the builder has just announced itself with `VALUE`. The next newtype wrapper is then not part
+    /// of the value.
     asks: bool,
 }
 
@@ -84,12 +85,12 @@ impl<'de> DeserializeSeed<'de> for Builder {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        // Formats of others pass this by; the reader of values gives the text of numbers for it.
+        // Other formats ignore the name. This crate's deserializer preserves the text of numbers for it.
         deserializer.deserialize_newtype_struct(VALUE, Builder { asks: true, ..self })
     }
 }
 
-/// Keys of other formats may be numbers; here they are text.
+/// Converts a key to text. In other formats keys may be numbers.
 fn key_text<E: de::Error>(key: Value) -> Result<String, E> {
     match key {
         Value::String(name) => Ok(name),
@@ -126,7 +127,7 @@ impl<'de> Visitor<'de> for Builder {
         self.deserialize(deserializer)
     }
 
-    // Wrappers without end would be recursion without end, so each costs a level.
+    // Each wrapper costs a level, because endless wrappers would be endless recursion.
     fn visit_newtype_struct<D: Deserializer<'de>>(
         self,
         deserializer: D,

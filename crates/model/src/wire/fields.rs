@@ -1,4 +1,4 @@
-//! How fields are written that serde would write in another way, or read without a bound.
+//! Custom field encodings (serde `with` modules) that bound memory or use canonical bytes.
 
 use super::{LIST_LIMIT, VALUE_DEPTH};
 use crate::{Value, codec};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The sizes of values are bounded by what they are in, and by whoever stores them.
+/// The enclosing frame and the storage check bound the size of values.
 const BOUNDS: codec::Bounds = codec::Bounds { limit_bytes: usize::MAX, limit_depth: VALUE_DEPTH };
 
-/// How many elements room is made for before they are seen.
+/// The most elements reserved before they are read.
 const RESERVE_LIMIT: usize = 256;
 
-/// A value by its canonical bytes.
+/// Serializes a value as its canonical bytes.
 struct Written<'v>(&'v Value);
 
 impl Serialize for Written<'_> {
@@ -25,7 +25,7 @@ impl Serialize for Written<'_> {
     }
 }
 
-/// A value that was read.
+/// A value decoded from its canonical bytes.
 struct Taken(Value);
 
 impl<'de> Deserialize<'de> for Taken {
@@ -35,48 +35,48 @@ impl<'de> Deserialize<'de> for Taken {
     }
 }
 
-/// A value.
+/// A value as its canonical bytes.
 pub mod value {
     use super::*;
 
-    /// As its canonical bytes.
+    /// Serializes as canonical bytes.
     pub fn serialize<S: Serializer>(value: &Value, to: S) -> Result<S::Ok, S::Error> {
         Written(value).serialize(to)
     }
 
-    /// From its canonical bytes.
+    /// Deserializes from canonical bytes.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
         Taken::deserialize(from).map(|taken| taken.0)
     }
 }
 
-/// A value or nothing.
+/// An optional value as canonical bytes.
 pub mod maybe_value {
     use super::*;
 
-    /// As an option of canonical bytes.
+    /// Serializes as an option of canonical bytes.
     pub fn serialize<S: Serializer>(value: &Option<Value>, to: S) -> Result<S::Ok, S::Error> {
         value.as_ref().map(Written).serialize(to)
     }
 
-    /// From an option of canonical bytes.
+    /// Deserializes from an option of canonical bytes.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
         Ok(Option::<Taken>::deserialize(from)?.map(|taken| taken.0))
     }
 }
 
-/// What has a form of its own in JSON, as the value that it is there.
+/// A type with its own JSON form, as the canonical bytes of that JSON value.
 pub mod object {
     use super::*;
     use crate::{from_value, to_value};
     use serde::de::DeserializeOwned;
 
-    /// As canonical bytes.
+    /// Serializes as canonical bytes.
     pub fn serialize<S: Serializer, T: Serialize>(what: &T, to: S) -> Result<S::Ok, S::Error> {
         Written(&to_value(what).map_err(S::Error::custom)?).serialize(to)
     }
 
-    /// From canonical bytes.
+    /// Deserializes from canonical bytes.
     pub fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
     where
         D: Deserializer<'de>,
@@ -86,43 +86,43 @@ pub mod object {
     }
 }
 
-/// Names with values.
+/// Pairs of names and values.
 pub mod pairs {
     use super::*;
     use crate::Name;
 
-    /// As a list of pairs.
+    /// Serializes as a list of pairs.
     pub fn serialize<S: Serializer>(pairs: &[(Name, Value)], to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(pairs.iter().map(|(name, value)| (name, Written(value))))
     }
 
-    /// From a list of pairs.
+    /// Deserializes from a list of pairs.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Name, Value)>, D::Error> {
         let pairs: Vec<(Name, Taken)> = list::deserialize(from)?;
         Ok(pairs.into_iter().map(|(name, value)| (name, value.0)).collect())
     }
 }
 
-/// Bytes, in one piece.
+/// Bytes as one byte string, not as a list.
 pub mod bytes {
     use super::*;
 
-    /// As bytes.
+    /// Serializes as bytes.
     pub fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_bytes(bytes)
     }
 
-    /// From bytes.
+    /// Deserializes from bytes.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         <&[u8]>::deserialize(from).map(<[u8]>::to_vec)
     }
 }
 
-/// Bytes, in one piece, or nothing.
+/// Optional bytes as one byte string.
 pub mod maybe_bytes {
     use super::*;
 
-    /// Bytes that are written as such.
+    /// Bytes that are serialized as one byte string.
     struct Piece<'b>(&'b [u8]);
 
     impl Serialize for Piece<'_> {
@@ -131,12 +131,12 @@ pub mod maybe_bytes {
         }
     }
 
-    /// As an option of bytes.
+    /// Serializes as an option of bytes.
     pub fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
         bytes.as_deref().map(Piece).serialize(to)
     }
 
-    /// From an option of bytes.
+    /// Deserializes from an option of bytes.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
         Ok(Option::<&[u8]>::deserialize(from)?.map(<[u8]>::to_vec))
     }
@@ -147,22 +147,22 @@ pub mod text {
     use super::*;
     use compact_str::CompactString;
 
-    /// As text.
+    /// Serializes as text.
     pub fn serialize<S: Serializer>(text: &CompactString, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(text)
     }
 
-    /// From text.
+    /// Deserializes from text.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<CompactString, D::Error> {
         <&str>::deserialize(from).map(CompactString::new)
     }
 }
 
-/// Elements one behind the other, of which there is a limit.
+/// A list with a limit on its elements.
 pub mod list {
     use super::*;
 
-    /// As a list.
+    /// Serializes as a list.
     pub fn serialize<S: Serializer, L, T: Serialize>(list: &L, to: S) -> Result<S::Ok, S::Error>
     where
         L: std::ops::Deref<Target = [T]>,
@@ -170,7 +170,7 @@ pub mod list {
         (**list).serialize(to)
     }
 
-    /// From a list, which takes memory only as its elements come.
+    /// Deserializes from a list. It allocates memory only as elements arrive.
     pub fn deserialize<'de, D, L, T>(from: D) -> Result<L, D::Error>
     where
         D: Deserializer<'de>,
@@ -182,7 +182,7 @@ pub mod list {
     }
 }
 
-/// A list or nothing.
+/// An optional list.
 pub mod maybe_list {
     use super::*;
 
@@ -194,7 +194,7 @@ pub mod maybe_list {
         }
     }
 
-    /// As an option of a list.
+    /// Serializes as an option of a list.
     pub fn serialize<S: Serializer, T: Serialize>(
         list: &Option<Vec<T>>,
         to: S,
@@ -202,7 +202,7 @@ pub mod maybe_list {
         list.serialize(to)
     }
 
-    /// From an option of a list.
+    /// Deserializes from an option of a list.
     pub fn deserialize<'de, D, T>(from: D) -> Result<Option<Vec<T>>, D::Error>
     where
         D: Deserializer<'de>,
@@ -212,7 +212,7 @@ pub mod maybe_list {
     }
 }
 
-/// Takes the elements of a list one by one.
+/// Visitor that reads the elements of a list one by one.
 struct Elements<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
@@ -235,12 +235,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
     }
 }
 
-/// By what a request is known, or nothing.
+/// The optional request identity of a transaction.
 pub mod request {
     use super::*;
     use crate::{Request, RequestId, SessionRequest};
 
-    /// Nothing and a name are written as an option is: there was nothing else once.
+    /// The first two variants are encoded like an `Option`, because older versions had only these.
     #[derive(Serialize)]
     enum Told<'r> {
         Nothing,
@@ -255,7 +255,7 @@ pub mod request {
         Session(SessionRequest),
     }
 
-    /// As one of three.
+    /// Serializes as one of three variants.
     pub fn serialize<S: Serializer>(request: &Option<Request>, to: S) -> Result<S::Ok, S::Error> {
         let told = match request {
             None => Told::Nothing,
@@ -265,7 +265,7 @@ pub mod request {
         told.serialize(to)
     }
 
-    /// From one of three.
+    /// Deserializes from one of three variants.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Request>, D::Error> {
         Ok(match Heard::deserialize(from)? {
             Heard::Nothing => None,

@@ -1,4 +1,4 @@
-//! Types whose fields are their own business.
+//! Manual serde impls for types with private fields.
 
 use crate::{Code, Error, Name, RequestId};
 use serde::de::Error as _;
@@ -28,7 +28,7 @@ impl<'de> Deserialize<'de> for RequestId {
     }
 }
 
-/// What an error is on the wire. Codes go by their names: those stay.
+/// The wire form of an error. Codes are encoded by their names, which never change.
 #[derive(Serialize, Deserialize)]
 struct Told<'e> {
     code: &'e str,
@@ -51,7 +51,7 @@ impl<'de> Deserialize<'de> for Error {
         let told = Told::deserialize(from)?;
         let error = match Code::from_name(told.code) {
             Some(code) => Error::new(code, told.message),
-            // From a newer program.
+            // A newer program sent an unknown code.
             None => Error::new(Code::Unsupported, format!("{}: {}", told.code, told.message)),
         };
         let error = error.with_keys(told.keys.into_iter().map(str::to_owned).collect());

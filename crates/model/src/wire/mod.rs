@@ -1,16 +1,16 @@
-//! Values of the waist as bytes, for those who are not in this process.
+//! Wire format: versioned binary frames for clients in other processes.
 //!
 //! ```text
-//!   frame    version (1) | what it holds, by postcard
+//!   frame    version (1) | content, in postcard format
 //!   value    length | canonical bytes          error    code's name | message | position | keys
 //! ```
 //!
-//! A frame holds one thing and ends with it; what kind of thing it is, both sides know. Fields and
-//! variants are counted in the order of the types' definitions: new ones come last, and whatever
-//! else changes them raises the version. The bytes are in `docs/formats.md`, and a test holds them.
+//! A frame holds exactly one item, whose type both sides know. Fields and variants are numbered in the order
+//! of their definitions: new ones come last, and any other change raises the version. The bytes are
+//! documented in `docs/formats.md` and pinned by a test.
 //!
-//! Reading a frame takes memory in proportion to its length: texts and bytes are as long as what is
-//! there, lists grow with what is read, and so does everything else.
+//! Decoding a frame takes memory proportional to its length: texts and bytes are bounded by the input, and
+//! lists grow as their elements are read.
 
 pub mod fields;
 mod impls;
@@ -19,20 +19,19 @@ use crate::limits::TRANSACTION_LIMIT_BYTES;
 use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The version that a frame begins with.
+/// The version byte at the start of a frame.
 pub const VERSION: u8 = 1;
 
-/// The longest frame that is taken for a request: a transaction of the largest size, and what is
-/// around its values.
+/// The largest request frame: a transaction of the largest size plus the encoding overhead.
 pub const FRAME_LIMIT_BYTES: usize = TRANSACTION_LIMIT_BYTES + (15 << 20);
 
 /// The most elements of a list in a frame.
 pub const LIST_LIMIT: usize = 1 << 20;
 
-/// The deepest value in a frame. It is more than may be stored, so that whoever stores can say so.
+/// The deepest value in a frame. It exceeds the storage limit, so that the storage check reports the error.
 pub const VALUE_DEPTH: usize = 2 * crate::limits::VALUE_LIMIT_DEPTH;
 
-/// A frame of something.
+/// Encodes a frame.
 ///
 /// ```
 /// use mainstay_model::{CellCommand, Name, Transaction, wire};
@@ -42,14 +41,14 @@ pub const VALUE_DEPTH: usize = 2 * crate::limits::VALUE_LIMIT_DEPTH;
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
 pub fn encode<T: Serialize + ?Sized>(what: &T) -> Result<Vec<u8>> {
-    // Only a value can fail to be written, and only by its depth.
+    // Encoding fails only for a value that is nested too deeply.
     postcard::to_extend(what, vec![VERSION]).map_err(|_| {
         let message = format!("a value is nested deeper than {VALUE_DEPTH} levels");
         Error::new(Code::ValueTooDeep, message)
     })
 }
 
-/// What a frame holds; it must be all there is.
+/// Decodes a frame. Fails if bytes are left over.
 pub fn decode<'f, T: Deserialize<'f>>(frame: &'f [u8]) -> Result<T> {
     let Some((&version, body)) = frame.split_first() else { return Err(unreadable("is empty")) };
     if version != VERSION {

@@ -1,4 +1,4 @@
-//! What frames hold, byte by byte, and what is no frame.
+//! The exact bytes of frames, and malformed frames.
 
 use super::*;
 use crate::value::samples::{any_value, nested_arrays};
@@ -14,8 +14,8 @@ fn k() -> Name {
     Name::new("k").unwrap()
 }
 
-/// Every command there is, with its bytes behind the version. The lists are what the version
-/// promises: a line that changes needs another version.
+/// Every command with its bytes after the version. The lists pin the version: a changed line needs a new
+/// version.
 fn commands() -> Vec<(Command, &'static str)> {
     let null = || Value::Null;
     let (name, from, into, to) = (k(), k(), k(), k());
@@ -93,7 +93,7 @@ fn field(name: &str) -> Field {
     Field::new(name).unwrap()
 }
 
-/// The commands on records and hashes, in the same way.
+/// The commands on records and hashes, likewise.
 fn commands_on_records() -> Vec<(Command, &'static str)> {
     let (v, nine) = (|| b"v".to_vec(), || b"9".to_vec());
     let write = RecordWrite {
@@ -188,7 +188,7 @@ fn the_bytes_of_commands_are_these() {
     }
 }
 
-/// A transaction with everything.
+/// A transaction that uses every field.
 fn full() -> Transaction {
     let get = || CellCommand::Get { name: k() };
     let mut transaction = Transaction::on("dev")
@@ -311,7 +311,7 @@ fn what_may_not_be_stored_can_be_sent_and_what_is_far_too_deep_cannot() {
 
 #[test]
 fn a_count_alone_takes_no_memory_and_lists_have_a_limit() {
-    // As many elements as there can be are promised, and none is there.
+    // The count is as high as possible, and no element follows.
     let promised = [VERSION, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     #[derive(Debug, Deserialize)]
     struct Names(#[serde(with = "fields::list")] Vec<String>);

@@ -1,10 +1,10 @@
-//! What is kept is bounded, however many sessions there are and however much they ask.
+//! Memory is bounded, however many sessions and requests exist.
 
 use crate::sample::name;
 use mainstay_model::machine::*;
 use mainstay_model::{KeptLimits, Name, Result, SessionRequest};
 
-/// A machine that says one byte, and keeps nothing.
+/// A machine that returns one byte and has no state.
 struct Echo;
 
 impl UserStateMachine for Echo {
@@ -27,7 +27,8 @@ fn ten_thousand_sessions_with_a_thousand_requests_each_stay_within_bounds() {
     let kept = KeptLimits { count: 8, bytes: 6 };
     let mut machine =
         SessionMachine::<Echo>::with_limits(Echo, Limits { kept, ..Limits::default() }).unwrap();
-    // The last first: then each is found as the first of all, and the test is about memory and takes half the time.
+    // In reverse order, so that each session is inserted first. The test is about memory, and this halves its
+    // time.
     for n in (0..SESSIONS).rev() {
         let session = name(&format!("{n:05}"));
         machine.apply(1, &Input::open(session.clone())).answer.unwrap();
@@ -45,7 +46,7 @@ fn ten_thousand_sessions_with_a_thousand_requests_each_stay_within_bounds() {
     assert!(written.bytes < 100 * SESSIONS as u64, "{written:?}");
 }
 
-/// A client that never says what it has got.
+/// A client that never reports which responses it received.
 fn ask(machine: &mut SessionMachine<Echo>, session: Name) {
     let request = SessionRequest::new(session, 1, 0);
     let mut input = Input::Request { request, command: vec![7] };

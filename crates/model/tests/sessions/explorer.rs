@@ -1,5 +1,5 @@
-//! Random programs, run by the machine, by one that is never restored, and by the model: every answer and the whole
-//! state are the same after every step.
+//! Model-based test: random programs run on the machine, on a twin that is never restored, and on the model.
+//! All answers and the whole state must agree after every step.
 
 use crate::oracle::{Expected, Oracle};
 use crate::program::{Act, Clients, Step, program};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 type Checked = Result<(), String>;
-/// How often each kind of answer was met, by its first words.
+/// The number of answers of each kind, by their first words.
 type Met = Rc<RefCell<BTreeMap<String, u64>>>;
 
 #[test]
@@ -62,7 +62,7 @@ fn long_programs_come_to_what_the_model_says() {
     run.map(drop).unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// For a quiet hour.
+/// A longer run, started by hand.
 #[test]
 #[ignore = "takes minutes"]
 fn very_many_programs_come_to_what_the_model_says() {
@@ -70,17 +70,18 @@ fn very_many_programs_come_to_what_the_model_says() {
     run.map(drop).unwrap_or_else(|why| panic!("{why}"));
 }
 
-/// What is compared with the model.
+/// The parts that are compared with the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Look {
     #[cfg_attr(not(feature = "planted-faults"), allow(dead_code))]
-    /// What a client can see: answers, what it is sent, and that nothing is executed twice.
+    /// Only the parts that a client can see: answers, requests to it, and that no request is executed twice.
     Answers,
-    /// All that can be asked of a machine, too, and the hash of the one that is never restored.
+    /// Also all queries of a machine, and the hash of the twin that is never restored.
     Everything,
 }
 
-/// Runs random programs, always the same ones; gives what was met, or the first difference, made as small as it gets.
+/// Runs random programs from a fixed seed. Returns the kinds of answers, or the first difference, shrunk as
+/// far as possible.
 pub fn explore(look: Look, programs: u32, steps: usize) -> Result<BTreeMap<String, u64>, String> {
     let met = Met::default();
     let config = Config { cases: programs, failure_persistence: None, ..Config::default() };
@@ -96,7 +97,7 @@ pub fn explore(look: Look, programs: u32, steps: usize) -> Result<BTreeMap<Strin
     Ok(met.take())
 }
 
-/// The entries of the log that a program makes, with their times.
+/// The log entries of a program, with their timestamps.
 pub fn log(limits: Limits, steps: &[Step]) -> Vec<(u64, Input)> {
     let (mut machine, mut clients) = (machine(limits), Clients::default());
     let (mut now, mut log) = (1_000_000_u64, Vec::new());
@@ -110,7 +111,7 @@ pub fn log(limits: Limits, steps: &[Step]) -> Vec<(u64, Input)> {
     log
 }
 
-/// The requests that got their numbers with this output, and were not sent before.
+/// The requests in an output that are new, and not resent.
 pub fn sent_anew<'o>(input: &Input, output: &'o Output) -> &'o [ServerRequest] {
     match input {
         Input::Retry { .. } => &[],
@@ -122,7 +123,7 @@ struct Run {
     look: Look,
     met: Met,
     machine: Machine,
-    /// The same, but never restored from a snapshot.
+    /// The same machine, but never restored from a snapshot.
     twin: Machine,
     oracle: Oracle,
     clients: Clients,
@@ -240,7 +241,8 @@ impl Run {
         same("is one older", &self.machine.has_pending(oldest + 1), &(usage.pending > 0))
     }
 
-    /// No request was executed twice; but a number that was forgotten may be one of another request.
+    /// Checks that no request was executed twice. Numbers of forgotten sessions may be reused by another
+    /// request.
     fn executed_once(&mut self) -> Checked {
         let forgotten = std::mem::take(&mut self.oracle.forgotten);
         self.meet("forgotten", forgotten.len() as u64);
@@ -254,7 +256,7 @@ impl Run {
         Ok(())
     }
 
-    /// What is kept beyond what can be seen: every request is sent once more, on copies.
+    /// Checks the stored state beyond the visible one: resends every request once, on copies.
     fn finish(mut self) -> Checked {
         let counters = self.machine.counters();
         self.meet("resent", counters.retried);
@@ -308,7 +310,7 @@ fn info(name: &str, session: &crate::oracle::Session) -> SessionInfo {
     }
 }
 
-/// The counters that are not zero, by name.
+/// The nonzero counters by name.
 fn counters(counters: &Counters) -> BTreeMap<&'static str, u64> {
     let all = [
         ("opened", counters.opened),
@@ -330,7 +332,7 @@ fn counters(counters: &Counters) -> BTreeMap<&'static str, u64> {
     all.into_iter().filter(|(_, count)| *count > 0).collect()
 }
 
-/// An answer without its numbers.
+/// The kind of an answer, without its numbers.
 fn kind(answer: &str) -> String {
     let (first, rest) = answer.split_once(' ').unwrap_or((answer, ""));
     let first = first.split('(').next().unwrap_or(first);
@@ -342,7 +344,7 @@ fn kind(answer: &str) -> String {
     [first].into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// An output as the model says it.
+/// Converts an output to the model's form.
 fn shown(output: &Output) -> Expected {
     let answer = match &output.answer {
         Err(error) => format!("refused {}", error.code().name()),

@@ -1,5 +1,5 @@
-//! Faults that are planted on purpose: each has to be found by the same random programs that find nothing in the machine
-//! as it is, and by what a client can see alone. A test that cannot fail says nothing.
+//! Mutation tests with planted faults. The random programs that pass on the correct machine must detect each
+//! fault, even by client-visible answers alone. A test that cannot fail proves nothing.
 
 use crate::explorer::{Look, explore};
 use mainstay_model::machine::faults::{Fault, with_fault};
@@ -14,7 +14,7 @@ fn is_found(fault: Fault) {
 
 macro_rules! is_found {
     ($($test:ident: $fault:ident;)*) => {
-        /// Every fault that there is has its test here.
+        /// Every fault has a test here.
         #[test]
         fn every_fault_is_planted_once() {
             assert_eq!(Fault::ALL, [$(Fault::$fault),*]);

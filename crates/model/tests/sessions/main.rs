@@ -1,5 +1,5 @@
-//! Session machines: examples of each rule, properties, random programs against a naive model, damage, and faults that
-//! were planted to see that the tests find them.
+//! Tests of the session machine: examples of each rule, properties, random programs against a naive model,
+//! damaged snapshots, and planted faults that the tests must detect.
 
 mod bounds;
 mod explorer;

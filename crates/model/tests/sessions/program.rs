@@ -1,4 +1,4 @@
-//! Random programs: what clients and servers do, as steps that make sense whatever there is.
+//! Random programs: steps of clients and servers that are valid in every state.
 
 use crate::sample::{Command, Machine, NAMES, What, name};
 use mainstay_model::machine::{Input, Limits};
@@ -6,7 +6,7 @@ use mainstay_model::{KeptLimits, SessionRequest};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A step, and how many microseconds after the one before it.
+/// A step, with its delay after the previous one in microseconds.
 #[derive(Clone, Debug)]
 pub struct Step {
     pub after_us: u64,
@@ -20,26 +20,26 @@ pub enum Act {
         lease_ms: u64,
         about: Option<(&'static str, &'static str)>,
     },
-    /// A new request; some numbers are left out, some requests before it are still pending.
+    /// A new request. Some numbers are skipped, and some earlier requests are still pending.
     New {
         who: usize,
         skip: u64,
         pending: u64,
         what: What,
     },
-    /// One of the last requests, once more, as it was.
+    /// A retry of one of the last requests, unchanged.
     Again {
         who: usize,
         back: usize,
     },
-    /// A number that was left out, or is of before, or is of nobody's.
+    /// A request number that was skipped, is old, or was never used.
     Late {
         who: usize,
         back: u64,
         lowest: u64,
         what: What,
     },
-    /// Bytes that are no command.
+    /// A command that cannot be decoded.
     Garbage {
         who: usize,
     },
@@ -75,20 +75,20 @@ pub enum Act {
     },
     RenewLeases,
     SetLimits(Limits),
-    /// Numbers that make no sense.
+    /// Invalid numbers.
     Nonsense {
         who: usize,
         lowest: u64,
     },
-    /// The clock of whoever writes the log goes back.
+    /// The clock of the log's writer goes back.
     ClockBack {
         us: u64,
     },
-    /// The machine is replaced with one that was restored from a snapshot of it.
+    /// The machine is replaced by one restored from its snapshot.
     Restore,
 }
 
-/// What the clients know.
+/// The state of the clients.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     next: [u64; NAMES.len()],
@@ -96,12 +96,12 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// A client takes the number that it is given when it opens its session, if that is more.
+    /// A client continues with the number it receives when it opens its session, if that is higher.
     pub fn opened(&mut self, who: usize, next_request: u64) {
         self.next[who] = self.next[who].max(next_request);
     }
 
-    /// The entry of the log that a step is; nothing where it is none.
+    /// Converts a step to a log entry; `None` if it has none.
     pub fn input(
         &mut self,
         act: &Act,
@@ -166,7 +166,7 @@ impl Clients {
     }
 }
 
-/// Limits so small that they are met.
+/// Limits small enough to be reached.
 pub fn small_limits() -> impl Strategy<Value = Limits> {
     let kept =
         (1..6_usize, prop_oneof![1 => Just(0_usize), 1 => Just(5), 2 => Just(40), 4 => Just(200)]);
@@ -244,13 +244,13 @@ fn step() -> impl Strategy<Value = Step> {
     let after_us = prop_oneof![
         80 => Just(0_u64), 60 => Just(1), 25 => Just(500), 15 => Just(1_000), 4 => Just(1_999),
         4 => Just(5_000), 3 => 1..60_000_u64,
-        // Two of these are a day, to the microsecond, after which numbers are forgotten.
+        // Two of these are exactly a day, after which numbers are forgotten.
         1 => Just(12 * 3_600_000_000),
     ];
     (after_us, act()).prop_map(|(after_us, act)| Step { after_us, act })
 }
 
-/// Limits to begin with, and steps; mostly all clients are there first.
+/// Initial limits, and steps. Usually all clients open their sessions first.
 pub fn program(steps: usize) -> impl Strategy<Value = (Limits, Vec<Step>)> {
     let opened = prop_oneof![1 => Just(0), 4 => Just(NAMES.len())];
     (any_limits(), opened, vec(step(), 1..steps)).prop_map(|(limits, opened, steps)| {

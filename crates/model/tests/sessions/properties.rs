@@ -1,4 +1,4 @@
-//! The invariants of the contract, each as a property of logs that were drawn by chance.
+//! The invariants of the contract as properties of random logs.
 
 use crate::explorer::{log, sent_anew};
 use crate::program::{program, small_limits};
@@ -17,7 +17,8 @@ fn opened(limits: Limits) -> Machine {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// 1. Idempotency: however often and in whatever order requests come, each is executed once, and answered alike.
+    /// 1. Idempotency: in any order and with any number of retries, each request is executed once and always
+    /// gets the same answer.
     #[test]
     fn repeats_are_answered_alike(ids in vec(1..30_u64, 1..200)) {
         let mut machine = opened(Limits::default());
@@ -31,7 +32,7 @@ proptest! {
         prop_assert_eq!(count, Some(answers.len() as i64));
     }
 
-    /// 2. Cumulative acknowledgement: n removes all up to n, and nothing else.
+    /// 2. Cumulative acknowledgement: acknowledging n removes all requests up to n, and no others.
     #[test]
     fn an_acknowledgement_takes_all_up_to_it(sent in 0..20_u64, upto in 0..30_u64) {
         let mut machine = opened(Limits::default());
@@ -44,8 +45,8 @@ proptest! {
         prop_assert_eq!(left, (upto.min(sent) + 1..=sent).collect::<Vec<_>>());
     }
 
-    /// 3. Monotonic ids: numbers only rise, and the last is at least that of any that waits. A name of which numbers
-    /// were forgotten begins anew, which limits without forgetting rule out.
+    /// 3. Monotonic ids: numbers only increase, and the last is at least that of any pending request. A
+    /// forgotten name restarts its numbers, which these limits rule out.
     #[test]
     fn numbers_only_rise((_, steps) in program(80)) {
         let mut machine = machine(Limits::default());
@@ -65,7 +66,8 @@ proptest! {
         }
     }
 
-    /// 4. Snapshot fidelity: wherever a log is cut, restoring and applying the rest gives the same state.
+    /// 4. Snapshot fidelity: wherever a log is cut, restoring a snapshot and applying the rest gives the same
+    /// state.
     #[test]
     fn a_snapshot_stands_for_the_log_before_it((limits, steps) in program(60), cut in 0..60_usize) {
         let log = log(limits, &steps);
@@ -82,7 +84,7 @@ proptest! {
         prop_assert_eq!(restored.hash(), whole.hash());
     }
 
-    /// 5. No duplicate request ids: no two requests to one client have one number, whatever waits.
+    /// 5. Unique request ids: no two requests to one client have the same number.
     #[test]
     fn no_two_requests_have_one_number((_, steps) in program(80)) {
         let mut machine = machine(Limits::default());
@@ -97,7 +99,7 @@ proptest! {
         }
     }
 
-    /// 6. Separation: whatever keys a machine writes and removes, sessions are what they were.
+    /// 6. Isolation: the keys that a machine writes and removes never affect sessions.
     #[test]
     fn no_key_reaches_a_session(keys in vec((vec(any::<u8>(), 0..12), any::<bool>()), 1..40)) {
         let mut scribbled = SessionMachine::<Scribbler>::new(Scribbler);
@@ -117,7 +119,7 @@ proptest! {
         }
     }
 
-    /// The order in which sessions are talked to is not seen in what they are answered on their own.
+    /// Replicas that apply the same log have equal outputs and hashes.
     #[test]
     fn replicas_agree((limits, steps) in program(60)) {
         let log = log(limits, &steps);
@@ -130,7 +132,7 @@ proptest! {
         prop_assert!(hashes.iter().all(|hash| *hash == hashes[0]));
     }
 
-    /// However small the limits, nothing is kept beyond them.
+    /// The stored data never exceeds the limits, however small they are.
     #[test]
     fn nothing_is_kept_beyond_the_limits(limits in small_limits(), (_, steps) in program(80)) {
         let mut machine = machine(limits);
@@ -150,7 +152,7 @@ proptest! {
     }
 }
 
-/// A machine that writes and removes whatever keys it is told.
+/// A machine that writes and removes the given keys.
 struct Scribbler;
 
 impl UserStateMachine for Scribbler {

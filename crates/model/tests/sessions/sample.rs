@@ -1,5 +1,5 @@
-//! The user's machine of these tests: it counts, tells others, fails in every way there is, and takes note of what it
-//! is given to execute.
+//! The user's machine of these tests. It counts, sends requests, fails in every possible way, and records the
+//! executed commands.
 
 use mainstay_model::machine::*;
 use mainstay_model::{Code, Error, Name, Result, SessionRequest};
@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Once;
 
-/// Names that begin with one another, for what must not run into its neighbour.
+/// Names that are prefixes of each other, to detect errors that affect a neighbour.
 pub const NAMES: [&str; 4] = ["a", "ab", "abc", "b"];
-/// Whom the machine tells who has gone.
+/// The session that the machine notifies about ended sessions.
 pub const WATCHER: &str = "b";
 pub const COUNTS: Table<u8, i64> = Table::new("count");
 pub const VISITS: Table<String, u64> = Table::new("counts");
@@ -23,28 +23,28 @@ pub fn name(text: &str) -> Name {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Command {
-    /// Which of its session's requests it is in; for the notes alone.
+    /// The number of the request in its session, only for the notes.
     pub id: u64,
     pub what: What,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
-    /// Counts.
+    /// Adds to a counter.
     Add { key: u8, n: i64 },
-    /// Counts, and says no all the same.
+    /// Adds to a counter, and returns an error response.
     Refuse { key: u8, n: i64 },
-    /// Counts, takes it back, and says no.
+    /// Adds to a counter, reverts it, and returns an error response.
     Undo { key: u8, n: i64 },
-    /// Counts, and gives an `Err`.
+    /// Adds to a counter, and returns an `Err`.
     Fail { key: u8, n: i64 },
-    /// Counts, and panics.
+    /// Adds to a counter, and panics.
     Panic { key: u8, n: i64 },
-    /// Counts, tells its caller, and says very much.
+    /// Adds to a counter, sends a request to its caller, and returns a large response.
     Big { key: u8, bytes: usize },
-    /// Counts, and tells a session so many times.
+    /// Adds to a counter, and sends a session this many requests.
     Tell { to: u8, times: u8 },
-    /// Says who is there.
+    /// Lists the live sessions.
     Who,
 }
 
@@ -55,7 +55,7 @@ pub enum Said {
     Names(Vec<String>),
 }
 
-/// How often each request of each session was executed.
+/// The number of executions of each request of each session.
 pub type Notes = Rc<RefCell<BTreeMap<(String, u64), u32>>>;
 
 #[derive(Clone, Default)]
@@ -162,7 +162,7 @@ impl UserStateMachine for Sample {
     }
 }
 
-/// A machine that counts, with limits.
+/// A sample machine with limits.
 pub fn machine(limits: Limits) -> Machine {
     quiet();
     SessionMachine::with_limits(Sample::default(), limits).unwrap()
@@ -177,7 +177,7 @@ pub fn open(session: &str, lease_ms: u64) -> Input {
     Input::Open { session: name(session), lease_ms: Some(lease_ms), capabilities: Vec::new() }
 }
 
-/// What a request was answered.
+/// Decodes the response of a request.
 pub fn said(output: &Output) -> Result<Said> {
     match &output.answer {
         Ok(Answer::Response(response)) => response.reply.decode::<Said, Postcard>(),
@@ -186,7 +186,7 @@ pub fn said(output: &Output) -> Result<Said> {
     }
 }
 
-/// The machine panics on purpose, often: that is not shown.
+/// Suppresses the output of planned panics.
 pub fn quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Snapshots: the same state comes back, or nothing.
+//! Snapshots restore exactly the same state, or fail.
 
 use crate::sample::*;
 use mainstay_model::machine::*;
@@ -7,11 +7,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::io::{self, Read, Write};
 
-/// A snapshot of format 1, as it was written when there was that format. It stays as it is.
+/// A snapshot of format 1, written by the program of that time. It must never change.
 const FIRST: &[u8] = include_bytes!("../fixtures/sessions/snapshot-1");
 
-/// A machine with some of everything in it. The sentences of errors are in its snapshot, too: with other words replicas
-/// of two versions would differ.
+/// A machine with some of every kind of state. Error messages are in its snapshot too, because a different
+/// message would make replicas of two versions differ.
 fn full() -> Machine {
     let kept = KeptLimits { bytes: 10_000, ..KeptLimits::default() };
     let mut machine = machine(Limits { kept, mailbox: 4, ..Limits::default() });
@@ -123,7 +123,7 @@ fn blocks_that_are_left_out_doubled_or_swapped_are_refused() {
     }
 }
 
-/// Where the prelude and each block end.
+/// The ends of the prelude and of each block.
 fn block_ends(bytes: &[u8]) -> Vec<usize> {
     let mut ends = vec![16];
     while let Some(length) = bytes.get(ends[ends.len() - 1] + 1..).and_then(<[u8]>::first_chunk) {
@@ -132,7 +132,7 @@ fn block_ends(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Gives every block its checksum, and the end its hash: what somebody would write who means it.
+/// Recomputes all checksums and the final hash, as a deliberate forger would.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let ends = block_ends(&bytes);
     let (last, end) = (ends[ends.len() - 2], ends[ends.len() - 1]);
@@ -152,7 +152,8 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is wrong but has its checksums is refused, or is a state like any other, and the one that it says it is.
+    /// A wrong snapshot with valid checksums is refused, or restores a valid state that encodes to the same
+    /// bytes.
     #[test]
     fn forged_snapshots_are_refused_or_mean_what_they_say(
         changes in vec((0..10_000_usize, any::<u8>()), 1..4),
@@ -174,7 +175,7 @@ proptest! {
     }
 }
 
-/// What was forged and is a state can be gone on with.
+/// A forged snapshot that restores a valid state must not break later operations.
 #[test]
 fn no_forged_byte_makes_a_machine_that_breaks() {
     let whole = bytes(&full());
@@ -265,7 +266,7 @@ fn equal_states_have_equal_bytes_whatever_way_they_came() {
     assert_eq!(bytes(&one), bytes(&other));
 }
 
-/// Takes note of the largest piece that was written at once.
+/// Records the size of the largest single write.
 struct Pieces(usize);
 
 impl Write for Pieces {
@@ -279,7 +280,7 @@ impl Write for Pieces {
     }
 }
 
-/// Gives one byte at a time, and says now and then that it was interrupted.
+/// Returns one byte at a time, with interruptions in between.
 struct Slow<'b>(&'b [u8], bool);
 
 impl Read for Slow<'_> {
@@ -310,7 +311,7 @@ fn it_is_written_and_read_in_pieces() {
     );
 }
 
-/// Fails after so many bytes.
+/// Fails after this many bytes.
 struct Full(usize);
 
 impl Write for Full {

@@ -1,4 +1,4 @@
-//! The thread that archives from time to time.
+//! Background thread that archives periodically.
 
 use super::{Archive, ArchiveReport, is_over};
 use crate::worker::{self, panicked};
@@ -10,24 +10,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that archives now and then every so often. Dropping it stops it.
+/// A thread that archives at a fixed interval. Dropping it stops the thread.
 pub struct Archiver {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What an archiver has done so far.
+/// The totals of an archiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ArchiverFigures {
-    /// Rounds that are done.
+    /// The number of finished rounds.
     pub rounds: u64,
-    /// What all of them did, the one under way included.
+    /// The totals of all rounds, including the current one.
     pub total: ArchiveReport,
     /// The run that is being archived.
     pub current: Option<String>,
-    /// Rounds that failed as a whole.
+    /// The number of rounds that failed as a whole.
     pub errors: u64,
-    /// Why the last thing that failed did: a round, or a run.
+    /// The error of the last failed round or run.
     pub last_error: Option<String>,
 }
 
@@ -39,7 +39,7 @@ struct Shared {
 }
 
 impl Archiver {
-    /// Starts it: a round now, and then one every [`every_ms`](super::ArchiveSettings::every_ms).
+    /// Starts the thread: a round now, then one every [`every_ms`](super::ArchiveSettings::every_ms).
     pub fn start(archive: &Archive) -> Result<Archiver> {
         let (stopped, stop, figures) = (Mutex::new(false), Condvar::new(), Mutex::default());
         let shared = Arc::new(Shared { archive: archive.clone(), stopped, stop, figures });
@@ -48,12 +48,12 @@ impl Archiver {
         Ok(Archiver { shared, thread: Some(thread) })
     }
 
-    /// What it has done so far.
+    /// The totals so far.
     pub fn figures(&self) -> ArchiverFigures {
         self.shared.figures.lock().clone()
     }
 
-    /// Stops it once the run under way is archived; gives what it has done.
+    /// Stops the thread after the current run. Returns the totals.
     pub fn stop(mut self) -> ArchiverFigures {
         self.end();
         self.figures()
@@ -62,7 +62,7 @@ impl Archiver {
     fn end(&mut self) {
         *self.shared.stopped.lock() = true;
         self.shared.stop.notify_all();
-        // Panics were caught and told.
+        // Panics were caught and recorded in the figures.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -74,10 +74,10 @@ impl Drop for Archiver {
 }
 
 impl Shared {
-    /// Archives what is due and rests; says whether to go on.
+    /// Archives the due runs, then sleeps. Returns whether to continue.
     fn round(&self) -> bool {
         let each = || self.archive.each_due(&mut |run| Ok(self.archive_one(&run.run_id)));
-        // What a panic left half done is in the database and the store, which are whole.
+        // `AssertUnwindSafe` is correct: the state is in the database and the store, whose writes are atomic.
         let done = catch_unwind(AssertUnwindSafe(each))
             .unwrap_or_else(|panic| Err(panicked("an archiver", &*panic)));
         let is_over = done.as_ref().is_err_and(is_over);
@@ -90,7 +90,7 @@ impl Shared {
         !*stopped && !is_over
     }
 
-    /// Archives a run; says whether to go on.
+    /// Archives a run. Returns whether to continue.
     fn archive_one(&self, run: &str) -> bool {
         self.figures.lock().current = Some(run.to_owned());
         let outcome = self.archive.archive(run);

@@ -1,4 +1,4 @@
-//! A run's events, page by page, and what they add up to.
+//! Paged iterator over a run's events, and the running totals of an archive file.
 
 use super::line::{self, Foot, Head};
 use super::name::hex;
@@ -8,10 +8,10 @@ use mainstay::{
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 
-/// How many events are fetched together, if they are not too large for that.
+/// The page size, unless the events are too large for it.
 const PAGE: usize = 256;
 
-/// The events of a run as of one point in time, in order.
+/// Iterates over the events of a run as of one point in time, in order.
 pub(super) struct Events<'v> {
     view: &'v RunsAt,
     run: &'v str,
@@ -47,19 +47,19 @@ impl Iterator for Events<'_> {
     }
 }
 
-/// What lines add up to.
+/// The running count, hash and snapshot of a file's lines.
 pub(super) struct Sum {
     hash: Sha256,
     count: u64,
     pub snapshot: RunSnapshot,
-    /// The snapshot by the reducer of versions that did not look at attempts: their files say its hash.
+    /// The snapshot by the old reducer that ignored attempts. Files of old versions contain its hash.
     without_attempts: RunSnapshot,
-    /// When the last event was stored.
+    /// The storage time of the last event.
     pub last_stored: Option<Stamp>,
 }
 
 impl Sum {
-    /// Of a file that begins with this line.
+    /// Starts with the first line of a file.
     pub fn behind(run: &str, head: &str) -> Sum {
         let hash = Sha256::new().chain_update(head);
         let snapshot = RunSnapshot::new(run);
@@ -67,7 +67,7 @@ impl Sum {
         Sum { hash, count: 0, snapshot, without_attempts, last_stored: None }
     }
 
-    /// Of a run as it is.
+    /// Computes the totals of a run in the database.
     pub fn of(head: &Head, events: Events<'_>) -> Result<Sum> {
         let mut sum = Sum::behind(&head.run_id, &line::plain(head)?);
         for event in events {
@@ -91,7 +91,8 @@ impl Sum {
         self.hash.update(line);
     }
 
-    /// Whether this is the last line of a file with these lines, by this version or an earlier one.
+    /// Returns whether `foot` is the correct last line for these lines, written by this version or an earlier
+    /// one.
     pub fn is_of(&self, foot: &Foot) -> bool {
         let expected = self.foot();
         let earlier = || self.without_attempts.hash() == foot.snapshot_hash;

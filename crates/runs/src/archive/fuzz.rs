@@ -1,5 +1,5 @@
-//! What fuzzers feed: any bytes to the readers of archive files and of their names. None may panic, and what is read says
-//! the same when it is written again.
+//! Fuzz targets: arbitrary bytes for the readers of archive files and file names. No input may panic, and
+//! decoded content must round-trip.
 
 #[cfg(test)]
 #[path = "../../../../fuzz/feeding.rs"]
@@ -14,10 +14,10 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 use std::io::Write;
 
-/// Longer names are no names of files.
+/// Longer texts cannot be file names.
 const NAME_LIMIT_BYTES: usize = 1024;
 
-/// A file of an archive, packed; its lines, with a last one that says what those before it are; and a file's name.
+/// Fuzzes a compressed archive file, its lines with a matching last line, and a file name.
 pub fn archive(bytes: &[u8]) {
     if let Ok(contents) = read_packed(bytes) {
         assert_eq!(read_packed(bytes), Ok(contents), "what was read is read again");
@@ -42,12 +42,12 @@ fn lines(text: &str) {
     if let Ok(event) = line::read_event(text) {
         let written = line::event(event.clone()).expect("what was read can be written");
         let again = line::read_event(&written).expect("what was written can be read");
-        // Numbers that are none are not equal to themselves.
+        // NaN differs from itself, so compare the debug text.
         assert_eq!(format!("{again:?}"), format!("{event:?}"));
     }
 }
 
-/// The lines of a run, with the last line that belongs to them: packed they are the same.
+/// Adds the matching last line to a run's lines. The compressed file must have the same content.
 fn whole(text: &str) {
     let Ok((foot, contents)) = read_lines(text) else { return };
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
@@ -87,14 +87,14 @@ mod tests {
     }
 
     proptest! {
-        /// What a fuzzer does, a little of it with every run of the tests.
+        /// A short run of the fuzzer with every test run.
         #[test]
         fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             feed("archive", |bytes| archive(&change.of(bytes)));
         }
     }
 
-    /// Writes the seeds: run with `--ignored` when their format changes.
+    /// Writes the seeds. Run it with `--ignored` after a format change.
     #[test]
     #[ignore = "writes into the repository"]
     fn write_seeds() {

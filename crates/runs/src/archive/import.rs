@@ -1,7 +1,7 @@
-//! Bringing a run back from the archive.
+//! Import of archived runs.
 //!
 //! ```text
-//!   file --read, found whole--> read again, piece by piece --> hidden from all --whole--> seen, in one transaction
+//!   file --read and verify--> read again, piece by piece --> hidden run --complete--> visible, in one transaction
 //! ```
 
 use super::read::path_of;
@@ -9,21 +9,21 @@ use super::{Archive, ArchivedRun, Contents};
 use mainstay::{CanonicalEvent, Code, Error, Restoring, Result, Runs};
 use serde::Serialize;
 
-/// The most events that one transaction brings back.
+/// The most events per import transaction.
 const PIECE_EVENTS: usize = 1_000;
-/// About the most bytes of events that one transaction brings back.
+/// The approximate size of an import transaction, in bytes.
 const PIECE_BYTES: usize = 8 << 20;
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// How many events were not there before.
+    /// The number of events that were not in the database before.
     pub written: u64,
-    /// What the file holds.
+    /// The content of the file.
     pub contents: Contents,
 }
 
-/// A run on its way back.
+/// The pending events of an import.
 struct Piece {
     restoring: Restoring,
     events: Vec<CanonicalEvent>,
@@ -32,9 +32,9 @@ struct Piece {
 }
 
 impl Archive {
-    /// Brings a run back, once all of its file is found to be whole. Nobody sees it, and nobody can append to it, before all of it
-    /// is there; one that was broken off in between is begun again. A run that is there, and was maybe continued, is
-    /// left as it is. The file stays.
+    /// Imports a run after its whole file was verified. The run is hidden, and nothing can be appended to it,
+    /// until it is complete. An interrupted import starts again. An existing run, possibly continued, is left
+    /// unchanged. The file stays.
     pub fn import(&self, archived: &ArchivedRun) -> Result<Imported> {
         let path = path_of(archived)?;
         let (head, contents) = self.wait(self.read(&path, &mut |_| Ok(())))?;
@@ -66,13 +66,13 @@ impl Piece {
         Ok(())
     }
 
-    /// Also nothing is written: a run may have no events.
+    /// Finishes the import even without pending events, because a run may have no events.
     fn finish(self) -> Result<u64> {
         Ok(self.written + self.restoring.finish(self.events)?)
     }
 }
 
-/// The run must add up to what it was, as far as the archive knows it.
+/// Checks that the run in the database, up to the archived events, has the archived snapshot.
 fn check(runs: &Runs, run: &str, contents: &Contents) -> Result<()> {
     let snapshot = runs.snapshot_at(run, contents.count)?;
     if snapshot.is_some_and(|snapshot| snapshot.hash() == contents.snapshot_hash) {

@@ -1,4 +1,4 @@
-//! The lines of an archive file.
+//! Lines of an archive file: head, events and foot.
 
 use mainstay::{CONTRACT_VERSION, CanonicalEvent, Result, RunInfo, RunStatus, Value};
 use mainstay::{Code, Error, from_value, to_value};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The version of the form of these files.
+/// The version of the file format.
 const ARCHIVE_VERSION: u32 = 1;
 
 type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// The first line: what is known of the run.
+/// The first line: the run's metadata.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Head {
@@ -23,7 +23,7 @@ pub(super) struct Head {
     pub last_event_seq: u64,
     pub inconsistent: bool,
     pub created_us: u64,
-    /// Nothing where the run was made without; `null` is something.
+    /// `None` if the run was created without metadata; `null` is metadata.
     #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
 }
@@ -34,7 +34,7 @@ fn there<'de, D: Deserializer<'de>>(
     Box::<RawValue>::deserialize(from).map(Some)
 }
 
-/// The last line: what those before it must be.
+/// The last line: the count and the hashes of the lines before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Foot {
@@ -59,12 +59,12 @@ impl Head {
         })
     }
 
-    /// What the run was made with.
+    /// The metadata given at the run's creation.
     pub fn metadata(&self) -> Result<Option<Value>> {
         self.metadata.as_ref().map(|text| Value::from_json(text.get())).transpose()
     }
 
-    /// Refuses files of a later form.
+    /// Rejects files of a newer format.
     pub fn check(&self) -> Result<()> {
         if self.archive_version == 0 {
             let message = format!("the archive of run `{}` has no version", self.run_id);
@@ -81,14 +81,14 @@ impl Head {
     }
 }
 
-/// A line of what is written as it is.
+/// Serializes a line.
 pub(super) fn plain(what: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string(what).map_err(|error| invalid(&error))?;
     Ok(text + "\n")
 }
 
-/// The line of an event. Its values are written so that nothing of them is lost, each for itself: they may be as deep
-/// as values can be.
+/// Serializes an event's line. Each value is encoded separately without loss, because values may have the
+/// maximal depth.
 pub(super) fn event(mut event: CanonicalEvent) -> Result<String> {
     let mut values = std::mem::take(&mut event.more);
     values.insert("eventData".to_owned(), std::mem::take(&mut event.event_data));
@@ -105,7 +105,7 @@ pub(super) fn event(mut event: CanonicalEvent) -> Result<String> {
     plain(&fields)
 }
 
-/// The event of a line.
+/// Parses an event's line.
 pub(super) fn read_event(line: &str) -> Result<CanonicalEvent> {
     let fields: Fields = read(line)?;
     let value =
@@ -116,7 +116,7 @@ pub(super) fn read_event(line: &str) -> Result<CanonicalEvent> {
     Ok(event)
 }
 
-/// What a line says.
+/// Parses a line.
 pub(super) fn read<'l, T: Deserialize<'l>>(line: &'l str) -> Result<T> {
     serde_json::from_str(line).map_err(|error| invalid(&error))
 }

@@ -1,11 +1,12 @@
-//! The names of archive files, made of what they hold.
+//! Names of archive files, derived from their content.
 //!
 //! ```text
 //!   archive / branch / 2026 / 11 / 15 / run . last event . hash .jsonl.gz
 //! ```
 //!
-//! Of branch and run, letters, digits, `-` and `_` stand as they are and every other byte as `=` and two digits. What gets too
-//! long for a file's name is `=H` and its SHA-256: the run's name is then in the file's first line.
+//! In the branch and the run, letters, digits, `-` and `_` stay as they are. Every other byte becomes `=` and
+//! two hexadecimal digits. A name that would be too long becomes `=H` and its SHA-256; the run's name is then
+//! only in the file's first line.
 
 use super::ArchiveSettings;
 use mainstay::{Instant, Stamp};
@@ -15,29 +16,29 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The longest part of a file's name that is made of a run's.
+/// The longest readable form of a run's name in a file name, in bytes.
 const READABLE_LIMIT_BYTES: usize = 120;
 const HASHED: &str = "=H";
 const END: &str = "jsonl.gz";
-/// How many digits of the hash stand in the name.
+/// The number of hash digits in the name.
 const HASH_DIGITS: usize = 32;
 
-/// A run in the archive.
+/// An archived run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ArchivedRun {
-    /// The day on which its last event was stored: `2026-11-15`.
+    /// The day of its last event, such as `2026-11-15`.
     pub day: String,
     /// The run.
     pub run_id: String,
-    /// Its last event.
+    /// The sequence number of its last event.
     pub last_event_seq: u64,
-    /// The file, inside of the store.
+    /// The path of the file in the store.
     pub path: String,
-    /// What the file takes.
+    /// The size of the file, in bytes.
     pub size_bytes: u64,
 }
 
-/// The folder of a branch, or of one of its days.
+/// The directory of a branch, or of one of its days.
 pub(super) fn folder(settings: &ArchiveSettings, day: Option<&str>) -> Path {
     let prefix = settings.prefix.split('/').filter(|part| !part.is_empty());
     let branch = escaped(&settings.branch);
@@ -46,20 +47,21 @@ pub(super) fn folder(settings: &ArchiveSettings, day: Option<&str>) -> Path {
     Path::from_iter(parts.map(PathPart::from))
 }
 
-/// The file of a run whose lines have this hash.
+/// The path of a run's file.
 pub(super) fn file(folder: &Path, run: &str, last_event_seq: u64, sha256: &str) -> Path {
     let hash = &sha256[..HASH_DIGITS.min(sha256.len())];
     let name = format!("{}.{last_event_seq}.{hash}.{END}", escaped(run));
     Path::from_iter(folder.parts().chain([PathPart::from(name.as_str())]))
 }
 
-/// The day of a stamp.
+/// The day of a timestamp.
 pub(super) fn day(stamp: Stamp) -> String {
     let text = Instant::of_us(stamp);
     text.as_str().get(..10).unwrap_or_default().to_owned()
 }
 
-/// A file's name, read; nothing where it is none of an archive's. The run is missing where its name is too long.
+/// Parses a file's path; `None` if it is not an archive file. The flag is false if the run's name is too long
+/// for the path.
 pub(super) fn read(meta: &ObjectMeta) -> Option<(ArchivedRun, bool)> {
     let parts: Vec<_> = meta.location.parts().collect();
     let [.., year, month, day, file] = &parts[..] else { return None };
@@ -76,7 +78,7 @@ pub(super) fn read(meta: &ObjectMeta) -> Option<(ArchivedRun, bool)> {
     Some((ArchivedRun { day, run_id, last_event_seq, path, size_bytes: meta.size }, is_known))
 }
 
-/// Whether a file can be of this run, by its name.
+/// Returns whether a file may belong to a run, by its name.
 pub(super) fn is_of(meta: &ObjectMeta, run: &str) -> bool {
     let name = meta.location.filename().unwrap_or_default();
     name.split('.').next() == Some(&escaped(run))
@@ -87,7 +89,7 @@ fn escaped(text: &str) -> String {
     for byte in text.bytes() {
         match byte {
             b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => name.push(char::from(byte)),
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             _ => drop(write!(name, "={byte:02X}")),
         }
     }
@@ -111,10 +113,10 @@ fn unescaped(name: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Bytes as hexadecimal digits in lower case.
+/// Formats bytes as lower-case hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })

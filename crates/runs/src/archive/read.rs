@@ -1,4 +1,4 @@
-//! Reading archive files: what is in the archive, and what is in a file.
+//! Archive reader: lists the archive, and reads and verifies files.
 
 use super::Archive;
 use super::events::Sum;
@@ -13,29 +13,30 @@ use serde::Serialize;
 use std::io::Write;
 use tokio_stream::StreamExt;
 
-/// The longest line: the largest event with all that its text can add to it.
+/// The longest line, in bytes: the largest event with its JSON overhead.
 const LINE_LIMIT_BYTES: usize = 256 << 20;
-/// How much is unpacked together: what is packed well does not fill the memory.
+/// The size of the compressed pieces that are unpacked at once, so that highly compressed data does not fill
+/// the memory.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// What a file was found to hold.
+/// The verified content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Contents {
     /// The run.
     pub run_id: String,
-    /// Where it stands.
+    /// The run's status.
     pub status: RunStatus,
-    /// How many events it has.
+    /// The number of events.
     pub count: u64,
-    /// The SHA-256 of its lines but the last.
+    /// The SHA-256 of all lines except the last.
     pub sha256: String,
-    /// The hash of what the events add up to.
+    /// The hash of the run's snapshot.
     pub snapshot_hash: String,
 }
 
 impl Archive {
-    /// What is in the archive, or what is of one day (`2026-11-15`), in the order of days and runs. It is read
-    /// from the store itself, so it is what there is.
+    /// Lists the archived runs, of all days or of one (`2026-11-15`), by day and run. It lists the store
+    /// itself, so it is always complete.
     pub fn list(&self, day: Option<&str>) -> Result<Vec<ArchivedRun>> {
         let mut runs = Vec::new();
         for meta in self.files(day)? {
@@ -45,7 +46,7 @@ impl Archive {
         Ok(runs)
     }
 
-    /// The newest of what the archive has of a run.
+    /// Returns the newest archived file of a run.
     pub fn find(&self, run: &str) -> Result<Option<ArchivedRun>> {
         let mut runs = Vec::new();
         for meta in self.files(None)?.into_iter().filter(|meta| name::is_of(meta, run)) {
@@ -54,7 +55,7 @@ impl Archive {
         Ok(runs.into_iter().max())
     }
 
-    /// Reads a file and checks all of it.
+    /// Reads and verifies a whole file.
     pub fn verify(&self, run: &ArchivedRun) -> Result<Contents> {
         let path = path_of(run)?;
         self.wait(self.read(&path, &mut |_| Ok(()))).map(|(_, contents)| contents)
@@ -68,7 +69,7 @@ impl Archive {
         all.map_err(|error| failed("listed", &folder, &error))
     }
 
-    /// A file of the archive; what else lies there is passed by.
+    /// Identifies a file of the archive; `None` for other files.
     fn named(&self, meta: &ObjectMeta) -> Result<Option<ArchivedRun>> {
         let Some((mut run, is_known)) = name::read(meta) else { return Ok(None) };
         if !is_known {
@@ -87,7 +88,7 @@ impl Archive {
         found.ok_or_else(|| damaged(path, &"it is empty"))
     }
 
-    /// Reads a file, shows every event, and checks that it is whole.
+    /// Reads and verifies a file, and calls `visit` with every event.
     pub(super) async fn read(
         &self,
         path: &Path,
@@ -98,7 +99,7 @@ impl Archive {
         reading.finish()
     }
 
-    /// Shows every line with its end to a function, until it says that it is enough.
+    /// Calls `show` with every line, including its line end, until it returns `false`.
     async fn each_line(
         &self,
         path: &Path,
@@ -120,7 +121,7 @@ impl Archive {
     }
 }
 
-/// The lines of what is unpacked.
+/// Splits unpacked data into lines.
 struct Lines<'p> {
     path: &'p Path,
     unpacker: GzDecoder<Vec<u8>>,
@@ -131,7 +132,7 @@ impl Lines<'_> {
         self.unpacker.write_all(part).map_err(|error| damaged(self.path, &error))
     }
 
-    /// Shows the whole lines that there are.
+    /// Shows the complete lines.
     fn show(&mut self, show: &mut (dyn FnMut(&str) -> Result<bool> + Send)) -> Result<bool> {
         let text = std::mem::take(self.unpacker.get_mut());
         let mut from = 0;
@@ -150,7 +151,7 @@ impl Lines<'_> {
     }
 
     fn finish(mut self, show: &mut (dyn FnMut(&str) -> Result<bool> + Send)) -> Result<()> {
-        // It checks the sum and the length that gzip keeps.
+        // Also verifies the checksum and the length in the gzip trailer.
         self.unpacker.try_finish().map_err(|error| damaged(self.path, &error))?;
         if !self.show(show)? {
             return Ok(());
@@ -162,7 +163,8 @@ impl Lines<'_> {
     }
 }
 
-/// A file that is being read. Its last line is known as such only at the end, so one line is held back.
+/// A file that is being read. The last line is recognizable only at the end of the file, so one line is held
+/// back.
 struct Reading<'r> {
     path: &'r Path,
     visit: &'r mut (dyn FnMut(CanonicalEvent) -> Result<()> + Send),
@@ -205,13 +207,14 @@ impl Reading<'_> {
         if !sum.is_of(&foot) || sum.snapshot.last_event_seq != head.last_event_seq {
             return Err(damaged(self.path, &"its lines are not what its last line says"));
         }
-        // What a file of an earlier version says of it is not what the run adds up to where it is restored.
+        // Return the recomputed totals. A file of an earlier version has another snapshot hash than the
+        // restored run.
         let Foot { count, sha256, snapshot_hash } = sum.foot();
         let (run_id, status) = (head.run_id.clone(), head.status);
         Ok((head, Contents { run_id, status, count, sha256, snapshot_hash }))
     }
 
-    /// What makes a line unreadable; a later contract stays what it is.
+    /// Converts a parse error to damage, except that a newer contract version is passed on.
     fn damaged(&self, error: &Error) -> Error {
         match error.code() {
             Code::Unsupported | Code::NewerFormat => error.clone(),
@@ -220,7 +223,7 @@ impl Reading<'_> {
     }
 }
 
-/// What the bytes of a file hold, for fuzzers.
+/// Reads the bytes of a file, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
     let (path, visit) = (&Path::default(), &mut |_| Ok(()));
@@ -235,7 +238,7 @@ pub(super) fn read_packed(bytes: &[u8]) -> Result<Contents> {
     reading.finish().map(|(_, contents)| contents)
 }
 
-/// What lines hold that are all but the last of a file, and the last one, for fuzzers.
+/// Completes the lines of a file with their last line, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(super) fn read_lines(text: &str) -> Result<(String, Contents)> {
     let (path, visit) = (&Path::default(), &mut |_| Ok(()));
@@ -254,7 +257,7 @@ pub(super) fn read_lines(text: &str) -> Result<(String, Contents)> {
     Ok((foot, reading.finish()?.1))
 }
 
-/// The path of a file in the archive.
+/// Parses the path of an archived file.
 pub(super) fn path_of(run: &ArchivedRun) -> Result<Path> {
     Path::parse(&run.path).map_err(|error| {
         Error::new(Code::InvalidArgument, format!("`{}` is no path: {error}", run.path))

@@ -1,4 +1,4 @@
-//! Settings of an archive, which are data.
+//! Settings of an archive.
 
 use mainstay::{Code, Error, Name, Result};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// A day, in milliseconds.
 const DAY_MS: u64 = 86_400_000;
 
-/// Which runs are archived, and when.
+/// The selection and the schedule of archived runs.
 ///
 /// ```
 /// use mainstay_runs::archive::ArchiveSettings;
@@ -20,15 +20,16 @@ const DAY_MS: u64 = 86_400_000;
 pub struct ArchiveSettings {
     /// The branch whose runs are archived.
     pub branch: String,
-    /// What the path of every file begins with.
+    /// The prefix of all file paths.
     pub prefix: String,
-    /// Only runs whose names begin with this.
+    /// Archives only runs whose names have this prefix.
     pub runs_prefix: String,
-    /// Only runs whose last event came so long ago or earlier, in milliseconds. One that was imported is as old as its import.
+    /// Archives only runs whose last event is at least this old, in milliseconds. The age of an imported run
+    /// counts from its import.
     pub older_than_ms: u64,
-    /// Only runs that are completed, failed or cancelled.
+    /// If set, archives only completed, failed or cancelled runs.
     pub only_ended: bool,
-    /// How long an [`Archiver`](super::Archiver) rests between its rounds, in milliseconds.
+    /// The interval between the rounds of an [`Archiver`](super::Archiver), in milliseconds.
     pub every_ms: u64,
 }
 
@@ -46,7 +47,7 @@ impl Default for ArchiveSettings {
 }
 
 impl ArchiveSettings {
-    /// Refuses what makes no sense.
+    /// Rejects invalid settings.
     pub fn check(&self) -> Result<()> {
         Name::new(&self.branch)?;
         if self.every_ms == 0 {
@@ -59,40 +60,41 @@ impl ArchiveSettings {
     }
 }
 
-/// Where an archive is.
+/// The location of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StoreSettings {
-    /// A directory, which is made where there is none.
+    /// A directory, which is created if it does not exist.
     Directory {
-        /// The directory.
+        /// The path.
         path: PathBuf,
     },
-    /// S3, or what speaks its protocol. Who asks is told by the usual environment variables
-    /// (`AWS_ACCESS_KEY_ID`, …) or by the machine's role; it needs the feature `s3`.
+    /// S3 or a compatible store. Credentials come from the usual environment variables (`AWS_ACCESS_KEY_ID`,
+    /// …) or the machine's role. It needs the feature `s3`.
     S3 {
         /// The bucket.
         bucket: String,
-        /// What all names in it begin with, before a `/`; nothing: the archive has the bucket to itself.
+        /// The prefix of all object names, without the trailing `/`; `None` if the archive uses the whole
+        /// bucket.
         #[serde(default)]
         prefix: Option<String>,
-        /// The region; nothing: as the environment says.
+        /// The region; `None` to take it from the environment.
         #[serde(default)]
         region: Option<String>,
-        /// Where it is, if it is not Amazon's.
+        /// The endpoint, for stores other than Amazon's.
         #[serde(default)]
         endpoint: Option<String>,
-        /// Whether that may be reached without TLS.
+        /// True if the endpoint may be used without TLS.
         #[serde(default)]
         allow_http: bool,
     },
 }
 
-/// What the place of an archive begins with that is a bucket.
+/// The URL scheme of a bucket.
 const BUCKET: &str = "s3://";
 
 impl StoreSettings {
-    /// The place that a text means: `s3://BUCKET/PREFIX`, or a directory.
+    /// Parses a location: `s3://BUCKET/PREFIX`, or a directory.
     ///
     /// ```
     /// use mainstay_runs::archive::StoreSettings;
@@ -115,7 +117,7 @@ impl StoreSettings {
         }
     }
 
-    /// Refuses what makes no sense, and S3 where the program was built without it.
+    /// Rejects invalid settings, and S3 if the program was built without it.
     pub fn check(&self) -> Result<()> {
         let StoreSettings::S3 { bucket, prefix, endpoint, allow_http, .. } = self else {
             return Ok(());

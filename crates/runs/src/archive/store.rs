@@ -1,4 +1,4 @@
-//! The store that an archive's files lie in.
+//! Storage of archive files: a directory or an object store.
 
 use super::StoreSettings;
 use mainstay::{Code, Error, Result};
@@ -8,16 +8,16 @@ use object_store::path::Path;
 use std::fs::File;
 use std::sync::Arc;
 
-/// Where an archive's files lie. Clones are the same store.
+/// The storage of an archive's files. Clones share the store.
 #[derive(Clone)]
 pub struct ArchiveStore {
     pub(super) objects: Arc<dyn ObjectStore>,
-    /// The same, where it is a directory: what is written there is not on stable storage by itself.
+    /// The directory, if the store is one. Its files are not durable until they are fsynced.
     directory: Option<(Arc<LocalFileSystem>, std::path::PathBuf)>,
 }
 
 impl ArchiveStore {
-    /// Opens what the settings say.
+    /// Opens the configured store.
     pub fn open(settings: &StoreSettings) -> Result<ArchiveStore> {
         match settings {
             StoreSettings::Directory { path } => directory(path),
@@ -28,18 +28,18 @@ impl ArchiveStore {
         }
     }
 
-    /// Any store. What it has taken must stay: a directory is better [opened](ArchiveStore::open), since then its
-    /// files are synced.
+    /// Uses any object store whose writes are durable. For a directory use [`open`](ArchiveStore::open),
+    /// which fsyncs its files.
     pub fn of(objects: Arc<dyn ObjectStore>) -> ArchiveStore {
         ArchiveStore { objects, directory: None }
     }
 
-    /// The store itself.
+    /// The underlying object store.
     pub fn objects(&self) -> &Arc<dyn ObjectStore> {
         &self.objects
     }
 
-    /// Makes a file stay, and its name.
+    /// Makes a file and its name durable: fsyncs the file and all its parent directories up to the root.
     pub(super) fn settle(&self, path: &Path) -> Result<()> {
         let Some((files, root)) = &self.directory else { return Ok(()) };
         let file = files.path_to_filesystem(path).map_err(|error| failed("found", path, &error))?;
@@ -73,7 +73,7 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
     let mut builder = object_store::aws::AmazonS3Builder::from_env().with_bucket_name(bucket);
     builder = region.iter().fold(builder, |builder, region| builder.with_region(region));
     builder = endpoint.iter().fold(builder, |builder, place| builder.with_endpoint(place));
-    // Where it is not said, the environment may have.
+    // If it is not set here, the environment may set it.
     if *allow_http {
         builder = builder.with_allow_http(true);
     }
@@ -89,7 +89,7 @@ fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
     })
 }
 
-/// Where there is no S3 the check of the settings has refused it.
+/// Without the feature, the settings check has already rejected S3.
 #[cfg(not(feature = "s3"))]
 fn s3(settings: &StoreSettings) -> Result<ArchiveStore> {
     Err(super::settings::invalid(&format!("{settings:?} cannot be opened by this program")))

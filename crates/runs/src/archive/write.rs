@@ -1,4 +1,4 @@
-//! Writing a run to its file, and reading it back.
+//! Archive writer: writes a run to its file and reads it back.
 
 use super::events::{Events, Sum};
 use super::line::{self, Foot, Head};
@@ -14,11 +14,11 @@ use object_store::path::Path;
 use std::io::Write;
 use tokio::io::AsyncWriteExt;
 
-/// How much is compressed before it is handed on.
+/// The compressed bytes that are buffered before an upload.
 const PIECE_BYTES: usize = 256 << 10;
 
 impl Archive {
-    /// Writes a run to its file, unless it is there, and reads it back; then the archive has it.
+    /// Writes a run to its file, unless the file exists, and verifies it by reading it back.
     pub(super) async fn write(
         &self,
         view: &RunsAt,
@@ -30,7 +30,7 @@ impl Archive {
         let (foot, day) = (sum.foot(), name::day(sum.last_stored.unwrap_or(info.created)));
         let folder = name::folder(&self.0.settings, Some(&day));
         let path = name::file(&folder, &info.run_id, info.last_event_seq, &foot.sha256);
-        // A round that died behind the writing left it whole; what is there and is not whole is written anew.
+        // A round that crashed after the write left a valid file. An invalid file is written again.
         let contents = match self.compare(view, info, &path, &foot).await {
             Ok(contents) => contents,
             Err(_) => {
@@ -61,14 +61,14 @@ impl Archive {
             put(&mut writer, rest, path).await
         };
         if let Err(error) = written.await {
-            // What it leaves in the store has no name there.
+            // An aborted upload has no visible name in the store.
             let _ = writer.abort().await;
             return Err(error);
         }
         writer.shutdown().await.map_err(|error| failed("written", path, &error))
     }
 
-    /// Reads a file back and compares it with the run: all of it is there and stays, or this fails.
+    /// Reads a file back and compares it with the run. Succeeds only if the file is complete and durable.
     async fn compare(
         &self,
         view: &RunsAt,
@@ -104,7 +104,7 @@ async fn put(writer: &mut BufWriter, piece: Vec<u8>, path: &Path) -> Result<()> 
     writer.put(piece.into()).await.map_err(|error| failed("written", path, &error))
 }
 
-/// Refuses to archive what does not add up to what the database says.
+/// Rejects a run whose events do not produce the database's snapshot.
 fn check_projection(view: &RunsAt, info: &RunInfo, sum: &Sum) -> Result<()> {
     let kept = view.snapshot(&info.run_id)?.map(|snapshot| snapshot.hash());
     let same =

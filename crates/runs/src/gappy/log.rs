@@ -1,4 +1,4 @@
-//! The events of one run: those to be seen, those held back, and the numbers that are gone.
+//! The events of one run: visible ones, held ones and burned numbers.
 
 use mainstay_model::{
     Appended, CanonicalEvent, Instant, NewEvent, RunInfo, RunSnapshot, Stamp, Value, reduce,
@@ -7,24 +7,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// One run.
 pub struct Log {
-    /// The last number that was given or burned.
+    /// The last number that was assigned or burned.
     last_number: u64,
     events: BTreeMap<u64, CanonicalEvent>,
     keys: BTreeMap<String, u64>,
-    /// Events that nobody sees yet.
+    /// Events that are not visible yet.
     pub held: BTreeSet<u64>,
-    /// Whether the next event is one of those.
+    /// If set, the next event is held back.
     pub hold_next: bool,
-    /// Whether the run is gone.
+    /// True if the run was deleted.
     pub deleted: bool,
-    /// What it was made with.
+    /// The metadata given at creation.
     pub metadata: Option<Value>,
     created: Stamp,
     updated: Stamp,
 }
 
 impl Log {
-    /// A run without events.
+    /// Creates a run without events.
     pub fn new(now_us: Stamp) -> Log {
         Log {
             last_number: 0,
@@ -39,24 +39,24 @@ impl Log {
         }
     }
 
-    /// Takes numbers that no event will have.
+    /// Burns numbers, which no event will have.
     pub fn burn(&mut self, count: u64) {
         self.last_number += count;
     }
 
-    /// The last number that an event has.
+    /// The last sequence number of an event.
     pub fn last_seq(&self) -> u64 {
         self.events.last_key_value().map_or(0, |(seq, _)| *seq)
     }
 
-    /// The answer for a key that is there already.
+    /// The answer for a retried event whose key exists.
     pub fn first_of(&self, key: &str, event: &NewEvent) -> Option<Appended> {
         let first = &self.events[self.keys.get(key)?];
         let conflict = !first.says_the_same(event);
         Some(Appended { idempotent: true, persisted: false, conflict, ..answer(first) })
     }
 
-    /// Appends an event of a key that is not there.
+    /// Appends an event with a new key.
     pub fn append(
         &mut self,
         event: NewEvent,
@@ -76,7 +76,7 @@ impl Log {
         appended
     }
 
-    /// Puts an event in as it was kept elsewhere, unless it is there.
+    /// Restores an archived event, unless it exists.
     pub fn restore(&mut self, event: CanonicalEvent) {
         let is_there = self.events.contains_key(&event.run_seq);
         if is_there || self.keys.contains_key(&event.idempotency_key) {
@@ -91,20 +91,20 @@ impl Log {
         self.events.insert(event.run_seq, event);
     }
 
-    /// Deletes the run; says whether there was one.
+    /// Deletes the run. Returns whether it existed.
     pub fn delete(&mut self) -> bool {
         let was_there = !self.deleted;
         *self = Log { deleted: true, ..Log::new(self.created) };
         was_there
     }
 
-    /// The events behind this one that can be seen.
+    /// Iterates over the visible events after this one.
     pub fn visible(&self, after_seq: u64) -> impl Iterator<Item = &CanonicalEvent> {
         let behind = self.events.range(after_seq.saturating_add(1)..);
         behind.map(|(_, event)| event).filter(|event| !self.held.contains(&event.run_seq))
     }
 
-    /// What is known of the run.
+    /// The run's metadata and status.
     pub fn info(&self, run: &str) -> RunInfo {
         let mut snapshot = RunSnapshot::new(run);
         self.visible(0).for_each(|event| drop(reduce(&mut snapshot, event)));
@@ -121,7 +121,7 @@ impl Log {
     }
 }
 
-/// The answer to whoever appended this event.
+/// The result of an append.
 fn answer(event: &CanonicalEvent) -> Appended {
     Appended {
         run_seq: event.run_seq,

@@ -1,29 +1,31 @@
-//! What a relay has done so far, as data.
+//! Metrics of a relay.
 
 use super::owed::{Owed, Taken};
 use mainstay::OutboxState;
 use serde::Serialize;
 
-/// What a relay has done so far.
+/// The totals of a relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RelayFigures {
-    /// Messages that it claimed.
+    /// The number of messages claimed.
     pub claimed: u64,
-    /// Messages that arrived.
+    /// The number of messages delivered.
     pub delivered: u64,
-    /// Tries that failed.
+    /// The number of failed tries.
     pub failed: u64,
-    /// Messages that it gave up.
+    /// The number of messages that became dead.
     pub dead: u64,
-    /// Messages whose lease was over before it said what became of them, and that another had claimed by then.
+    /// The number of messages whose lease expired before the relay settled them, and which another relay had
+    /// claimed.
     pub fenced: u64,
-    /// How the outbox stood when it looked last.
+    /// The outbox's counts at the last transaction.
     pub outbox: OutboxState,
-    /// How long the longest waiting message could have been claimed by then, in microseconds; nothing where none could.
+    /// How long the oldest pending message had been due at the last transaction, in microseconds; `None` if
+    /// no message was due.
     pub oldest_pending_us: Option<u64>,
-    /// How often the database refused it.
+    /// The number of failed transactions.
     pub errors: u64,
-    /// Why the last try or the last transaction failed.
+    /// The error of the last failed try or transaction.
     pub last_error: Option<String>,
 }
 

@@ -1,8 +1,8 @@
-//! A transport to a file: JSON Lines, one message a line.
+//! File transport: JSON Lines, one message per line.
 //!
 //! ```text
-//!   deliver --> a line at the end            settle --> sync, then the messages are acknowledged
-//!   open --> what stands behind the last end of a line is cut off: it was never acknowledged
+//!   deliver --> append a line                settle --> fsync, then the messages are acknowledged
+//!   open --> truncate a torn last line: it was never acknowledged
 //! ```
 
 use super::Transport;
@@ -14,12 +14,12 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How much of the file is looked at together for its last line.
+/// The size of the pieces in which the file is searched for its last line end.
 const PIECE_BYTES: u64 = 64 << 10;
 
-/// Appends messages to a file, which one process has at a time. A line is
-/// `{"id":1,"payload":…,"run":…,"subject":…,"tries":1,"writtenUs":…}`; a payload that is no text stands there as
-/// `{"$bytes":"<base64>"}`.
+/// Appends messages to a file, which one process locks at a time. A line is
+/// `{"id":1,"payload":…,"run":…,"subject":…,"tries":1,"writtenUs":…}`. A payload that is not UTF-8 is written
+/// as `{"$bytes":"<base64>"}`.
 ///
 /// ```
 /// use mainstay::Database;
@@ -43,14 +43,14 @@ pub struct FileTransport {
 struct Inside {
     path: PathBuf,
     file: File,
-    /// Where the last whole line ends.
+    /// The end of the last complete line.
     end: u64,
-    /// A line may stand half behind that.
+    /// True if a torn line may follow the last complete one.
     is_torn: bool,
 }
 
 impl FileTransport {
-    /// Opens or makes a file. A line that a crash left half is cut off.
+    /// Opens or creates a file. A torn line left by a crash is truncated.
     pub fn open(path: impl AsRef<Path>) -> Result<Arc<FileTransport>> {
         let path = path.as_ref().to_owned();
         let inside = open(&path).map_err(|error| failed("opened", &path, &error))?;
@@ -84,7 +84,7 @@ impl Inside {
         Ok(())
     }
 
-    /// Cuts off what a write that failed left.
+    /// Truncates the rest of a failed write.
     fn mend(&mut self) -> std::io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.end)?;
@@ -100,7 +100,7 @@ impl Inside {
 }
 
 fn line(message: &Message) -> Vec<u8> {
-    // Text as text, everything else as JSON that says so.
+    // A UTF-8 payload becomes a JSON string, any other one tagged base64.
     let payload =
         serde_json::from_str::<serde_json::Value>(&Value::from_text(&message.payload).to_json());
     let text = json!({
@@ -117,18 +117,19 @@ fn line(message: &Message) -> Vec<u8> {
 fn open(path: &Path) -> std::io::Result<Inside> {
     let mut file =
         OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
+    // Two processes would overwrite each other's lines.
     file.try_lock()?;
     let end = end_of_lines(&mut file)?;
     file.set_len(end)?;
     file.seek(SeekFrom::Start(end))?;
     file.sync_all()?;
-    // The file's own name stays, too.
+    // Make the file's name durable too.
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
     Ok(Inside { path: path.to_owned(), file, end, is_torn: false })
 }
 
-/// Where the last whole line ends.
+/// Finds the end of the last complete line.
 fn end_of_lines(file: &mut File) -> std::io::Result<u64> {
     let mut upto = file.seek(SeekFrom::End(0))?;
     while upto > 0 {

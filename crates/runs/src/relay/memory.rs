@@ -1,4 +1,4 @@
-//! A transport that remembers: for tests, and for receivers in this process.
+//! In-memory transport, for tests and for receivers in this process.
 
 use super::Transport;
 use mainstay::{Answering, Code, Error, Message, Result};
@@ -6,12 +6,12 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest wait for messages: whoever waits this long waits for what does not come.
+/// The timeout of a wait for messages.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Refuses = Box<dyn FnMut(&Message) -> bool + Send>;
 
-/// Keeps what it gets, in order, and fails when told to.
+/// Stores the delivered messages in order, and fails on request.
 ///
 /// ```
 /// use mainstay::{Database, remote};
@@ -42,22 +42,22 @@ struct Inside {
 }
 
 impl MemoryTransport {
-    /// One that has nothing yet and refuses nothing.
+    /// Creates a transport that accepts all messages.
     pub fn new() -> Arc<MemoryTransport> {
         Arc::default()
     }
 
-    /// Refuses messages from now on of which this is true.
+    /// Refuses all later messages for which the closure returns true.
     pub fn refuse(&self, refuses: impl FnMut(&Message) -> bool + Send + 'static) {
         self.inside.lock().refuses = Some(Box::new(refuses));
     }
 
-    /// What it has got, in order; what was delivered twice is there twice.
+    /// The delivered messages, in order. A message delivered twice is in the list twice.
     pub fn delivered(&self) -> Vec<Message> {
         self.inside.lock().messages.clone()
     }
 
-    /// Waits for at least so many messages, for a minute at most; gives what there is.
+    /// Waits for at least this many messages, at most a minute. Returns the delivered messages.
     pub fn wait_for(&self, count: usize) -> Vec<Message> {
         let mut inside = self.inside.lock();
         while inside.messages.len() < count {

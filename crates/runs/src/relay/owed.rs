@@ -1,4 +1,4 @@
-//! What the outbox is to be told: which messages were delivered, and which were not.
+//! Delivery results that still have to be written to the outbox.
 
 use super::RelaySettings;
 use mainstay::{
@@ -7,32 +7,32 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// What became of messages.
+/// The results of a batch.
 #[derive(Default)]
 pub(super) struct Owed {
-    /// The token of the lease that they were claimed with.
+    /// The fencing token of the batch's lease.
     pub token: Stamp,
     pub delivered: Vec<u64>,
     pub failed: Vec<(u64, Error)>,
 }
 
-/// What the outbox answered.
+/// The outbox's answer.
 #[derive(Default)]
 pub(super) struct Taken {
     pub messages: Vec<Message>,
-    /// How many were claimed by another since, who tells what becomes of them.
+    /// The number of messages that another relay has claimed since, and which that relay settles.
     pub fenced: u64,
-    /// How many of those that failed are dead now.
+    /// The number of failed messages that are dead now.
     pub dead: u64,
     pub state: OutboxState,
-    /// When that was.
+    /// The transaction's timestamp.
     pub now: Stamp,
-    /// How long it is until the next message can be claimed.
+    /// The time until the next message can be claimed.
     pub due_in: Option<Duration>,
 }
 
 impl Owed {
-    /// Nothing yet, of what was claimed then.
+    /// The empty results of a batch with this token.
     pub fn of(token: Stamp) -> Owed {
         Owed { token, ..Owed::default() }
     }
@@ -44,16 +44,16 @@ impl Owed {
         }
     }
 
-    /// Nothing of it stays: all of it is to be delivered again.
+    /// Marks all delivered messages as failed, so that they are delivered again.
     pub fn fail_all(&mut self, error: &Error) {
         let delivered = std::mem::take(&mut self.delivered);
         self.failed.extend(delivered.into_iter().map(|id| (id, error.clone())));
     }
 
-    /// Tells it, claims so many of the next, and looks at all.
+    /// Builds the transaction that settles the batch, claims up to `batch` messages and reads the counts.
     pub fn transaction(&self, settings: &RelaySettings, batch: Option<usize>) -> Transaction {
         let (mut transaction, token) = (Transaction::on(&settings.branch), Some(self.token));
-        // Each on its own, and allowed to fail: that one was claimed by another says nothing of the next.
+        // One command per message, each allowed to fail: a fenced message must not affect the others.
         for id in &self.delivered {
             transaction = transaction.attempt(OutboxCommand::ack(vec![*id], token));
         }
@@ -69,7 +69,7 @@ impl Owed {
     }
 }
 
-/// What the answers to such a transaction say.
+/// Reads the answers of such a transaction.
 pub(super) fn read(receipt: Receipt) -> Result<Taken> {
     let mut taken = Taken { now: receipt.stamp, ..Taken::default() };
     for answer in receipt.answers {

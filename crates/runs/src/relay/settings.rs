@@ -1,13 +1,13 @@
-//! Settings of a relay, which are data.
+//! Settings of a relay.
 
 use mainstay::{CLAIM_LIMIT, Code, Error, LEASE_LIMIT_MS, Name, Result, TRIES_LIMIT};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The longest sleep, in milliseconds.
+/// The longest wait, in milliseconds.
 const POLL_LIMIT_MS: u64 = 60_000;
 
-/// What a relay goes by.
+/// The settings of a relay.
 ///
 /// ```
 /// use mainstay_runs::relay::RelaySettings;
@@ -18,17 +18,18 @@ const POLL_LIMIT_MS: u64 = 60_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RelaySettings {
-    /// The branch whose outbox it serves.
+    /// The branch of the outbox.
     pub branch: String,
-    /// How many messages it claims together, at most 1,000.
+    /// The number of messages to claim at once, at most 1,000.
     pub batch: usize,
-    /// How long it has for them before others get them, in milliseconds.
+    /// The lease of claimed messages, in milliseconds.
     pub lease_ms: u64,
-    /// How long a message waits before its second try; each further one doubles it.
+    /// The back-off before the second try, in milliseconds. It doubles with each further try.
     pub backoff_ms: u64,
-    /// After so many tries, at most 10, a message is dead.
+    /// The number of tries, at most 10, after which a message is dead.
     pub tries: u32,
-    /// How long it sleeps at most, in milliseconds, up to a minute: a clock that was set forward is noticed by then.
+    /// The longest wait in milliseconds, up to a minute. After it, the relay notices a clock that was set
+    /// forward.
     pub poll_ms: u64,
 }
 
@@ -46,7 +47,7 @@ impl Default for RelaySettings {
 }
 
 impl RelaySettings {
-    /// Refuses what makes no sense.
+    /// Rejects invalid settings.
     pub fn check(&self) -> Result<()> {
         Name::new(&self.branch)?;
         within("batch", self.batch as u64, 1, CLAIM_LIMIT as u64)?;

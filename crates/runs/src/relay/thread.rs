@@ -1,11 +1,11 @@
-//! The thread that a relay runs on.
+//! Thread of a relay.
 
 use super::{Relay, RelayFigures};
 use crate::worker;
 use mainstay::Result;
 use std::thread::JoinHandle;
 
-/// A relay on a thread of its own. Dropping it stops it.
+/// A relay on its own thread. Dropping it stops the relay.
 pub struct RelayThread {
     relay: Relay,
     thread: Option<JoinHandle<()>>,
@@ -18,12 +18,12 @@ impl RelayThread {
         Ok(RelayThread { relay: relay.clone(), thread: Some(thread) })
     }
 
-    /// What it has done so far.
+    /// The totals so far.
     pub fn figures(&self) -> RelayFigures {
         self.relay.figures()
     }
 
-    /// Stops it once what it is delivering is delivered and acknowledged; gives what it has done.
+    /// Stops the relay after the current deliveries are finished and acknowledged. Returns the totals.
     pub fn stop(mut self) -> RelayFigures {
         self.end();
         self.figures()
@@ -31,7 +31,7 @@ impl RelayThread {
 
     fn end(&mut self) {
         self.relay.stop();
-        // Panics of transports are caught; what else panicked is over as well.
+        // Panics of transports are caught. Any other panic has ended the thread as well.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

@@ -1,11 +1,11 @@
-//! Transports: what carries messages away.
+//! The `Transport` trait: delivers messages to their destination.
 
 use mainstay::{Answering, Message};
 
-/// Carries messages away. It is used as `Arc<dyn Transport>`, by any number of relays at once.
+/// Delivers messages. It is shared as `Arc<dyn Transport>` by any number of relays.
 ///
-/// A message may be delivered more than once: whoever receives it tells by its id. What fails is tried again later; a
-/// delivery that is not done within the lease is given up, and its future dropped.
+/// A message may be delivered more than once, so receivers deduplicate by its id. A failed delivery is
+/// retried later. A delivery that exceeds the lease is cancelled by dropping its future.
 ///
 /// ```
 /// use mainstay::{Answering, Code, Error, Message};
@@ -26,14 +26,14 @@ use mainstay::{Answering, Message};
 /// }
 /// ```
 pub trait Transport: Send + Sync {
-    /// What it is called where failures are told.
+    /// The transport's name in error messages.
     fn name(&self) -> &str;
 
     /// Delivers a message.
     fn deliver<'a>(&'a self, message: &'a Message) -> Answering<'a, ()>;
 
-    /// Makes what was delivered stay. It is called before messages are acknowledged, once for a batch; where it
-    /// fails, all of them are delivered again.
+    /// Makes the delivered messages durable. It is called once per batch before the messages are
+    /// acknowledged. If it fails, all of them are delivered again.
     fn settle(&self) -> Answering<'_, ()> {
         Box::pin(async { Ok(()) })
     }

@@ -1,4 +1,4 @@
-//! Whatever goes wrong, and wherever: nothing is lost.
+//! No failure at any point loses a run.
 
 use crate::store::Trouble;
 use crate::world::World;
@@ -9,7 +9,7 @@ fn world() -> World {
     World::with(ArchiveSettings { older_than_ms: 0, ..ArchiveSettings::default() })
 }
 
-/// Archives a run while one operation of the store goes wrong, for every operation that there is.
+/// Archives a run once for every operation of the store, with that operation failing.
 fn at_every_operation(trouble: Trouble) {
     for number in 0.. {
         let world = world();
@@ -59,7 +59,7 @@ fn a_store_that_lies_loses_nothing() {
 fn a_lie_is_noticed_before_the_run_is_deleted() {
     let world = world();
     world.ended("r");
-    // The first operation looks whether the file is there, the second writes it.
+    // The first operation checks whether the file exists, the second writes it.
     world.store.let_go_wrong(1, Trouble::Lies);
     let error = world.archive.archive("r").unwrap_err();
     assert!(error.to_string().contains("damaged"), "{error}");

@@ -1,4 +1,4 @@
-//! Files that are not what was written are refused.
+//! Damaged files are refused.
 
 use crate::world::World;
 use flate2::Compression;
@@ -41,7 +41,7 @@ fn no_byte_can_change_or_be_missing() {
         world.store.replace(&run, damaged.clone());
         match world.archive.verify(&run) {
             Err(_) => refused(&world, &run, damaged, &format!("byte {at}")),
-            // What gzip says of its maker, and the bits that fill up its last byte, mean nothing.
+            // The gzip header's maker fields and the padding bits of the last byte have no meaning.
             Ok(contents) => harmless.push((at, contents == whole)),
         }
     }

@@ -1,4 +1,4 @@
-//! The archive: a run is in the database or in a file that was read back, at every moment.
+//! The archive: at every moment a run is in the database or in a verified file.
 
 mod crashes;
 mod damage;

@@ -1,4 +1,4 @@
-//! Which runs go, and when.
+//! Selection and schedule of archived runs.
 
 use crate::world::{DAY_MS, World};
 use mainstay::{At, NewEvent};
@@ -24,7 +24,7 @@ fn only_what_has_ended_and_is_old_enough_goes() {
     assert_eq!(world.archive.round().unwrap().archived, 1);
     assert_eq!(names(&world), ["old", "young"]);
     assert!(world.runs().get("runs on").unwrap().is_some());
-    // What came back is as old as its return.
+    // The age of an imported run counts from its import.
     world.import("old").unwrap();
     assert_eq!(world.archive.round().unwrap().due, 0);
 }

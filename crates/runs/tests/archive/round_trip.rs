@@ -1,4 +1,4 @@
-//! There and back.
+//! Archive and import round trips.
 
 use crate::world::{World, difficult};
 use flate2::read::GzDecoder;
@@ -49,11 +49,11 @@ fn a_long_run_comes_back_in_pieces_however_often_it_is_asked_for() {
         other.runs().append(NewEvent::new("long", "Tick").plan("1").attempt(n).step("s")).unwrap();
     }
     let part = other.runs().fetch("long", 0, 1_200).unwrap();
-    // A part of it that somebody brought back is another run.
+    // A partially restored run is a different run.
     assert_eq!(world.runs().restore("long", None, None, part.clone()).unwrap(), 1_200);
     assert_eq!(world.import("long").unwrap_err().code(), Code::RunExists);
     world.runs().delete("long").unwrap();
-    // An import that was broken off has brought back a part, and nobody sees it.
+    // An interrupted import has restored a part, which is hidden.
     world.runs().restoring("long", None, None).unwrap().add(part).unwrap();
     assert_eq!(world.whole("long"), None);
     assert_eq!(world.import("long").unwrap(), 2_500);

@@ -1,4 +1,4 @@
-//! A store in memory that fails when told to.
+//! An in-memory store with fault injection.
 
 use async_trait::async_trait;
 use mainstay_runs::archive::ArchivedRun;
@@ -17,14 +17,14 @@ use tokio_stream::Stream;
 type Listing<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 type Hook = Box<dyn Fn() + Send>;
 
-/// What goes wrong.
+/// The kind of an injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Nothing is done.
+    /// The operation is not executed and fails.
     Fails,
-    /// It is done, and nobody hears of it.
+    /// The operation is executed but reports an error.
     FailsBehind,
-    /// Half of what is written is there, and it is said to be all.
+    /// Half of the data is written, and success is reported.
     Lies,
 }
 
@@ -33,20 +33,22 @@ pub struct Troubled {
     inside: InMemory,
     operations: AtomicUsize,
     trouble: Mutex<Option<(usize, Trouble)>>,
-    /// Called before something is written.
+    /// Called before a write.
     pub before_put: Mutex<Option<Hook>>,
 }
 
 impl Troubled {
-    /// Lets the operation of this number go wrong, counted from now on.
+    /// Injects a fault into the operation with this number, counted from now.
     pub fn let_go_wrong(&self, number: usize, trouble: Trouble) {
+        // A test counter; `SeqCst` only keeps the count exact across threads, no other data depends on it.
         self.operations.store(0, Ordering::SeqCst);
         *self.trouble.lock() = Some((number, trouble));
     }
 
-    /// From now on nothing goes wrong; says whether something did.
+    /// Stops the fault injection. Returns whether a fault occurred.
     pub fn heal(&self) -> bool {
         let trouble = self.trouble.lock().take();
+        // Reads the counter that `now` increments.
         trouble.is_some_and(|(number, _)| self.operations.load(Ordering::SeqCst) > number)
     }
 
@@ -56,13 +58,14 @@ impl Troubled {
         mainstay::remote::wait(get).unwrap().to_vec()
     }
 
-    /// Writes bytes over a file.
+    /// Overwrites a file.
     pub fn replace(&self, run: &ArchivedRun, bytes: Vec<u8>) {
         mainstay::remote::wait(self.inside.put(&path(run), bytes.into())).unwrap();
     }
 
-    /// What goes wrong now.
+    /// Returns the fault for the current operation.
     fn now(&self) -> Option<Trouble> {
+        // Counts the operation; see `let_go_wrong`.
         let number = self.operations.fetch_add(1, Ordering::SeqCst);
         self.trouble.lock().filter(|(at, _)| *at == number).map(|(_, trouble)| trouble)
     }

@@ -1,4 +1,4 @@
-//! What tests are written in: runs in memory under a clock that the test moves, and a store in memory.
+//! Test fixture: runs in memory with a manual clock, and an in-memory store.
 
 use crate::store::Troubled;
 use mainstay::{
@@ -19,7 +19,7 @@ pub struct World {
     pub archive: Archive,
 }
 
-/// A run as far as an archive has to keep it.
+/// The parts of a run that an archive must preserve.
 #[derive(Debug, PartialEq)]
 pub struct Whole {
     events: Vec<CanonicalEvent>,
@@ -46,7 +46,7 @@ impl World {
     }
 
     pub fn pass_ms(&self, ms: u64) {
-        // A clock that jumps by more than an hour is not believed.
+        // The database rejects clock jumps of more than an hour, so advance in steps.
         for _ in 0..ms / 3_000_000 {
             self.clock.advance(Duration::from_millis(3_000_000));
             self.db.now_us().unwrap();
@@ -54,7 +54,7 @@ impl World {
         self.clock.advance(Duration::from_millis(ms % 3_000_000));
     }
 
-    /// A run that has ended.
+    /// Creates a finished run.
     pub fn ended(&self, run: &str) {
         for kind in ["RunStarted", "RunCompleted"] {
             self.runs().append(NewEvent::new(run, kind).plan("1")).unwrap();
@@ -63,7 +63,7 @@ impl World {
 
     pub fn whole(&self, run: &str) -> Option<Whole> {
         let info = self.runs().get(run).unwrap()?;
-        // When it was written here is not the archive's.
+        // The time of the write in this database is not archived.
         let info = RunInfo { updated: 0, revision: 0, ..info };
         let events = self.runs().fetch(run, 0, 100_000).unwrap();
         let snapshot = self.runs().snapshot(run).unwrap().unwrap();
@@ -71,14 +71,14 @@ impl World {
         Some(Whole { events, hash: snapshot.hash(), info })
     }
 
-    /// Brings a run back that is in the archive.
+    /// Imports an archived run.
     pub fn import(&self, run: &str) -> mainstay::Result<u64> {
         let archived = self.archive.find(run).unwrap().expect("the archive has it");
         self.archive.import(&archived).map(|imported| imported.written)
     }
 }
 
-/// A value with everything that JSON has not.
+/// A value with everything that JSON cannot represent.
 pub fn difficult() -> Value {
     let deep = (0..120).fold(Value::Bytes(vec![0, 255]), |inner, _| Value::Array(vec![inner]));
     let fields = [

@@ -1,4 +1,4 @@
-//! A store that says of a gappy one that it is not, which is true as long as nothing is held back.
+//! A gappy store that claims to be monotone, which is true as long as no event is held back.
 
 use mainstay_model::{
     Answering, Appended, CanonicalEvent, FetchOptions, NewEvent, RunCapabilities, RunFilter,
@@ -7,7 +7,7 @@ use mainstay_model::{
 use mainstay_runs::GappyStore;
 use std::sync::Arc;
 
-/// Says that nothing comes late: what is missing is never waited for.
+/// Claims that no event is late, so that gaps are never waited for.
 pub struct Monotone(pub Arc<GappyStore>);
 
 impl RunStore for Monotone {

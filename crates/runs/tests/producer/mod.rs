@@ -1,17 +1,17 @@
-//! What random producers, stores and clocks do to a projector.
+//! Random actions of producers, stores and clocks.
 
 use mainstay_runs::Resync;
 use proptest::prelude::*;
 
-/// One thing that happens.
+/// One action.
 #[derive(Clone, Debug)]
 pub enum Deed {
     Append(&'static str),
-    /// Appends an event that is not to be seen yet.
+    /// Appends an event that is not visible yet.
     Hide(&'static str),
-    /// Takes numbers that nobody gets.
+    /// Burns sequence numbers.
     Burn(u64),
-    /// Shows one of the hidden.
+    /// Shows one of the hidden events.
     Show(usize),
     Pass(u64),
     Poll,
@@ -33,7 +33,7 @@ const TYPES: [&str; 11] = [
     "Tock",
 ];
 
-/// Things that happen, one after the other.
+/// A random sequence of actions.
 pub fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let event_type = || prop::sample::select(TYPES.to_vec());
     let deed = prop_oneof![

@@ -27,7 +27,7 @@ fn a_message_that_fails_waits_longer_each_time_and_holds_up_its_run_alone() {
     assert_eq!(subjects(&transport), ["other", "free"]);
     world.pass_ms(99);
     assert_eq!(now(relay.round()).unwrap(), 0);
-    // Stamps of one moment differ by microseconds.
+    // Two timestamps of the same moment differ by microseconds.
     world.pass_ms(2);
     assert_eq!(now(relay.round()).unwrap(), 1);
     world.pass_ms(198);
@@ -108,7 +108,7 @@ fn settings_that_make_no_sense_are_refused() {
     }
 }
 
-/// Panics at its first message, settles its second in vain, and takes what follows.
+/// Panics at the first message, fails to settle the second, and accepts the rest.
 #[derive(Default)]
 struct Moody(parking_lot::Mutex<u32>);
 
@@ -153,7 +153,7 @@ fn panics_and_what_does_not_stay_are_failures_like_others() {
     assert_eq!((relay.figures().delivered, world.pending()), (1, 0));
 }
 
-/// While it delivers, its lease is over and somebody else claims the message.
+/// During its delivery, the lease expires and another consumer claims the message.
 struct Slow(World);
 
 impl Transport for Slow {

@@ -1,4 +1,4 @@
-//! The transport to a file.
+//! The file transport.
 
 use crate::world::{World, now};
 use mainstay::Code;
@@ -17,7 +17,7 @@ fn lines_are_whole_whatever_a_crash_left() {
         now(world.relay(transport, RelaySettings::default()).round()).unwrap()
     };
     assert_eq!(deliver(), 1);
-    // A crash in the middle of a line, longer than what is looked at together.
+    // A crash in the middle of a line that is longer than a search piece.
     let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     file.write_all(format!("{{\"id\":2,\"payload\":\"{}", "x".repeat(200_000)).as_bytes()).unwrap();
     drop(file);

@@ -1,4 +1,4 @@
-//! The relay: what is put is delivered, at least once and in order.
+//! The relay delivers every message at least once and in order.
 
 mod basics;
 mod files;

@@ -1,4 +1,4 @@
-//! Random programs: transports that fail, relays that die or come back late, several at once.
+//! Random programs: failing transports, relays that die or return late, and several relays at once.
 
 use crate::threads::first_of_runs;
 use crate::world::World;
@@ -12,16 +12,16 @@ use std::sync::Arc;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
-/// What becomes of a delivery.
+/// The outcome of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Arrives,
     Fails,
-    /// The relay dies before the message has arrived.
+    /// The relay dies before the message arrives.
     DiesBefore,
     /// The relay dies between the delivery and the acknowledgement.
     DiesBehind,
-    /// The relay is so slow that others have had the message meanwhile.
+    /// The relay is so slow that another relay has claimed the message in the meantime.
     Late,
 }
 
@@ -84,7 +84,7 @@ struct Program {
     relays: Vec<Relay>,
     late: Vec<JoinHandle<mainstay::Result<usize>>>,
     put: BTreeSet<u64>,
-    /// Those that were dead at some time: their run went on without them.
+    /// Messages that were dead at some time: their run continued without them.
     dead: BTreeSet<u64>,
 }
 
@@ -152,7 +152,7 @@ impl Program {
         }
     }
 
-    /// From here on nothing goes wrong any more: everything that was put arrives.
+    /// From here on no faults occur, so every message must arrive.
     async fn finish(&mut self) {
         self.step(Step::LateOnesArrive).await;
         while self.world.pending() > 0 || self.relays[0].replay_dead().unwrap() > 0 {

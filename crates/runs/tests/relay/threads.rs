@@ -1,10 +1,10 @@
-//! Relays on threads of their own, under the machine's clock.
+//! Relays on their own threads, with the system clock.
 
 use mainstay::{Database, Message};
 use mainstay_runs::relay::{MemoryTransport, Relay, RelaySettings};
 use std::collections::BTreeMap;
 
-/// So long that whoever needs it to go on fails.
+/// Timeouts so long that a test that depends on one fails.
 fn slow() -> RelaySettings {
     RelaySettings {
         poll_ms: 60_000,
@@ -14,7 +14,7 @@ fn slow() -> RelaySettings {
     }
 }
 
-/// The messages of each run in the order in which they came first.
+/// The messages of each run in the order of their first arrival.
 pub fn first_of_runs(messages: &[Message]) -> BTreeMap<String, Vec<u64>> {
     let mut runs: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for message in messages {

@@ -1,4 +1,4 @@
-//! What tests are written in: an outbox in memory under a clock that the test moves.
+//! Test fixture: an outbox in memory with a manual clock.
 
 use mainstay::{Database, Durability, ManualClock, Options};
 use mainstay_runs::relay::{Relay, RelaySettings, Transport};
@@ -42,7 +42,7 @@ impl World {
     }
 }
 
-/// Awaits something on a runtime of its own.
+/// Runs a future on its own runtime.
 pub fn now<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(work)

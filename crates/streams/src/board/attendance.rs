@@ -1,4 +1,4 @@
-//! A shard at the board: what it has to do, and what it has said.
+//! Shard side of the board: derives the shard's next action from the order and the shard's own messages.
 
 use super::Board;
 use crate::ShardReport;
@@ -7,37 +7,38 @@ use crate::coordinator::{Place, Said, Stage};
 use mainstay_model::{Result, Stamp};
 use std::time::Duration;
 
-/// How long the writing of a manifest may take before a shard that waits for it looks for itself.
+/// How long a restarted shard waits for a manifest to be written before it checks for itself.
 const COMMIT_WAIT: Duration = Duration::from_secs(10);
-/// How long a shard waits for the others where the coordinator has not said how long it does.
+/// How long a shard waits for the others if the order has no timeout.
 const PATIENCE_US: u64 = 120_000_000;
 
-/// What a shard has heard and said.
+/// A shard's state at the board.
 pub(crate) struct Attendance {
     board: Board,
     shard: u32,
-    /// What it said last.
+    /// The last checkpoint that the shard posted a message for. The flag is true if the message was final (a
+    /// report or a failure).
     told: Option<(u64, bool)>,
-    /// The checkpoint that it has written for, and of which it has not heard what became of it.
+    /// The checkpoint that the shard has reported and whose outcome it does not know yet.
     written: Option<u64>,
-    /// Since when it waits for the others, by the clock of the database.
+    /// The start of its wait for the others, by the database's clock.
     since_us: Stamp,
 }
 
-/// What a shard has to do now.
+/// The next action of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// Go on with its work.
+    /// Process the next batch.
     Work,
-    /// Stay where it is.
+    /// Wait at the current place.
     Wait,
-    /// Go to a place and write for a checkpoint.
+    /// Advance to a place, then write the checkpoint.
     Write { checkpoint: u64, upto: Place },
-    /// A checkpoint that it wrote for is committed.
+    /// A checkpoint that the shard has reported is committed.
     Committed(u64),
-    /// A checkpoint that it wrote for will not be.
+    /// A checkpoint that the shard has reported is aborted.
     Aborted(u64),
-    /// The work was divided anew.
+    /// The job was rescaled; stop.
     Leave,
 }
 
@@ -46,20 +47,20 @@ impl Attendance {
         Attendance { board, shard, told: None, written: None, since_us: 0 }
     }
 
-    /// Begins: a checkpoint that this shard has reported for, before it ended and began again, will not be.
+    /// Ends a checkpoint that this shard had reported before it restarted.
     pub fn begin(&self, shards: u32, checkpoints: &Checkpoints) -> Result<()> {
         self.board.end_for(self.shard, shards, checkpoints, COMMIT_WAIT)
     }
 
-    /// What is to be done, for a shard of an epoch that is at a place.
+    /// Returns the next action of a shard at a place in an epoch.
     pub fn duty(&mut self, epoch: u64, place: &Place) -> Result<Duty> {
         let Some(order) = self.board.order()? else { return Ok(Duty::Work) };
         let id = order.checkpoint;
         if let Some(written) = self.written.filter(|written| *written < id) {
-            // The next one has begun: what became of the last one was not heard.
+            // The next checkpoint has begun, so the shard missed the outcome of the last one.
             return Ok(Duty::Aborted(written));
         }
-        // Sinks have shown what they were to show: now it can go.
+        // The sinks have shown their committed outputs, so the shard may stop.
         if order.epoch > epoch {
             return Ok(Duty::Leave);
         }
@@ -75,7 +76,7 @@ impl Attendance {
                 Ok(Duty::Wait)
             }
             Stage::Writing { .. } if self.told == Some((id, true)) => Ok(Duty::Work),
-            // Who comes too late for it, after a crash say, fails it.
+            // A shard that joins too late, for example after a crash, fails the checkpoint.
             Stage::Writing { .. } if self.told != Some((id, false)) => {
                 self.failed(id, "it was not there when all were asked where they are")?;
                 Ok(Duty::Work)
@@ -87,8 +88,8 @@ impl Attendance {
         }
     }
 
-    /// Waits for the others, but not for ever: a coordinator that still lives hears by then that one is late, and if it
-    /// does not, nobody goes on with this checkpoint.
+    /// Waits for the others, up to twice the coordinator's timeout. A living coordinator learns from the
+    /// failure message that the shard no longer waits. If it is dead, the checkpoint is not continued.
     fn wait(&mut self, checkpoint: u64, patience_ms: Option<u64>) -> Result<Duty> {
         let patience_us =
             patience_ms.map_or(PATIENCE_US, |patience| patience.saturating_mul(2_000));
@@ -99,7 +100,7 @@ impl Attendance {
         Ok(Duty::Work)
     }
 
-    /// The sinks know what became of a checkpoint.
+    /// Records that the sinks know the outcome of a checkpoint.
     pub fn heard(&mut self, checkpoint: u64) {
         self.written.take_if(|written| *written == checkpoint);
     }

@@ -1,4 +1,4 @@
-//! The coordinator at the board: it gives orders, hears what shards say, and writes the manifest.
+//! Coordinator side of the board: posts orders, collects the shards' messages and writes the manifest.
 
 use super::{Board, Order, aborted, ended, read};
 use crate::Manifest;
@@ -9,7 +9,7 @@ use mainstay::{Event, Feed, Filter};
 use mainstay_model::{Code, Error, Result};
 use std::time::Duration;
 
-/// Takes checkpoints of a job with several shards, which meet it at a board.
+/// Takes checkpoints of a job with several shards.
 pub struct Conductor {
     board: Board,
     checkpoints: Checkpoints,
@@ -20,8 +20,9 @@ pub struct Conductor {
 }
 
 impl Conductor {
-    /// A coordinator of as many shards as the newest checkpoint has, or of so many where there is none yet. What another one
-    /// left under way is ended. A checkpoint is aborted when nobody says anything for so long.
+    /// Creates a coordinator and ends the unfinished checkpoint of a previous one. The number of shards must
+    /// equal that of the newest checkpoint, if one exists. A checkpoint is aborted if no message arrives
+    /// within `timeout`.
     pub fn open(
         board: Board,
         checkpoints: Checkpoints,
@@ -49,16 +50,18 @@ impl Conductor {
             return Ok(());
         }
         order.stage = ended(&self.checkpoints, &order)?;
-        // Its files stay: whoever left it may still be at it. What nobody needs goes with a later checkpoint.
+        // Keep its files, because the previous coordinator may still be running. A later checkpoint removes
+        // unneeded files.
         self.board.give(&order, Some(counter)).map(|_| ())
     }
 
-    /// Takes a checkpoint: waits for all shards, and writes the manifest.
+    /// Takes a checkpoint: waits for all shards, then writes the manifest.
     pub fn checkpoint(&mut self) -> Result<Manifest> {
         self.check_epoch()?;
         let before = self.board.order_counted()?;
         let newest = before.as_ref().map_or(0, |(order, _)| order.checkpoint);
-        // A number that was given up is not used again: files of it may still come.
+        // Numbers of aborted checkpoints are not reused, because files with these numbers may still be
+        // written.
         let id = self.checkpoints.next_id()?.max(newest.saturating_add(1));
         self.coordinator.begin(id)?;
         let taken = self.take(id, before.map(|(_, counter)| counter));
@@ -69,7 +72,7 @@ impl Conductor {
         taken
     }
 
-    /// A coordinator of a division that is over leaves the board to the one of the new shards.
+    /// Fails if the job was rescaled, because the coordinator of the new epoch owns the board.
     fn check_epoch(&self) -> Result<()> {
         let epoch = self.checkpoints.latest()?.map_or(0, |latest| latest.epoch);
         if epoch <= self.epoch {
@@ -94,7 +97,8 @@ impl Conductor {
         let mut counter = self.board.give(&self.order(id, Stage::Gathering), expected)?;
         let reports = self.gather(id, &mut feed, &mut counter);
         let committed = reports.and_then(|reports| {
-            // The last look: a shard that began again has ended it, or waits from now on.
+            // The last check by compare-and-swap: a shard that restarted before has ended the checkpoint, and
+            // one that restarts later waits.
             counter = self.board.give(&self.order(id, Stage::Committing), Some(counter))?;
             self.checkpoints.commit(id, self.epoch, reports)
         });
@@ -102,13 +106,13 @@ impl Conductor {
             Ok(_) => Stage::Committed,
             Err(error) => Stage::Aborted { why: error.message().to_owned() },
         };
-        // Where somebody else has said what became of it, that stands. Where the manifest is there, whoever comes next
-        // says so.
+        // Ignore a failure: another participant has posted the outcome. If the manifest exists, the next
+        // coordinator posts it.
         let _ = self.board.try_give(&self.order(id, stage), Some(counter));
         committed
     }
 
-    /// Hears shards until all of them have reported.
+    /// Collects messages until all shards have reported.
     fn gather(&mut self, id: u64, feed: &mut Feed, counter: &mut u64) -> Result<Vec<ShardReport>> {
         loop {
             let Some(event) = feed.next(self.timeout)? else {
@@ -127,7 +131,7 @@ impl Conductor {
         }
     }
 
-    /// Hears what a shard has said; a number that no shard has says nothing.
+    /// Processes a shard's message. A message with an unknown shard number is ignored.
     fn hear(&mut self, id: u64, event: &Event) -> Result<Outcome> {
         let shard = event.key.rsplit('/').next().and_then(|shard| shard.parse().ok());
         match (shard.filter(|shard| *shard < self.shards), &event.value) {

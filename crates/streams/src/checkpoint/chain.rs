@@ -1,8 +1,8 @@
-//! Snapshots put together: a full one and what has changed since, or parts of several shards, as one snapshot.
+//! K-way merge of snapshots: a full snapshot with its increments, or the parts of several shards.
 //!
 //! ```text
 //!   full     a1 b1    d1
-//!   changes     b2 c2                  the later one decides; what it says is gone is left out
+//!   changes     b2 c2                  the later entry wins; a removal drops the entry
 //!   changes        c3 d-
 //!   -------------------- one pass, in order of places
 //!            a1 b2 c3
@@ -17,13 +17,13 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::rc::Rc;
 
-/// One snapshot, entry by entry, as far as it was read.
+/// One snapshot as a stream of entries.
 pub(super) struct Stream {
     reader: SnapshotReader<Box<dyn Read>>,
     block: EntryBlock,
-    /// How much of the block was not given yet.
+    /// The bytes of the block that are not consumed yet.
     left_bytes: usize,
-    /// The entry that is next.
+    /// The next entry.
     next: Option<(EntryPlace, Option<Vec<u8>>)>,
 }
 
@@ -39,7 +39,7 @@ impl Stream {
         self.reader.head()
     }
 
-    /// What was read, once all of it was.
+    /// The totals, after the stream was read to its end.
     pub fn summary(&self) -> Option<&SnapshotSummary> {
         self.reader.summary()
     }
@@ -48,7 +48,7 @@ impl Stream {
         self.next.as_ref().map(|(place, _)| place)
     }
 
-    /// Goes on to the next entry.
+    /// Advances to the next entry.
     fn advance(&mut self) -> Result<()> {
         loop {
             let mut rest = self.block.last(self.left_bytes);
@@ -72,25 +72,25 @@ impl Stream {
     }
 }
 
-/// How entries of one place are put together.
+/// The rule for entries of several streams at the same place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// The later stream decides.
+    /// The later stream wins.
     Later,
-    /// No two streams have the same place, but for positions, of which the lower one counts: what comes again is known
-    /// by its version.
+    /// Two streams must not have the same place, except for positions. Of two positions the lower one counts,
+    /// because items that are read again are recognized by their version.
     Apart,
 }
 
-/// Several snapshots as one.
+/// Merges several snapshots.
 pub(super) struct Chain {
     streams: Vec<Stream>,
     rule: Rule,
-    /// Which entries are wanted.
+    /// The filter of the entries.
     wanted: Option<Wanted>,
 }
 
-/// Says which entries are wanted.
+/// Returns whether an entry is wanted.
 pub(super) type Wanted = Box<dyn Fn(&EntryRef<'_>) -> bool>;
 
 impl Chain {
@@ -103,7 +103,7 @@ impl Chain {
         self
     }
 
-    /// The next place, and what is there.
+    /// Returns the next place with its payload.
     fn next(&mut self) -> Result<Option<(EntryPlace, Option<Vec<u8>>)>> {
         let Some(place) = self.streams.iter().filter_map(Stream::place).min().cloned() else {
             return Ok(None);
@@ -124,10 +124,10 @@ impl Chain {
     }
 }
 
-/// Of two positions the lower one. Anything else stands in one shard alone.
+/// Returns the lower of two positions. Any other entry must be in only one shard.
 fn lower(place: &[u8], one: Option<Vec<u8>>, other: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     match place.first() {
-        // Positions are in their order.
+        // Positions are big-endian, so their bytes compare as numbers.
         Some(4) => Ok(one.min(other)),
         _ => {
             let message = format!(
@@ -139,22 +139,22 @@ fn lower(place: &[u8], one: Option<Vec<u8>>, other: Option<Vec<u8>>) -> Result<O
     }
 }
 
-/// Several snapshots as the bytes of one, for those who read. What goes wrong stays to be asked for.
+/// The merged snapshot as a byte stream. `failure` keeps the exact error, which `Read` cannot return.
 pub(super) struct Joined {
     chain: Chain,
     space: SpaceInfo,
     writer: Option<SnapshotWriter<Bytes>>,
     written: Option<SnapshotSummary>,
     bytes: Bytes,
-    /// Looks at what was read before its end is given.
+    /// Checks the input streams before the end is returned.
     check: Check,
     pub failure: Failure,
 }
 
-/// Looks at streams that were read to their end.
+/// Checks streams that were read to their end.
 pub(super) type Check = Box<dyn Fn(&[Stream]) -> Result<()>>;
 
-/// What went wrong, where whoever reads is told less.
+/// The exact error of a failed read.
 pub(super) type Failure = Rc<RefCell<Option<Error>>>;
 
 impl Joined {
@@ -165,17 +165,17 @@ impl Joined {
         Ok(Joined { chain, space, writer: Some(writer), written: None, bytes, check, failure })
     }
 
-    /// The space that it is of.
+    /// The space of the snapshot.
     pub fn space(&self) -> SpaceInfo {
         self.space
     }
 
-    /// What was written, once all of it was read.
+    /// The totals, after all was read.
     pub fn written(&self) -> Option<&SnapshotSummary> {
         self.written.as_ref()
     }
 
-    /// Makes further bytes, until there are some or all is done.
+    /// Produces more bytes, until some are available or the end is reached.
     fn go_on(&mut self) -> Result<()> {
         while self.bytes.0.borrow().is_empty() {
             let Some(writer) = &mut self.writer else { return Ok(()) };

@@ -1,8 +1,8 @@
-//! What shards have written becomes a checkpoint, or does not.
+//! Commit protocol of a checkpoint, with optimistic concurrency control.
 //!
 //! ```text
-//!   look at the newest: not too late, not divided anew --> files all there --> manifest, if there is none of its number
-//!        --> look again: did somebody come between? --then it goes--> an error          --nobody--> it stands
+//!   read the newest: not too late, not rescaled --> files all exist --> create the manifest, if its number is free
+//!        --> read again: another commit in between? --yes: remove it--> an error          --no: committed--> done
 //! ```
 
 use super::{Checkpoints, Manifest, ShardPart, ShardReport, check_whole, lost, manifest};
@@ -10,8 +10,8 @@ use mainstay_model::{Code, Error, Result};
 use std::io::Read;
 
 impl Checkpoints {
-    /// Makes a checkpoint of what all shards have written, and lets go of those that are too old. Who still works in an
-    /// epoch that is over is refused. Said again, with the same reports, it does nothing more.
+    /// Commits a checkpoint from the reports of all shards, and removes old checkpoints. Fails with `Fenced`
+    /// if the epoch has ended. A retry with the same reports is idempotent.
     pub fn commit(
         &self,
         checkpoint: u64,
@@ -32,18 +32,18 @@ impl Checkpoints {
         }
         self.check_files_there(&manifest)?;
         let is_new = self.shelf.put_new(&self.manifest_name(checkpoint), &bytes)?;
-        // The reply to the first of two attempts may have been lost.
+        // The response to the first of two attempts may have been lost.
         if !is_new && !self.is_there(checkpoint, &bytes)? {
             self.check_in_time(&self.manifest(checkpoint)?, &manifest)?;
             return Err(self.too_late(checkpoint, checkpoint));
         }
         self.check_nobody_between(&before, &manifest)?;
-        // It is there: what cannot be tidied up now is by the next one.
+        // The checkpoint is committed, so a failed cleanup is left to the next one.
         let _ = self.tidy();
         Ok(manifest)
     }
 
-    /// Whether a manifest is there for good with these bytes.
+    /// Returns whether the manifest exists with exactly these bytes. If so, makes it durable.
     fn is_there(&self, checkpoint: u64, bytes: &[u8]) -> Result<bool> {
         let name = self.manifest_name(checkpoint);
         let Some(file) = self.shelf.open(&name)? else { return Ok(false) };
@@ -57,7 +57,7 @@ impl Checkpoints {
         Ok(is_there)
     }
 
-    /// Refuses one that another has come before.
+    /// Rejects a checkpoint if another one overtook it.
     fn check_in_time(&self, other: &Manifest, own: &Manifest) -> Result<()> {
         match other {
             _ if other.epoch > own.epoch => Err(self.divided_anew(other, own.epoch)),
@@ -68,7 +68,8 @@ impl Checkpoints {
         }
     }
 
-    /// Refuses one whose files are not there as they were written. What they hold is checked when they are read.
+    /// Rejects a checkpoint whose files are missing or have another length. Their content is verified when
+    /// they are read.
     fn check_files_there(&self, manifest: &Manifest) -> Result<()> {
         let there = self.shelf.lengths(&format!("{}/data", self.job.name))?;
         for file in manifest.files() {
@@ -84,8 +85,9 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Takes a manifest back if another came between the look at the newest and its own writing: of both, the work goes on
-    /// from one. Where each sees the other both go, and both are tried again.
+    /// Removes the manifest if another one was created between the check and the write, because the job may
+    /// continue from only one of them. If both writers see each other, both manifests are removed and both
+    /// retry.
     fn check_nobody_between(&self, before: &[u64], own: &Manifest) -> Result<()> {
         let between = self.list()?;
         let between = between.iter().filter(|id| !before.contains(id) && **id != own.checkpoint);

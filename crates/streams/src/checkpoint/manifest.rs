@@ -1,5 +1,4 @@
-//! The manifest of a checkpoint: what it is of, and which files make it. It is written last: a checkpoint without one
-//! is none.
+//! Manifest of a checkpoint: its identity and its files. It is written last and commits the checkpoint.
 //!
 //! ```text
 //!   { "format": 1, "job": ..., "operator": ..., "checkpoint": 17, "epoch": 0, "groups": 128, "kept": 10, "shards": [ {
@@ -13,56 +12,56 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 const FORMAT: u32 = 1;
-/// A manifest is never larger: some thousands of shards fit.
+/// The largest manifest, in bytes. It has room for thousands of shards.
 pub(super) const LIMIT_BYTES: usize = 64 << 20;
 
-/// What a checkpoint is of, and which files make it.
+/// The identity and the files of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
     /// The job.
     pub job: String,
-    /// The operator whose state it is.
+    /// The operator that owns the state.
     pub operator: String,
-    /// Its number: later ones have higher ones.
+    /// The checkpoint's number, higher for later checkpoints.
     pub checkpoint: u64,
-    /// How often the work was divided anew before it.
+    /// The number of rescalings before it.
     pub epoch: u64,
-    /// How many groups keys belong to.
+    /// The number of key groups.
     pub groups: u32,
-    /// How many checkpoints of the job are kept, as far as whoever took this one says.
+    /// The number of kept checkpoints, as set by the writer of this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<u64>,
-    /// The parts of it, in order.
+    /// The shards' parts, in order.
     pub shards: Vec<ShardPart>,
 }
 
-/// What one shard has contributed.
+/// A shard's part of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardPart {
-    /// Which shard.
+    /// The shard's number.
     pub shard: u32,
-    /// The first group of its keys.
+    /// The first key group.
     pub first_group: u32,
-    /// The first group that is no longer its own.
+    /// The end of the key groups, exclusive.
     pub end_group: u32,
-    /// The kind of its versions, if there are some.
+    /// The version kind, if the space has one.
     pub versions: Option<VersionName>,
-    /// The moment that it shows, for its store.
+    /// The snapshot mark of the shard's store, for the next incremental snapshot.
     pub mark: Option<SnapshotMark>,
-    /// How far its sources were read and its sinks written.
+    /// The positions of the shard's sources and sinks.
     pub positions: BTreeMap<String, u64>,
-    /// The files that make it: a full one, and what has changed since, in order.
+    /// The files: a full snapshot, then the increments in order.
     pub files: Vec<FilePart>,
 }
 
-/// The kind of versions, by its name.
+/// The version kind, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VersionName {
-    /// Whole numbers.
+    /// Unsigned integers.
     U64,
-    /// Logical times.
+    /// Logical timestamps.
     Time,
 }
 
@@ -78,15 +77,15 @@ impl From<VersionKind> for VersionName {
 /// A file of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePart {
-    /// Where it lies.
+    /// The path of the file.
     pub name: String,
-    /// Whether all there was is in it, and not only what had changed.
+    /// True if it is a full snapshot and not an increment.
     pub full: bool,
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: u64,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The hash that it ends with.
+    /// The hash at the file's end, in hexadecimal.
     pub hash: String,
 }
 
@@ -96,7 +95,7 @@ impl FilePart {
         FilePart { name, full, entries: summary.entries, bytes: summary.bytes, hash }
     }
 
-    /// Whether what was read is what was written.
+    /// Returns whether the totals of a read file equal those of the written one.
     pub(super) fn is_of(&self, summary: &SnapshotSummary) -> bool {
         *self == FilePart::new(self.name.clone(), self.full, summary)
     }
@@ -115,12 +114,12 @@ impl Manifest {
         Manifest { format: FORMAT, job, operator, checkpoint, epoch, groups, kept, shards }
     }
 
-    /// The bytes that take part in it.
+    /// The total size of the files, in bytes.
     pub fn bytes(&self) -> u64 {
         self.files().fold(0, |all, file| all.saturating_add(file.bytes))
     }
 
-    /// All files that make it.
+    /// Iterates over all files.
     pub fn files(&self) -> impl Iterator<Item = &FilePart> {
         self.shards.iter().flat_map(|shard| &shard.files)
     }

@@ -1,4 +1,4 @@
-//! Dividing the work anew: a checkpoint of n shards becomes one of m.
+//! Rescaling: converts a checkpoint of n shards to one of m shards.
 //!
 //! ```text
 //!   checkpoint 17, epoch 0    shard 0: groups 0..64     shard 1: groups 64..128
@@ -6,8 +6,8 @@
 //!   checkpoint 18, epoch 1    shard 0: 0..43   shard 1: 43..86   shard 2: 86..128
 //! ```
 //!
-//! Each new shard gets the entries of its groups, out of whatever shards had them, as one full snapshot. Until the manifest
-//! is written nothing has happened, and afterwards all of it has: the old shards are fenced by the epoch.
+//! Each new shard gets one full snapshot with the entries of its key groups, taken from all old shards. The
+//! rescaling is atomic, because its manifest commits it. The new epoch fences the old shards.
 
 use super::chain::{Chain, Failure, Joined, Rule, Stream};
 use super::{Checkpoints, FilePart, Manifest, ShardPart, ShardReport, told};
@@ -18,7 +18,7 @@ use mainstay_model::{
 use std::io::Read;
 use std::ops::Range;
 
-/// The groups of each of so many shards, in order: as equal as can be.
+/// Divides the key groups among the shards, in order and as equally as possible.
 ///
 /// ```
 /// use mainstay_streams::divide;
@@ -36,19 +36,19 @@ pub fn divide(groups: u32, shards: u32) -> Result<Vec<Range<u32>>> {
     Ok((0..shards).map(|shard| first(shard)..first(shard + 1)).collect())
 }
 
-/// Which groups move where when work is divided anew.
+/// A range of key groups that moves in a rescaling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The groups.
+    /// The key groups.
     pub groups: Range<u32>,
-    /// The shard that had them.
+    /// The old shard.
     pub from: u32,
-    /// The shard that gets them.
+    /// The new shard.
     pub to: u32,
 }
 
 impl Manifest {
-    /// What would move where with so many shards.
+    /// The moves of a rescaling to this number of shards.
     pub fn plan(&self, shards: u32) -> Result<Vec<Move>> {
         let mut moves = Vec::new();
         for (to, new) in (0..).zip(divide(self.groups, shards)?) {
@@ -64,7 +64,8 @@ impl Manifest {
 }
 
 impl Checkpoints {
-    /// Divides the work of the newest checkpoint anew, among so many shards; gives the checkpoint that they begin from.
+    /// Rescales the newest checkpoint to this number of shards. Returns the checkpoint that the new shards
+    /// start from.
     pub fn rescale(&self, shards: u32) -> Result<Manifest> {
         let Some(before) = self.latest()? else {
             let message =
@@ -77,11 +78,12 @@ impl Checkpoints {
         let reports = parts
             .map(|(shard, groups)| self.part_anew(&before, id, shard, groups))
             .collect::<Result<Vec<_>>>();
-        // Files that nobody needs go with a later checkpoint: now others of its number may be under way.
+        // Unneeded files are removed with a later checkpoint, because another checkpoint with the same number
+        // may be in progress now.
         self.commit(id, before.epoch + 1, reports?)
     }
 
-    /// Writes what a new shard begins with.
+    /// Writes the snapshot of a new shard.
     fn part_anew(
         &self,
         before: &Manifest,
@@ -146,7 +148,8 @@ impl Checkpoints {
     }
 }
 
-/// Whether an entry belongs to a shard of some groups. Sinks begin anew, and so do counts of what came too late.
+/// The filter of the entries of some key groups. The positions of sinks and the counts of late items are
+/// dropped, because they belong to one old shard.
 fn wanted(of: u32, groups: Range<u32>) -> super::chain::Wanted {
     Box::new(move |entry| match entry {
         EntryRef::Position { source, .. } => !position::is_of_one_shard(source),
@@ -154,16 +157,16 @@ fn wanted(of: u32, groups: Range<u32>) -> super::chain::Wanted {
     })
 }
 
-/// What tells the state of a new shard from that of an old one, which is as far and has other keys: whoever opens an old
-/// state as a new shard finds it behind, and restores it.
+/// A position that distinguishes the state of a new shard from that of an old one with equal source positions
+/// but other keys. A worker that opens an old state as a new shard finds it behind and restores it.
 fn division(space: SpaceInfo, epoch: u64) -> Result<Stream> {
     let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(space))?;
     writer.push(&EntryKind::position(position::DIVISION), Some(&epoch.to_be_bytes()))?;
     Stream::new(Box::new(std::io::Cursor::new(writer.finish()?.1)))
 }
 
-/// Whether an entry is one that a space with this frontier has: a deletion below it is forgotten, for what it is newer than is
-/// stale by the frontier.
+/// The filter that drops tombstones below the frontier. Older writes to these keys are stale because of the
+/// frontier.
 fn remembered(space: SpaceInfo) -> super::chain::Wanted {
     Box::new(move |entry| match entry {
         EntryRef::State { version, value: None, .. } => !space.is_sealed(*version),
@@ -171,9 +174,10 @@ fn remembered(space: SpaceInfo) -> super::chain::Wanted {
     })
 }
 
-/// Spaces of shards that become one have to be alike. Of their frontiers the higher one counts: below it a shard has forgotten
-/// what was deleted, and to all others nothing new comes there, since they stand at the same place of the stream. What waits
-/// below it would have to be applied first.
+/// Combines the options and frontiers of two shards' spaces. The options must match. The higher frontier
+/// counts: below it one shard has dropped its tombstones, and no shard receives new writes there, because all
+/// stopped at the same place of the stream. Waiting writes below it would have to be applied first, so
+/// ordered spaces need equal frontiers.
 fn together(space: Option<SpaceInfo>, other: SpaceInfo, part: &ShardPart) -> Result<SpaceInfo> {
     let Some(mut space) = space else { return Ok(other) };
     space.options.versions = space.options.versions.or(other.options.versions);
@@ -194,7 +198,7 @@ fn together(space: Option<SpaceInfo>, other: SpaceInfo, part: &ShardPart) -> Res
     Ok(space)
 }
 
-/// Refuses a checkpoint whose shards stood at different places of the stream.
+/// Rejects a checkpoint whose shards stopped at different places of the stream.
 fn check_aligned(manifest: &Manifest) -> Result<()> {
     let common = |part: &ShardPart| -> Vec<(String, u64)> {
         let all = part.positions.iter().filter(|(name, _)| !position::is_of_one_shard(name));

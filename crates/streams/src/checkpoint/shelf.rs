@@ -1,11 +1,11 @@
-//! Where checkpoints lie: files in a directory, or objects in a store.
+//! Checkpoint storage: files in a directory or objects in an object store.
 //!
 //! ```text
 //!   directory   name.part --write, fsync--> rename to name --fsync of the directory
-//!   objects     uploaded in parts; a name is there when all of them are
+//!   objects     multipart upload; the object appears when it is complete
 //! ```
 //!
-//! Either way a name is there as a whole or not at all, and what is there stays.
+//! In both, a file appears atomically, and an existing file is durable.
 
 use super::unique;
 use mainstay_model::{Code, Error, Result};
@@ -20,19 +20,19 @@ use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Runtime;
 
-/// What files are called while they are written.
+/// The suffix of files that are being written.
 const PART: &str = ".part";
-/// How much is read of a file at once.
+/// The read buffer size of a file, in bytes.
 const READ_BYTES: usize = 1 << 20;
 
-/// Where checkpoints lie. Clones are the same place.
+/// The storage of checkpoints. Clones share it.
 #[derive(Clone)]
 pub struct Shelf {
     kind: Kind,
     watcher: Option<Watcher>,
 }
 
-/// Is told how many bytes of a file were read or written, piece by piece.
+/// A callback that receives the number of bytes of each read or write.
 type Watcher = Arc<dyn Fn(u64) + Send + Sync>;
 
 #[derive(Clone)]
@@ -42,7 +42,7 @@ enum Kind {
 }
 
 impl Shelf {
-    /// A directory, which is made if it is not there.
+    /// Uses a directory, which is created if it does not exist.
     pub fn directory(path: impl AsRef<Path>) -> Result<Shelf> {
         let path = path.as_ref();
         let made = mainstay::create_dir_all_durable(path);
@@ -50,7 +50,7 @@ impl Shelf {
         Ok(Shelf { kind: Kind::Directory(path.to_owned()), watcher: None })
     }
 
-    /// Any store of objects. What it has taken must stay.
+    /// Uses any object store whose writes are durable.
     pub fn objects(objects: Arc<dyn ObjectStore>) -> Result<Shelf> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -62,13 +62,13 @@ impl Shelf {
         Ok(Shelf { kind, watcher: None })
     }
 
-    /// The same place, to somebody who looks on: is told how many bytes of a file were read or written, piece by piece.
+    /// Adds a callback that receives the number of bytes of each read or write, for progress reports.
     #[must_use]
     pub fn watched(self, watcher: impl Fn(u64) + Send + Sync + 'static) -> Shelf {
         Shelf { watcher: Some(Arc::new(watcher)), ..self }
     }
 
-    /// Writes a file under a name with `/` in it: all of it, or nothing.
+    /// Writes a file atomically. The name may contain `/`.
     pub(super) fn put<T>(
         &self,
         name: &str,
@@ -95,7 +95,8 @@ impl Shelf {
         }
     }
 
-    /// Writes a small file that is not there yet; says whether it was not. Of two who do it at once, one does.
+    /// Creates a small file if it does not exist. Returns whether it did not. Of two concurrent callers only
+    /// one creates it.
     pub(super) fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool> {
         match &self.kind {
             Kind::Directory(root) => put_new_file(root, name, bytes),
@@ -111,14 +112,15 @@ impl Shelf {
         }
     }
 
-    /// Makes the names in a directory stay that somebody gave who may have been killed then.
+    /// Fsyncs a directory and its parents up to the root, because the writer of a file may have crashed
+    /// before it did.
     pub(super) fn keep(&self, below: &str) -> Result<()> {
         let Kind::Directory(root) = &self.kind else { return Ok(()) };
         let directory = root.join(below);
         sync_up(root, &directory).map_err(|error| cannot("sync", directory.display(), &error))
     }
 
-    /// Opens a file; nothing where there is none.
+    /// Opens a file; `None` if it does not exist.
     pub(super) fn open(&self, name: &str) -> Result<Option<Box<dyn Read>>> {
         let inner = self.find(name)?;
         let Some(watcher) = self.watcher.clone() else { return Ok(inner) };
@@ -147,12 +149,12 @@ impl Shelf {
         }
     }
 
-    /// The names below one, in order; those that are being written are not among them.
+    /// Lists the names below a path, in order, without files that are being written.
     pub(super) fn list(&self, below: &str) -> Result<Vec<String>> {
         Ok(self.lengths(below)?.into_keys().collect())
     }
 
-    /// The same, with how many bytes each has.
+    /// Lists the names below a path with their sizes in bytes.
     pub(super) fn lengths(&self, below: &str) -> Result<BTreeMap<String, u64>> {
         match &self.kind {
             Kind::Directory(root) => {
@@ -177,15 +179,15 @@ impl Shelf {
         }
     }
 
-    /// The names of files below one that are being written, or whose writing was cut off. A store of objects has none: it
-    /// forgets uploads that were not finished by its own rules.
+    /// Lists the files below a path that are being written or whose writing was interrupted. Empty for an
+    /// object store, which discards unfinished uploads by its own rules.
     pub(super) fn unfinished(&self, below: &str) -> Result<Vec<String>> {
         let Kind::Directory(root) = &self.kind else { return Ok(Vec::new()) };
         let all = list_files(root, below)?;
         Ok(all.into_keys().filter(|name| name.ends_with(PART)).collect())
     }
 
-    /// Removes a file; one that is not there is removed.
+    /// Removes a file. A missing file is not an error.
     pub(super) fn remove(&self, name: &str) -> Result<()> {
         match &self.kind {
             Kind::Directory(root) => match fs::remove_file(root.join(name)) {
@@ -218,24 +220,26 @@ fn put_file<T>(
     let written = match write(&mut file) {
         Ok(written) => written,
         Err(error) => {
-            // It has no name yet: nobody takes it for a file.
+            // Best effort: readers ignore the temporary name.
             let _ = fs::remove_file(&part);
             return Err(error);
         }
     };
+    // Fsync before the rename: otherwise a crash could leave the name without the complete content.
     file.sync_all().map_err(failed)?;
     fs::rename(&part, &path).map_err(failed)?;
+    // The rename is durable only after the directory is fsynced.
     sync_up(root, parent).map_err(failed)?;
     Ok(written)
 }
 
-/// A link to a name fails where there is one, a rename does not.
+/// Creates a file by a hard link, which fails if the name exists. A rename would replace it.
 fn put_new_file(root: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
     let path = root.join(name);
     let failed = |error: io::Error| cannot("write", path.display(), &error);
     let parent = path.parent().unwrap_or(root);
     fs::create_dir_all(parent).map_err(failed)?;
-    // Two may be at it: each has a file of its own.
+    // Two writers may be active, so each uses its own temporary file.
     let part = PathBuf::from(format!("{}.{}{PART}", path.display(), unique()));
     let written = File::create_new(&part).and_then(|mut file| {
         file.write_all(bytes)?;
@@ -251,13 +255,13 @@ fn put_new_file(root: &Path, name: &str, bytes: &[u8]) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes the names in a directory stay, and its own.
+/// Fsyncs a directory and its parents up to the root.
 fn sync_up(root: &Path, directory: &Path) -> io::Result<()> {
     let own = directory.ancestors().take_while(|part| part.starts_with(root));
     own.map(File::open).try_for_each(|directory| directory?.sync_all())
 }
 
-/// All files below a name, with their lengths.
+/// Lists all files below a path with their sizes.
 fn list_files(root: &Path, below: &str) -> Result<BTreeMap<String, u64>> {
     let (mut files, mut open) = (BTreeMap::new(), vec![root.join(below)]);
     while let Some(directory) = open.pop() {
@@ -269,7 +273,7 @@ fn list_files(root: &Path, below: &str) -> Result<BTreeMap<String, u64>> {
         };
         for entry in entries {
             let path = entry.map_err(failed)?.path();
-            // One that somebody removes meanwhile is not there.
+            // A file that was removed in the meantime is skipped.
             let about = match fs::metadata(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 about => about.map_err(failed)?,
@@ -285,7 +289,7 @@ fn list_files(root: &Path, below: &str) -> Result<BTreeMap<String, u64>> {
     Ok(files)
 }
 
-/// A file that somebody looks at while it is read or written.
+/// Wraps a reader or writer to report its progress.
 struct Watched<F> {
     inner: F,
     watcher: Watcher,
@@ -307,7 +311,7 @@ impl<W: Write> Write for Watched<W> {
     }
 }
 
-/// Writes to an object, part by part.
+/// Writes an object as a multipart upload.
 struct Upload {
     writer: BufWriter,
     runtime: Arc<Runtime>,
@@ -323,7 +327,7 @@ impl Write for Upload {
     }
 }
 
-/// Reads an object, piece by piece.
+/// Reads an object as a stream.
 struct Download<S> {
     stream: S,
     rest: io::Cursor<Vec<u8>>,

@@ -1,11 +1,12 @@
-//! Letting go of what is too old, and of what nobody can need.
+//! Garbage collection of old checkpoints and unneeded files.
 
 use super::{Checkpoints, Manifest, number};
 use mainstay_model::{ErrorKind, Result};
 use std::collections::BTreeSet;
 
 impl Checkpoints {
-    /// Removes the oldest ones, and files that no checkpoint needs and none that is under way can.
+    /// Removes the oldest checkpoints, and files that neither an existing checkpoint needs nor a running one
+    /// can need.
     pub(super) fn tidy(&self) -> Result<()> {
         let all = self.list()?;
         let Some(newest) = all.last().copied() else { return Ok(()) };
@@ -28,6 +29,7 @@ impl Checkpoints {
                 _ => self.shelf.remove(&self.manifest_name(*id))?,
             }
         }
+        // Manifests first, data last: after a crash in between no manifest names a missing file.
         for name in self.shelf.list(&format!("{}/data", self.job.name))? {
             let is_past = number(&name).is_some_and(|id| id <= newest);
             if is_past && !needed.contains(&name) {
@@ -37,8 +39,8 @@ impl Checkpoints {
         self.sweep(newest)
     }
 
-    /// Removes what crashes left half written. Whoever still writes for a checkpoint that another has passed would be
-    /// refused anyway.
+    /// Removes temporary files left by crashes. A writer that is still active for an overtaken checkpoint
+    /// would be refused anyway.
     fn sweep(&self, newest: u64) -> Result<()> {
         for name in self.shelf.unfinished(&self.job.name)? {
             if number(&name).is_some_and(|id| id < newest) {
@@ -48,8 +50,8 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Whether a checkpoint is the last one before the work was divided anew: by it the old shards know what their sinks
-    /// have to show. As many of these are kept as of others.
+    /// Returns whether a checkpoint is the last one of its epoch. It is kept because the old shards' sinks
+    /// need it to show their last outputs. It is kept for as many epochs as checkpoints are kept.
     fn is_last_of_its_division(&self, manifest: &Manifest, later: &mut Vec<u64>) -> bool {
         if later.contains(&manifest.epoch) {
             return false;
@@ -59,7 +61,7 @@ impl Checkpoints {
         newest.saturating_sub(manifest.epoch) <= self.kept as u64
     }
 
-    /// A manifest that can be read; nothing where it is damaged.
+    /// Reads a manifest; `None` if it is damaged.
     pub(crate) fn manifest_if_whole(&self, id: u64) -> Result<Option<Manifest>> {
         match self.manifest(id) {
             Ok(manifest) => Ok(Some(manifest)),

@@ -1,4 +1,4 @@
-//! A space as entries in order of their places: what a snapshot has.
+//! Snapshot encoding of an in-memory space.
 
 use super::space::{Bytes, Space};
 use super::states::Held;
@@ -7,14 +7,14 @@ use mainstay_model::{
 };
 use std::io::Write;
 
-/// A snapshot in memory.
+/// An encoded snapshot in memory.
 pub(super) struct Encoded {
     summary: SnapshotSummary,
     bytes: Vec<u8>,
 }
 
 impl Encoded {
-    /// Writes it out.
+    /// Writes the snapshot to `out`.
     pub(super) fn write_to(self, out: &mut dyn Write) -> Result<SnapshotSummary> {
         let written = out.write_all(&self.bytes).and_then(|()| out.flush());
         written
@@ -24,7 +24,7 @@ impl Encoded {
 }
 
 impl Space {
-    /// A snapshot of the entries whose keys are wanted; one of some keys has no positions.
+    /// Encodes the entries of the wanted keys. A snapshot of some keys has no positions.
     pub(super) fn encode(
         &self,
         head: &SnapshotHead,
@@ -45,7 +45,7 @@ impl Space {
             push(EntryRef::Waiting { key, version: *version, value: value.as_deref() })?;
         }
         let mut logs: Vec<_> = self.logs.iter().filter(|(key, _)| is_wanted(key)).collect();
-        // The length of a key stands before it.
+        // The encoded place of a log begins with the length of its key.
         logs.sort_unstable_by_key(|(key, _)| (key.len(), *key));
         for (key, log) in logs {
             log.iter().try_for_each(|(id, item)| push(EntryRef::Item { key, id, item }))?;
@@ -58,7 +58,8 @@ impl Space {
     }
 }
 
-/// The order of keys. Eight bytes behind what all of them begin with decide nearly every comparison in one array.
+/// Sorts the states by key. An 8-byte prefix after the common prefix is sorted in one array, which decides
+/// nearly every comparison without touching the keys.
 fn order(states: &[(&Bytes, &Held)]) -> Vec<usize> {
     let Some((first, _)) = states.first() else { return Vec::new() };
     let shared = states.iter().fold(first.len(), |shared, (key, _)| {

@@ -1,11 +1,11 @@
-//! The frontier: what is below it is closed.
+//! Sealing: applies the waiting writes below the frontier.
 
 use super::space::Space;
 use mainstay_model::{Code, Error, Result, SpaceInfo, Version};
 use std::sync::Arc;
 
 impl Space {
-    /// Closes all versions below the frontier; gives how many writes had waited.
+    /// Seals all versions below the frontier. Returns the number of waiting writes.
     pub(super) fn seal(&mut self, frontier: Version) -> Result<u64> {
         let info = self.info();
         info.check_version(frontier)?;
@@ -20,7 +20,7 @@ impl Space {
         Ok(settled)
     }
 
-    /// Refuses to close what only its user's function can settle.
+    /// Rejects sealing if a merge function must settle waiting writes first.
     fn check_settled(&self, info: &SpaceInfo, frontier: Version) -> Result<()> {
         let first = self.waiting.first_key_value();
         match first {
@@ -35,9 +35,9 @@ impl Space {
         }
     }
 
-    /// Applies what waits below the frontier, in order of versions, then of keys.
+    /// Applies the writes that wait below the frontier, in order of version, then of key.
     fn apply_below(&mut self, frontier: Version) -> u64 {
-        // No key is empty: all of this version stay.
+        // Keys are not empty, so the split keeps all entries of the frontier's own version.
         let open = self.waiting.split_off(&(frontier, Arc::default()));
         let due = std::mem::replace(&mut self.waiting, open);
         let settled = due.len() as u64;

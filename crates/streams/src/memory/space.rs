@@ -1,4 +1,4 @@
-//! What a space holds, and what is read of it.
+//! Content of an in-memory space.
 
 use super::states::States;
 use mainstay_model::{
@@ -14,29 +14,29 @@ pub(super) type Bytes = Arc<[u8]>;
 /// A space. A copy shares the bytes of keys, states and items.
 #[derive(Clone, Default)]
 pub(super) struct Space {
-    /// Nothing before it is declared or written to.
+    /// `None` before it is declared or written to.
     pub(super) info: Option<SpaceInfo>,
     pub(super) states: States,
-    /// In the order in which they are sealed.
+    /// Sorted in the order in which they are sealed.
     pub(super) waiting: BTreeMap<(Version, Bytes), Option<Bytes>>,
     pub(super) logs: HashMap<Bytes, BTreeMap<Bytes, Bytes>>,
     pub(super) positions: BTreeMap<String, u64>,
 }
 
 impl Space {
-    /// What is known of it; what is not declared is so by its first write.
+    /// The options and the frontier, with the defaults for an undeclared space.
     pub(super) fn info(&self) -> SpaceInfo {
         let undeclared = SpaceInfo { options: SpaceOptions::default(), frontier: None };
         self.info.unwrap_or(undeclared)
     }
 
-    /// Declares it; says whether it was not declared before.
+    /// Declares the space. Returns whether it was undeclared.
     pub(super) fn declare(&mut self, options: SpaceOptions) -> Result<bool> {
         let Some(info) = &mut self.info else {
             self.info = Some(SpaceInfo { options, frontier: None });
             return Ok(true);
         };
-        // A kind that is still open is fixed by whoever asks for one first.
+        // The first declaration that names a version kind fixes it.
         let versions = info.options.versions.or(options.versions);
         let fixed = SpaceOptions { versions, ..info.options };
         if !fixed.is_as(&options) {
@@ -46,14 +46,14 @@ impl Space {
         Ok(false)
     }
 
-    /// It is there from now on, with versions of this kind.
+    /// Marks the space as existing, with this version kind.
     pub(super) fn fix(&mut self, versions: Option<VersionKind>) {
         let mut info = self.info();
         info.options.versions = info.options.versions.or(versions);
         self.info = Some(info);
     }
 
-    /// Items of a key's log behind one of them.
+    /// The items of a key's log after one of them.
     pub(super) fn items(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<Item> {
         let Some(log) = self.logs.get(key) else { return Vec::new() };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -62,7 +62,7 @@ impl Space {
         behind.take(limit).map(one).collect()
     }
 
-    /// What waits with versions below one.
+    /// The writes that wait with versions below one.
     pub(super) fn waiting(
         &self,
         below: Option<Version>,
@@ -80,7 +80,7 @@ impl Space {
     }
 }
 
-/// The error of whoever asks for a space in another way than it is declared.
+/// The error of a declaration with other options.
 #[cold]
 pub(super) fn declared_otherwise(is: &SpaceOptions, asked: &SpaceOptions) -> Error {
     let message = format!("the space is declared as {is:?}, which is not {asked:?}");

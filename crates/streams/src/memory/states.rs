@@ -1,14 +1,14 @@
-//! The states of keys, and how deleted ones are found again.
+//! Hash map of states, with an index of tombstones by version.
 
 use super::space::Bytes;
 use mainstay_model::{Kept, State, StatePage, Version};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A page with more bytes than this ends.
+/// A page ends when it exceeds this size, in bytes.
 const PAGE_LIMIT_BYTES: usize = 32 << 20;
 
-/// A key's version, and its state unless it was deleted.
+/// A key's version with its state; `None` for a tombstone.
 #[derive(Clone)]
 pub(super) struct Held {
     pub(super) version: Version,
@@ -28,7 +28,7 @@ impl IntoIterator for States {
 #[derive(Clone, Default)]
 pub(super) struct States {
     by_key: HashMap<Bytes, Held>,
-    /// The deleted ones, so that sealing costs what is forgotten, not what there is.
+    /// Tombstones by version, so that the cost of sealing depends on the dropped ones and not on all keys.
     deleted: BTreeSet<(Version, Bytes)>,
 }
 
@@ -38,12 +38,12 @@ impl States {
         self.by_key.get(key).map(|held| held.version)
     }
 
-    /// Whether a version is newer than the key's.
+    /// Returns whether a version is newer than the key's.
     pub(super) fn is_newer(&self, key: &[u8], version: Version) -> bool {
         self.version(key).is_none_or(|held| version > held)
     }
 
-    /// A key has this state from now on.
+    /// Sets a key's state.
     pub(super) fn set(&mut self, key: Bytes, version: Version, value: Option<Bytes>) {
         if value.is_none() {
             self.deleted.insert((version, key.clone()));
@@ -54,7 +54,7 @@ impl States {
         }
     }
 
-    /// Sets a key's state if the version is newer than the key's; says whether it was.
+    /// Sets a key's state if the version is newer than the key's. Returns whether it was.
     pub(super) fn set_newer(&mut self, key: Bytes, version: Version, value: Option<Bytes>) -> bool {
         let is_newer = self.is_newer(&key, version);
         if is_newer {
@@ -63,28 +63,28 @@ impl States {
         is_newer
     }
 
-    /// Forgets deleted keys with versions below one.
+    /// Drops tombstones with versions below the frontier.
     pub(super) fn forget_below(&mut self, frontier: Version) {
-        // No key is empty: all of this version stay.
+        // Keys are not empty, so the split keeps all entries of the frontier's own version.
         let kept = self.deleted.split_off(&(frontier, Arc::default()));
         for (_, key) in std::mem::replace(&mut self.deleted, kept) {
             self.by_key.remove(&key);
         }
     }
 
-    /// What is known of a key.
+    /// A key's state or tombstone.
     pub(super) fn look(&self, key: &[u8]) -> Option<Kept> {
         let held = self.by_key.get(key)?;
         let value = held.value.as_deref().map(<[u8]>::to_vec);
         Some(Kept { version: held.version, value })
     }
 
-    /// All of them, in no order, with deleted ones.
+    /// Iterates over all states and tombstones, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Bytes, &Held)> {
         self.by_key.iter()
     }
 
-    /// A page of those that are not deleted.
+    /// A page of states, without tombstones.
     pub(super) fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> StatePage {
         let is_behind = |key: &[u8]| after.is_none_or(|after| key > after);
         let live = self.by_key.iter().filter_map(|(key, held)| {
@@ -94,7 +94,7 @@ impl States {
         });
         let mut live: Vec<_> = live.collect();
         let found = live.len();
-        // What is behind the page need not be sorted.
+        // Select first: entries after the page need not be sorted.
         if found > limit {
             live.select_nth_unstable_by(limit, |one, other| one.0.cmp(other.0));
             live.truncate(limit);

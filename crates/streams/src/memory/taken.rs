@@ -1,4 +1,4 @@
-//! A snapshot that was read to its end: nothing is changed before all of it was looked at.
+//! Restore of a snapshot: it is read and checked completely before the space changes.
 
 use super::space::{Bytes, Space, declared_otherwise};
 use super::states::Held;
@@ -7,16 +7,16 @@ use mainstay_model::{
 };
 use std::io::Read;
 
-/// What a snapshot says.
+/// A decoded snapshot.
 pub(super) struct Taken {
     head: SnapshotHead,
     space: Space,
-    /// How many entries it has.
+    /// The number of entries.
     pub(super) entries: u64,
 }
 
 impl Taken {
-    /// Reads a snapshot to its end. One of changes is refused: there is nothing here that they are changes of.
+    /// Reads a snapshot to its end. Rejects an incremental one, because its base is missing.
     pub(super) fn read(from: &mut dyn Read) -> Result<Taken> {
         let mut reader = SnapshotReader::new(from)?;
         let head = *reader.head();
@@ -30,7 +30,7 @@ impl Taken {
                 entries += 1;
             }
         }
-        // Damage is told before all else.
+        // Damage is reported before any other error.
         if head.changes {
             let message = "the snapshot has only what changed since another one: give a whole one";
             return Err(Error::new(Code::InvalidArgument, message));
@@ -38,7 +38,7 @@ impl Taken {
         Ok(Taken { head, space, entries })
     }
 
-    /// The space that it is of, as it was.
+    /// Converts a full snapshot to a space.
     pub(super) fn into_space(self) -> Result<Space> {
         if self.head.some_keys {
             let message = "the snapshot has only some keys: they can be added, and replace nothing";
@@ -47,13 +47,14 @@ impl Taken {
         self.check_waiting()?;
         let mut space = self.space;
         if let Some(frontier) = self.head.space.frontier {
-            // Deletions below it are not remembered: what they are newer than is stale by it.
+            // Tombstones below the frontier are dropped. Older writes to these keys are stale because of the
+            // frontier.
             space.states.forget_below(frontier);
         }
         Ok(space)
     }
 
-    /// Refuses what waits below the frontier: nothing would ever apply it.
+    /// Rejects writes that wait below the frontier, because they would never be applied.
     fn check_waiting(&self) -> Result<()> {
         let first = self.space.waiting.keys().next().map(|(version, _)| *version);
         match first.filter(|version| self.head.space.is_sealed(*version)) {
@@ -65,7 +66,7 @@ impl Taken {
         }
     }
 
-    /// Adds it to a space; gives how many entries were new.
+    /// Merges the snapshot into a space. Returns the number of new entries.
     pub(super) fn add_to(self, space: &mut Space) -> Result<u64> {
         let from = self.head.space.options;
         match &space.info {
@@ -79,7 +80,7 @@ impl Taken {
 }
 
 impl Taken {
-    /// Refuses what waits for a function that merges it, where its version is closed.
+    /// Rejects writes that wait for a merge function if their version is sealed here.
     fn check_open(&self, info: &SpaceInfo) -> Result<()> {
         let first = self.space.waiting.keys().next().filter(|_| info.options.merged);
         let Some((version, key)) = first.filter(|(version, _)| info.is_sealed(*version)) else {
@@ -93,7 +94,7 @@ impl Taken {
     }
 }
 
-/// Refuses a snapshot of a space that is declared in another way.
+/// Rejects a snapshot of a space with other options.
 fn check_same(info: &SpaceInfo, from: &SpaceOptions) -> Result<()> {
     let any = |options: &SpaceOptions| SpaceOptions { versions: None, ..*options };
     if any(&info.options) != any(from) {
@@ -106,7 +107,7 @@ fn check_same(info: &SpaceInfo, from: &SpaceOptions) -> Result<()> {
 }
 
 impl Space {
-    /// Puts an entry where a snapshot has it.
+    /// Inserts an entry of a snapshot.
     fn place(&mut self, entry: EntryRef<'_>) {
         match entry {
             EntryRef::State { key, version, value } => {
@@ -121,22 +122,22 @@ impl Space {
             EntryRef::Position { source, position } => {
                 self.positions.insert(source.to_owned(), position);
             }
-            // What is gone stands in changes alone, and those are refused.
+            // Only incremental snapshots have removals, and those were rejected.
             EntryRef::NoState { .. } | EntryRef::NotWaiting { .. } => {}
         }
     }
 
-    /// Adds what another space holds where that is newer, or not here; gives how many entries were.
+    /// Adds the entries of another space that are newer or missing here. Returns their number.
     fn add(&mut self, other: Space) -> u64 {
         let mut added = 0;
-        // States come first: what waits behind them is of no use any more.
+        // States first: waiting writes that they overtake are then dropped.
         for (key, Held { version, value }) in other.states {
             added += u64::from(self.states.set_newer(key, version, value));
         }
         let info = self.info();
         for ((version, key), value) in other.waiting {
             if info.is_sealed(version) && !info.options.merged {
-                // What its version closed does not wait any more.
+                // The version is sealed here, so the write is applied at once.
                 added += u64::from(self.states.set_newer(key, version, value));
             } else if self.states.is_newer(&key, version) {
                 added += u64::from(self.wait(key, version, value));

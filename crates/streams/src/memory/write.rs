@@ -1,4 +1,4 @@
-//! Writes: all are checked before one is applied, and applying one cannot fail.
+//! Writes to an in-memory space: all are checked before any is applied, and applying cannot fail.
 
 use super::space::{Bytes, Space};
 use mainstay_model::{Code, Error, Result, SpaceInfo, StateWrite, Version, Wrote};
@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::collections::btree_map::Entry;
 
 impl Space {
-    /// Refuses writes of which one makes no sense in this space.
+    /// Rejects the whole batch if one write is invalid in this space.
     pub(super) fn check(&self, writes: &[StateWrite]) -> Result<()> {
         let mut info = self.info();
         for (position, write) in writes.iter().enumerate() {
@@ -20,7 +20,7 @@ impl Space {
         })
     }
 
-    /// Refuses writes that would overtake something that waits.
+    /// Rejects a merge result that would overtake a waiting write.
     fn check_all_settled(&self, below: Version, writes: &[StateWrite]) -> Result<()> {
         let settled = writes.iter().filter_map(StateWrite::settles);
         let settled = settled.flat_map(|(key, all)| all.iter().map(move |version| (*version, key)));
@@ -38,7 +38,7 @@ impl Space {
         }
     }
 
-    /// Applies a write that was checked; the first that takes effect fixes what the space is.
+    /// Applies a checked write. The first write that takes effect fixes the version kind.
     pub(super) fn apply(&mut self, write: StateWrite) -> Wrote {
         let versions = write.version().map(|version| version.kind());
         let wrote = match write {
@@ -53,7 +53,7 @@ impl Space {
                 self.merge(key.into(), merged, read, &settles)
             }
             StateWrite::AllSettled { .. } => return Wrote::Applied,
-            // What is not known was refused before.
+            // Unknown writes were rejected before.
             _ => Wrote::Stale,
         };
         if wrote.took_effect() {
@@ -77,7 +77,7 @@ impl Space {
         }
     }
 
-    /// Lets a write wait; says whether none waited there.
+    /// Adds a waiting write. Returns whether none was waiting with this version and key.
     pub(super) fn wait(&mut self, key: Bytes, version: Version, value: Option<Bytes>) -> bool {
         match self.waiting.entry((version, key)) {
             Entry::Occupied(_) => false,
@@ -123,7 +123,7 @@ impl Space {
         for settled in settles {
             self.waiting.remove(&(*settled, key.clone()));
         }
-        // Where all that waited was overtaken, the version is the key's own, and its state stays.
+        // If all waiting writes were overtaken, the version equals the key's own, and its state stays.
         self.states.set_newer(key, version, value);
         Wrote::Applied
     }
@@ -142,7 +142,7 @@ fn check_one(info: &SpaceInfo, write: &StateWrite) -> Result<()> {
     }
 }
 
-/// Refuses to write without the function what a function has to merge.
+/// Rejects plain writes to a space that needs a merge function.
 fn check_plain(info: &SpaceInfo) -> Result<()> {
     if !info.options.merged || info.options.ordered {
         return Ok(());

@@ -1,22 +1,22 @@
-//! An operator made of functions.
+//! A stateful operator made of two functions.
 
 use super::{Applied, KeyOf, Moment, Operator};
 use mainstay_model::{LogicalTime, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A function of a key's state, an item and its time; gives the new state and what goes out.
+/// A function of a key's state, an item and its time. Returns the new state and the outputs.
 type Step<I, S, O> =
     dyn Fn(Option<S>, &I, LogicalTime) -> Result<(Option<S>, Vec<O>)> + Send + Sync;
 
-/// An operator that keeps a state by key and is made of two functions: an item's key, and what the item makes of that
-/// key's state.
+/// An operator with a state per key, made of two functions: one extracts an item's key, the other applies the
+/// item to the key's state.
 ///
 /// ```
 /// use mainstay_streams::{Items, MemorySink, MemoryState, Pipeline, StatefulOperator};
 /// use std::sync::Arc;
 ///
-/// // Orders per customer; the third one is told.
+/// // Orders per customer; the third one is reported.
 /// let thirds = StatefulOperator::new(
 ///     "thirds",
 ///     |order: &(&str, u32)| order.0,
@@ -43,8 +43,9 @@ pub struct StatefulOperator<I, S, O> {
 }
 
 impl<I, S, O> StatefulOperator<I, S, O> {
-    /// An operator. The state that `step` gives back replaces the key's; with none the key is deleted. Its outputs are
-    /// made again with the same ids whenever the item is, so both functions look at nothing but their arguments.
+    /// Creates an operator. `step` returns the key's new state; `None` deletes the key. Both functions must
+    /// depend only on their arguments, because the same item must always give the same outputs with the same
+    /// ids.
     pub fn new<K: Into<Vec<u8>>>(
         name: &str,
         key: impl Fn(&I) -> K + Send + Sync + 'static,

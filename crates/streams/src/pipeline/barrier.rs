@@ -1,8 +1,8 @@
-//! Where a checkpoint stands in the stream.
+//! Checkpoint barriers in a pipeline.
 //!
 //! ```text
-//!   step step | barrier(id): sinks on stable storage | step step ...
-//!             '-- checkpoint of the state, as it is here --> durable --> committed(id): sinks show it
+//!   step step | barrier(id): sinks are durable | step step ...
+//!             '-- checkpoint of the state at this point --> durable --> committed(id): sinks show their outputs
 //!                                                        '-> failed ---> aborted(id)
 //! ```
 
@@ -11,17 +11,17 @@ use crate::operator::Operator;
 use mainstay_model::{Code, Error, Result};
 use std::collections::BTreeMap;
 
-/// Where a checkpoint stands in the stream.
+/// A checkpoint's place in the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Barrier {
-    /// The checkpoint.
+    /// The checkpoint's number.
     pub id: u64,
-    /// The positions that stand with the states there.
+    /// The positions in the state at the barrier.
     pub positions: BTreeMap<String, u64>,
 }
 
 impl Barrier {
-    /// Whether a state with these positions has come so far.
+    /// Returns whether a state with these positions includes the barrier.
     pub(super) fn is_within(&self, positions: &BTreeMap<String, u64>) -> bool {
         let reached = |name| positions.get(name).copied().unwrap_or(0);
         self.positions.iter().all(|(name, position)| reached(name) >= *position)
@@ -29,8 +29,8 @@ impl Barrier {
 }
 
 impl<P: Operator> Pipeline<P> {
-    /// Has all sinks put what they have taken on stable storage, and says where in the stream that is. The state as it is
-    /// now is the checkpoint's: it is to be taken before the next step.
+    /// Makes all sinks' outputs durable and returns the place in the stream. The current state belongs to the
+    /// checkpoint, so snapshot it before the next step.
     pub fn barrier(&mut self, id: u64) -> Result<Barrier> {
         self.ready()?;
         if self.barriers.contains_key(&id) {
@@ -47,12 +47,13 @@ impl<P: Operator> Pipeline<P> {
         Ok(barrier)
     }
 
-    /// Whether it has stood at a checkpoint's barrier, and not yet heard what became of that.
+    /// Returns whether the outcome of this checkpoint is still unknown to the pipeline.
     pub(crate) fn awaits(&self, id: u64) -> bool {
         self.barriers.contains_key(&id)
     }
 
-    /// The checkpoint is durable: the sinks show what they had taken by its barrier. After an error it can be said again.
+    /// Called when the checkpoint is durable: the sinks show their outputs up to its barrier. It may be
+    /// repeated after an error.
     pub fn committed(&mut self, id: u64) -> Result<()> {
         let Some(barrier) = self.barriers.get(&id) else {
             let message = format!(
@@ -63,15 +64,15 @@ impl<P: Operator> Pipeline<P> {
         self.committed_before(&barrier.clone())
     }
 
-    /// A checkpoint that was taken before a restart is durable: it may be that the sinks were not told. A second time does
-    /// nothing.
+    /// Like `committed`, for a checkpoint from before a restart, whose outcome the sinks may not know. It is
+    /// idempotent.
     pub fn committed_before(&mut self, barrier: &Barrier) -> Result<()> {
         self.outlet.commit(barrier.id, &barrier.positions)?;
         self.barriers.remove(&barrier.id);
         Ok(())
     }
 
-    /// The checkpoint will not be. What the sinks have taken is committed with a later one.
+    /// Called when the checkpoint is aborted. The sinks' outputs are committed with a later one.
     pub fn aborted(&mut self, id: u64) -> Result<()> {
         self.barriers.remove(&id);
         self.outlet.abort(id)

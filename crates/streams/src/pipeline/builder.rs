@@ -1,4 +1,4 @@
-//! How a pipeline is put together.
+//! Builder of a pipeline.
 
 use super::Pipeline;
 use crate::frontier::Frontier;
@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many items a batch has unless told otherwise.
+/// The default batch size, in items.
 const BATCH_DEFAULT: usize = 1_024;
-/// The most items of a batch: with each, some more states may be written, and all fit into one transaction.
+/// The largest batch, in items. An item may write a few additional states, and all must fit into one
+/// transaction.
 const BATCH_LIMIT: usize = 10_000;
 
-/// The parts of a pipeline. [`Pipeline`] has an example.
+/// Builder of a pipeline. [`Pipeline`] has an example.
 #[must_use = "a pipeline does nothing before it is opened"]
 pub struct PipelineBuilder<P: Operator> {
     operator: P,
@@ -42,7 +43,7 @@ impl<P: Operator> PipelineBuilder<P> {
         }
     }
 
-    /// Adds a source; several are merged by time.
+    /// Adds a source. Several sources are merged by time.
     pub fn source(mut self, source: impl Source<Item = P::Item> + 'static) -> PipelineBuilder<P> {
         self.input = self.input.and_then(|mut input| {
             check_name(&position::source(source.name()))?;
@@ -52,39 +53,39 @@ impl<P: Operator> PipelineBuilder<P> {
         self
     }
 
-    /// Adds a sink; each gets all outputs.
+    /// Adds a sink. Each sink gets all outputs.
     pub fn sink(mut self, sink: impl Sink<P::Out> + 'static) -> PipelineBuilder<P> {
         self.sinks.push(Box::new(sink));
         self
     }
 
-    /// Its sinks, to be told what comes before they are opened.
+    /// The sinks, for calls that must precede their opening.
     pub(crate) fn sinks(&mut self) -> &mut [Box<dyn Sink<P::Out>>] {
         &mut self.sinks
     }
 
-    /// How many items are worked on at once, 1 to 10,000; 1,024 unless told otherwise. It changes nothing but how fast it is.
+    /// Sets the batch size, 1 to 10,000 items; the default is 1,024. It affects only the performance.
     pub fn batch(mut self, batch: usize) -> PipelineBuilder<P> {
         self.batch = batch;
         self
     }
 
-    /// Some states may be further than the sources were read for this pipeline: they came from a shard that had read
-    /// further. Items that they know are passed over. Without this such an item is an error, for it is what a source looks
-    /// like that gives one time to two items.
+    /// Allows states that are ahead of the source positions, because they came from a shard that had read
+    /// further. Items that they already include are skipped. Without this setting such an item is an error,
+    /// because it looks like a source that gives the same time to two items.
     pub fn states_ahead(mut self) -> PipelineBuilder<P> {
         self.states_ahead = true;
         self
     }
 
-    /// Works only on keys that belong to some of so many groups; others are passed over. Every shard reads all items, in one
-    /// order, so that all of them can stop at one place.
+    /// Restricts the pipeline to the keys of some key groups. Other items are skipped. Every shard reads all
+    /// items in the same order, so that all shards can stop at one place.
     pub fn shard(mut self, groups: Range<u32>, of: u32) -> PipelineBuilder<P> {
         self.owned = Some((groups, of));
         self
     }
 
-    /// Opens the pipeline over a state, and goes to where that says it was.
+    /// Opens the pipeline over a state and continues from its positions.
     pub fn open(self, state: Arc<dyn KeyedState>) -> Result<Pipeline<P>> {
         let PipelineBuilder { operator, input, sinks, batch, states_ahead, owned } = self;
         if !(1..=BATCH_LIMIT).contains(&batch) {

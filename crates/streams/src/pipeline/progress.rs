@@ -1,26 +1,26 @@
-//! How far a pipeline came.
+//! Progress counters of a pipeline.
 
 use crate::runner::Taken;
 
-/// How far a pipeline came, in one step or several.
+/// The progress of one or several steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// How many items were applied.
+    /// The number of items applied.
     pub items: u64,
-    /// How many had been applied before, and were passed over.
+    /// The number of items skipped because they were applied before.
     pub skipped: u64,
-    /// How many have keys of other shards, and were passed over.
+    /// The number of items skipped because their keys belong to other shards.
     pub passed: u64,
-    /// How many came too late, and were dropped.
+    /// The number of late items, which were dropped.
     pub late: u64,
-    /// How many outputs were handed to the sinks.
+    /// The number of outputs handed to the sinks.
     pub outputs: u64,
-    /// Whether the sources had nothing more.
+    /// True if the sources have no more items.
     pub ended: bool,
 }
 
 impl Progress {
-    /// Adds a further step.
+    /// Adds the progress of another step.
     pub fn add(&mut self, further: &Progress) {
         self.items += further.items;
         self.skipped += further.skipped;

@@ -1,9 +1,9 @@
-//! Going on where the state says.
+//! Recovery of a pipeline from the positions in its state.
 //!
 //! ```text
 //!   positions of the state --+--> sources: seek
-//!                            +--> operator: watermark, when states are due
-//!                            '--> sinks: what is beyond is given up --holds less: the state goes back to its checkpoint
+//!                            +--> operator: watermark, due times
+//!                            '--> sinks: outputs beyond are dropped --holds less: the state goes back to its checkpoint
 //! ```
 
 use super::Pipeline;
@@ -15,8 +15,8 @@ use mainstay_model::{Code, Error, Result, SpaceOptions, VersionKind};
 use std::collections::BTreeMap;
 
 impl<P: Operator> Pipeline<P> {
-    /// Goes back to what the state says, as after a crash: for whoever has restored the state from a checkpoint. A step that
-    /// follows a failed one does it by itself.
+    /// Continues from the state, as after a crash. Call it after the state was restored from a checkpoint. A
+    /// step after a failed one calls it automatically.
     pub fn recover(&mut self) -> Result<()> {
         self.broken = true;
         self.declare()?;
@@ -34,13 +34,13 @@ impl<P: Operator> Pipeline<P> {
         Ok(())
     }
 
-    /// Sinks that hold nothing may begin at the positions of a checkpoint: all before was shown, elsewhere.
+    /// Lets empty sinks start at the positions of a checkpoint, because earlier outputs were shown elsewhere.
     pub(crate) fn begin_sinks_at(&mut self, positions: &BTreeMap<String, u64>) -> Result<()> {
         self.outlet.begin_at(positions)?;
         self.recover()
     }
 
-    /// Refuses to work on what does not fit together.
+    /// Recovers after a failure, and fails if a sink holds less than its position.
     pub(super) fn ready(&mut self) -> Result<()> {
         if self.broken {
             self.recover()?;
@@ -52,7 +52,7 @@ impl<P: Operator> Pipeline<P> {
         Err(Error::new(Code::Conflict, message))
     }
 
-    /// The state has to be what a pipeline needs.
+    /// Checks and declares the state's space for a pipeline.
     fn declare(&self) -> Result<()> {
         let can = self.state.capabilities();
         if !can.atomic {
@@ -73,7 +73,7 @@ impl<P: Operator> Pipeline<P> {
         self.state.declare(options.versions(VersionKind::Time)).map(|_| ())
     }
 
-    /// Refuses a state of another pipeline.
+    /// Rejects the state of another pipeline.
     fn check(&self, positions: &BTreeMap<String, u64>) -> Result<()> {
         let named = |beginning: &'static str| {
             positions.keys().filter_map(move |name| name.strip_prefix(beginning))

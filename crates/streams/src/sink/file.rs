@@ -1,9 +1,9 @@
-//! Outputs as lines in files, which are seen with their checkpoint.
+//! File sink: JSON Lines files that become visible with their checkpoint.
 //!
 //! ```text
-//!   write --append--> staged-<start> --prepare: sync, close--> --commit: rename--> part-<start> --> read
+//!   write --append--> staged-<start> --prepare: fsync, close--> --commit: rename--> part-<start> --> read
 //!                        |
-//!                     open(position): cut there, what is behind it deleted
+//!                     open(position): truncated there, later files deleted
 //! ```
 
 use super::stock::{Committed, Stock, from, mark, part, staged};
@@ -17,8 +17,9 @@ use std::io::{Read, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// Writes outputs as JSON lines into files of a directory, which belongs to this sink alone. Readers see what a checkpoint has
-/// committed, each output once. A position is how many bytes were written since the beginning.
+/// Writes outputs as JSON lines into files of a directory, which no other sink may use. Readers see the
+/// outputs of committed checkpoints, each once. A position is the number of bytes written since the
+/// beginning.
 ///
 /// ```
 /// use mainstay_streams::{FileSink, Items, MemoryState, Pipeline, StatefulOperator};
@@ -48,21 +49,21 @@ pub struct FileSink<O> {
     name: String,
     directory: PathBuf,
     with_ids: bool,
-    /// Whether what comes before may be elsewhere, and up to where it is.
+    /// True if earlier outputs may be elsewhere; `from` is the position up to which they are.
     continued: bool,
     from: u64,
-    /// Whose outputs it takes, if it was told.
+    /// The shard whose outputs it takes, if assigned.
     share: Option<Share>,
     position: u64,
-    /// What others may have seen: it is not written again.
+    /// The committed position: outputs before it may have been read and are not written again.
     committed: u64,
-    /// The file that is being written, and where it starts.
+    /// The file being written, and its start position.
     active: Option<(File, u64)>,
     outputs: PhantomData<fn(O)>,
 }
 
 impl<O> FileSink<O> {
-    /// A sink that writes into a directory, which is made if it is not there.
+    /// A sink that writes into a directory, which is created if it does not exist.
     pub fn new(name: &str, directory: impl AsRef<Path>) -> FileSink<O> {
         FileSink {
             name: name.to_owned(),
@@ -78,22 +79,23 @@ impl<O> FileSink<O> {
         }
     }
 
-    /// Writes each output with its id, key and version, for readers that hand it on; see [`Output`].
+    /// Writes each output with its id, key and version, for readers that forward it; see [`Output`].
     #[must_use]
     pub fn with_ids(mut self) -> FileSink<O> {
         self.with_ids = true;
         self
     }
 
-    /// Goes on in an empty directory with what comes behind the last checkpoint: outputs of before are where they were
-    /// written, on a machine that is no more, say. Without this a directory that is empty is one that was lost.
+    /// Lets an empty directory continue after the last checkpoint: earlier outputs are where they were
+    /// written, for example on another machine. Without this setting an empty directory means that the
+    /// outputs were lost.
     #[must_use]
     pub fn continued(mut self) -> FileSink<O> {
         self.continued = true;
         self
     }
 
-    /// All that is committed in a directory, in order, as one stream.
+    /// Reads all committed outputs of a directory, in order, as one stream.
     pub fn read(directory: impl AsRef<Path>) -> Result<Committed> {
         Committed::open(directory.as_ref())
     }
@@ -103,7 +105,8 @@ impl<O> FileSink<O> {
         made.map_err(|error| io_error("make", &self.directory, &error))
     }
 
-    /// Says in the directory whose outputs are there. One that holds nothing is anybody's, whatever it says.
+    /// Marks the directory with the shard whose outputs it holds. An empty directory can be taken over by any
+    /// shard, whatever its mark is.
     fn mark(&self, stock: &Stock) -> Result<()> {
         let Some(share) = self.share.filter(|share| stock.share != Some(*share)) else {
             return Ok(());
@@ -119,14 +122,14 @@ impl<O> FileSink<O> {
         }
     }
 
-    /// Makes an empty file, whose name says all.
+    /// Creates an empty file whose name carries the information.
     fn note(&self, path: &Path) -> Result<()> {
         let made = OpenOptions::new().write(true).create(true).truncate(false).open(path);
         made.map_err(|error| io_error("create", path, &error))?;
         sync_directory(&self.directory)
     }
 
-    /// Brings the staged files to a position: what is beyond it goes, what stays is on stable storage.
+    /// Truncates the staged files to a position and makes the rest durable.
     fn cut(&self, stock: &Stock, position: u64) -> Result<()> {
         for (start, end) in &stock.staged {
             let path = staged(&self.directory, *start);
@@ -146,8 +149,9 @@ impl<O> FileSink<O> {
         sync_directory(&self.directory)
     }
 
-    /// Puts a staged file on stable storage. A sync that failed may seem to succeed when it is repeated, with the bytes lost
-    /// all the same. So what was staged from there on goes, and the state has to go back and make it again.
+    /// Fsyncs a staged file. After a failed fsync a repeated one may seem to succeed although the bytes are
+    /// lost. Therefore the staged files from there on are removed, and the state must go back and produce
+    /// them again.
     fn sync(&self, file: &File, start: u64) -> Result<()> {
         let Err(error) = file.sync_all() else { return Ok(()) };
         self.give_up(start)?;
@@ -160,7 +164,7 @@ impl<O> FileSink<O> {
         Err(Error::new(Code::SyncFailed, message))
     }
 
-    /// Removes what is staged from a place on, the last first: what stays has no gap.
+    /// Removes the staged files from a position on, the last first, so that the remaining ones have no gap.
     fn give_up(&self, start: u64) -> Result<()> {
         for (start, _) in Stock::list(&self.directory)?.staged.range(start..).rev() {
             let path = staged(&self.directory, *start);
@@ -170,8 +174,8 @@ impl<O> FileSink<O> {
         Ok(())
     }
 
-    /// Shows what is staged up to a position; gives how far that is. A file that goes beyond it, because it was begun anew
-    /// since, is shown with the next checkpoint.
+    /// Commits the staged files up to a position by renaming them. Returns the committed position. A file
+    /// that ends beyond the position, because it was reopened since, is committed with the next checkpoint.
     fn show(&self, stock: &Stock, position: u64) -> Result<u64> {
         let mut committed = stock.committed();
         for (start, end) in stock.staged.range(..position) {
@@ -187,7 +191,7 @@ impl<O> FileSink<O> {
         Ok(committed)
     }
 
-    /// The file to write to; a new one begins at the present position.
+    /// The file being written. A new one starts at the current position.
     fn active(&mut self) -> Result<&mut File> {
         let (file, _) = match self.active.take() {
             Some(active) => self.active.insert(active),
@@ -201,14 +205,14 @@ impl<O> FileSink<O> {
         Ok(file)
     }
 
-    /// Compares what comes again with what was committed; gives how much of it that is.
+    /// Compares repeated outputs with the committed ones. Returns the number of repeated bytes.
     fn check_again(&self, bytes: &[u8]) -> Result<usize> {
         let again = self.committed.saturating_sub(self.position);
         let again = usize::try_from(again).unwrap_or(usize::MAX).min(bytes.len());
         if again == 0 {
             return Ok(0);
         }
-        // What is elsewhere cannot be compared.
+        // Outputs that are elsewhere cannot be compared.
         let elsewhere = self.from.saturating_sub(self.position);
         let elsewhere = usize::try_from(elsewhere).unwrap_or(usize::MAX).min(again);
         let mut before = vec![0; again - elsewhere];
@@ -282,7 +286,7 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         if !self.continued || !stock.is_empty() {
             return Ok(());
         }
-        // Whose it is comes first: what is not empty and says nothing is of the first division.
+        // Mark the shard first, because an unmarked directory that is not empty belongs to the first epoch.
         self.mark(&stock)?;
         self.note(&from(&self.directory, position))
     }
@@ -308,7 +312,7 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
 
     fn commit(&mut self, _checkpoint: u64, position: u64) -> Result<()> {
         let mut stock = Stock::list(&self.directory)?;
-        // What is being written is not prepared.
+        // The file being written is not prepared.
         stock.staged.retain(|start, _| self.active.as_ref().is_none_or(|(_, own)| start != own));
         self.committed = self.show(&stock, position)?;
         if stock.held() >= position {
@@ -322,7 +326,7 @@ impl<O: Serialize> Sink<O> for FileSink<O> {
         Err(Error::new(Code::CorruptData, message))
     }
 
-    /// What is staged stays so, and is committed with a later checkpoint.
+    /// Staged outputs stay and are committed with a later checkpoint.
     fn abort(&mut self, _checkpoint: u64) -> Result<()> {
         Ok(())
     }

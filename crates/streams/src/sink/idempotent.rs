@@ -1,4 +1,4 @@
-//! Outputs in a space of keyed state.
+//! Idempotent sink: a materialized view of the newest output per key in keyed state.
 
 use super::{Opened, Share, Sink};
 use crate::output::Output;
@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 type Key<O> = dyn Fn(&Output<O>) -> Vec<u8> + Send + Sync;
 
-/// How many writes are made at once.
+/// The number of writes per batch.
 const PIECE: usize = 1_024;
 
-/// Puts outputs into a space, by key and version, as JSON: what is written again is not newer and changes nothing. The
-/// newest output of each key stays. It is visible at once: of outputs of one key the newest counts, so nothing has to wait
-/// for a checkpoint.
+/// Writes outputs as JSON into a space, by key and version. A repeated output is not newer and changes
+/// nothing. The newest output of each key remains. Outputs are visible at once, because only the newest per
+/// key counts and none has to wait for a checkpoint.
 ///
-/// The space is for outputs alone: how much was taken stands in it under a position of each shard, and a pipeline's own
-/// states are in another one. Shards may share it.
+/// The space must hold only outputs, and the states of a pipeline must be in another space. It stores a
+/// position for each shard, so shards may share it.
 ///
 /// ```
 /// use mainstay_model::KeyedState;
@@ -47,13 +47,13 @@ pub struct IdempotentSink<O> {
 }
 
 impl<O> IdempotentSink<O> {
-    /// Puts each output under its own key. That the operator gives several at once for one key is refused: see
+    /// Stores each output under its own key. Several outputs of one key and version are refused: see
     /// [`keyed_by`](IdempotentSink::keyed_by).
     pub fn new(name: &str, space: Arc<dyn KeyedState>) -> IdempotentSink<O> {
         IdempotentSink::keyed_by(name, space, |output| output.key.clone())
     }
 
-    /// Puts each output under a key that is made of it.
+    /// Stores each output under a key derived from it.
     pub fn keyed_by(
         name: &str,
         space: Arc<dyn KeyedState>,
@@ -63,7 +63,7 @@ impl<O> IdempotentSink<O> {
         IdempotentSink { name, space, key, share, position: 0 }
     }
 
-    /// The name under which the space keeps how much was taken.
+    /// The name of the sink's position in the space.
     fn place(&self) -> String {
         position::sink_of(&self.name, self.share)
     }
@@ -80,7 +80,7 @@ impl<O> IdempotentSink<O> {
 }
 
 impl<O: Serialize> IdempotentSink<O> {
-    /// The newest output of each key; older ones would not be seen.
+    /// The newest output of each key. Older ones would never be visible.
     fn newest<'o>(&self, outputs: &'o [Output<O>]) -> Result<BTreeMap<Vec<u8>, &'o Output<O>>> {
         let mut newest: BTreeMap<Vec<u8>, &Output<O>> = BTreeMap::new();
         for output in outputs {
@@ -118,7 +118,7 @@ impl<O: Serialize> Sink<O> for IdempotentSink<O> {
     fn open(&mut self, position: u64) -> Result<Opened> {
         let held = self.space.positions()?.get(&self.place()).copied().unwrap_or(0);
         self.position = position;
-        // What it holds beyond is put again, and is not newer then.
+        // Outputs beyond the position will be written again as no-ops.
         Ok(if held < position { Opened::Behind { held } } else { Opened::Ready })
     }
 
@@ -127,7 +127,7 @@ impl<O: Serialize> Sink<O> for IdempotentSink<O> {
         let newest = self.newest(outputs)?.into_iter();
         let writes = newest.map(|(key, output)| self.put(key, output));
         let mut writes = writes.collect::<Result<Vec<_>>>()?;
-        // The last of all: whatever the space holds of them, it has all up to its position.
+        // The position comes last, so the space always holds all outputs up to its position.
         writes.push(StateWrite::advance(&self.place(), position));
         for piece in writes.chunks(PIECE) {
             self.space.write(piece.to_vec())?;

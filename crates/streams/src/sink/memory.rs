@@ -1,4 +1,4 @@
-//! Outputs in memory.
+//! In-memory sink.
 
 use super::{Opened, Sink};
 use crate::output::Output;
@@ -6,7 +6,8 @@ use mainstay_model::{Code, Error, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Keeps outputs in memory, for tests and for looking at. A position is how many there are; a copy has the same outputs.
+/// Stores outputs in memory, for tests and inspection. A position is the number of outputs. Clones share the
+/// outputs.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -34,24 +35,24 @@ struct Shelf<O> {
 }
 
 impl<O: Clone> MemorySink<O> {
-    /// A sink that holds nothing.
+    /// An empty sink.
     pub fn new(name: &str) -> MemorySink<O> {
         let shelf = Shelf { outputs: Vec::new(), committed: 0 };
         MemorySink { name: name.to_owned(), shelf: Arc::new(Mutex::new(shelf)), position: 0 }
     }
 
-    /// All that was taken, also what is not committed.
+    /// All outputs, including uncommitted ones.
     pub fn outputs(&self) -> Vec<Output<O>> {
         self.shelf.lock().outputs.clone()
     }
 
-    /// What was committed.
+    /// The committed outputs.
     pub fn committed(&self) -> Vec<Output<O>> {
         let shelf = self.shelf.lock();
         shelf.outputs[..shelf.committed].to_vec()
     }
 
-    /// Forgets what was not committed, as a power cut does.
+    /// Drops the uncommitted outputs, as a power failure does.
     pub fn lose(&self) {
         let mut shelf = self.shelf.lock();
         let committed = shelf.committed;
@@ -78,7 +79,7 @@ impl<O: Clone + Send> Sink<O> for MemorySink<O> {
 
     fn write(&mut self, outputs: &[Output<O>]) -> Result<u64> {
         let mut shelf = self.shelf.lock();
-        // What others have seen comes again, the same.
+        // Outputs that readers have seen come again, identically.
         let seen = shelf.outputs.len().saturating_sub(self.position as usize).min(outputs.len());
         for (n, output) in outputs[..seen].iter().enumerate() {
             let before = &shelf.outputs[self.position as usize + n];

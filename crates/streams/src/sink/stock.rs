@@ -1,12 +1,12 @@
-//! The files of a [`FileSink`](super::FileSink), and what they hold.
+//! Directory layout of a [`FileSink`](super::FileSink), and the reader of its committed files.
 //!
 //! ```text
 //!   part-00000000000000000000   part-00000000000000000120 | staged-00000000000000000300   staged-...
 //!   0                       120                       300   300
-//!   committed: whole, in order, from 0 on                   | staged: what the state has not passed is cut off
+//!   committed: contiguous, in order, from 0 on          | staged: truncated to the position in the state
 //!
-//!   shard-00000000000000000001-2    empty: all of it is of shard 2 of epoch 1
-//!   from-00000000000000000300       empty: what comes before was committed elsewhere
+//!   shard-00000000000000000001-2    empty: all files belong to shard 2 of epoch 1
+//!   from-00000000000000000300       empty: earlier outputs were committed elsewhere
 //! ```
 
 use super::Share;
@@ -21,41 +21,41 @@ const PART: &str = "part-";
 const STAGED: &str = "staged-";
 const SHARD: &str = "shard-";
 const FROM: &str = "from-";
-/// How much of a staged file is looked at at once.
+/// The read size for staged files, in bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// What the files of a directory hold: ends by starts, and whose they are.
+/// The content of a directory: end positions by start positions, and the owner.
 #[derive(Debug, Default)]
 pub(super) struct Stock {
     pub(super) share: Option<Share>,
-    /// What comes before it was committed elsewhere.
+    /// Outputs before this position were committed elsewhere.
     pub(super) from: u64,
     pub(super) parts: BTreeMap<u64, u64>,
     pub(super) staged: BTreeMap<u64, u64>,
 }
 
-/// Where a committed file is.
+/// The path of a committed file.
 pub(super) fn part(directory: &Path, start: u64) -> PathBuf {
     directory.join(format!("{PART}{start:020}"))
 }
 
-/// Where a staged file is.
+/// The path of a staged file.
 pub(super) fn staged(directory: &Path, start: u64) -> PathBuf {
     directory.join(format!("{STAGED}{start:020}"))
 }
 
-/// The empty file that says that what comes before a position was committed elsewhere.
+/// The path of the empty file that records that earlier outputs were committed elsewhere.
 pub(super) fn from(directory: &Path, position: u64) -> PathBuf {
     directory.join(format!("{FROM}{position:020}"))
 }
 
-/// The empty file that says whose outputs are in a directory.
+/// The path of the empty file that records the owning shard.
 pub(super) fn mark(directory: &Path, share: Share) -> PathBuf {
     directory.join(format!("{SHARD}{:020}-{}", share.epoch, share.shard))
 }
 
 impl Stock {
-    /// Looks at a directory; files with other names are left alone.
+    /// Lists a directory. Files with other names are ignored.
     pub(super) fn list(directory: &Path) -> Result<Stock> {
         let failed = |error: &io::Error| io_error("list", directory, error);
         let mut stock = Stock::default();
@@ -72,11 +72,11 @@ impl Stock {
             };
             let length = match entry.metadata() {
                 Ok(length) => length,
-                // It was shown, or cut off, since the directory was listed.
+                // The file was committed or removed after the directory was listed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(io_error("look at", &entry.path(), &error)),
             };
-            // One that would end behind the last byte there can be was put there by somebody.
+            // A file whose end would exceed the largest position cannot come from a sink.
             let end = start.checked_add(length.len());
             starts.insert(start, end.ok_or_else(|| gap(directory, u64::MAX, start))?);
         }
@@ -84,23 +84,25 @@ impl Stock {
         Ok(stock)
     }
 
-    /// Whose outputs are here, if there are any. Before directories said so there was one division.
+    /// The shard whose outputs are here, if any exist. An unmarked directory is from before rescaling
+    /// existed, so it belongs to epoch 0.
     pub(super) fn share(&self, shard: u32) -> Option<Share> {
         let said = self.share.unwrap_or(Share { epoch: 0, shard });
         (!self.is_empty()).then_some(said)
     }
 
-    /// How much is committed.
+    /// The committed position.
     pub(super) fn committed(&self) -> u64 {
         self.parts.last_key_value().map_or(self.from, |(_, end)| *end)
     }
 
-    /// Whether there are no outputs, and none were elsewhere.
+    /// Returns whether no outputs are here and none were elsewhere.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.staged.is_empty() && self.from == 0
     }
 
-    /// Looks into staged files: what a power cut left of them may be zeros, or end within a line. None of that is held.
+    /// Checks the content of staged files. After a power failure they may contain zeros or end within a line.
+    /// Such a tail does not count.
     pub(super) fn check_content(&mut self, directory: &Path) -> Result<()> {
         for (start, end) in &mut self.staged {
             let path = staged(directory, *start);
@@ -110,13 +112,13 @@ impl Stock {
         Ok(())
     }
 
-    /// How much is held without a gap, staged or committed.
+    /// The position up to which the outputs are here without a gap, staged or committed.
     pub(super) fn held(&self) -> u64 {
         let whole = |end: u64, (start, next): (&u64, &u64)| if *start == end { *next } else { end };
         self.staged.iter().fold(self.committed(), whole)
     }
 
-    /// Refuses committed files that do not follow each other.
+    /// Rejects committed files that are not contiguous.
     fn check_parts(&self, directory: &Path) -> Result<()> {
         let mut end = self.from;
         for (start, next) in &self.parts {
@@ -128,7 +130,7 @@ impl Stock {
         Ok(())
     }
 
-    /// Refuses staged files that do not follow what is committed, up to a position.
+    /// Rejects staged files that are not contiguous with the committed ones, up to a position.
     pub(super) fn check_staged(&self, directory: &Path, position: u64) -> Result<()> {
         let mut end = self.committed();
         for (start, next) in self.staged.range(..position.max(end)) {
@@ -141,7 +143,7 @@ impl Stock {
     }
 }
 
-/// How many bytes of a file are whole lines, before the first zero: lines are JSON, which has none.
+/// The number of bytes in complete lines before the first zero byte. JSON lines contain no zero bytes.
 fn whole_lines(path: &Path) -> io::Result<u64> {
     let mut file = File::open(path)?;
     let (mut piece, mut read, mut whole) = (vec![0; PIECE_BYTES], 0, 0);
@@ -159,21 +161,21 @@ fn whole_lines(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// Whose outputs a file says are there. A name that would be written otherwise, such as one with `-02`, is none of ours.
+/// Parses the name of a shard mark. A name in another spelling, such as `-02`, is ignored.
 fn share(name: &str) -> Option<Share> {
     let (epoch, shard) = name.strip_prefix(SHARD)?.split_once('-')?;
     let share = Share { epoch: number(epoch, "")?, shard: shard.parse().ok()? };
     (mark(Path::new(""), share) == Path::new(name)).then_some(share)
 }
 
-/// The number behind a name's beginning, if it is 20 digits.
+/// Parses a 20-digit number after a prefix.
 fn number(name: &str, beginning: &str) -> Option<u64> {
     let digits = name.strip_prefix(beginning)?;
     let is_number = digits.len() == 20 && digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// The name of a file of a sink, written again, for fuzzers; nothing for what is none.
+/// Parses the name of a sink's file and formats it again, for fuzzers; `None` for other files.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn name_again(name: &str) -> Option<String> {
     let here = Path::new("");
@@ -193,7 +195,7 @@ fn gap(directory: &Path, end: u64, start: u64) -> Error {
     Error::new(Code::CorruptData, message)
 }
 
-/// All committed output of a [`FileSink`](super::FileSink), in order, as it was when this was opened.
+/// All committed output of a [`FileSink`](super::FileSink), in order, as of the time of opening.
 #[derive(Debug)]
 pub struct Committed {
     directory: PathBuf,
@@ -205,24 +207,24 @@ pub struct Committed {
 
 impl Committed {
     pub(super) fn open(directory: &Path) -> Result<Committed> {
-        // Whoever writes may have shown files while the directory was listed, so that one is missing in the list.
+        // Retry once: the writer may have renamed files during the listing, so that one was missed.
         let listed = Stock::list(directory).or_else(|_| Stock::list(directory));
         let Stock { parts, from, .. } = listed?;
         Ok(Committed { directory: directory.to_owned(), parts, from, offset: from, file: None })
     }
 
-    /// How many bytes it has in all.
+    /// The total length, in bytes.
     pub fn length_bytes(&self) -> u64 {
         self.parts.last_key_value().map_or(0, |(_, end)| *end - self.from)
     }
 
-    /// Goes on at an offset.
+    /// Continues at an offset.
     pub(super) fn seek(&mut self, offset: u64) {
         self.offset = offset;
         self.file = None;
     }
 
-    /// The file that has the present offset, at that place, and where it ends.
+    /// The file at the current offset, with its end position.
     fn file(&mut self) -> io::Result<Option<(&mut File, u64)>> {
         let Some((start, end)) = self.parts.range(..=self.offset).next_back() else {
             return Ok(None);

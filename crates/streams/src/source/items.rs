@@ -1,9 +1,9 @@
-//! Items in memory.
+//! In-memory source.
 
 use super::{Source, Sourced};
 use mainstay_model::{Code, Error, LogicalTime, Result};
 
-/// Items in memory; a position is how many were read.
+/// Items in memory. A position is the number of items read.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -22,13 +22,13 @@ pub struct Items<T> {
 }
 
 impl<T> Items<T> {
-    /// Items whose times are their numbers, from 0 on.
+    /// Items whose times are their indexes, from 0 on.
     pub fn new(name: &str, items: impl IntoIterator<Item = T>) -> Items<T> {
         let numbered = (0..).zip(items);
         Items::timed(name, numbered.map(|(round, item)| (LogicalTime::new(0, round), item)))
     }
 
-    /// Items with times of their own, which have to rise.
+    /// Items with explicit times, which must strictly increase.
     pub fn timed(name: &str, items: impl IntoIterator<Item = (LogicalTime, T)>) -> Items<T> {
         Items { name: name.to_owned(), items: items.into_iter().collect(), read: 0 }
     }

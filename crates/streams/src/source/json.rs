@@ -1,11 +1,11 @@
-//! JSON Lines.
+//! JSON Lines source.
 
 use super::{Source, Sourced};
 use mainstay_model::{Code, Error, Result};
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 
-/// Values out of lines, each of which is one in JSON. Empty lines are none.
+/// Parses each line of a source as a JSON value. Empty lines are skipped.
 ///
 /// ```
 /// use mainstay_streams::{Items, JsonLines, Source};
@@ -23,7 +23,7 @@ pub struct JsonLines<T> {
 }
 
 impl<T: DeserializeOwned> JsonLines<T> {
-    /// The values that lines have.
+    /// Wraps a source of lines.
     pub fn new(lines: impl Source<Item = String> + 'static) -> JsonLines<T> {
         JsonLines { lines: Box::new(lines), values: PhantomData }
     }

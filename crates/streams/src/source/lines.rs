@@ -1,4 +1,4 @@
-//! Lines of a file.
+//! File source: the lines of a file.
 //!
 //! ```text
 //!   a line\n another\n the last
@@ -13,11 +13,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The longest line, in bytes: one that never ends must not fill the memory.
+/// The longest line, in bytes, so that an endless line cannot fill the memory.
 pub const LINE_LIMIT_BYTES: usize = 16 << 20;
 
-/// The lines of a file. A line's time is its offset in bytes, so a file that only grows can be read again at any time.
-/// A last line counts although it has no end; that it goes on later is an error, for it was read as it was.
+/// The lines of a file. A line's time is its byte offset, so an append-only file can be read again at any
+/// time. A last line without a line end counts. If it is extended later, that is an error, because it was
+/// already read without the extension.
 ///
 /// ```
 /// use mainstay_model::LogicalTime;
@@ -39,12 +40,12 @@ pub struct Lines {
     file: BufReader<File>,
     epoch: u64,
     offset: u64,
-    /// Whether the last line that was read had no end.
+    /// True if the last line read had no line end.
     unended: bool,
 }
 
 impl Lines {
-    /// The lines of a file, which has to be there.
+    /// Opens a file, which must exist.
     pub fn open(name: &str, path: impl AsRef<Path>) -> Result<Lines> {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| io_error("open", &path, &error))?;
@@ -52,7 +53,8 @@ impl Lines {
         Ok(Lines { name: name.to_owned(), path, file, epoch: 0, offset: 0, unended: false })
     }
 
-    /// The epoch of its lines' times; 0 unless told otherwise. A file that takes the place of another has a higher one.
+    /// Sets the epoch of the lines' times; the default is 0. A file that replaces another one needs a higher
+    /// epoch.
     #[must_use]
     pub fn epoch(mut self, epoch: u64) -> Lines {
         self.epoch = epoch;
@@ -67,7 +69,7 @@ impl Lines {
         Error::new(code, format!("source `{}`: {} {what}", self.name, self.path.display()))
     }
 
-    /// Refuses a position where no line of this file begins: it is of another file.
+    /// Rejects a position at which no line of this file begins, because it belongs to another file.
     fn check(&mut self, position: u64) -> Result<()> {
         let length = self.file.get_ref().metadata().map(|data| data.len());
         let length = length.map_err(|error| self.failed("look at", &error))?;
@@ -93,7 +95,7 @@ impl Lines {
         Ok(byte[0])
     }
 
-    /// The next line with its end, if there is one.
+    /// The next line with its line end, if one exists.
     fn line(&mut self) -> Result<Option<Vec<u8>>> {
         let mut line = Vec::new();
         let limit = LINE_LIMIT_BYTES as u64 + 1;
@@ -146,7 +148,7 @@ impl Source for Lines {
     }
 }
 
-/// A line without its end, `\n` or `\r\n`.
+/// A line without its line end, `\n` or `\r\n`.
 fn without_end(line: &str) -> &str {
     match line.strip_suffix('\n') {
         Some(line) => line.strip_suffix('\r').unwrap_or(line),

@@ -1,18 +1,18 @@
-//! Several sources as one.
+//! K-way merge of sources by logical time.
 //!
 //! ```text
-//!   a   0.1      0.3               0.2  0.3  0.6        round * 2 + index: no two are equal
+//!   a   0.1      0.3               0.2  0.3  0.6        round * 2 + index: all are distinct
 //!   b       0.1      0.3     -->   0.2  0.3  0.6  0.7
 //! ```
 
 use super::{Rising, Source, Sourced};
 use mainstay_model::{Code, Error, LogicalTime, Result};
 
-/// Several sources of one kind of items as one, by time, then by the index of the source. Sources are in the order of
-/// their names, so that it does not matter in which order they are given.
+/// Merges several sources of the same item type, by time, then by source index. Sources are sorted by name,
+/// so the order in which they are added does not matter.
 ///
-/// The order is that of times alone, however fast each source is. A source that has nothing is at its end: one that
-/// brings something later than others have passed is refused.
+/// The order depends only on the times and not on the sources' speed. A source without an item is at its end.
+/// If it later gives an item that is older than those of other sources, it is refused.
 ///
 /// ```
 /// use mainstay_streams::{Items, Merged};
@@ -31,7 +31,7 @@ pub struct Merged<T> {
     last: Option<LogicalTime>,
 }
 
-/// A source, and its next item where that is known.
+/// A source with its next item, if known.
 struct Inlet<T> {
     source: Rising<Box<dyn Source<Item = T>>>,
     head: Option<Sourced<T>>,
@@ -42,11 +42,11 @@ struct Inlet<T> {
 pub struct Arrived<T> {
     /// The item.
     pub item: T,
-    /// Its time among those of all sources.
+    /// Its time, unique among all sources.
     pub time: LogicalTime,
-    /// Which source it is of.
+    /// The index of its source.
     pub source: usize,
-    /// The position behind it, in its source.
+    /// The position after it in its source.
     pub position: u64,
 }
 
@@ -57,7 +57,7 @@ impl<T> Default for Merged<T> {
 }
 
 impl<T> Merged<T> {
-    /// Adds a source, whose name no other has.
+    /// Adds a source, whose name must be unique.
     pub fn add(&mut self, source: impl Source<Item = T> + 'static) -> Result<()> {
         let place = self.inlets.binary_search_by(|inlet| inlet.source.name().cmp(source.name()));
         let Err(place) = place else {
@@ -69,12 +69,12 @@ impl<T> Merged<T> {
         Ok(())
     }
 
-    /// The sources' names, in order: an [`Arrived`] counts them like this.
+    /// The sources' names, sorted. An [`Arrived`] refers to them by index.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.inlets.iter().map(|inlet| inlet.source.name())
     }
 
-    /// Lets all sources go to their positions.
+    /// Moves all sources to their positions.
     pub fn seek(&mut self, position: impl Fn(&str) -> u64) -> Result<()> {
         self.last = None;
         for inlet in &mut self.inlets {
@@ -85,7 +85,8 @@ impl<T> Merged<T> {
         Ok(())
     }
 
-    /// Which source the next item is of, and the position behind it there; nothing where all sources have none.
+    /// Returns the source index of the next item and the position after it; `None` if all sources are
+    /// exhausted.
     pub fn peek(&mut self) -> Result<Option<(usize, u64)>> {
         let Some((_, source)) = self.lowest()? else { return Ok(None) };
         Ok(self.inlets[source].head.as_ref().map(|head| (source, head.position)))
@@ -103,7 +104,7 @@ impl<T> Merged<T> {
         Ok(heads.min())
     }
 
-    /// The item with the lowest time; nothing where all sources have none.
+    /// Returns the item with the lowest time; `None` if all sources are exhausted.
     pub fn arrive(&mut self) -> Result<Option<Arrived<T>>> {
         let Some((time, source)) = self.lowest()? else { return Ok(None) };
         let time = self.distinct(time, source)?;
@@ -113,7 +114,7 @@ impl<T> Merged<T> {
         Ok(taken.map(|Sourced { item, position, .. }| Arrived { item, time, source, position }))
     }
 
-    /// A time that no item of another source has.
+    /// Maps a source's time to one that no other source has.
     fn distinct(&self, time: LogicalTime, source: usize) -> Result<LogicalTime> {
         let round = time.round.checked_mul(self.inlets.len() as u64);
         let round = round.and_then(|round| round.checked_add(source as u64));
@@ -199,7 +200,7 @@ mod tests {
 
             let mut positions = vec![0; rounds.len()];
             for cut in 0..=whole.len() {
-                // Items that were read ahead are forgotten.
+                // Items that were read ahead are discarded.
                 merged.seek(|_| 0).unwrap();
                 merged.arrive().unwrap();
                 merged.seek(|name| positions[names.iter().position(|one| *one == name).unwrap()]).unwrap();

@@ -1,10 +1,10 @@
-//! A source whose time is seen to rise.
+//! Checks that a source's times strictly increase.
 
 use super::{Source, Sourced};
 use mainstay_model::{Code, Error, LogicalTime, Result};
 
-/// A source that is watched: its time rises strictly, and its position does not go back. One that breaks this would
-/// have items taken for such that were applied before, and lose them silently; so it is refused.
+/// Checks a source: its times must strictly increase and its positions must not decrease. Otherwise new items
+/// would look like already applied ones and be lost silently.
 ///
 /// ```
 /// use mainstay_model::{ErrorKind, LogicalTime};
@@ -22,7 +22,7 @@ pub struct Rising<S> {
 }
 
 impl<S: Source> Rising<S> {
-    /// Watches a source.
+    /// Wraps a source.
     pub fn new(source: S) -> Rising<S> {
         Rising { source, last: None }
     }
@@ -56,7 +56,7 @@ impl<S: Source> Source for Rising<S> {
     }
 
     fn seek(&mut self, position: u64) -> Result<()> {
-        // What is read again has the times that it had.
+        // Items that are read again have the same times as before.
         self.last = None;
         self.source.seek(position)
     }

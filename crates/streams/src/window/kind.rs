@@ -1,31 +1,33 @@
-//! Which windows there are.
+//! Kinds of windows, and the assignment of items to windows.
 
 use mainstay_model::{Code, Error, Result};
 
-/// The latest event time, and the longest window, in milliseconds: the end of a window is always a number.
+/// The latest event time and the longest window, in milliseconds. The end of a window then always fits a
+/// `u64`.
 pub(super) const EVENT_LIMIT_MS: u64 = i64::MAX as u64;
-/// The most windows that one item is in.
+/// The most windows that one item belongs to.
 const OVERLAP_LIMIT: u64 = 1_024;
 
-/// Which windows there are. A window has its start and ends right before its end.
+/// A kind of windows. A window includes its start and excludes its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Windows {
-    /// One behind the other, all of one size, from 0 on.
+    /// Consecutive windows of equal size, starting at 0.
     Tumbling {
-        /// The size.
+        /// The size, in milliseconds.
         size_ms: u64,
     },
-    /// All of one size, one beginning with each slide, from 0 on: an item is in several.
+    /// Overlapping windows of equal size, one starting with each slide, from 0 on. An item belongs to several
+    /// windows.
     Sliding {
-        /// The size.
+        /// The size, in milliseconds.
         size_ms: u64,
-        /// From one's start to the next one's.
+        /// The distance between two starts, in milliseconds.
         slide_ms: u64,
     },
-    /// As long as a key's items are less than a gap apart; the window ends a gap behind the last.
+    /// A window lasts while a key's items are less than a gap apart. It ends one gap after the last item.
     Session {
-        /// The gap.
+        /// The gap, in milliseconds.
         gap_ms: u64,
     },
 }
@@ -48,22 +50,22 @@ impl Span {
 }
 
 impl Windows {
-    /// Windows one behind the other.
+    /// Consecutive windows.
     pub fn tumbling(size_ms: u64) -> Windows {
         Windows::Tumbling { size_ms }
     }
 
-    /// Windows that overlap.
+    /// Overlapping windows.
     pub fn sliding(size_ms: u64, slide_ms: u64) -> Windows {
         Windows::Sliding { size_ms, slide_ms }
     }
 
-    /// Windows that are as long as something happens.
+    /// Session windows.
     pub fn session(gap_ms: u64) -> Windows {
         Windows::Session { gap_ms }
     }
 
-    /// Refuses sizes that make no sense.
+    /// Rejects invalid sizes.
     pub fn check(self) -> Result<()> {
         let (size_ms, slide_ms) = match self {
             Windows::Tumbling { size_ms } => (size_ms, size_ms),
@@ -81,7 +83,7 @@ impl Windows {
         Err(Error::new(Code::InvalidOption, message))
     }
 
-    /// The windows that something is in which happens at a time; for a session, the one it has if there is nothing else.
+    /// The windows of an item at an event time. For a session, the window of the item alone.
     pub(super) fn spans(self, event_ms: u64) -> Vec<Span> {
         let of = |start_ms, size_ms| Span { start_ms, end_ms: start_ms + size_ms };
         match self {

@@ -1,22 +1,22 @@
-//! The windows of a key.
+//! State of a key: its open windows.
 
 use super::kind::Span;
 use mainstay_model::{LogicalTime, Result};
 use serde::{Deserialize, Serialize};
 
-/// A window, and what its items were folded to.
+/// A window with its folded value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window<A> {
-    /// When it starts.
+    /// The start, inclusive, in milliseconds.
     pub start_ms: u64,
-    /// When it is over: the first millisecond behind it.
+    /// The end, exclusive, in milliseconds.
     pub end_ms: u64,
-    /// What its items were folded to.
+    /// The folded value of its items.
     pub value: A,
 }
 
 impl<A> Window<A> {
-    /// The version of its output.
+    /// The version of the window's output.
     pub fn version(&self) -> LogicalTime {
         LogicalTime::new(self.end_ms, self.start_ms)
     }
@@ -26,8 +26,8 @@ impl<A> Window<A> {
     }
 }
 
-/// The windows of a key that are open, by end, then by start. Some may have fired already: those that end at the
-/// watermark or before.
+/// The open windows of a key, by end, then by start. Windows that end at the watermark or before have already
+/// fired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowState<A> {
     /// The windows.
@@ -41,18 +41,18 @@ impl<A> Default for WindowState<A> {
 }
 
 impl<A> WindowState<A> {
-    /// Without what the watermark has passed.
+    /// Drops the windows that the watermark has passed.
     pub(super) fn without(mut self, watermark_ms: u64) -> WindowState<A> {
         self.windows.retain(|window| window.end_ms > watermark_ms);
         self
     }
 
-    /// Itself, unless it is empty.
+    /// Returns the state, or `None` if it has no windows.
     pub(super) fn if_any(self) -> Option<WindowState<A>> {
         Some(self).filter(|state| !state.windows.is_empty())
     }
 
-    /// Takes out windows in order.
+    /// Removes matching windows, in order.
     pub(super) fn take(&mut self, which: impl Fn(Span) -> bool) -> Vec<Window<A>> {
         let all = std::mem::take(&mut self.windows);
         let (taken, kept) = all.into_iter().partition(|window| which(window.span()));
@@ -60,7 +60,7 @@ impl<A> WindowState<A> {
         taken
     }
 
-    /// Puts a window in its place.
+    /// Inserts a window at its place.
     pub(super) fn put(&mut self, span: Span, value: Result<A>) -> Result<()> {
         let window = Window { start_ms: span.start_ms, end_ms: span.end_ms, value: value? };
         let place = self.windows.partition_point(|other| other.version() < window.version());

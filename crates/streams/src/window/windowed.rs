@@ -1,4 +1,4 @@
-//! The operator that folds items by window.
+//! Windowed operator: folds items per key and window.
 
 use super::kind::EVENT_LIMIT_MS;
 use super::{Window, WindowState, Windows};
@@ -10,15 +10,16 @@ use serde::de::DeserializeOwned;
 type Fold<I, A> = dyn Fn(Option<A>, &I) -> Result<A> + Send + Sync;
 type Merge<A> = dyn Fn(A, A) -> Result<A> + Send + Sync;
 
-/// Folds items by key and window of event time; each window goes out once, when the watermark has reached its end.
+/// Folds items by key and event-time window. Each window is emitted once, when the watermark has reached its
+/// end.
 ///
-/// An item all of whose windows are over comes too late: it is counted and dropped. Items are folded in the order of their
-/// source's time.
+/// An item whose windows are all complete is late: it is counted and dropped. Items are folded in the order
+/// of their source's time.
 ///
 /// ```
 /// use mainstay_streams::{Items, MemorySink, MemoryState, Pipeline, Windowed, Windows};
 /// use std::sync::Arc;
-/// // Clicks per user and minute; a click may be told ten seconds late.
+/// // Clicks per user and minute; a click may arrive ten seconds late.
 /// let per_minute = Windowed::new(
 ///     "per-minute",
 ///     Windows::tumbling(60_000),
@@ -38,7 +39,7 @@ type Merge<A> = dyn Fn(A, A) -> Result<A> + Send + Sync;
 /// let first = &sink.outputs()[0];
 /// assert_eq!((&first.key[..], first.value.end_ms, first.value.value), (&b"ada"[..], 60_000, 2));
 ///
-/// // The end: what is still open is told, too.
+/// // The end: open windows are emitted too.
 /// assert_eq!(pipeline.advance_to(u64::MAX)?, 2);
 /// # Ok::<(), mainstay_model::Error>(())
 /// ```
@@ -53,8 +54,8 @@ pub struct Windowed<I, A> {
 }
 
 impl<I, A> Windowed<I, A> {
-    /// Windows of what items have: their key, when they happened (in milliseconds from 0 on, such as since 1970), and what
-    /// they add to what a window had before.
+    /// Creates an operator. `key` extracts an item's key and `event_ms` its event time, in milliseconds from
+    /// 0 on, such as since 1970. `fold` adds an item to a window's value.
     pub fn new<K: Into<Vec<u8>>>(
         name: &str,
         windows: Windows,
@@ -73,14 +74,15 @@ impl<I, A> Windowed<I, A> {
         }
     }
 
-    /// How much earlier than the latest an item may have happened and still count; 0 unless told otherwise.
+    /// Sets the allowed lateness behind the highest event time, in milliseconds; the default is 0.
     #[must_use]
     pub fn lateness_ms(mut self, lateness_ms: u64) -> Windowed<I, A> {
         self.lateness_ms = lateness_ms;
         self
     }
 
-    /// What becomes of two sessions, the earlier one first, when an item between them makes them one. Sessions need it.
+    /// Sets the function that merges two sessions, the earlier one first, when an item connects them. Session
+    /// windows require it.
     #[must_use]
     pub fn merged_by(
         mut self,
@@ -90,7 +92,7 @@ impl<I, A> Windowed<I, A> {
         self
     }
 
-    /// Folds an item into its windows; says whether it was too late for all of them.
+    /// Folds an item into its windows. Returns whether it was late for all of them.
     fn add(&self, state: &mut WindowState<A>, item: &I, watermark_ms: u64) -> Result<bool> {
         let spans = self.windows.spans(self.checked_ms(item)?);
         if let Windows::Session { .. } = self.windows {

@@ -1,7 +1,7 @@
-//! How a worker begins: state, positions and sinks have to agree.
+//! Opening of a worker: makes the state, the positions and the sinks consistent.
 //!
 //! ```text
-//!   newest checkpoint of another division?  --> sinks show what their own last one had; refused
+//!   newest checkpoint of another epoch?         --> sinks show their own last outputs; refused
 //!   state behind the newest checkpoint?     --> restored
 //!   sinks behind the state?                 --> restored from the newest one whose outputs the sinks hold
 //! ```
@@ -16,21 +16,21 @@ use mainstay_model::{Code, Error, KeyedState, Result, SnapshotHead, SnapshotWrit
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Which of how many shards a worker is, and the groups that are its own.
+/// A worker's shard number, the number of shards, and its key groups.
 pub(super) struct Seat {
     pub shard: u32,
     pub shards: u32,
     pub groups: Range<u32>,
 }
 
-/// What a worker is opened with.
+/// The inputs of opening a worker.
 pub(super) struct Opening<'w> {
     pub checkpoints: &'w Checkpoints,
     pub seat: &'w Seat,
     pub state: Arc<dyn KeyedState>,
 }
 
-/// What it goes on with.
+/// The result of opening a worker.
 pub(super) struct Opened<P: Operator> {
     pub pipeline: Pipeline<P>,
     pub epoch: u64,
@@ -60,8 +60,8 @@ impl Opening<'_> {
         Ok(Opened { pipeline, epoch, latest })
     }
 
-    /// Refuses a worker of another division. Its sinks may not have heard of the last checkpoint of their own: nobody else
-    /// can show what they hold of it.
+    /// Rejects a worker with another number of shards than the newest checkpoint. Its sinks may not know the
+    /// last checkpoint of their own epoch, so they show its outputs first: no other worker can do that.
     fn check_count<P: Operator>(
         &self,
         builder: &mut PipelineBuilder<P>,
@@ -101,7 +101,8 @@ impl Opening<'_> {
         Err(Error::new(Code::InvalidArgument, message))
     }
 
-    /// Refuses sinks that hold outputs of another division, once they have shown them, or of another shard.
+    /// Rejects sinks that hold outputs of another shard or epoch. Sinks of an ended epoch show their last
+    /// outputs first.
     fn check_sinks<P: Operator>(&self, builder: &mut PipelineBuilder<P>, epoch: u64) -> Result<()> {
         let share = Share { epoch, shard: self.seat.shard };
         let mut refused = Ok(());
@@ -115,8 +116,8 @@ impl Opening<'_> {
         refused
     }
 
-    /// Has a sink show what the last checkpoint of its own division had, if that is over: else its shard may be at work. What
-    /// there is to say about it comes back.
+    /// Lets a sink show the outputs of the last checkpoint of its own epoch, if that epoch has ended.
+    /// Otherwise its shard may still be running. Returns a note for the error message.
     fn show_last<O>(&self, sink: &mut dyn Sink<O>, share: Share, epoch: u64) -> Result<String> {
         let is_last = |manifest: &Manifest| manifest.epoch == share.epoch && share.epoch < epoch;
         let Some(last) = self.newest(is_last)? else { return Ok(String::new()) };
@@ -135,10 +136,10 @@ impl Opening<'_> {
         Ok(format!("; sink `{}` shows what checkpoint {} had", sink.name(), last.checkpoint))
     }
 
-    /// The newest checkpoint that is one of those that are meant.
+    /// The newest checkpoint that matches.
     fn newest(&self, is_meant: impl Fn(&Manifest) -> bool) -> Result<Option<Manifest>> {
         for id in self.checkpoints.list()?.into_iter().rev() {
-            // One that is damaged does not hide those before it.
+            // A damaged checkpoint does not hide older ones.
             let manifest = self.checkpoints.manifest_if_whole(id)?;
             if let Some(manifest) = manifest.filter(|manifest| is_meant(manifest)) {
                 return Ok(Some(manifest));
@@ -147,7 +148,7 @@ impl Opening<'_> {
         Ok(None)
     }
 
-    /// Makes the state what a checkpoint says that its user has named.
+    /// Restores the state from the checkpoint set with `back_to`.
     fn go_back_to(&self, named: &Manifest, epoch: u64) -> Result<()> {
         if named.epoch == epoch {
             return self.restore(named);
@@ -159,7 +160,8 @@ impl Opening<'_> {
         Err(Error::new(Code::InvalidArgument, message))
     }
 
-    /// Goes back until the sinks hold what the state says they have taken; gives the checkpoint whose outputs they can show.
+    /// Goes back until the sinks hold the outputs that the state includes. Returns the checkpoint whose
+    /// outputs they can show.
     fn agree<P: Operator>(
         &self,
         pipeline: &mut Pipeline<P>,
@@ -173,7 +175,7 @@ impl Opening<'_> {
             pipeline.recover()?;
             return Ok(None);
         };
-        // What the newest checkpoint has was shown, if not here.
+        // The outputs of the newest checkpoint were shown, here or elsewhere.
         pipeline.begin_sinks_at(&self.part(&latest)?.positions)?;
         if pipeline.behind().is_empty() {
             return Ok(Some(latest));
@@ -189,12 +191,12 @@ impl Opening<'_> {
             if pipeline.behind().is_empty() {
                 return Ok(Some(from));
             }
-            // Another sink is behind that one: what is tried next is older still.
+            // Another sink is behind that checkpoint too, so try an older one.
             behind = from.checkpoint.saturating_sub(1);
         }
     }
 
-    /// Whether the sinks that are behind hold what a checkpoint says they had taken.
+    /// Returns whether the sinks that are behind hold all outputs up to a checkpoint.
     fn holds<P: Operator>(&self, pipeline: &Pipeline<P>, manifest: &Manifest) -> bool {
         let Ok(part) = self.part(manifest) else { return false };
         let taken = |sink: &str| part.positions.get(&position::sink(sink)).copied().unwrap_or(0);
@@ -213,7 +215,7 @@ impl Opening<'_> {
         self.checkpoints.restore(from.checkpoint, self.seat.shard, &*self.state).map(|_| ())
     }
 
-    /// Empties the state, which has no checkpoint to go back to; it stays declared as it is.
+    /// Clears a state that has no checkpoint to go back to. Its options stay.
     fn begin_anew(&self) -> Result<()> {
         let Some(SpaceInfo { options, .. }) = self.state.info()? else { return Ok(()) };
         let nothing = SnapshotHead::all(SpaceInfo { options, frontier: None });
@@ -222,7 +224,7 @@ impl Opening<'_> {
     }
 }
 
-/// Whether a state is not as far as a checkpoint.
+/// Returns whether a state is behind a checkpoint.
 fn is_behind(state: &dyn KeyedState, part: &ShardPart) -> Result<bool> {
     let positions = state.positions()?;
     let at = |name: &String| positions.get(name).copied();

@@ -1,4 +1,4 @@
-//! What the tests of pipelines share: sources and stores that misbehave, and what a run leaves.
+//! Shared helpers of the pipeline tests: faulty sources and stores, and the results of a run.
 
 #![allow(dead_code)]
 
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// An item: its key, and a number.
 pub type Event = (u8, u64);
 
-/// An operator whose state and outputs depend on order and number of what it was given. Sevens delete the state, and some
-/// items give no output, some several.
+/// An operator whose state and outputs depend on the order and the number of its items. Multiples of seven
+/// delete the state; some items give no output, some several.
 pub fn digest() -> StatefulOperator<Event, Vec<u64>, String> {
     StatefulOperator::new(
         "digest",
@@ -31,13 +31,13 @@ pub fn digest() -> StatefulOperator<Event, Vec<u64>, String> {
     )
 }
 
-/// Events with times that have gaps.
+/// Events whose times have gaps.
 pub fn source(name: &str, events: &[Event]) -> Items<Event> {
     let times = (0..).map(|n: u64| LogicalTime::new(n / 10, n * 3));
     Items::timed(name, times.zip(events.iter().copied()))
 }
 
-/// A source that goes further back than it was asked to.
+/// A source that goes further back than requested.
 pub struct Redelivering<S> {
     pub source: S,
     pub back: u64,
@@ -59,7 +59,7 @@ impl<S: Source> Source for Redelivering<S> {
     }
 }
 
-/// A source that gives times on arrival, which is what must not be done.
+/// A source that assigns times on arrival, which is wrong.
 pub struct OnArrival<S> {
     pub source: S,
     pub clock: Arc<AtomicU64>,
@@ -82,17 +82,17 @@ impl<S: Source> Source for OnArrival<S> {
     }
 }
 
-/// A store one of whose writes fails: before it is made, or after, when nobody can know.
+/// A store with one failing write. The write may nevertheless be applied, so its outcome is unknown.
 #[derive(Default)]
 pub struct Flaky {
     pub inner: MemoryState,
-    /// Which write fails, counted from 1; 0: none.
+    /// The number of the failing write, counted from 1; 0 for none.
     pub fails: AtomicU64,
-    /// Whether that write is made nevertheless.
+    /// True if the failing write is applied nevertheless.
     pub made: bool,
-    /// The most writes at once; 0: any number.
+    /// The most writes per batch; 0 for no limit.
     pub most: usize,
-    /// How often it was synced.
+    /// The number of syncs.
     pub synced: AtomicU64,
 }
 

@@ -1,9 +1,9 @@
-//! Calls of user code: it is let run over a view, and what came of it is done at once or not at all.
+//! Calls of user code with atomic effects: a call's writes and requests are applied together or not at all.
 //!
 //! ```text
-//!   function ---> response, requests, writes      ---> encoded, weighed ---> merged, posted
+//!   function ---> response, requests, writes      ---> encode, check      ---> merge writes, send requests
 //!        \                                                |
-//!         panics, or gives an Err                         too much
+//!         panics, or returns an Err                       too large
 //!              \                                          |
 //!               +-----------------------------------------+---> an error; nothing has changed
 //! ```
@@ -21,33 +21,34 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What user code said, encoded.
+/// The encoded result of user code.
 pub(super) struct Said {
     response: Vec<u8>,
     is_error: bool,
     requests: Vec<Unsent>,
 }
 
-/// What a call came to; nothing of it is done yet.
+/// The result of a call, not applied yet.
 pub(super) struct Called {
     said: Result<Said>,
     writes: Writes,
 }
 
-/// Calls user code, which may panic.
+/// Calls user code and catches panics.
 pub(super) fn call(
     state: &UserState,
     run: impl FnOnce(&mut StateView<'_>) -> Result<Said>,
 ) -> Called {
     let mut view = StateView::new(state);
-    // The view is the only thing that a panic can leave half done, and it is dropped then.
+    // `AssertUnwindSafe` is correct: a panic can leave only the view inconsistent, and its writes are dropped
+    // then.
     let said = catch_unwind(AssertUnwindSafe(|| run(&mut view)));
     let said = said.unwrap_or_else(|panic| Err(panicked(panic)));
     Called { said, writes: view.into_writes() }
 }
 
-/// A panic as an error, always the same one. What was thrown may be anything; of that which is no text, dropping could
-/// panic again.
+/// Converts a panic to an error, always the same one. A non-string payload is leaked, because its destructor
+/// might panic again.
 #[cold]
 fn panicked(panic: Box<dyn Any + Send>) -> Error {
     if !panic.is::<&'static str>() && !panic.is::<String>() {
@@ -56,14 +57,14 @@ fn panicked(panic: Box<dyn Any + Send>) -> Error {
     Error::new(Code::MachineFailed, "the machine panicked at this command; nothing of it was done")
 }
 
-/// What a command says.
+/// Encodes the result of a command.
 pub(super) fn say_outcome<R, Q, C: Codec<R> + Codec<Q>>(outcome: Outcome<R, Q>) -> Result<Said> {
     let Outcome { response, is_error, requests } = outcome;
     let response = <C as Codec<R>>::to_bytes(&response)?;
     Ok(Said { response, is_error, requests: encode_requests::<Q, C>(requests)? })
 }
 
-/// What a hook says.
+/// Encodes the requests of a session hook.
 pub(super) fn say_requests<Q, C: Codec<Q>>(requests: Vec<Emitted<Q>>) -> Result<Said> {
     let requests = encode_requests::<Q, C>(requests)?;
     Ok(Said { response: Vec::new(), is_error: false, requests })
@@ -77,7 +78,7 @@ fn encode_requests<Q, C: Codec<Q>>(requests: Vec<Emitted<Q>>) -> Result<Vec<Unse
 }
 
 impl Core {
-    /// Does what a call came to: all of it, or nothing.
+    /// Applies a call's effects, all or nothing.
     pub(super) fn settle(
         &mut self,
         now: Stamp,
@@ -103,7 +104,7 @@ impl Core {
         }
     }
 
-    /// Refuses a response that could not be kept, and requests that have no room.
+    /// Rejects a response that is too large to store, and requests that exceed the mailbox limits.
     fn weigh(&self, now: Stamp, said: &Said) -> Result<()> {
         let (bytes, most) = (said.response.len(), self.limits.kept.bytes);
         if bytes > most {

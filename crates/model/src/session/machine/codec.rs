@@ -1,13 +1,13 @@
-//! How commands, responses, requests, keys and values become bytes: the user's own way, or one of these two.
+//! Codecs for commands, responses, requests, keys and values: the trait and two implementations.
 
 use crate::{Code, Error, Name, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Turns values of a type into bytes and back. It has no state: what was written on one replica is read on another, and
-/// years later.
+/// Encodes values of a type. A codec has no state, because bytes written on one replica are read on others,
+/// possibly years later.
 ///
-/// Equal values have to have equal bytes, everywhere: bytes are what replicas are compared by.
+/// Equal values must have equal bytes on all replicas, because replicas are compared by their bytes.
 ///
 /// ```
 /// use mainstay_model::machine::Codec;
@@ -31,13 +31,13 @@ use serde::de::DeserializeOwned;
 /// }
 /// ```
 pub trait Codec<T> {
-    /// Appends the bytes of a value.
+    /// Appends the encoded value to `out`.
     fn encode(value: &T, out: &mut Vec<u8>) -> Result<()>;
 
-    /// The value of these bytes: all of them, or it is an error.
+    /// Decodes a value. Fails unless it uses all bytes.
     fn decode(bytes: &[u8]) -> Result<T>;
 
-    /// The bytes of a value.
+    /// Encodes a value.
     fn to_bytes(value: &T) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         Self::encode(value, &mut bytes)?;
@@ -45,8 +45,8 @@ pub trait Codec<T> {
     }
 }
 
-/// Postcard: for whatever serde can write. Fields have to stay as they are and where they are, or the machine's
-/// version has to rise. Its bytes do not sort as the values do.
+/// The Postcard format, for all types that implement serde's traits. The order and the types of fields must
+/// not change, otherwise the machine's version must rise. Its bytes do not sort as the values do.
 ///
 /// ```
 /// use mainstay_model::machine::{Codec, Postcard};
@@ -73,14 +73,14 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Postcard {
     }
 }
 
-/// The sentence is kept as the answer of a command whose bytes are none, so it is ours, and not that of a library, which
-/// may say it in other words on another replica.
+/// The error of a failed conversion. Its message is stored as the answer of a malformed command. It must not
+/// be a library's message, which could differ between replicas.
 #[cold]
 fn no_value(what: &str) -> Error {
     Error::new(Code::InvalidValue, format!("this cannot be {what} as a value of its type"))
 }
 
-/// Keys whose bytes sort as they do: whole numbers, text, bytes and names.
+/// Order-preserving keys: integers, text, bytes and names.
 ///
 /// ```
 /// use mainstay_model::machine::{Codec, Ordered};
@@ -107,7 +107,7 @@ macro_rules! numbers {
     )*};
 }
 
-// The sign comes first in the bytes of a number and would sort those below zero behind the others.
+// Flipping the sign bit makes negative numbers sort before positive ones.
 numbers! { u8 0, u16 0, u32 0, u64 0, i32 i32::MIN, i64 i64::MIN, }
 
 impl Codec<Vec<u8>> for Ordered {

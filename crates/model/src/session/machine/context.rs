@@ -1,9 +1,9 @@
-//! What a function of a user's machine knows beside its state: the time, who asks, and who else is there.
+//! Read-only context of a user function: the time, the caller and the other sessions.
 
 use super::sessions::{Session, Sessions};
 use crate::{Name, Stamp};
 
-/// The time, the caller and the other sessions. All of it can be read and nothing changed.
+/// The time, the caller and the other sessions, all read-only.
 ///
 /// ```compile_fail
 /// # use mainstay_model::machine::Context;
@@ -27,23 +27,23 @@ impl<'c> Context<'c> {
         Context { now, caller, sessions }
     }
 
-    /// The time that came with the command, in microseconds. It never goes back.
+    /// The timestamp of the command, in microseconds. It never decreases.
     pub fn now(&self) -> Stamp {
         self.now
     }
 
-    /// The session that asks, or that was opened or ends; nothing for an internal command.
+    /// The session that sent the command, or that was opened or ends; `None` for an internal command.
     pub fn caller(&self) -> Option<SessionMetadata<'c>> {
         self.caller
     }
 
-    /// A session that is alive.
+    /// Returns a live session.
     pub fn session(&self, name: &Name) -> Option<SessionMetadata<'c>> {
         let (name, session) = self.sessions.live_entry(name, self.now)?;
         Some(SessionMetadata { name, session })
     }
 
-    /// All sessions that are alive, in the order of their names.
+    /// Iterates over all live sessions in the order of their names.
     pub fn sessions(&self) -> impl Iterator<Item = SessionMetadata<'c>> {
         let now = self.now;
         let live = self.sessions.iter().filter(move |(_, session)| session.is_live(now));
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Context<'_> {
     }
 }
 
-/// What a function may know of a session: not its responses, and not what waits for its client.
+/// The public part of a session, without its responses and mailbox.
 #[derive(Clone, Copy)]
 pub struct SessionMetadata<'c> {
     name: &'c Name,
@@ -70,32 +70,32 @@ impl<'c> SessionMetadata<'c> {
         SessionMetadata { name, session }
     }
 
-    /// Its name.
+    /// The session's name.
     pub fn name(&self) -> &'c Name {
         self.name
     }
 
-    /// When it was opened.
+    /// The time of its opening.
     pub fn opened(&self) -> Stamp {
         self.session.opened
     }
 
-    /// How long it lives without a word of its client, in milliseconds.
+    /// The lease in milliseconds: how long the session lives without a message from its client.
     pub fn lease_ms(&self) -> u64 {
         self.session.lease_ms
     }
 
-    /// When it expires, if nothing is heard of its client.
+    /// The time when the session expires unless its client sends a message.
     pub fn expires(&self) -> Stamp {
         self.session.expires
     }
 
-    /// What its client can do, in words of its own.
+    /// The client's capabilities, as it names them.
     pub fn capabilities(&self) -> &'c [(String, String)] {
         &self.session.capabilities
     }
 
-    /// What its client says about one capability.
+    /// Returns the client's value of one capability.
     pub fn capability(&self, name: &str) -> Option<&'c str> {
         let found = self.capabilities().iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())

@@ -1,4 +1,4 @@
-//! All that a machine keeps, and what is done with it without a word of the user's code.
+//! The machine's state and all operations that do not call user code.
 
 use super::counters::Counters;
 use super::faults::{Fault, planted};
@@ -11,11 +11,11 @@ use crate::session::{Ledger, Verdict, Weighed};
 use crate::{Code, Error, Name, Result, SessionRequest, Stamp};
 use std::sync::Arc;
 
-/// All that a machine keeps. The user's state and the sessions stand side by side; user code is given the first to
-/// write, and of the second what [`Context`](super::Context) shows.
+/// The complete state of a machine. User code may write only the user's state, and sees of the sessions only
+/// the parts in [`Context`](super::Context).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Core {
-    /// The time of the last entry.
+    /// The timestamp of the last entry.
     pub(super) clock: Stamp,
     pub(super) limits: Limits,
     pub(super) counters: Counters,
@@ -24,14 +24,14 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// The time of an entry: never before that of the last one, whatever clock it was read from.
+    /// Advances the clock to an entry's time. It never goes back, even if the entry's clock did.
     pub(super) fn advance(&mut self, now: Stamp) -> Stamp {
         self.clock = self.clock.max(now);
         self.clock
     }
 
-    /// What becomes of a request: what it was answered before; nothing, and it is to be executed; or it is refused.
-    /// In a session that lives it is a word of the client, whatever becomes of it.
+    /// Decides about a request. Returns its stored reply for a retry, `None` if it must be executed, or an
+    /// error if it is refused. In a live session it renews the lease in every case.
     pub(super) fn judge(&mut self, now: Stamp, request: &SessionRequest) -> Result<Option<Reply>> {
         let SessionRequest { session: name, request_id, epoch, .. } = request;
         if planted(Fault::ExpiredExecutes) {
@@ -53,7 +53,8 @@ impl Core {
         }
     }
 
-    /// Keeps what a request was answered, and gives up what the client has or there is no room for.
+    /// Stores the reply of a request. Evicts the responses that the client has received or that exceed the
+    /// limits.
     pub(super) fn keep(&mut self, request: &SessionRequest, reply: Reply) {
         let SessionRequest { session, request_id, lowest_pending, .. } = request;
         let lowest_pending = match planted(Fault::LowestPendingIgnored) {
@@ -70,6 +71,7 @@ impl Core {
             mark += 1;
         }
         let before = ledger.len() + 1;
+        // Raise the mark first: a reply below the new mark is not stored.
         ledger.raise(mark);
         ledger.keep(*request_id, reply);
         self.counters.evicted += (before - ledger.len()) as u64;
@@ -105,7 +107,7 @@ impl Core {
         Output { answer: Ok(Answer::Sent(requests.first().map(|sent| sent.id))), requests }
     }
 
-    /// Puts requests into mailboxes. There is room for them: it was looked at before.
+    /// Adds requests to mailboxes. The caller has checked the limits before.
     pub(super) fn post(&mut self, now: Stamp, unsent: Vec<Unsent>) -> Vec<ServerRequest> {
         let count = unsent.len();
         let posted = unsent.into_iter().filter_map(|letter| self.sessions.post(now, letter));
@@ -122,7 +124,8 @@ impl Core {
     }
 
     pub(super) fn renew_leases(&mut self, before: Stamp, now: Stamp) -> Answer {
-        // Whoever was over by the last entry may have been told so: they stay so.
+        // The client of a session that had expired by the last entry may know that already, so the session
+        // stays expired.
         let lived = self.sessions.values_mut().filter(|session| session.is_live(before));
         lived.for_each(|session| session.renew(now));
         Answer::Done
@@ -139,7 +142,7 @@ impl Core {
         Answer::Done
     }
 
-    /// Takes a session out and remembers its numbers.
+    /// Removes a session and remembers its numbers.
     pub(super) fn remove(&mut self, now: Stamp, name: &Name) -> Option<Session> {
         let session = self.sessions.remove(name)?;
         if planted(Fault::NeighbourTaken) {
@@ -155,12 +158,12 @@ impl Core {
         Some(session)
     }
 
-    /// The session of a client of which something was heard: its lease begins anew.
+    /// Finds a live session and renews its lease, because its client sent a message.
     fn heard(&mut self, now: Stamp, name: &Name) -> Result<&mut Session> {
         self.heard_in(now, name, 0)
     }
 
-    /// The same, of one that was opened then; 0: whenever it was.
+    /// Finds the live session of this epoch (0: of any) and renews its lease.
     fn heard_in(&mut self, now: Stamp, name: &Name, epoch: Stamp) -> Result<&mut Session> {
         let is_it = |session: &&mut Session| epoch == 0 || epoch == session.opened;
         match self.sessions.live_mut(name, now).filter(is_it) {

@@ -1,22 +1,23 @@
-//! What has happened so far, in numbers.
+//! Counters of a machine's operations.
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What has happened so far, in numbers. They are a part of the state: the same on every replica.
+        /// Counters since the machine's creation. They are part of the replicated state, equal on every
+        /// replica.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
 
         impl Counters {
-            /// How many there are.
+            /// The number of counters.
             pub(super) const COUNT: usize = [$(stringify!($name)),*].len();
 
-            /// As they stand in a snapshot.
+            /// Converts to the array in a snapshot.
             pub(super) fn to_array(self) -> [u64; Counters::COUNT] {
                 [$(self.$name),*]
             }
 
-            /// As they stood in a snapshot.
+            /// Converts from the array in a snapshot.
             pub(super) fn from_array([$($name),*]: [u64; Counters::COUNT]) -> Counters {
                 Counters { $($name),* }
             }
@@ -25,34 +26,34 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Sessions that were opened anew.
+    /// Sessions opened.
     opened,
-    /// Sessions that ended because nothing was heard of their clients, or because they were told to.
+    /// Sessions that expired, or were ended by `Expire`.
     expired,
     /// Sessions that their clients closed.
     closed,
-    /// Requests that were executed, the aborted ones among them.
+    /// Requests executed, including aborted ones.
     executed,
-    /// Requests that were aborted.
+    /// Requests aborted.
     aborted,
-    /// Requests that were answered with what was kept.
+    /// Requests answered with a stored reply.
     repeated,
-    /// Requests whose response was gone.
+    /// Requests refused because their response was evicted.
     too_late,
-    /// Requests, keep-alives and acknowledgements of sessions that there were not.
+    /// Requests, keep-alives and acknowledgements for sessions that do not exist.
     strangers,
-    /// Responses that were given up, because the client had them or for want of room.
+    /// Responses evicted, because the client received them or because of the limits.
     evicted,
-    /// Internal commands that were executed, the aborted ones among them.
+    /// Internal commands executed, including aborted ones.
     internal,
-    /// Requests to clients that got a number.
+    /// Requests to clients that were added to a mailbox.
     sent,
-    /// Requests to sessions that there were not.
+    /// Requests to clients of sessions that do not exist.
     dropped,
     /// Requests to clients that were acknowledged.
     acknowledged,
-    /// Requests to clients that were sent again.
+    /// Requests to clients that were resent.
     retried,
-    /// Functions of the machine that failed when a session was opened or ended.
+    /// Calls of `session_created` and `session_expired` that failed.
     hooks_failed,
 }

@@ -1,38 +1,38 @@
-//! Faults that can be planted, to see that the tests find them. Without the feature `planted-faults` there are none:
-//! `planted` is always false, and the compiler takes out what stands behind it.
+//! Fault injection: planted bugs that the tests must detect. Without the feature `planted-faults`, `planted`
+//! is always false and the compiler removes the faulty code.
 
-/// A fault: each bends one thing, at the one place that asks for it.
+/// A planted bug. Each changes one behaviour at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The answer of an aborted command is not kept with the state.
+    /// The reply of an aborted command is not stored.
     AbortNotKept,
-    /// One response too many is evicted.
+    /// Evicts one response too many.
     EvictionOffByOne,
-    /// When all is acknowledged, the last number is given once more.
+    /// Reuses the last number after all requests to a client are acknowledged.
     LetterNumberReused,
-    /// What was sent exactly at the moment is retried, too.
+    /// Also resends requests sent exactly at the given time.
     RetryNotStrict,
-    /// A request is executed in a session whose lease is over, as long as that was not ended.
+    /// Executes a request in a session whose lease has expired but that has not been ended.
     ExpiredExecutes,
-    /// A snapshot has the lowest number that is kept instead of the mark.
+    /// A snapshot contains the lowest stored number instead of the mark.
     MarkNotInSnapshot,
-    /// The requests of an aborted command are sent.
+    /// Sends the requests of an aborted command.
     AbortedRequestsSent,
-    /// A panic leaves behind what was written before it.
+    /// Keeps the writes made before a panic.
     PanicKeepsWrites,
-    /// What a client says about the responses that it has is not heard.
+    /// Ignores the lowest pending request that a client reports.
     LowestPendingIgnored,
-    /// A late keep-alive lowers the mark.
+    /// A delayed keep-alive lowers the mark.
     MarkLowered,
-    /// A session that ends takes with it those whose names begin with its own.
+    /// Ending a session also removes the sessions whose names have its name as a prefix.
     NeighbourTaken,
-    /// The numbers of sessions that are gone are forgotten at once.
+    /// Forgets the numbers of a removed session at once.
     FormerForgotten,
 }
 
 #[cfg(feature = "planted-faults")]
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Fault; 12] = [
         Fault::AbortNotKept,
         Fault::EvictionOffByOne,
@@ -58,7 +58,7 @@ mod switch {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
     }
 
-    /// Runs something on this thread with a fault planted in it.
+    /// Runs a closure on this thread with a planted fault.
     pub fn with_fault<T>(fault: Fault, run: impl FnOnce() -> T) -> T {
         PLANTED.set(Some(fault));
         let result = run();

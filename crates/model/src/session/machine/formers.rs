@@ -1,10 +1,10 @@
-//! The numbers of sessions that are gone, for those who open one of the same name.
+//! Numbers of removed sessions, which continue in a new session of the same name.
 
 use crate::session::{FORMER_KEPT_US, Former};
 use crate::{Name, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is remembered of sessions that are gone.
+/// The removed sessions, by name and by time of removal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Formers {
     by_name: BTreeMap<Name, (Stamp, Former)>,
@@ -12,26 +12,26 @@ pub(super) struct Formers {
 }
 
 impl Formers {
-    /// Remembers a session that goes now.
+    /// Remembers a session that is removed now.
     pub(super) fn put(&mut self, name: &Name, gone: Stamp, former: Former) {
         self.take(name);
         self.by_name.insert(name.clone(), (gone, former));
         self.by_time.insert((gone, name.clone()));
     }
 
-    /// What is remembered of a name.
+    /// Returns the numbers of a name, or the defaults.
     pub(super) fn get(&self, name: &Name) -> Former {
         self.by_name.get(name).map_or(Former::default(), |(_, former)| *former)
     }
 
-    /// Forgets a name: its numbers go on in a session.
+    /// Forgets a name, because a new session continues its numbers.
     pub(super) fn take(&mut self, name: &Name) {
         if let Some((gone, _)) = self.by_name.remove(name) {
             self.by_time.remove(&(gone, name.clone()));
         }
     }
 
-    /// Forgets those that went a day ago, and the first ones while there are too many.
+    /// Forgets sessions removed a day ago or earlier, and the oldest ones while the limit is exceeded.
     pub(super) fn forget(&mut self, now: Stamp, limit: usize) {
         while let Some((gone, name)) = self.by_time.first().cloned() {
             let is_old = gone.saturating_add(FORMER_KEPT_US) <= now;
@@ -46,7 +46,7 @@ impl Formers {
         self.by_name.len()
     }
 
-    /// In the order of the names, each with when it went.
+    /// Iterates in name order, with the time of removal.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Name, Stamp, Former)> {
         self.by_name.iter().map(|(name, (gone, former))| (name, *gone, *former))
     }

@@ -1,4 +1,4 @@
-//! What a machine is told: the entries of the log.
+//! Log entries: the inputs of a session machine.
 
 use super::limits::Limits;
 use crate::limits::check_page;
@@ -7,47 +7,50 @@ use crate::wire::fields;
 use crate::{Code, Error, Name, Result, SessionRequest, Stamp};
 use serde::{Deserialize, Serialize};
 
-/// An entry of the log. The time comes beside it ([`SessionMachine::apply`](super::SessionMachine::apply)).
+/// A log entry. Its timestamp is a separate argument
+/// ([`SessionMachine::apply`](super::SessionMachine::apply)).
 ///
-/// Commands and payloads are bytes here, as they are in a log: they are decoded when they are executed, so a repeat is
-/// answered whatever its bytes are. The machine has functions that encode them
-/// ([`SessionMachine::request`](super::SessionMachine::request) and others).
+/// Commands and payloads are encoded, as in a log. They are decoded only on execution, so a retry is answered
+/// even if its bytes are malformed. [`SessionMachine::request`](super::SessionMachine::request) and other
+/// functions encode them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Input {
-    /// Opens a session, or finds the one of this name; either way its lease begins anew.
+    /// Opens a session, or finds the existing one of this name. In both cases the lease is renewed.
     Open {
         /// The session.
         session: Name,
-        /// How long it lives without a word of its client; nothing: 60 seconds. One that exists keeps its own.
+        /// The lease: how long the session lives without a message from its client; `None` for 60 seconds. An
+        /// existing session keeps its own.
         lease_ms: Option<u64>,
-        /// What its client can do, in words of its own. One that exists keeps its own.
+        /// The client's capabilities, as it names them. An existing session keeps its own.
         #[serde(with = "fields::list")]
         capabilities: Vec<(String, String)>,
     },
-    /// A client's request: executed once, however often it is sent.
+    /// A client's request, executed exactly once however often it is sent.
     Request {
-        /// Whose request, and which of theirs.
+        /// The session and the number of the request.
         request: SessionRequest,
         /// The command.
         #[serde(with = "fields::bytes")]
         command: Vec<u8>,
     },
-    /// The lease begins anew, and responses below the lowest pending request go.
+    /// Renews the lease and drops responses below the lowest pending request.
     KeepAlive {
         /// The session.
         session: Name,
-        /// The lowest request whose response the client has not got, or the next one; 0 says nothing.
+        /// The lowest request whose response the client has not received, or the next one; 0 for no
+        /// information.
         lowest_pending: u64,
     },
-    /// The client has done everything that it was sent up to this number.
+    /// Acknowledges all requests to the client up to this number.
     Acknowledge {
         /// The session.
         session: Name,
-        /// The number; beyond the last: all.
+        /// The number. A number beyond the last acknowledges all.
         upto: u64,
     },
-    /// A command of nobody's: its response is not kept, so it is executed as often as it is in the log.
+    /// A command without a session. Its response is not stored, so each occurrence in the log is executed.
     Internal {
         /// The command.
         #[serde(with = "fields::bytes")]
@@ -57,47 +60,48 @@ pub enum Input {
     Send {
         /// The session.
         session: Name,
-        /// What it says.
+        /// The content of the request.
         #[serde(with = "fields::bytes")]
         payload: Vec<u8>,
     },
-    /// The client ends its session.
+    /// Closes a session at its client's request.
     Close {
         /// The session.
         session: Name,
     },
-    /// Ends a session, whatever is left of its lease.
+    /// Ends a session, even if its lease has not expired.
     Expire {
         /// The session.
         session: Name,
     },
-    /// Ends sessions whose lease is over, in the order of their names.
+    /// Ends sessions whose lease has expired, in the order of their names.
     ExpireDue {
-        /// At most this many.
+        /// The most sessions to end.
         limit: usize,
     },
-    /// Requests that were sent before this, strictly, and are not acknowledged are given out to be sent again, the oldest
-    /// first, and count as sent now.
+    /// Outputs the unacknowledged requests sent strictly before a time, the oldest first, and marks them as
+    /// sent now.
     Retry {
-        /// The moment.
+        /// The exclusive upper bound of the send time.
         sent_before: Stamp,
-        /// At most this many.
+        /// The most requests to resend.
         limit: usize,
     },
-    /// The leases begin anew of all sessions that lived at the time of the last entry: for the first entry after an outage,
-    /// in which clients could not say a word. Those that were over before may have been told so, and stay so.
+    /// Renews the leases of all sessions that were live at the time of the last entry. It is the first entry
+    /// after an outage, during which clients could send no message. Sessions that had expired before stay
+    /// expired, because their clients may already know.
     RenewLeases,
-    /// How much is kept from here on. What is over it goes.
+    /// Sets new limits. Responses that exceed them are evicted.
     SetLimits(Limits),
 }
 
 impl Input {
-    /// Opens a session with the usual lease, of a client that says nothing about itself.
+    /// Opens a session with the default lease and no capabilities.
     pub fn open(session: Name) -> Input {
         Input::Open { session, lease_ms: None, capabilities: Vec::new() }
     }
 
-    /// Refuses what makes no sense, whatever there is.
+    /// Rejects entries that are invalid in every state.
     pub fn check(&self) -> Result<()> {
         match self {
             Input::Open { lease_ms, capabilities, .. } => {
@@ -113,7 +117,7 @@ impl Input {
     }
 }
 
-/// Refuses a request to a client that is too large.
+/// Rejects a request to a client that is too large.
 pub(super) fn check_letter(payload: &[u8]) -> Result<()> {
     if payload.len() <= LETTER_LIMIT_BYTES {
         return Ok(());

@@ -1,26 +1,27 @@
-//! How much a machine keeps.
+//! Limits of a session machine.
 
 use crate::limits::VALUE_LIMIT_BYTES;
 use crate::session::{KeptLimits, MAILBOX_LIMIT, MAILBOX_LIMIT_BYTES, SESSION_LIMIT};
 use crate::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The most sessions that are gone and whose numbers are remembered, if it is not said otherwise.
+/// The default number of removed sessions whose numbers are remembered.
 pub const FORMER_LIMIT: usize = 100_000;
 
-/// How much a machine keeps. What is answered depends on it, so it is a part of the state: it is in snapshots, and
-/// [`Input::SetLimits`](super::Input::SetLimits) changes it on all replicas at the same place of the log.
+/// The limits of a machine. Answers depend on them, so they are part of the replicated state. Snapshots
+/// contain them, and [`Input::SetLimits`](super::Input::SetLimits) changes them on all replicas at the same
+/// log position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// The responses that are kept for one session.
+    /// The stored responses per session.
     pub kept: KeptLimits,
-    /// The requests that may wait for one session's client.
+    /// The most unacknowledged requests to one session's client.
     pub mailbox: usize,
-    /// The bytes of them.
+    /// The most bytes of these requests.
     pub mailbox_bytes: usize,
-    /// The sessions.
+    /// The most sessions.
     pub sessions: usize,
-    /// The sessions that are gone and whose numbers are remembered; the one that went first is forgotten first.
+    /// The most removed sessions whose numbers are remembered. The oldest is forgotten first.
     pub formers: usize,
 }
 
@@ -37,7 +38,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Refuses limits with which nothing could be done, or a response would not fit into a block of a snapshot.
+    /// Rejects limits of zero, and a response limit that exceeds a block of a snapshot.
     pub fn check(&self) -> Result<()> {
         let Limits { kept, mailbox, sessions, .. } = self;
         if kept.count == 0 || *mailbox == 0 || *sessions == 0 {

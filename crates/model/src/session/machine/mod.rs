@@ -1,29 +1,30 @@
-//! A state machine of a user's own, with sessions around it.
+//! Deterministic state machine with sessions: wraps a user's state machine so that its commands execute
+//! exactly once.
 //!
 //! ```text
 //!   log: (now, Input) ---> SessionMachine ---> Output { answer, requests to be sent }
 //!                           |          |
 //!                    sessions          state  <---- UserStateMachine: apply, session_created, session_expired
-//!                    ledgers           tables       sees the state, the time and who is there; nothing else
+//!                    ledgers           tables       sees the state, the time and the sessions; nothing else
 //!                    mailboxes
 //!                           \          /
 //!                            snapshot, hash
 //! ```
 //!
-//! A [`UserStateMachine`] is three pure functions. A [`SessionMachine`] puts around it what makes its commands happen
-//! once: which requests were answered and with what, what waits for clients, who is alive. All of it is one value:
-//! whoever applies the same log to it comes to the same value, and the same [`hash`](SessionMachine::hash).
+//! A [`UserStateMachine`] has three pure functions. A [`SessionMachine`] adds exactly-once execution: stored
+//! responses, mailboxes and leases. The whole state is deterministic: all replicas that apply the same log
+//! have the same state and the same [`hash`](SessionMachine::hash).
 //!
-//! There is no I/O here, no clock and no thread. Whoever has the log gives entries with their times, sends what is to
-//! be sent, and decides when sessions are looked at for expiry ([`Input::ExpireDue`]), requests for retries
-//! ([`Input::Retry`]) and the state for a snapshot ([`SnapshotPolicy`]).
+//! The machine has no I/O, no clock and no threads. The owner of the log supplies entries with timestamps and
+//! sends the output requests. It also decides when to expire sessions ([`Input::ExpireDue`]), resend requests
+//! ([`Input::Retry`]) and take snapshots ([`SnapshotPolicy`]).
 //!
-//! # Which words renew a lease
+//! # Which messages renew a lease
 //!
-//! Opening, keep-alives, acknowledgements and requests do, also repeated ones and those that came too late: the client
-//! is there. A session lives while `now` is before its expiry; from that very microsecond on it is as if it were gone,
-//! for requests, for what is sent to it, and for what functions see, whether or not it was ended yet. Ending it runs
-//! `session_expired`, and opening its name anew does that first.
+//! Opening, keep-alives, acknowledgements and requests renew the lease, even retried and evicted requests,
+//! because they prove that the client is alive. A session is live while `now` is before its expiry. From that
+//! microsecond on it is treated as absent by requests, by messages to it and by user functions, even if it
+//! has not been ended. Ending it calls `session_expired`. Reopening its name ends it first.
 
 mod call;
 mod codec;

@@ -1,17 +1,17 @@
-//! What a machine says: an answer, and requests to be sent.
+//! Results of log entries: an answer and requests to send.
 
 use super::codec::Codec;
 use super::reply::Reply;
 use crate::{Name, Result, SessionInfo};
 use std::sync::Arc;
 
-/// What came of an entry of the log.
+/// The result of a log entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
-    /// The answer. An error here says that the entry was refused and not executed, or that the machine did not let a
-    /// session be opened. A command that was executed and aborted is answered with a [`Reply`].
+    /// The answer. An error means that the entry was refused and not executed, or that the machine refused to
+    /// open a session. A command that was executed and aborted is answered with a [`Reply`].
     pub answer: Result<Answer>,
-    /// Requests to be sent to clients now.
+    /// The requests to send to clients now.
     pub requests: Vec<ServerRequest>,
 }
 
@@ -20,7 +20,8 @@ impl Output {
         Output { answer, requests: Vec::new() }
     }
 
-    /// What a request or an internal command was answered; nothing for other entries, and where it was refused.
+    /// Returns the response of a request or an internal command; `None` for other entries and if it was
+    /// refused.
     pub fn response(&self) -> Option<&Response> {
         match &self.answer {
             Ok(Answer::Response(response)) => Some(response),
@@ -29,63 +30,63 @@ impl Output {
     }
 }
 
-/// The answer to an entry of the log.
+/// The answer to a log entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer {
     /// The session is open.
     Opened {
-        /// What is known of it, among it the number for the client's next request.
+        /// The state of the session, including the number of the client's next request.
         info: SessionInfo,
-        /// Whether there was none of this name.
+        /// True if the session is new.
         created: bool,
     },
-    /// A request was executed, now or before, or an internal command was.
+    /// The response of a request or an internal command.
     Response(Response),
-    /// How many requests were acknowledged.
+    /// The number of acknowledged requests.
     Acknowledged(u64),
-    /// The number of the request that was sent; nothing: there is no such session, and it was dropped.
+    /// The number of the request; `None` if the session does not exist and the request was dropped.
     Sent(Option<u64>),
-    /// Whether there was such a session.
+    /// True if the session existed.
     Ended(bool),
-    /// How many sessions ended, and whether there are more.
+    /// The result of `ExpireDue`.
     Expired {
-        /// How many.
+        /// The number of ended sessions.
         count: u64,
-        /// Whether more are due.
+        /// True if more sessions have expired.
         more: bool,
     },
-    /// The requests to be sent again are those of the output.
+    /// The result of `Retry`. The requests are in the output.
     Retried {
-        /// Whether there are more.
+        /// True if more requests remain.
         more: bool,
     },
-    /// It is done.
+    /// The entry was applied.
     Done,
 }
 
-/// What a request was answered.
+/// The response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The answer itself.
+    /// The reply of the command.
     pub reply: Reply,
-    /// Whether the request had been executed before.
+    /// True if the request had been executed before.
     pub is_repeat: bool,
 }
 
-/// A request of the server to a session's client.
+/// A request to a session's client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRequest {
     /// The session.
     pub session: Name,
-    /// Its number in the session, from 1.
+    /// The request's number in the session, from 1.
     pub id: u64,
-    /// What it says, as the user's codec wrote it.
+    /// The content, encoded by the user's codec.
     pub payload: Arc<[u8]>,
 }
 
 impl ServerRequest {
-    /// What the machine says.
+    /// Decodes the content.
     pub fn decode<Q, C: Codec<Q>>(&self) -> Result<Q> {
         C::decode(&self.payload)
     }

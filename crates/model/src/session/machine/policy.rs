@@ -1,11 +1,11 @@
-//! When a snapshot is due.
+//! Snapshot policy: decides when a snapshot is due.
 
-/// The entries of the log after which a snapshot is due, if it is not said otherwise.
+/// The default number of log entries between snapshots.
 pub const SNAPSHOT_ENTRIES: u64 = 1_000;
-/// The bytes of the log after which a snapshot is due, if it is not said otherwise.
+/// The default size of the log between snapshots, in bytes.
 pub const SNAPSHOT_LOG_BYTES: u64 = 16 << 20;
 
-/// When a snapshot is due: after so many entries, or so many bytes, of the log.
+/// A snapshot is due after this many log entries or bytes.
 ///
 /// ```
 /// use mainstay_model::machine::{SinceSnapshot, SnapshotPolicy};
@@ -16,23 +16,23 @@ pub const SNAPSHOT_LOG_BYTES: u64 = 16 << 20;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotPolicy {
-    /// So many entries.
+    /// The number of entries.
     pub entries: u64,
-    /// So many bytes; but not before there are as many as the last snapshot has, so that a large state is not
-    /// written again and again for the sake of a small log.
+    /// The number of bytes, but at least the size of the last snapshot. Otherwise a large state would be
+    /// rewritten again and again for a small log.
     pub log_bytes: u64,
 }
 
-/// What has happened since the last snapshot.
+/// The log's progress since the last snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinceSnapshot {
-    /// The last entry that the last snapshot has; 0 if there was none.
+    /// The last entry in the last snapshot; 0 if no snapshot exists.
     pub last_index: u64,
     /// The size of that snapshot, in bytes.
     pub last_bytes: u64,
-    /// The last entry that was applied.
+    /// The last applied entry.
     pub commit_index: u64,
-    /// The size of the entries between them, in bytes; 0 if it is not known.
+    /// The size of the entries in between, in bytes; 0 if unknown.
     pub log_bytes: u64,
 }
 
@@ -43,7 +43,7 @@ impl Default for SnapshotPolicy {
 }
 
 impl SnapshotPolicy {
-    /// Whether a snapshot is due. Where nothing has happened none is.
+    /// Returns whether a snapshot is due. Without new entries none is.
     pub fn should_take_snapshot(&self, since: SinceSnapshot) -> bool {
         let entries = since.commit_index.saturating_sub(since.last_index);
         let by_size = since.log_bytes >= self.log_bytes.max(since.last_bytes);

@@ -1,4 +1,4 @@
-//! What can be asked of a machine, without an entry of the log.
+//! Queries on a machine that need no log entry.
 
 use super::counters::Counters;
 use super::limits::Limits;
@@ -9,36 +9,36 @@ use crate::session::Letter;
 use crate::{Name, Result, SessionInfo, SessionPage, Stamp};
 use std::sync::Arc;
 
-/// How much a machine keeps at the moment.
+/// The current memory usage of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
-    /// Sessions, those among them whose lease is over and that were not ended yet.
+    /// The number of sessions, including expired ones that have not been ended.
     pub sessions: usize,
-    /// Responses.
+    /// The number of stored responses.
     pub kept: usize,
-    /// Their bytes.
+    /// The size of the stored responses, in bytes.
     pub kept_bytes: usize,
-    /// Requests that wait for clients.
+    /// The number of unacknowledged requests to clients.
     pub pending: usize,
-    /// Their bytes.
+    /// The size of these requests, in bytes.
     pub pending_bytes: usize,
-    /// Sessions that are gone and whose numbers are remembered.
+    /// The number of removed sessions whose numbers are remembered.
     pub formers: usize,
-    /// Keys of the user's state.
+    /// The number of keys in the user's state.
     pub keys: usize,
-    /// The bytes of them and of their values.
+    /// The size of the keys and their values, in bytes.
     pub state_bytes: usize,
 }
 
 impl<M, C> SessionMachine<M, C> {
-    /// What is known of a session that was alive at the time of the last entry.
+    /// Returns the state of a session that was live at the time of the last entry.
     pub fn info(&self, session: &Name) -> Option<SessionInfo> {
         let (name, session) = self.core.sessions.live_entry(session, self.core.clock)?;
         Some(session.info(name))
     }
 
-    /// The sessions that were alive at the time of the last entry, in the order of their names, behind one of them.
+    /// Lists the sessions that were live at the time of the last entry, in name order, after `after`.
     pub fn list(&self, after: Option<&Name>, limit: usize) -> Result<SessionPage> {
         check_page(limit)?;
         let sessions = &self.core.sessions;
@@ -48,6 +48,7 @@ impl<M, C> SessionMachine<M, C> {
         };
         let found = behind.into_iter().flatten().chain(all.into_iter().flatten());
         let live = found.filter(|(_, session)| session.is_live(self.core.clock));
+        // One more than the limit shows whether more remain.
         let mut infos: Vec<_> = live.map(|(name, s)| s.info(name)).take(limit + 1).collect();
         let more = infos.len() > limit;
         infos.truncate(limit);
@@ -55,7 +56,8 @@ impl<M, C> SessionMachine<M, C> {
         Ok(SessionPage { sessions: infos, next })
     }
 
-    /// What a session's client has not acknowledged, by number and in order; nothing where there is no such session.
+    /// Iterates over the unacknowledged requests to a session's client, in the order of their numbers. Empty
+    /// if the session does not exist.
     pub fn pending<'m>(
         &'m self,
         session: &Name,
@@ -64,20 +66,20 @@ impl<M, C> SessionMachine<M, C> {
         found.into_iter().flat_map(|(_, session)| session.mailbox.iter())
     }
 
-    /// Whether a request to a client was sent before this, strictly, and is not acknowledged: whether
-    /// [`Input::Retry`](super::Input::Retry) is worth an entry of the log. It looks at one number, however many wait;
-    /// what waits for a session whose lease is over counts until that is ended.
+    /// Returns whether an unacknowledged request was sent strictly before a time, so that an
+    /// [`Input::Retry`](super::Input::Retry) is useful. It runs in constant time. Requests to expired
+    /// sessions count until the session is ended.
     pub fn has_pending(&self, sent_before: Stamp) -> bool {
         self.core.sessions.any_sent_before(sent_before)
     }
 
-    /// Whether the lease of a session is over: whether [`Input::ExpireDue`](super::Input::ExpireDue) is worth an entry of
-    /// the log. It looks at all sessions.
+    /// Returns whether a session's lease has expired, so that an
+    /// [`Input::ExpireDue`](super::Input::ExpireDue) is useful. It scans all sessions.
     pub fn has_due(&self, now: Stamp) -> bool {
         self.core.sessions.iter().any(|(_, session)| !session.is_live(now))
     }
 
-    /// The state, to be read. What is written to this view is seen by it alone.
+    /// A view of the state for reading. Writes to this view are visible only in it.
     pub fn state(&self) -> StateView<'_> {
         StateView::new(&self.core.state)
     }
@@ -87,22 +89,22 @@ impl<M, C> SessionMachine<M, C> {
         &self.machine
     }
 
-    /// The time of the last entry.
+    /// The timestamp of the last entry.
     pub fn clock(&self) -> Stamp {
         self.core.clock
     }
 
-    /// What has happened so far.
+    /// The operation counters.
     pub fn counters(&self) -> Counters {
         self.core.counters
     }
 
-    /// How much may be kept.
+    /// The current limits.
     pub fn limits(&self) -> Limits {
         self.core.limits
     }
 
-    /// How much is kept. It looks at all sessions.
+    /// Returns the memory usage. It scans all sessions.
     pub fn usage(&self) -> Usage {
         let (sessions, state) = (&self.core.sessions, &self.core.state);
         let mut usage = Usage {

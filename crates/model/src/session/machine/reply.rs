@@ -1,30 +1,30 @@
-//! What a request was answered, as it is kept.
+//! Stored replies of requests.
 
 use super::codec::Codec;
 use crate::session::Weighed;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// The longest sentence of an error that is kept.
+/// The longest stored error message, in bytes.
 const MESSAGE_LIMIT_BYTES: usize = 1_024;
 
-/// What a request was answered. Repeats get the same.
+/// The reply of a request. Retries get the same one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The machine's response.
+    /// The response of the user's machine.
     Response {
-        /// Its bytes, as the user's codec wrote them.
+        /// The response, encoded by the user's codec.
         bytes: Arc<[u8]>,
-        /// Whether it says that the command failed.
+        /// True if the response reports a failed command.
         is_error: bool,
     },
-    /// The command was aborted: it changed nothing, and sent nothing. The sentence is a part of the state like any
-    /// response: other words are another state.
+    /// The command was aborted: it changed nothing and sent nothing. The message is part of the replicated
+    /// state, so a different message is a different state.
     Aborted(Error),
 }
 
 impl Reply {
-    /// An error as it is kept: its code and its sentence, which is cut where it is too long.
+    /// The stored form of an error: its code and its message, truncated to the limit.
     pub(super) fn aborted(error: &Error) -> Reply {
         let message = error.message();
         let mut end = message.len().min(MESSAGE_LIMIT_BYTES);
@@ -34,12 +34,12 @@ impl Reply {
         Reply::Aborted(Error::new(error.code(), &message[..end]))
     }
 
-    /// Whether it says that the command failed.
+    /// Returns whether the reply reports a failed command.
     pub fn is_error(&self) -> bool {
         !matches!(self, Reply::Response { is_error: false, .. })
     }
 
-    /// The response as the machine gave it; the error, if it was aborted.
+    /// Decodes the response of the user's machine. Returns the error if the command was aborted.
     pub fn decode<R, C: Codec<R>>(&self) -> Result<R> {
         match self {
             Reply::Response { bytes, .. } => C::decode(bytes),

@@ -1,4 +1,4 @@
-//! The machine around a user's machine.
+//! The session machine: applies log entries and calls the user's machine.
 
 use super::call::{Called, call, say_outcome, say_requests};
 use super::codec::{Codec, Postcard};
@@ -14,7 +14,7 @@ use crate::session::SESSION_LEASE_MS;
 use crate::{Code, Error, Name, Result, SessionRequest, Stamp};
 use std::marker::PhantomData;
 
-/// A codec for all that a machine says and is told.
+/// A codec for all commands, responses and requests of a machine.
 pub trait MachineCodec<M: UserStateMachine>:
     Codec<M::Command> + Codec<M::Response> + Codec<M::Request>
 {
@@ -27,8 +27,8 @@ where
 {
 }
 
-/// A user's machine with sessions around it: a value that comes to the same state wherever the same entries are applied
-/// to it.
+/// A user's machine with sessions. It is deterministic: the same entries give the same state on every
+/// replica.
 ///
 /// ```
 /// use mainstay_model::machine::*;
@@ -71,37 +71,37 @@ pub struct SessionMachine<M, C = Postcard> {
 }
 
 impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
-    /// A machine in which nothing has happened yet.
+    /// Creates a machine in its initial state.
     pub fn new(machine: M) -> SessionMachine<M, C> {
         SessionMachine { machine, core: Core::default(), codec: PhantomData }
     }
 
-    /// The same with other limits, which every replica has to be given before the first entry.
+    /// Creates a machine with other limits. All replicas must use the same limits before the first entry.
     pub fn with_limits(machine: M, limits: Limits) -> Result<SessionMachine<M, C>> {
         limits.check()?;
         let core = Core { limits, ..Core::default() };
         Ok(SessionMachine { machine, core, codec: PhantomData })
     }
 
-    /// A client's request as an entry of the log.
+    /// Encodes a client's request as a log entry.
     pub fn request(request: SessionRequest, command: &M::Command) -> Result<Input> {
         Ok(Input::Request { request, command: <C as Codec<M::Command>>::to_bytes(command)? })
     }
 
-    /// A command of nobody's as an entry of the log.
+    /// Encodes a command without a session as a log entry.
     pub fn internal(command: &M::Command) -> Result<Input> {
         Ok(Input::Internal { command: <C as Codec<M::Command>>::to_bytes(command)? })
     }
 
-    /// A request to a session's client as an entry of the log.
+    /// Encodes a request to a session's client as a log entry.
     pub fn send(session: Name, request: &M::Request) -> Result<Input> {
         Ok(Input::Send { session, payload: <C as Codec<M::Request>>::to_bytes(request)? })
     }
 
-    /// Applies an entry of the log. Its time is that of whoever put it into the log, and the same on every replica; one
-    /// before that of the last entry counts as that.
+    /// Applies a log entry. `now` is the time assigned when the entry was appended to the log, equal on every
+    /// replica. A time before the last entry's counts as the last entry's.
     ///
-    /// An entry that makes no sense ([`Input::check`]) is refused, and changes nothing at all.
+    /// An invalid entry ([`Input::check`]) is refused and changes nothing at all.
     pub fn apply(&mut self, now: Stamp, input: &Input) -> Output {
         if let Err(error) = input.check() {
             return Output::new(Err(error));
@@ -131,7 +131,8 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         }
     }
 
-    /// A client's request, in the order that the contract gives: kept, gone, or executed and kept.
+    /// Answers a client's request: with its stored reply, with an error if it was evicted, or by executing it
+    /// and storing the reply.
     fn answer(&mut self, now: Stamp, request: &SessionRequest, command: &[u8]) -> Output {
         match self.core.judge(now, request) {
             Err(error) => Output::new(Err(error)),
@@ -151,7 +152,8 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         respond(reply, false, requests)
     }
 
-    /// Executes a command. Bytes that are no command abort it, too: they would on every replica.
+    /// Executes a command. A command that cannot be decoded is aborted, because decoding fails on every
+    /// replica.
     fn execute(
         &mut self,
         now: Stamp,
@@ -172,7 +174,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         })
     }
 
-    /// Finds the session of a name, or makes it. One whose lease is over ends first.
+    /// Finds the session of a name or creates it. An expired one is ended first.
     fn open(
         &mut self,
         now: Stamp,
@@ -185,6 +187,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
             let info = session.info(name);
             return Output::new(Ok(Answer::Opened { info, created: false }));
         }
+        // End an expired session first, so that its hook runs before the new session exists.
         let mut requests = self.end(now, name, Ending::Expired).unwrap_or_default();
         let created = self.create(now, name, lease_ms, capabilities);
         let answer = created.and_then(|more| {
@@ -194,7 +197,8 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         Output { answer, requests }
     }
 
-    /// Makes a session, where a former one of its name ended. If the machine's function fails there is none.
+    /// Creates a session that continues the numbers of a former one. If the user's hook fails, no session is
+    /// created.
     fn create(
         &mut self,
         now: Stamp,
@@ -235,7 +239,8 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         Ok(Answer::Opened { info, created: true })
     }
 
-    /// Ends the session of a name. One whose lease is over was none any more, and was not ended by whoever says so.
+    /// Ends the session of a name. A session whose lease has expired counts as expired and returns
+    /// `Ended(false)`.
     fn end_named(&mut self, now: Stamp, name: &Name, ending: Ending) -> Output {
         let was_live = self.core.sessions.live_entry(name, now).is_some();
         let ending = if was_live { ending } else { Ending::Expired };
@@ -245,6 +250,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
 
     fn expire_due(&mut self, now: Stamp, limit: usize) -> Output {
         let due = self.core.sessions.iter().filter(|(_, session)| !session.is_live(now));
+        // One more than the limit shows whether more remain.
         let mut due: Vec<Name> = due.map(|(name, _)| name.clone()).take(limit + 1).collect();
         let more = due.len() > limit;
         due.truncate(limit);
@@ -255,8 +261,8 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
         Output { answer: Ok(Answer::Expired { count, more }), requests }
     }
 
-    /// Ends a session that is there; gives what the machine's function sends to others. If that fails the session goes
-    /// all the same: it could never end otherwise.
+    /// Ends an existing session. Returns the requests that the user's hook sends to other clients. If the
+    /// hook fails, the session is removed anyway, otherwise it could never end.
     fn end(&mut self, now: Stamp, name: &Name, ending: Ending) -> Option<Vec<ServerRequest>> {
         let session = self.core.remove(now, name)?;
         match ending {
@@ -278,7 +284,7 @@ impl<M: UserStateMachine, C: MachineCodec<M>> SessionMachine<M, C> {
     }
 }
 
-/// Why a session ends.
+/// The reason why a session ends.
 #[derive(Clone, Copy)]
 enum Ending {
     Closed,

@@ -1,4 +1,4 @@
-//! The sessions of a machine: who is there, what they were answered, and what waits for their clients.
+//! Table of a machine's sessions with their ledgers, mailboxes and leases.
 
 use super::faults::{Fault, planted};
 use super::formers::Formers;
@@ -11,10 +11,9 @@ use crate::{Code, Error, Name, Result, SessionInfo, Stamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A request to a client, before it has a number.
+/// A request to a client before it gets a number.
 pub(super) type Unsent = (Name, Arc<[u8]>);
 
-/// One session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Session {
     pub(super) opened: Stamp,
@@ -27,7 +26,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session that begins now, where a former one of its name ended.
+    /// Creates a session that begins now and continues the numbers of a former one of its name.
     pub(super) fn new(
         now: Stamp,
         lease_ms: u64,
@@ -43,7 +42,8 @@ impl Session {
         session
     }
 
-    /// It lives until its lease is over: in the very microsecond in which it expires it does not live any more.
+    /// Returns whether the lease has not expired. In the microsecond of its expiry a session is no longer
+    /// live.
     pub(super) fn is_live(&self, now: Stamp) -> bool {
         now < self.expires
     }
@@ -52,7 +52,7 @@ impl Session {
         self.expires = now.saturating_add(self.lease_ms.saturating_mul(1_000));
     }
 
-    /// What is left of it when it goes.
+    /// The numbers to remember when the session is removed.
     pub(super) fn former(&self) -> Former {
         let (next_request, last_letter) = (self.ledger.beyond(), self.mailbox.last());
         Former { next_request, last_letter }
@@ -76,7 +76,7 @@ impl Session {
     }
 }
 
-/// All sessions, and the numbers of those that are gone.
+/// All sessions, and the numbers of removed ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sessions {
     by_name: BTreeMap<Name, Session>,
@@ -85,7 +85,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    /// A session that is there, and whose lease is not over.
+    /// Returns a session whose lease has not expired.
     pub(super) fn live_entry(&self, name: &Name, now: Stamp) -> Option<(&Name, &Session)> {
         self.by_name.get_key_value(name).filter(|(_, session)| session.is_live(now))
     }
@@ -94,7 +94,7 @@ impl Sessions {
         self.by_name.get_mut(name).filter(|session| session.is_live(now))
     }
 
-    /// A session, also one whose lease is over and that was not ended yet.
+    /// Returns a session, even if its lease has expired and it has not been ended.
     pub(super) fn get_mut(&mut self, name: &Name) -> Option<&mut Session> {
         self.by_name.get_mut(name)
     }
@@ -116,7 +116,7 @@ impl Sessions {
         self.by_name.len()
     }
 
-    /// Puts a session in; what waits for its client is known from then on.
+    /// Inserts a session and registers its unacknowledged requests for retries.
     pub(super) fn insert(&mut self, name: Name, session: Session) {
         for (id, letter) in session.mailbox.iter() {
             self.retries.put(letter.sent, &name, id);
@@ -124,7 +124,7 @@ impl Sessions {
         self.by_name.insert(name, session);
     }
 
-    /// Takes a session out, with all that is its own.
+    /// Removes a session and unregisters its requests.
     pub(super) fn remove(&mut self, name: &Name) -> Option<Session> {
         let session = self.by_name.remove(name)?;
         for (id, letter) in session.mailbox.iter() {
@@ -133,7 +133,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Refuses requests to clients that are too large, or of which there are too many: all of them, or none.
+    /// Rejects requests to clients that are too large or exceed the mailbox limits, all or none.
     pub(super) fn check_room(&self, now: Stamp, unsent: &[Unsent], limits: &Limits) -> Result<()> {
         let mut added: BTreeMap<&Name, (usize, usize)> = BTreeMap::new();
         for (name, payload) in unsent {
@@ -149,7 +149,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Puts a request into a mailbox; nothing where there is no such session.
+    /// Adds a request to a mailbox; `None` if the session does not exist.
     pub(super) fn post(&mut self, now: Stamp, (name, payload): Unsent) -> Option<ServerRequest> {
         let session = self.by_name.get_mut(&name).filter(|session| session.is_live(now))?;
         session.mailbox_bytes += payload.len();
@@ -158,7 +158,7 @@ impl Sessions {
         Some(ServerRequest { session: name, id, payload })
     }
 
-    /// Takes out of a mailbox what its client has done; gives how many that were.
+    /// Removes the acknowledged requests from a mailbox. Returns their number.
     pub(super) fn acknowledge(&mut self, name: &Name, upto: u64) -> u64 {
         let Some(session) = self.by_name.get_mut(name) else { return 0 };
         let mut count = 0;
@@ -173,13 +173,12 @@ impl Sessions {
         count
     }
 
-    /// Whether a request was sent before this, strictly, and is not acknowledged. It looks at one number, however many
-    /// there are.
+    /// Returns whether an unacknowledged request was sent strictly before a time. It runs in constant time.
     pub(super) fn any_sent_before(&self, sent_before: Stamp) -> bool {
         self.retries.any_before(sent_before)
     }
 
-    /// Marks requests as sent now, the oldest first, and gives them; says whether there are more.
+    /// Marks requests as sent now, the oldest first, and returns them. The flag is true if more remain.
     pub(super) fn retry(
         &mut self,
         now: Stamp,
@@ -189,6 +188,7 @@ impl Sessions {
         let sent_before = sent_before.saturating_add(u64::from(planted(Fault::RetryNotStrict)));
         let due = self.retries.before(sent_before);
         let due = due.filter(|(_, name, _)| self.live_entry(name, now).is_some());
+        // One more than the limit shows whether more remain.
         let mut due: Vec<_> =
             due.map(|(sent, name, id)| (sent, name.clone(), id)).take(limit + 1).collect();
         let more = due.len() > limit;

@@ -1,15 +1,15 @@
-//! The state of a user's machine, and the view that its functions have of it.
+//! State of a user's machine, and the copy-on-write view for its functions.
 //!
 //! ```text
-//!   function ---> StateView:  what this call wrote    (over)    what all calls before it wrote
+//!   function ---> StateView:  writes of this call     (over)    writes of all earlier calls
 //!                     |
 //!      it succeeds: merged at once      it fails, or panics: dropped, nothing has changed
 //!
-//!   key   length of the prefix u8 | prefix | key          of raw keys the prefix is empty
+//!   key   length of the prefix u8 | prefix | key          raw keys have an empty prefix
 //! ```
 //!
-//! The length comes first, so that no key of one table is a key of another. Sessions are not in here at all: no key
-//! leads to them.
+//! The prefix length comes first, so that a key of one table can never equal a key of another. Sessions are
+//! stored elsewhere, so no key leads to them.
 
 use crate::keyed::STATE_KEY_LIMIT_BYTES;
 use crate::limits::{TRANSACTION_LIMIT_BYTES, VALUE_LIMIT_BYTES};
@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::ops::{Bound, RangeBounds};
 
-/// What one call wrote: values, and nothing for what it removed.
+/// The writes of one call: values, or `None` for removals.
 pub(super) type Writes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The prefix of raw keys.
 const RAW: &str = "";
 
-/// All that the functions of a user's machine have written.
+/// The committed writes of a user's machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct UserState {
     entries: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -62,14 +62,14 @@ impl UserState {
     }
 }
 
-/// Whether these bytes are a key of some table, as it is stored.
+/// Returns whether these bytes are a valid stored key.
 pub(super) fn is_stored_key(key: &[u8]) -> bool {
     let Some((&prefix_bytes, rest)) = key.split_first() else { return false };
     let Some(key_bytes) = rest.len().checked_sub(usize::from(prefix_bytes)) else { return false };
     key_bytes <= STATE_KEY_LIMIT_BYTES
 }
 
-/// A key as it is stored. Prefixes have at most 255 bytes, which [`Table`](super::Table) sees to.
+/// Encodes a stored key. Prefixes have at most 255 bytes, which [`Table`](super::Table) ensures.
 pub(super) fn stored_key(prefix: &str, key: &[u8]) -> Vec<u8> {
     let mut stored = Vec::with_capacity(1 + prefix.len() + key.len());
     stored.push(prefix.len() as u8);
@@ -78,11 +78,11 @@ pub(super) fn stored_key(prefix: &str, key: &[u8]) -> Vec<u8> {
     stored
 }
 
-/// What a function of a user's machine sees of the state, and writes: byte keys in their order. It sees its own
-/// writes; others see them once the function has succeeded.
+/// The view of the state for one call of a user function: byte keys in order. The call sees its own writes.
+/// Later calls see them once the function has succeeded.
 ///
-/// A [`Table`](super::Table) gives keys and values their types. The functions here are for keys without a table, which
-/// no table has.
+/// A [`Table`](super::Table) adds types to keys and values. The functions here access raw keys, which belong
+/// to no table.
 ///
 /// ```
 /// use mainstay_model::machine::StateView;
@@ -111,34 +111,34 @@ impl<'s> StateView<'s> {
         self.writes
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
         self.get_stored(&stored_key(RAW, key))
     }
 
-    /// Writes a value. Refused are keys of more than 1,024 bytes, values of more than 16 MiB, and more than 64 MiB in
-    /// one call.
+    /// Writes a value. Fails for keys of more than 1,024 bytes, values of more than 16 MiB, and more than 64
+    /// MiB in one call.
     pub fn put(&mut self, key: &[u8], value: impl Into<Vec<u8>>) -> Result<()> {
         self.put_under(RAW, key, value.into())
     }
 
-    /// Removes a key; says whether there was one.
+    /// Removes a key. Returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         self.remove_stored(stored_key(RAW, key))
     }
 
-    /// Keys and values in a range, in the order of the keys.
+    /// Iterates over a range of keys with their values, in key order.
     pub fn range(&self, range: impl RangeBounds<Vec<u8>>) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.range_under(RAW, (range.start_bound().cloned(), range.end_bound().cloned()))
     }
 
-    /// Keys that begin with a prefix, and their values, in the order of the keys.
+    /// Iterates over the keys with a prefix and their values, in key order.
     pub fn scan<'v>(&'v self, prefix: &'v [u8]) -> impl Iterator<Item = (&'v [u8], &'v [u8])> {
         self.range(prefix.to_vec()..).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// Takes back all that this call has written so far. A response that says no, and is to have written nothing, is
-    /// given after this.
+    /// Discards all writes of this call so far. Use it before returning an error response that must have no
+    /// effect.
     pub fn revert(&mut self) {
         self.writes.clear();
         self.written_bytes = 0;
@@ -167,7 +167,7 @@ impl<'s> StateView<'s> {
         was_there
     }
 
-    /// What stands under a prefix, without the prefix.
+    /// Iterates over the keys under a prefix, without the prefix.
     pub(super) fn range_under(
         &self,
         prefix: &str,
@@ -210,7 +210,7 @@ fn check_write(key: &[u8], value: &[u8], written_bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// The bounds of stored keys: of those under a prefix, and no others.
+/// Converts bounds to those of stored keys under exactly this prefix.
 fn stored_bounds(prefix: &str, (from, to): Bounds) -> Bounds {
     let stored = |bound: Bound<Vec<u8>>| bound.map(|key| stored_key(prefix, &key));
     let from = match from {
@@ -224,7 +224,8 @@ fn stored_bounds(prefix: &str, (from, to): Bounds) -> Bounds {
     (from, to)
 }
 
-/// The first stored key that comes behind all keys of a prefix. Prefixes are text, so their last byte can be raised.
+/// The lowest stored key after all keys of a prefix. Prefixes are UTF-8, so the last byte is never 0xff and
+/// can be raised.
 fn behind_all(prefix: &str) -> Bound<Vec<u8>> {
     let mut key = stored_key(prefix, b"");
     if let Some(last) = key.last_mut() {
@@ -233,7 +234,7 @@ fn behind_all(prefix: &str) -> Bound<Vec<u8>> {
     Bound::Excluded(key)
 }
 
-/// Ranges that end before they begin hold nothing; a map would panic at them.
+/// Returns whether a range ends before it begins. `BTreeMap::range` would panic on it.
 fn is_empty((from, to): &Bounds) -> bool {
     match (from, to) {
         (Bound::Excluded(from), Bound::Excluded(to)) => from >= to,
@@ -245,7 +246,7 @@ fn is_empty((from, to): &Bounds) -> bool {
     }
 }
 
-/// Two sorted lists as one: where both have a key the written one is seen, unless it is a removal.
+/// Merge of two sorted iterators. For equal keys the written value wins, and a removal hides the base value.
 struct Merged<B: Iterator, W: Iterator> {
     base: Peekable<B>,
     writes: Peekable<W>,

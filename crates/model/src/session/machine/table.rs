@@ -1,4 +1,4 @@
-//! Tables: parts of the state that have a name, and keys and values of one type each.
+//! Typed tables over the state of a user's machine.
 
 use super::codec::{Codec, Ordered, Postcard};
 use super::state::{StateView, stored_key};
@@ -7,10 +7,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// A part of the state of a user's machine: under a prefix of its own, with keys and values of one type each. No two
-/// tables of different prefixes share a key, also where one prefix begins with the other.
+/// A typed table in the state of a user's machine, with its own key prefix. Tables with different prefixes
+/// never share a key, even if one prefix begins with the other.
 ///
-/// Keys are written in a way that sorts as they do ([`Ordered`]), values as [`Postcard`], unless it is said otherwise.
+/// By default, keys use an order-preserving encoding ([`Ordered`]) and values use [`Postcard`].
 ///
 /// ```
 /// use mainstay_model::machine::{StateView, Table};
@@ -28,11 +28,11 @@ pub struct Table<K, V, KC = Ordered, VC = Postcard> {
     types: PhantomData<Types<K, V, KC, VC>>,
 }
 
-/// A table has none of these, it only speaks of them.
+/// A phantom function type, because a table does not own keys or values.
 type Types<K, V, KC, VC> = fn() -> (K, V, KC, VC);
 
 impl<K, V, KC, VC> Table<K, V, KC, VC> {
-    /// A table of this prefix, which has 1 to 255 bytes; a constant with another one does not compile.
+    /// Creates a table with a prefix of 1 to 255 bytes. A constant with another length does not compile.
     ///
     /// ```compile_fail
     /// # use mainstay_model::machine::Table;
@@ -44,14 +44,14 @@ impl<K, V, KC, VC> Table<K, V, KC, VC> {
         Table { prefix, types: PhantomData }
     }
 
-    /// Its prefix.
+    /// The key prefix.
     pub const fn prefix(&self) -> &'static str {
         self.prefix
     }
 }
 
 impl<K, V, KC: Codec<K>, VC: Codec<V>> Table<K, V, KC, VC> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, state: &StateView<'_>, key: &K) -> Result<Option<V>> {
         let stored = stored_key(self.prefix, &KC::to_bytes(key)?);
         state.get_stored(&stored).map(VC::decode).transpose()
@@ -62,12 +62,12 @@ impl<K, V, KC: Codec<K>, VC: Codec<V>> Table<K, V, KC, VC> {
         state.put_under(self.prefix, &KC::to_bytes(key)?, VC::to_bytes(value)?)
     }
 
-    /// Removes a key; says whether there was one.
+    /// Removes a key. Returns whether it existed.
     pub fn remove(&self, state: &mut StateView<'_>, key: &K) -> Result<bool> {
         Ok(state.remove_stored(stored_key(self.prefix, &KC::to_bytes(key)?)))
     }
 
-    /// All keys and values, in the order of the keys' bytes.
+    /// Iterates over all keys and values in the order of the encoded keys.
     pub fn iter<'v>(&self, state: &'v StateView<'_>) -> impl Iterator<Item = Result<(K, V)>> + 'v
     where
         Self: 'v,
@@ -77,7 +77,7 @@ impl<K, V, KC: Codec<K>, VC: Codec<V>> Table<K, V, KC, VC> {
         )
     }
 
-    /// Keys in a range and their values, in the order of the keys' bytes.
+    /// Iterates over a range of keys with their values, in the order of the encoded keys.
     pub fn range<'v>(
         &self,
         state: &'v StateView<'_>,

@@ -1,24 +1,25 @@
-//! What a user writes: three functions.
+//! The trait of a user's state machine: three pure functions.
 
 use super::context::Context;
 use super::state::StateView;
 use crate::{Name, Result};
 
-/// A state machine of a user's own. Its functions are pure: what they do follows from the state, the context and the
-/// command alone, so that every replica that applies the same log comes to the same state.
+/// A user's state machine. Its functions are pure: their effects depend only on the state, the context and
+/// the command, so that all replicas that apply the same log reach the same state.
 ///
-/// They read no clock (the [`Context`] has the time), draw no random numbers, keep nothing in `self`, and do not depend
-/// on the order of a hash map.
+/// They must not read a clock (the [`Context`] has the time), draw random numbers, keep data in `self`, or
+/// depend on the order of a hash map.
 ///
-/// | a function | what it wrote | its requests | the answer |
+/// | a function | its writes | its requests | the answer |
 /// |---|---|---|---|
-/// | returns | is kept | are sent | its response, kept for repeats |
-/// | returns a response that is an error | is kept, but for what [`StateView::revert`] took back | are sent | that response, kept likewise |
-/// | returns an `Err` | is dropped | are dropped | the error, kept likewise |
-/// | panics, or says more than the limits allow | is dropped | are dropped | an error that says so, kept likewise |
+/// | returns | are kept | are sent | its response, stored for retries |
+/// | returns an error response | are kept unless reverted ([`StateView::revert`]) | are sent | that response, stored likewise |
+/// | returns an `Err` | are dropped | are dropped | the error, stored for retries |
+/// | panics, or exceeds a limit | are dropped | are dropped | an error that reports it, stored for retries |
 ///
-/// A panic is caught, so the program must not be built with `panic = "abort"`. What it said is printed by the program's
-/// panic hook and is not in the answer: it may differ from one build to the next, and answers may not.
+/// A panic is caught, so the program must not be built with `panic = "abort"`. The panic message goes to the
+/// program's panic hook and is not in the answer, because messages may differ between builds and answers must
+/// not.
 ///
 /// ```
 /// use mainstay_model::machine::*;
@@ -35,7 +36,7 @@ use crate::{Name, Result};
 ///     type Response = u64;
 ///     type Request = String;
 ///
-///     /// Greets back, and tells everybody else.
+///     /// Greets back, and notifies all other sessions.
 ///     fn apply(
 ///         &self,
 ///         state: &mut StateView<'_>,
@@ -65,18 +66,18 @@ use crate::{Name, Result};
 /// }
 /// ```
 pub trait UserStateMachine {
-    /// The machine's name. A snapshot of another one is not restored.
+    /// The machine's name. A snapshot of a machine with another name cannot be restored.
     const NAME: &'static str;
-    /// The version of what it keeps and does. A snapshot of another one is not restored.
+    /// The version of the machine's state and behaviour. A snapshot of another version cannot be restored.
     const VERSION: u32;
-    /// What clients ask for.
+    /// The commands of clients.
     type Command;
-    /// What they are answered.
+    /// The responses to commands.
     type Response;
-    /// What the machine asks clients for.
+    /// The requests of the machine to clients.
     type Request;
 
-    /// Executes a command of a client, or an internal one, which has no caller.
+    /// Executes a command of a client, or an internal command, which has no caller.
     fn apply(
         &self,
         state: &mut StateView<'_>,
@@ -84,7 +85,8 @@ pub trait UserStateMachine {
         command: Self::Command,
     ) -> Result<Outcome<Self::Response, Self::Request>>;
 
-    /// A session was opened; it is the caller. If this fails the session is not opened.
+    /// Called when a session is opened, with the session as the caller. If it fails, the session is not
+    /// opened.
     fn session_created(
         &self,
         state: &mut StateView<'_>,
@@ -94,8 +96,8 @@ pub trait UserStateMachine {
         Ok(Vec::new())
     }
 
-    /// A session ends; it is the caller, and no longer among the sessions: what is sent to it is dropped. If this fails
-    /// the session ends all the same.
+    /// Called when a session ends, with the session as the caller. The session is already removed, so
+    /// requests to it are dropped. If it fails, the session ends anyway.
     fn session_expired(
         &self,
         state: &mut StateView<'_>,
@@ -106,16 +108,16 @@ pub trait UserStateMachine {
     }
 }
 
-/// A request that a function sends to a session's client. To a session that does not exist it is dropped, and counted.
+/// A request to a session's client. If the session does not exist, the request is dropped and counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emitted<Q> {
     /// The session.
     pub session: Name,
-    /// What it says.
+    /// The content.
     pub request: Q,
 }
 
-/// What a command comes to: its response, and requests to clients.
+/// The result of a command: its response and its requests to clients.
 ///
 /// ```
 /// use mainstay_model::Name;
@@ -129,25 +131,25 @@ pub struct Emitted<Q> {
 pub struct Outcome<R, Q> {
     /// The response.
     pub response: R,
-    /// Whether it says that the command failed. It is kept and repeated like any other, and what the command wrote
-    /// before stays unless it was reverted.
+    /// True if the response reports a failed command. Such a response is stored and repeated like any other.
+    /// The command's writes are kept unless they were reverted.
     pub is_error: bool,
-    /// Requests to clients, in the order in which they get their numbers.
+    /// Requests to clients, in the order in which they are numbered.
     pub requests: Vec<Emitted<Q>>,
 }
 
 impl<R, Q> Outcome<R, Q> {
-    /// A response, and no request.
+    /// A response without requests.
     pub fn new(response: R) -> Outcome<R, Q> {
         Outcome { response, is_error: false, requests: Vec::new() }
     }
 
-    /// A response that says that the command failed.
+    /// A response that reports a failed command.
     pub fn error(response: R) -> Outcome<R, Q> {
         Outcome { response, is_error: true, requests: Vec::new() }
     }
 
-    /// Sends a request to a session's client, too.
+    /// Adds a request to a session's client.
     #[must_use]
     pub fn send(mut self, session: &Name, request: Q) -> Outcome<R, Q> {
         self.requests.push(Emitted { session: session.clone(), request });

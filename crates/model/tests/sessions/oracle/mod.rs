@@ -1,5 +1,5 @@
-//! The model: what a machine has to answer, written down in the plainest way. It shares no code with the machine: maps,
-//! copies of maps, and no thought of what it costs.
+//! The model: the expected answers of a machine, in the simplest possible code. It shares no code with the
+//! machine and ignores performance.
 
 mod run;
 
@@ -25,7 +25,7 @@ pub struct Session {
     pub mark: u64,
     pub kept: BTreeMap<u64, Kept>,
     pub last: u64,
-    /// When each was sent, and what it says.
+    /// The send time and the content of each request.
     pub pending: BTreeMap<u64, (u64, i64)>,
 }
 
@@ -42,15 +42,15 @@ pub struct Oracle {
     pub clock: u64,
     pub limits: Limits,
     pub sessions: BTreeMap<String, Session>,
-    /// Name, when it went, its next request, its last letter.
+    /// Name, time of removal, next request, last request to the client.
     pub formers: Vec<(String, u64, u64, u64)>,
-    /// Names of which numbers were forgotten: they may be used again.
+    /// Names whose numbers were forgotten, so that they may be reused.
     pub forgotten: Vec<String>,
     pub data: Data,
     pub counters: BTreeMap<&'static str, u64>,
 }
 
-/// What is expected: an answer as text, and requests to be sent.
+/// The expected answer as text, and the expected requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
     pub answer: String,
@@ -91,7 +91,7 @@ impl Session {
         self.kept.values().map(Kept::bytes).sum()
     }
 
-    /// The oldest go until there is room.
+    /// Evicts the oldest responses until the limits hold.
     fn make_room(&mut self, limits: &Limits) -> u64 {
         let before = self.kept.len();
         self.kept.retain(|id, _| *id >= self.mark);
@@ -114,7 +114,8 @@ impl Oracle {
         }
     }
 
-    /// `message_bytes` is how long the machine's own words about an abortion were, which are free.
+    /// `message_bytes` is the length of the machine's own abort message, whose text the model does not
+    /// predict.
     pub fn apply(&mut self, now: u64, input: &Input, message_bytes: usize) -> Expected {
         let refused = |code: &str| Expected { answer: format!("refused {code}"), requests: vec![] };
         let done = |answer: String| Expected { answer, requests: vec![] };
@@ -317,11 +318,11 @@ impl Oracle {
         format!("opened created={created} next={next}")
     }
 
-    /// The hook, then everything of the session, and nothing else.
+    /// Runs the hook, then removes the session and all its data, and nothing else.
     fn end(&mut self, now: u64, name: &str, closes: bool) -> Vec<(String, u64, i64)> {
         let Some(session) = self.sessions.remove(name) else { return vec![] };
         self.count(if closes { "closed" } else { "expired" }, 1);
-        // What its client can have had under way is behind its numbers, too.
+        // Skips the numbers that its client may have in flight.
         let beyond = session.next_request() + 1_000;
         self.formers.push((name.to_owned(), now, beyond, session.last));
         self.forget(now);

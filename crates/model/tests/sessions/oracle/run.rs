@@ -1,10 +1,10 @@
-//! What the user's machine does, once more, in the plainest way.
+//! The user's machine again, in the simplest possible code.
 
 use super::{Kept, Letters, Oracle, bytes_of};
 use crate::sample::{Command, NAMES, Said, What};
 use mainstay_model::machine::{Codec, Postcard};
 
-/// What user code comes to: a response and whether it is an error, the state behind it, and letters.
+/// The result of user code: a response, whether it is an error, the new state, and requests.
 type Ran = Result<(Said, bool, super::Data, Letters), &'static str>;
 
 impl Oracle {
@@ -40,7 +40,7 @@ impl Oracle {
         }
     }
 
-    /// What the user's machine does, once more.
+    /// Runs the user's machine.
     fn run(&self, now: u64, caller: Option<&str>, what: What) -> Ran {
         let mut data = self.data.clone();
         let mut add = |key: u8, n: i64| {

@@ -1,4 +1,4 @@
-//! Requests of the server, and commands of nobody's.
+//! Requests to clients, and internal commands.
 
 use super::*;
 

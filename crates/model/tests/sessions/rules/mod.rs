@@ -1,4 +1,4 @@
-//! Each rule of the contract by an example.
+//! An example for each rule of the contract.
 
 mod letters;
 mod requests;
@@ -24,7 +24,7 @@ fn refusal(output: &Output) -> Code {
     output.answer.as_ref().unwrap_err().code()
 }
 
-/// What an aborted command was answered, and whether that was a repeat.
+/// The error code of an aborted command, and whether the answer was a repeat.
 fn abortion(output: &Output) -> (Code, bool) {
     match output.response().unwrap() {
         Response { reply: Reply::Aborted(error), is_repeat } => (error.code(), *is_repeat),

@@ -1,4 +1,4 @@
-//! Requests: kept, gone, or executed and kept; and what becomes of those that fail.
+//! Requests that are repeated, evicted, or executed and stored; and requests that fail.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Sessions: how long they live, how they end, and what user code sees of them.
+//! Lifetime of sessions, their end, and their visibility to user code.
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn a_name_that_is_used_again_goes_on_with_its_numbers_for_a_day() {
         panic!("it is a new one")
     };
     assert_eq!((info.next_request, info.mark, info.kept, info.pending), (1_008, 1_008, 0, 0));
-    // One that was executed, and one that may have been under way.
+    // One request that was executed, and one that may have been in flight.
     for id in [7, 1_007] {
         assert_eq!(refusal(&machine.apply(3, &request("a", id, 1, ADD))), Code::ResponseEvicted);
     }

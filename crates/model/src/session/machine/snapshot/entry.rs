@@ -1,18 +1,18 @@
-//! The entries of a snapshot, and its head.
+//! Entries of a snapshot, and its head.
 //!
 //! ```text
-//!   1 session    name | opened | lease_ms | expires | mark | responses | last request of the server | pending
-//!                capabilities, each name | value; how many of them before
-//!   2 response   request id | 0 response, 1 one that is an error | bytes          of the session before it
-//!                request id | 2 aborted | code's name | sentence
-//!   3 pending    sent | payload                                                   of the session before it
-//!   4 former     name | gone | next request | last request of the server
+//!   1 session    name | opened | lease_ms | expires | mark | responses | last request to the client | pending
+//!                number of capabilities, then each name | value
+//!   2 response   request id | 0 response, 1 error response | bytes                 of the preceding session
+//!                request id | 2 aborted | code's name | message
+//!   3 pending    sent | payload                                                   of the preceding session
+//!   4 former     name | removed | next request | last request to the client
 //!   5 key        stored key | value
 //!
 //!   head         machine's name | version | clock | limits | counters
 //! ```
 //!
-//! Names, texts and bytes have their length before them; lengths and numbers are varints.
+//! Names, texts and bytes are preceded by their length. Lengths and numbers are varints.
 
 use super::bytes::{put_numbers, put_sized, take_numbers, take_size, take_sized, take_text};
 use crate::codec::put_varint;
@@ -37,7 +37,7 @@ const IS_RESPONSE: u8 = 0;
 const IS_ERROR: u8 = 1;
 const IS_ABORTED: u8 = 2;
 
-/// An entry that was read.
+/// A decoded entry.
 pub(super) enum Entry<'b> {
     Session(Name, SessionEntry),
     Response(u64, Reply),
@@ -46,14 +46,14 @@ pub(super) enum Entry<'b> {
     Key(&'b [u8], &'b [u8]),
 }
 
-/// A session that was read, and what has to follow it.
+/// A decoded session, with the number of responses and requests that must follow it.
 pub(super) struct SessionEntry {
     pub(super) session: Session,
     pub(super) responses: u64,
     pub(super) pending: u64,
 }
 
-/// What is in the head.
+/// The decoded head.
 pub(super) struct Head<'b> {
     pub(super) name: &'b str,
     pub(super) version: u64,
@@ -135,7 +135,7 @@ pub(super) fn put_key(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     put_sized(out, value);
 }
 
-/// Takes an entry off the front.
+/// Splits off an entry.
 pub(super) fn take_entry<'b>(rest: &mut &'b [u8]) -> Option<Entry<'b>> {
     match take_kind(rest)? {
         SESSION => take_session(rest),
@@ -173,7 +173,7 @@ fn take_session<'b>(rest: &mut &'b [u8]) -> Option<Entry<'b>> {
     for _ in 0..take_size(rest)? {
         capabilities.push((take_text(rest)?.to_owned(), take_text(rest)?.to_owned()));
     }
-    // Those that wait get their numbers again when they are put in, one by one.
+    // The pending requests get their numbers back when they are added one by one.
     let former = Former { next_request: mark, last_letter: last_letter.checked_sub(pending)? };
     let mut session = Session::new(opened, lease_ms, capabilities, former);
     session.expires = expires;
@@ -193,7 +193,7 @@ fn take_reply(rest: &mut &[u8]) -> Option<Reply> {
     }
 }
 
-/// Whether a number can be one that was counted to. What is beyond was forged, and would overflow.
+/// Returns whether a counter can have reached this number. A higher one is forged, and would overflow.
 fn is_reached(number: &u64) -> bool {
     *number <= u64::MAX / 2
 }

@@ -1,4 +1,4 @@
-//! Reads a snapshot. What was read becomes a machine when the end was seen and fits; before that it is nothing.
+//! Snapshot reader. It returns a machine only after the end was read and verified.
 
 use super::entry::{Entry, Head, SessionEntry, take_entry, take_head};
 use super::writer::prelude;
@@ -77,16 +77,16 @@ fn read_entries(mut from: BlockReader<impl Read>, mut restoring: Restoring) -> R
     }
 }
 
-/// What has been read so far.
+/// The state restored so far.
 struct Restoring {
     core: Core,
-    /// The session that responses and pending requests belong to.
+    /// The session that the following responses and pending requests belong to.
     open: Option<(Name, SessionEntry)>,
     last: Option<Place>,
     entries: u64,
 }
 
-/// Where an entry stands: sessions, then formers, then keys, each in order.
+/// The order of entries: sessions, then formers, then keys, each sorted.
 #[derive(PartialEq, PartialOrd)]
 enum Place {
     Session(Name),
@@ -125,7 +125,7 @@ impl Restoring {
         Some(())
     }
 
-    /// Goes on to another place, behind those before it: the session before is complete.
+    /// Advances to a higher place and completes the session before.
     fn step(&mut self, place: Place) -> Option<()> {
         if self.last.as_ref().is_some_and(|last| *last >= place) {
             return None;

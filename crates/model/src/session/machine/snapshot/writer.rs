@@ -1,4 +1,4 @@
-//! Writes a snapshot.
+//! Snapshot writer.
 
 use super::entry::{put_former, put_head, put_key, put_pending, put_response, put_session};
 use super::{END, ENTRIES, FORMAT, HEAD, MAGIC, SnapshotWritten};
@@ -7,7 +7,7 @@ use crate::blocks::{BLOCK_BYTES, BlockWriter};
 use crate::session::machine::core::Core;
 use std::io::Write;
 
-/// Writes entries into blocks.
+/// Collects entries in blocks.
 struct EntryWriter<W> {
     out: BlockWriter<W>,
     block: Vec<u8>,
@@ -15,7 +15,7 @@ struct EntryWriter<W> {
 }
 
 impl<W: Write> EntryWriter<W> {
-    /// Adds an entry; a block that is full is written.
+    /// Adds an entry. Writes the block if it is full.
     fn push(&mut self, put: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         put(&mut self.block);
         self.entries += 1;
@@ -78,7 +78,7 @@ fn write_sessions(core: &Core, writer: &mut EntryWriter<impl Write>) -> Result<(
     Ok(())
 }
 
-/// The first bytes, which every later format will have, too.
+/// The first bytes, whose layout all later formats keep.
 pub(super) fn prelude(format: u32) -> [u8; super::PRELUDE_BYTES] {
     let mut prelude = [0; super::PRELUDE_BYTES];
     prelude[..8].copy_from_slice(MAGIC);
