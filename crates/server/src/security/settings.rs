@@ -60,7 +60,7 @@ settings! {
 }
 
 impl Settings {
-    /// Whether the users are in order.
+    /// Checks the users.
     pub fn check(&self) -> Result<()> {
         Accounts::new(self).map(|_| ())
     }
