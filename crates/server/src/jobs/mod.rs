@@ -3,7 +3,7 @@
 //! ```text
 //!   RESP, HTTP --> Order --> Desk --> mainstay_jobs
 //!                             ^
-//!           start_sweeping --+  periodically
+//!          start_sweeping --+  periodically
 //! ```
 
 mod desk;

@@ -1,9 +1,9 @@
 //! Requests to jobs and locks, independent of the front end.
 //!
 //! ```text
-//!   words of RESP  --+                            +-- alone: a task that blocks no thread
+//!   words of RESP  --+                         +-- alone: a task that blocks no thread
 //!   JSON of HTTP   --+--> Order --permissions--+
-//!                                                +-- inside a transaction: at once
+//!                                              +-- inside a transaction: at once
 //! ```
 
 use super::keys::Keys;

@@ -1,4 +1,4 @@
-//! Settings: the table `[jobs]`.
+//! The table `[jobs]`: settings of jobs and locks.
 
 use super::objects::Directory;
 use crate::config::settings::settings;

@@ -54,7 +54,8 @@ const ACCEPTED_AT_ONCE: usize = 16;
 /// Poll interval of a stopping loop, and the delay before `accept` is tried again after it failed (for
 /// example because the process has no free file descriptor).
 const PAUSE: Duration = Duration::from_millis(50);
-/// A transaction with more steps than this is executed off the event loop, whatever its durability is.
+/// While other connections exist, a transaction with more steps than this is executed off the event loop,
+/// whatever its durability is.
 const SHORT_STEPS: usize = 16;
 /// A batch with more transactions than this goes to the writer in parts, which waits for room before each
 /// part.
@@ -62,7 +63,8 @@ const SHORT_BATCH: usize = 1_024;
 /// After this many batches without a read, the loop expects no read while the next batch waits for the
 /// disk.
 const UNREAD_BATCHES: u32 = 64;
-/// After a batch that took longer than this, the next batch is executed off the event loop too.
+/// After a batch that took longer than this, the next batch is executed off the event loop too, while other
+/// connections exist.
 const SLOW_BATCH_US: u64 = 2_000;
 
 /// A message from another thread to the loop.

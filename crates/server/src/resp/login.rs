@@ -1,8 +1,8 @@
 //! Login: verifies credentials and changes the user of a connection.
 //!
 //! ```text
-//!   AUTH, HELLO … AUTH --cached password hash------------------> settle: user, reply
-//!                      --otherwise--> verifiers --verdict--> settle
+//!   AUTH, HELLO … AUTH --password cached------------------------> settle: user, reply
+//!                      --otherwise-------> verifiers --verdict--> settle
 //! ```
 //!
 //! The connection is suspended while its password is verified, so no later command runs as the wrong user.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   queue --> open transaction: commands on data and jobs, in order --> commit, with the watched keys as guards
-//!     ^                                                                   |
+//!     ^                                                                  |
 //!     '------------- a key that was read has changed: retry -------------'  4 times; then once more while the
 //!                                                                           writer waits: no conflict is possible
 //! ```

@@ -1,4 +1,4 @@
-//! Settings of the RESP face: data, every limit with its number.
+//! Settings of the RESP front end, with the default and the bounds of every limit.
 
 use super::request::Limits;
 use crate::config::Address;

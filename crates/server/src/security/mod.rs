@@ -4,7 +4,7 @@
 //!   name and password --> cached? --yes-------------------------------> User
 //!                              |no                                        ^
 //!                              v                                          |
-//!                          verifiers: argon2id on dedicated threads ---+
+//!                         verifiers: argon2id on dedicated threads -------+
 //!
 //!   User --+--> permission: may it use this kind of command?  tables of commands and routes
 //!          +--> keys:       may it access these keys?         one check shared by all front ends

@@ -1,4 +1,4 @@
-//! Settings: the table `[security]`.
+//! The table `[security]`: settings of users, logins and the audit log.
 
 use super::Secret;
 use super::account::Accounts;

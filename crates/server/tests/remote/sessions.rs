@@ -198,7 +198,7 @@ fn a_request_whose_answer_is_lost_is_sent_again_and_done_once() {
     assert_eq!(pending, [(1, b"x".to_vec()), (2, b"y".to_vec())], "each of them once");
 }
 
-/// If the client were told that nothing was executed, it would send the request with a new number in a new
+/// An error that means "not executed" would make the client send the request with a new number in a new
 /// session.
 #[test]
 fn a_request_that_is_sent_again_into_a_session_that_is_gone_may_have_been_executed() {

@@ -477,7 +477,7 @@ fn delete(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RunCommand::Delete { run }, Shape::ours(did)))
 }
 
-/// Whether something happened.
+/// Returns 1 if something was changed, otherwise 0.
 pub(super) fn did(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::Did(did)) => Reply::Int(did.into()),
