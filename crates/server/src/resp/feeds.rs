@@ -47,6 +47,7 @@ const REPLY_BYTES: usize = 4 << 20;
 pub enum Until {
     /// The read ends at the first result or at the deadline.
     Once {
+        /// In microseconds of the monotonic clock.
         deadline_us: u64,
     },
     /// The read ends when the connection is gone.
