@@ -62,7 +62,7 @@ pub struct Claim {
     pub worker: String,
     /// The lease: the longest time without a heartbeat. `None` uses the setting.
     pub lease: Option<Duration>,
-    /// How long to wait for a job; `None` does not wait.
+    /// The longest wait for a job; `None` does not wait.
     pub wait: Option<Duration>,
 }
 

@@ -63,7 +63,7 @@ pub struct Found {
     pub more: bool,
 }
 
-/// How changes become a reply.
+/// The function and the options that turn changes into a reply.
 #[derive(Clone, Copy)]
 pub struct Telling {
     /// Makes the reply from the result.

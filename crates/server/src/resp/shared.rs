@@ -44,7 +44,7 @@ pub struct Shared {
     pub outside: Arc<Tally>,
     /// The slow log.
     pub slow_log: SlowLog,
-    /// How many more writes are measured before they are executed. `u32::MAX` once a large one was found:
+    /// Number of further writes that are measured before they are executed. `u32::MAX` once a large one was found:
     /// then all are.
     to_weigh: AtomicU32,
     clock: SystemClock,

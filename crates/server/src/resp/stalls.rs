@@ -12,7 +12,7 @@ use std::time::Duration;
 /// A client that reads this much until the deadline is slow but makes progress.
 const PROGRESS_BYTES: u64 = 16 << 10;
 
-/// How a connection stalled.
+/// The kind of a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stalled {
     /// The client did not read its replies.

@@ -44,7 +44,7 @@ pub struct Spec {
     /// Whether a worker may answer it if its request is long. Such a command does not block, and changes
     /// only the part of the session that goes to the worker.
     pub goes_to_workers: bool,
-    /// How it runs.
+    /// The function that executes it, and where it runs.
     pub run: Run,
 }
 
@@ -129,7 +129,7 @@ impl Group {
     }
 }
 
-/// How a command runs.
+/// The way in which a command runs.
 #[derive(Clone, Copy)]
 pub enum Run {
     /// A plan, for any state of the session.
@@ -173,7 +173,7 @@ pub struct Asker<'a> {
     pub user: &'a str,
 }
 
-/// How a command with a plan runs outside transactions.
+/// The way in which a command with a plan runs outside transactions.
 #[derive(Clone, Copy)]
 pub enum Elsewhere {
     /// Reads the database after all earlier requests are done.
