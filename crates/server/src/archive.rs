@@ -1,4 +1,4 @@
-//! The archive of a server: the table `[archive]`, and the thread that goes by it.
+//! The archive of runs: the table `[archive]`, and the start of its background thread.
 
 use crate::config::settings::settings;
 use mainstay::{Code, Database, Error, Result};
@@ -37,7 +37,7 @@ settings! {
 }
 
 impl Settings {
-    /// What can be wrong with a setting beyond its type and its bounds, whatever the others are.
+    /// Checks what types and bounds of a setting cannot express, independent of other settings.
     pub fn check(&self) -> Result<()> {
         self.of_archive().check()?;
         match &self.url {
@@ -46,19 +46,19 @@ impl Settings {
         }
     }
 
-    /// What can be wrong with all of them together.
+    /// Checks the settings in combination.
     pub fn check_together(&self) -> Result<()> {
         self.store()?.map_or(Ok(()), |store| store.check())
     }
 
-    /// Starts to archive; nothing where neither directory nor bucket is named.
+    /// Starts the archiver. Returns `None` if neither a directory nor a bucket is configured.
     pub(crate) fn start(&self, db: &Database) -> Result<Option<Archiver>> {
         let Some(store) = self.store()? else { return Ok(None) };
         let archive = Archive::open(db, &store, self.of_archive())?;
         Archiver::start(&archive).map(Some)
     }
 
-    /// Where the files are.
+    /// Returns the configured location of the files.
     fn store(&self) -> Result<Option<StoreSettings>> {
         match (&self.directory, &self.url) {
             (Some(_), Some(_)) => Err(invalid("archive: either directory or url, not both")),
@@ -85,7 +85,7 @@ impl Settings {
         }
     }
 
-    /// The same as the archive itself wants it.
+    /// Converts the settings to those of the archive library.
     fn of_archive(&self) -> ArchiveSettings {
         ArchiveSettings {
             branch: self.branch.clone(),
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(Settings::default().store().unwrap(), None);
     }
 
-    /// Which programs can is said by those that cannot.
+    /// Programs without the feature say in the error which programs have it.
     #[test]
     fn s3_is_taken_by_programs_that_have_it() {
         match (cfg!(feature = "s3"), on_s3("s3://old").check_together()) {

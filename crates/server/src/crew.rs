@@ -1,9 +1,9 @@
-//! Those who work beside the faces of a server: the relay of its outbox, and the archiver of its runs.
+//! Background services of a server: the relay of its outbox, and the archiver of its runs.
 //!
 //! ```text
-//!   [outbox] file      --start--> RelayThread --+-- figures --> /metrics; what fails --> the log
+//!   [outbox] file      --start--> RelayThread --+-- figures --> /metrics; failures --> the log
 //!   [archive] directory --start--> Archiver ----+
-//!                                     '-- stop, behind the faces and before the database --> what they did
+//!                                     '-- stop, after the front ends and before the database --> final figures
 //! ```
 
 use crate::config::Config;
@@ -13,21 +13,21 @@ use mainstay_runs::relay::{RelayFigures, RelayThread};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The relay and the archiver of a server, as far as it has them.
+/// The relay and the archiver of a server, if configured.
 #[derive(Default)]
 pub struct Crew {
     relay: Mutex<Hand<RelayThread, RelayFigures>>,
     archiver: Mutex<Hand<Archiver, ArchiverFigures>>,
 }
 
-/// Somebody who works, or what was done by one who ended or never began.
+/// A running service, or the final figures of one that ended or never started.
 enum Hand<Worker, Figures> {
     Works(Worker),
     Ended(Figures),
 }
 
 impl Crew {
-    /// Starts those that the settings want.
+    /// Starts the configured services.
     pub fn start(db: &Database, settings: &Config) -> Result<Arc<Crew>> {
         let (relay, archiver) = (settings.outbox.start(db)?, settings.archive.start(db)?);
         Ok(Arc::new(Crew {
@@ -36,7 +36,7 @@ impl Crew {
         }))
     }
 
-    /// What the relay has done so far.
+    /// Returns the figures of the relay so far.
     pub fn relayed(&self) -> RelayFigures {
         match &*self.relay.lock() {
             Hand::Works(relay) => relay.figures(),
@@ -44,7 +44,7 @@ impl Crew {
         }
     }
 
-    /// What the archiver has done so far.
+    /// Returns the figures of the archiver so far.
     pub fn archived(&self) -> ArchiverFigures {
         match &*self.archiver.lock() {
             Hand::Works(archiver) => archiver.figures(),
@@ -52,7 +52,7 @@ impl Crew {
         }
     }
 
-    /// Ends all once what they are at is done, and says what they did.
+    /// Stops the services after their current work, and logs their final figures.
     pub fn stop(&self) {
         let mut hand = self.relay.lock();
         if let Some(figures) = hand.end(RelayThread::stop) {
@@ -72,7 +72,7 @@ impl<Worker, Figures: Clone + Default> Hand<Worker, Figures> {
         worker.map_or_else(Hand::default, Hand::Works)
     }
 
-    /// Ends one who works; nothing where nobody does.
+    /// Stops a running service. Returns `None` if none is running.
     fn end(&mut self, stop: fn(Worker) -> Figures) -> Option<Figures> {
         match std::mem::take(self) {
             Hand::Works(worker) => {

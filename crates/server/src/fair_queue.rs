@@ -1,4 +1,4 @@
-//! A fair queue: its owners take turns, whatever each of them has put in.
+//! A fair queue: owners take turns round-robin, however many items each of them has queued.
 //!
 //! ```text
 //!   a: 1 2 3 4 5      pop --> a1 b1 c1 a2 c2 a3 ...
@@ -6,14 +6,14 @@
 //!   c: 1 2
 //! ```
 //!
-//! So an owner with one item waits behind at most one item of each other owner.
+//! An owner with one item therefore waits for at most one item of each other owner.
 
 use std::collections::VecDeque;
 
-/// Items of owners who take turns.
+/// Queued items, grouped by owner.
 #[derive(Debug)]
 pub struct FairQueue<O, T> {
-    /// Whose turn is next stands first. No owner stands here without an item.
+    /// The owner whose turn is next comes first. Each owner in this list has at least one item.
     owners: VecDeque<(O, VecDeque<T>)>,
     len: usize,
 }
@@ -25,22 +25,22 @@ impl<O, T> Default for FairQueue<O, T> {
 }
 
 impl<O: PartialEq, T> FairQueue<O, T> {
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many items of an owner there are.
+    /// Returns the number of items of an owner.
     pub fn len_of(&self, owner: &O) -> usize {
         self.owners.iter().find(|(it, _)| it == owner).map_or(0, |(_, items)| items.len())
     }
 
-    /// Puts an item behind all others of its owner.
+    /// Appends an item behind all others of its owner.
     pub fn push(&mut self, owner: O, item: T) {
         self.len += 1;
         match self.owners.iter_mut().find(|(it, _)| *it == owner) {
@@ -49,7 +49,7 @@ impl<O: PartialEq, T> FairQueue<O, T> {
         }
     }
 
-    /// The next item; the turn is then that of the owner behind.
+    /// Removes and returns the next item. The turn passes to the next owner.
     pub fn pop(&mut self) -> Option<(O, T)>
     where
         O: Clone,
@@ -57,7 +57,8 @@ impl<O: PartialEq, T> FairQueue<O, T> {
         self.pop_if(|_| true)
     }
 
-    /// The next item of the first owner for whom this holds; the turn is then that of the one behind.
+    /// Removes and returns the next item of the first owner for which `may` holds. The turn passes to the
+    /// next owner.
     pub fn pop_if(&mut self, may: impl Fn(&O) -> bool) -> Option<(O, T)>
     where
         O: Clone,
@@ -72,7 +73,7 @@ impl<O: PartialEq, T> FairQueue<O, T> {
         Some((owner, item))
     }
 
-    /// Drops the items for which this does not hold.
+    /// Removes the items for which `keep` does not hold.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         for (_, items) in &mut self.owners {
             items.retain(&mut keep);

@@ -1,14 +1,15 @@
-//! Open files: every connection and every reader of the feed is one, and the database needs some, too.
-//! A log that finds no file for its next segment is read-only from then on, so the others leave it some.
+//! Limits connections to the available file descriptors. Every connection and every feed reader uses one,
+//! and the database needs some too. A log that cannot open its next segment becomes read-only, so
+//! connections leave it some file descriptors.
 
 use crate::config::Config;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What the database, the listeners and the logs may have open.
+/// File descriptors reserved for the database, the listeners and the logs.
 const OWN: u64 = 512;
 
-/// The settings, with no more connections and readers than the system gives files for. The number of
-/// files is raised first, as far as the system lets this process.
+/// Returns the settings with no more connections and readers than file descriptors allow. It first raises
+/// the limit of the process as far as the system permits.
 pub fn fitted(config: &Config) -> Config {
     let mut config = config.clone();
     let wanted: u64 = others(&mut config).map(|number| *number as u64).iter().sum();
@@ -28,13 +29,13 @@ pub fn fitted(config: &Config) -> Config {
     config
 }
 
-/// All that is bounded by a setting and takes a file each.
+/// Returns all limits of which each unit uses one file descriptor.
 fn others(config: &mut Config) -> [&mut usize; 4] {
     let Config { resp, http, .. } = config;
     [&mut resp.connections, &mut resp.feed_readers, &mut http.connections, &mut http.feed_readers]
 }
 
-/// How many files there are for others, if that is less than wanted.
+/// Returns how many file descriptors are left for connections and readers, if that is fewer than wanted.
 fn short_of(wanted: u64) -> Option<u64> {
     let all = wanted.saturating_add(OWN);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -47,7 +48,7 @@ fn short_of(wanted: u64) -> Option<u64> {
     (now < all).then(|| left(now))
 }
 
-/// What the database leaves: of very few files, half.
+/// Returns the number that the database leaves over: half, if the total is very small.
 fn left(files: u64) -> u64 {
     files.saturating_sub(OWN).max(files / 2)
 }

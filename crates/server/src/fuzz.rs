@@ -1,5 +1,5 @@
-//! What fuzzers feed: any bytes to the readers of what clients send and of what users write into settings. None may panic,
-//! and how bytes arrive makes no difference.
+//! Fuzz targets: feed arbitrary bytes to the parsers of client requests and settings. No input may cause a
+//! panic, and the way in which the bytes arrive must make no difference.
 
 mod commands;
 #[cfg(test)]
@@ -17,12 +17,12 @@ use crate::outbox;
 use crate::resp::request::{Limits, Parsed, Parser};
 use crate::resp::table::{self, Run};
 
-/// More is not fed byte by byte.
+/// Longer inputs are not fed byte by byte.
 const PIECES_LIMIT_BYTES: usize = 2048;
 const LIMITS: Limits = Limits { words: 64, word_bytes: 512, request_bytes: 1024, line_bytes: 512 };
 
-/// Requests of RESP: as one piece and byte by byte they are the same, and those of commands on data become
-/// plans or are refused.
+/// Parses RESP requests. The result must be the same for the whole input and byte by byte, and data
+/// commands must give a plan or an error.
 pub fn requests(bytes: &[u8]) {
     let whole = read(bytes, bytes.len());
     if bytes.len() <= PIECES_LIMIT_BYTES {
@@ -33,7 +33,7 @@ pub fn requests(bytes: &[u8]) {
     }
 }
 
-/// Words as a command, if they are one that has a plan.
+/// Makes the plan of a request, if it is a command that has one.
 fn plan(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     match table::find(&words) {
@@ -44,7 +44,7 @@ fn plan(words: &[Vec<u8>]) -> bool {
     }
 }
 
-/// All requests, when so many bytes are there at first and one more comes each time.
+/// Returns all requests of the input, of which `there` bytes are available at first and one more each time.
 fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
     let (mut parser, mut start, mut found) = (Parser::default(), 0, Vec::new());
     loop {
@@ -73,7 +73,7 @@ fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
     }
 }
 
-/// Transactions as JSON.
+/// Parses transactions in JSON.
 pub fn transaction(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let sent = outbox::Settings::default();
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// What a fuzzer does, a little of it with every run of the tests.
+        /// Does the same as a fuzzer, with few inputs per test run.
         #[test]
         fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             for (name, body) in TARGETS {
@@ -118,7 +118,8 @@ mod tests {
         }
     }
 
-    /// Every command on records, hashes, runs, the outbox and sessions that has a plan is among the seeds, as one that is taken.
+    /// The seeds contain a valid request for every planned command on records, hashes, runs, the outbox and
+    /// sessions.
     #[test]
     fn the_seeds_of_requests_have_all_commands_on_records_runs_and_sessions() {
         let mut taken = std::collections::BTreeSet::new();
@@ -135,7 +136,7 @@ mod tests {
         }
     }
 
-    /// What is refused at once leads a fuzzer nowhere.
+    /// An input that is rejected at once does not help a fuzzer.
     #[test]
     fn the_seeds_of_commands_and_http_are_done() {
         let mut refused = Vec::new();
@@ -144,7 +145,7 @@ mod tests {
         assert!(refused.is_empty(), "{refused:#?}");
     }
 
-    /// The seeds are what the readers take, not what they refuse at once.
+    /// The seeds must be valid inputs, not ones that are rejected at once.
     #[test]
     fn the_seeds_of_transactions_are_transactions() {
         feed("transaction", |bytes| {

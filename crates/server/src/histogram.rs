@@ -1,4 +1,4 @@
-//! Latencies in buckets: 32 per power of two, so a figure is at most 3 % off.
+//! A latency histogram with 32 buckets per power of two, so a value is at most 3 % off.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ const SUB_BITS: u32 = 5;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = SUB * (64 - SUB_BITS as usize + 1);
 
-/// Counts of latencies, in whatever unit. Shared by reference: they are counted on any thread.
+/// A lock-free histogram of latencies in any unit. All threads record through a shared reference.
 pub struct Histogram {
     counts: Box<[AtomicU64]>,
     most: AtomicU64,
@@ -19,19 +19,19 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty one.
+    /// Creates an empty histogram.
     pub fn new() -> Histogram {
         let counts = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
         Histogram { counts, most: AtomicU64::new(0) }
     }
 
-    /// Counts one latency.
+    /// Records one latency.
     pub fn record(&self, latency: u64) {
         self.counts[bucket(latency)].fetch_add(1, Ordering::Relaxed);
         self.most.fetch_max(latency, Ordering::Relaxed);
     }
 
-    /// Adds all of another's counts.
+    /// Adds all counts of another histogram.
     pub fn add(&self, other: &Histogram) {
         for (mine, theirs) in self.counts.iter().zip(&other.counts) {
             mine.fetch_add(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -39,12 +39,12 @@ impl Histogram {
         self.most.fetch_max(other.most(), Ordering::Relaxed);
     }
 
-    /// The longest of all, as it was.
+    /// Returns the exact maximum.
     pub fn most(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
     }
 
-    /// p50, p99 and p999; `None` when nothing was counted.
+    /// Returns p50, p99 and p999; `None` if nothing was recorded.
     pub fn percentiles(&self) -> Option<[u64; 3]> {
         let total: u64 = self.counts.iter().map(|c| c.load(Ordering::Relaxed)).sum();
         (total > 0).then(|| [0.5, 0.99, 0.999].map(|q| self.quantile(total, q)))
@@ -72,7 +72,7 @@ fn bucket(nanos: u64) -> usize {
     (exponent - SUB_BITS + 1) as usize * SUB + sub
 }
 
-/// The middle of a bucket: what is said of all that fell into it.
+/// Returns the middle of a bucket, which represents all values in it.
 fn middle(index: usize) -> u64 {
     if index < SUB {
         return index as u64;

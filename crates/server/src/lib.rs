@@ -1,4 +1,4 @@
-//! The server of the Mainstay state engine: its faces, as a library for the program `mainstay`.
+//! The server of the Mainstay state engine: its RESP and HTTP front ends, as a library for the program `mainstay`.
 
 pub mod archive;
 pub mod config;

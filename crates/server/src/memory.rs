@@ -1,11 +1,11 @@
-//! Memory: one accounting of the bytes that clients make the server hold.
+//! The memory budget: hierarchical accounting of the bytes that clients make the server hold.
 //!
 //! ```text
-//!   server <- face (where it has a limit of its own) <- user <- connection <- reservation { kind, bytes }
-//!       every level has a limit; whoever asks for more than one of them allows is told which, and nobody else
+//!   server <- front end (if it has its own limit) <- user <- connection <- reservation { kind, bytes }
+//!       every level has a limit; only the client that exceeds one is rejected, with the name of the limit
 //! ```
 //!
-//! A reservation counts at every level above it, and gives its bytes back when it is dropped.
+//! A reservation counts at every level above it, and releases its bytes on drop.
 
 use crate::config::settings::settings;
 use mainstay::{Code, Error, Result};
@@ -15,7 +15,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Reservations count in steps of this: a connection that holds little costs no counting.
+/// Reservations are rounded down to a multiple of this, so that connections with little memory need no
+/// accounting.
 const STEP_BYTES: usize = 8 << 10;
 
 const GIB: u64 = 1 << 30;
@@ -34,7 +35,7 @@ settings! {
 }
 
 impl Settings {
-    /// A limit that lies above the one it is part of would never be met: that is a mistake.
+    /// Checks that no limit exceeds the limit above it, because such a limit would have no effect.
     pub fn check(&self) -> Result<()> {
         let Settings { total_bytes, per_user_bytes, per_connection_bytes } = *self;
         if per_connection_bytes <= per_user_bytes && per_user_bytes <= total_bytes {
@@ -48,12 +49,12 @@ impl Settings {
     }
 }
 
-/// The purpose that memory is held for.
+/// The purpose of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// RESP requests that are incomplete or wait for their batch.
     Requests,
-    /// RESP replies that are not sent.
+    /// Unsent RESP replies.
     Replies,
     /// Commands between `MULTI` and `EXEC`.
     Queued,
@@ -63,14 +64,14 @@ pub enum Kind {
     Feeds,
     /// Bodies of HTTP requests.
     Bodies,
-    /// HTTP answers that are not sent.
+    /// Unsent HTTP responses.
     Answers,
-    /// Server-sent events that are not sent.
+    /// Unsent server-sent events.
     Streams,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] = [
         Kind::Requests,
         Kind::Replies,
@@ -82,7 +83,7 @@ impl Kind {
         Kind::Streams,
     ];
 
-    /// Its name in `INFO` and in metrics.
+    /// Returns the name in `INFO` and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Requests => "requests",
@@ -97,10 +98,10 @@ impl Kind {
     }
 }
 
-/// A reservation was refused: this limit is reached.
+/// The error for a rejected reservation, with the limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// The setting that limits it.
+    /// The setting with the limit.
     pub setting: &'static str,
     limit_bytes: usize,
 }
@@ -115,12 +116,12 @@ impl fmt::Display for Exceeded {
     }
 }
 
-/// One counter of the tree, with its limit.
+/// One counter of the hierarchy, with its limit.
 #[derive(Debug)]
 struct Meter {
     held_bytes: AtomicUsize,
     limit_bytes: usize,
-    /// The setting that the limit is of.
+    /// The name of the setting with the limit.
     setting: &'static str,
 }
 
@@ -129,7 +130,7 @@ impl Meter {
         Arc::new(Meter { held_bytes: AtomicUsize::new(0), limit_bytes, setting })
     }
 
-    /// Adds bytes, unless that would be more than there may be.
+    /// Adds bytes, unless the sum would exceed the limit.
     fn add(&self, bytes: usize) -> std::result::Result<(), Exceeded> {
         let before = self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) <= self.limit_bytes {
@@ -144,12 +145,12 @@ impl Meter {
     }
 }
 
-/// The memory that all clients share.
+/// The memory budget of all clients.
 #[derive(Debug)]
 pub struct MemoryBudget {
     settings: Settings,
     total: Arc<Meter>,
-    /// By name. Users come from the settings, so there are few.
+    /// By user name. Users come from the settings, so they are few.
     users: Mutex<HashMap<String, Arc<Meter>>>,
     kinds: [AtomicUsize; Kind::ALL.len()],
     refused: AtomicU64,
@@ -172,37 +173,37 @@ impl MemoryBudget {
         }
     }
 
-    /// A budget with these limits.
+    /// Creates a budget with these limits.
     pub fn new(settings: Settings) -> Arc<MemoryBudget> {
         Arc::new(MemoryBudget::with(settings))
     }
 
-    /// Its limits.
+    /// Returns the limits.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The bytes that are held for a kind.
+    /// Returns the bytes held for a kind.
     pub fn held_bytes(&self, kind: Kind) -> usize {
         self.kinds[kind as usize].load(Ordering::Relaxed)
     }
 
-    /// The bytes that are held in all.
+    /// Returns the bytes held in total.
     pub fn total_held_bytes(&self) -> usize {
         self.total.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// How often a reservation was refused.
+    /// Returns the number of rejected reservations.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// A limit of one face within the whole.
+    /// Creates the limit of one front end, within the total.
     pub fn face(setting: &'static str, limit_bytes: usize) -> Face {
         Face(Meter::new(setting, limit_bytes))
     }
 
-    /// The account of a connection that nobody has said the user of yet.
+    /// Creates the account of a connection that has no user yet.
     pub fn connect(self: &Arc<MemoryBudget>, face: Option<&Face>) -> Arc<Account> {
         let limit_bytes = self.settings.per_connection_bytes;
         Arc::new(Account {
@@ -224,11 +225,11 @@ impl MemoryBudget {
     }
 }
 
-/// A face that has a limit of its own. Clones are the same one.
+/// The limit of a front end. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Face(Arc<Meter>);
 
-/// The path that a reservation counts along: a connection, its user, its face and the server.
+/// The levels at which a reservation counts: its connection, user, front end and the server.
 #[derive(Debug)]
 pub struct Account {
     budget: Arc<MemoryBudget>,
@@ -238,12 +239,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// The same number for all connections of a user, and another one for those of another.
+    /// Returns a number that is the same for all connections of a user and differs between users.
     pub fn owner(&self) -> usize {
         Arc::as_ptr(self.user.as_ref().unwrap_or(&self.connection)) as usize
     }
 
-    /// The same connection, as this user's.
+    /// Returns the account of the same connection for this user.
     pub fn of_user(&self, name: Option<&str>) -> Arc<Account> {
         Arc::new(Account {
             budget: self.budget.clone(),
@@ -276,12 +277,12 @@ impl Account {
         self.budget.kinds[kind as usize].fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// A reservation of nothing yet.
+    /// Creates an empty reservation.
     pub fn reservation(self: &Arc<Account>, kind: Kind) -> Reservation {
         Reservation { account: self.clone(), kind, bytes: 0 }
     }
 
-    /// Reserves so many bytes.
+    /// Creates a reservation of `bytes` bytes.
     pub fn reserve(
         self: &Arc<Account>,
         kind: Kind,
@@ -293,7 +294,7 @@ impl Account {
     }
 }
 
-/// Bytes that somebody holds; given back when it is dropped.
+/// Reserved bytes, released on drop.
 #[derive(Debug)]
 pub struct Reservation {
     account: Arc<Account>,
@@ -302,18 +303,18 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// The bytes that it counts now.
+    /// Returns the bytes that it counts now.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether so many bytes count as those that are reserved.
+    /// Returns whether `bytes` rounds to the reserved number, so that no change is needed.
     #[inline]
     pub fn covers(&self, bytes: usize) -> bool {
         bytes / STEP_BYTES * STEP_BYTES == self.bytes
     }
 
-    /// Notes how many bytes are held now. Where they are too many, it stays as it was.
+    /// Changes the number of held bytes. If a limit would be exceeded, the reservation stays as it was.
     pub fn resize(&mut self, bytes: usize) -> std::result::Result<(), Exceeded> {
         let bytes = bytes / STEP_BYTES * STEP_BYTES;
         if bytes > self.bytes {
@@ -327,7 +328,7 @@ impl Reservation {
 }
 
 impl Reservation {
-    /// The same with nothing held.
+    /// Releases all bytes and returns an empty reservation.
     pub fn emptied(self) -> Reservation {
         self.account.reservation(self.kind)
     }

@@ -1,4 +1,4 @@
-//! The outbox of a server: the table `[outbox]`, and the relay that sends what it holds.
+//! The outbox of a server: the table `[outbox]`, and the start of the relay that delivers messages.
 
 use crate::config::settings::settings;
 use mainstay::{CLAIM_LIMIT, Database, LEASE_LIMIT_MS, Result, TRIES_LIMIT};
@@ -25,26 +25,26 @@ settings! {
 }
 
 impl Settings {
-    /// What can be wrong with a setting beyond its type and its bounds.
+    /// Checks what types and bounds of single settings cannot express.
     pub fn check(&self) -> Result<()> {
         self.of_relay().check()
     }
 
-    /// Starts the relay; nothing where no file is named.
+    /// Starts the relay. Returns `None` if no file is configured.
     pub(crate) fn start(&self, db: &Database) -> Result<Option<RelayThread>> {
         let Some(file) = &self.file else { return Ok(None) };
         let relay = Relay::new(db, FileTransport::open(file)?, self.of_relay())?;
         relay.start().map(Some)
     }
 
-    /// The same as the relay itself wants it.
+    /// Converts the settings to those of the relay.
     fn of_relay(&self) -> RelaySettings {
         RelaySettings {
             branch: self.branch.clone(),
             batch: self.batch,
             lease_ms: self.lease_ms,
             backoff_ms: self.backoff_ms,
-            // Nobody gets a message more often than that.
+            // No message is delivered more often than this limit.
             tries: self.tries.min(TRIES_LIMIT),
             ..RelaySettings::default()
         }

@@ -1,8 +1,8 @@
-//! What the system knows about this process.
+//! Resource usage of this process, as reported by the system.
 
 use std::fs;
 
-/// The memory it holds; nothing where the system does not say.
+/// Returns the resident memory in bytes; `None` if the system does not report it.
 pub fn resident_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -10,20 +10,22 @@ pub fn resident_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Has the scheduler prefer the other threads of this process: for work that nobody should have to wait behind.
+/// Lowers the scheduling priority of the calling thread, for background work that should not delay other
+/// threads.
 pub fn lower_priority() {
-    // On Linux this is about the calling thread alone. Where it is refused the work is done all the same.
+    // On Linux the priority applies to the calling thread only. If the system refuses, the work runs at
+    // normal priority.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 10);
 }
 
-/// The files it has open; nothing where the system does not say.
+/// Returns the number of open file descriptors; `None` if the system does not report it.
 pub fn open_files() -> Option<u64> {
-    // The one that lists them is among them.
+    // The directory handle used for counting is one of them.
     Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }
 
-/// How many files it may have open; nothing where the system does not say, or sets no limit.
+/// Returns the limit of open file descriptors; `None` if the system does not report it or sets no limit.
 pub fn open_files_limit() -> Option<u64> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;

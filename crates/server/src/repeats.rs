@@ -1,9 +1,10 @@
-//! Requests of sessions that were sent before: whether what was answered then is an answer to this.
+//! Detects reused request numbers: checks whether a stored answer of a session request fits the request.
 
 use mainstay::{Answer, Code, Command, Error, Receipt, Result, SessionRequest, Step, Transaction};
 
-/// What the answers to a request of a session are about. Its number says which request it is, whatever it asks for: one
-/// that was used for something else before is answered with what that was, which no route could show.
+/// The expected kinds of answers to a session request. A request is identified by its number alone. If the
+/// number was used for another request before, its stored answer may be of a kind that the caller cannot
+/// return.
 pub(crate) struct Expected {
     request: SessionRequest,
     is_guarded: bool,
@@ -11,7 +12,7 @@ pub(crate) struct Expected {
     otherwise: Vec<About>,
 }
 
-/// What a command is about, as far as its answer shows it.
+/// The kind of answer that a command gives.
 #[derive(Clone, Copy, PartialEq)]
 enum About {
     Values,
@@ -24,7 +25,7 @@ enum About {
 }
 
 impl Expected {
-    /// Of a request of a session.
+    /// Returns the expectation for a session request; `None` for other transactions.
     pub fn of(transaction: &Transaction) -> Option<Expected> {
         let request = transaction.session()?.clone();
         let about = |step: &Step| about(&step.command);
@@ -36,7 +37,7 @@ impl Expected {
         })
     }
 
-    /// The receipt, if it can be this request's.
+    /// Returns the receipt if it can belong to this request.
     pub fn met_by(&self, receipt: Receipt) -> Result<Receipt> {
         match self.is_met_by(&receipt) {
             true => Ok(receipt),
@@ -44,7 +45,7 @@ impl Expected {
         }
     }
 
-    /// Whether the receipt can be this request's.
+    /// Returns whether the receipt can belong to this request.
     pub fn is_met_by(&self, receipt: &Receipt) -> bool {
         let expected = if receipt.held { &self.steps } else { &self.otherwise };
         let fits = |(about, answer): (&About, &Answer)| is_about(answer, *about);
@@ -76,7 +77,8 @@ fn about(command: &Command) -> About {
     }
 }
 
-/// Whether an answer can be one to a command about this. Counts and the like are answers to many.
+/// Returns whether an answer can belong to a command of this kind. Some answers, such as counts, fit
+/// several kinds.
 fn is_about(answer: &Answer, about: About) -> bool {
     match answer {
         Answer::Cell(_) | Answer::Number { .. } | Answer::Replaced { .. } | Answer::History(_) => {

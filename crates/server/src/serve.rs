@@ -1,4 +1,4 @@
-//! `mainstay serve`: a database and its faces, until somebody says stop.
+//! `mainstay serve`: runs a database and its front ends until a signal arrives.
 //!
 //! ```text
 //!   open the database -> listen -> welcome, READY -> SIGTERM -> drain -> close
@@ -20,7 +20,7 @@ use signal_hook::iterator::Signals;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// What has to be right before anything is opened.
+/// Checks the settings before anything is opened.
 pub(crate) fn check(serve: &Config) -> Result<()> {
     let (resp, http) = (serve.resp.address.resolve()?, serve.http.address.resolve()?);
     if resp == http && resp.port() != 0 {
@@ -31,17 +31,17 @@ pub(crate) fn check(serve: &Config) -> Result<()> {
     check_reach(http, serve)
 }
 
-/// Serves until a signal comes. `welcome` is shown what to try, when it can be tried.
+/// Serves until a signal arrives. `welcome` receives the examples to try, once the server is ready.
 pub fn run(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     check(serve)?;
     if !serve.database.keep_modes {
-        // Files that the stores, the audit or an archive make are the owner's alone as well. It is the whole process's, so it comes
-        // before there are threads.
+        // The umask restricts files created by the stores, the audit log and the archive to the owner too.
+        // It applies to the whole process, so it is set before any thread is started.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
     let telemetry = Telemetry::start(&serve.log, &serve.telemetry)?;
     let served = run_told(serve, welcome);
-    // Whoever started the program is told on stderr anyway.
+    // The caller prints the error on stderr anyway.
     if let Err(error) = &served
         && serve.log.output != telemetry::Output::Stderr
     {
@@ -65,7 +65,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| failed("signals", &error))?;
     let jobs = Desk::new(db.clone(), serve.jobs.clone())?;
-    // One budget for all faces: a client that has filled it on one is refused on the other.
+    // One budget for all front ends: a client that has used it up on one is rejected on the other.
     let memory = MemoryBudget::new(serve.memory.clone());
     let (settings, users) = (serve.resp_settings(), security.clone());
     let shared = resp::Shared::budgeted(db.clone(), settings, users, jobs.clone(), memory.clone());
@@ -88,7 +88,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     let sweeping = start_sweeping(&jobs)?;
     tracing::info!(resp = %at, http = %web_at, "listening");
     welcome(&what_to_try(serve, at, web_at));
-    // Outside systemd nobody is told.
+    // This does nothing outside systemd.
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Ready]);
     wait_for_the_end(&mut signals, files.as_ref());
     let _ = sd_notify::notify(false, &[sd_notify::NotifyState::Stopping]);
@@ -105,7 +105,7 @@ fn run_told(serve: &Config, welcome: impl FnOnce(&str)) -> Result<()> {
     closed
 }
 
-/// Says what opening found.
+/// Logs the result of opening the database.
 fn tell_opening(serve: &Config, db: &Database) {
     let OpenReport { replayed, cut, rebuilt, base, .. } = db.open_report();
     let (data, version) = (serve.server.data.display(), env!("CARGO_PKG_VERSION"));
@@ -122,8 +122,8 @@ fn tls_if(tls: &Option<Tls>, wanted: bool) -> Option<Tls> {
     tls.clone().filter(|_| wanted)
 }
 
-/// Waits for a signal to end. SIGHUP, which `systemctl reload` sends, is none: files are read again, where
-/// there are some.
+/// Waits for a signal to stop. SIGHUP, which `systemctl reload` sends, reloads the TLS files if there are
+/// some.
 fn wait_for_the_end(signals: &mut Signals, watch: Option<&Watch>) {
     for signal in signals.forever() {
         match (signal, watch) {
@@ -183,7 +183,7 @@ fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener> {
     })
 }
 
-/// Without users, whoever can reach the face can do everything: that has to be this machine alone.
+/// Checks that without users only this machine can connect, because every client may then do everything.
 fn check_reach(address: SocketAddr, serve: &Config) -> Result<()> {
     if !serve.security.users.is_empty() || address.ip().is_loopback() {
         return Ok(());

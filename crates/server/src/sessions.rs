@@ -1,4 +1,4 @@
-//! Sessions as all faces tell of them.
+//! The JSON description of a session, shared by all front ends.
 
 use mainstay::SessionInfo;
 use serde::Serialize;
@@ -52,9 +52,9 @@ impl From<SessionInfo> for Told {
 }
 
 impl Told {
-    /// As JSON text.
+    /// Returns it as JSON text.
     pub fn to_json(&self) -> String {
-        // Numbers and texts always have a form.
+        // Serialization of numbers and strings cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Reads do not wait for the disk that others write to.
+//! Reads do not wait for disk writes of other clients.
 
 #[path = "../../engine/tests/seam/mod.rs"]
 mod seam;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::{Client, Ours, encode};
 
-/// Lets the disk go on at the end, however the test ends.
+/// Lets the blocked fsyncs continue when the test ends, also if it fails.
 struct Held(Arc<Faults>);
 
 impl Drop for Held {
@@ -22,14 +22,16 @@ impl Drop for Held {
     }
 }
 
-/// One event loop for two clients, and a disk whose syncs wait; a third client's write waits for one.
+/// Starts a server with one event loop and a disk whose fsyncs block. The write of the first client waits
+/// for one of them.
 fn waiting_for_the_disk() -> (Ours, Held, [Client; 3]) {
     waiting_with(Settings::default(), memory::Settings::default())
 }
 
 fn waiting_with(settings: Settings, memory: memory::Settings) -> (Ours, Held, [Client; 3]) {
     let (files, faults) = FaultyFiles::new();
-    // No turn ends by time: how much a client asks in one does not hang on how fast this machine is.
+    // Turns do not end by time, so the number of requests per turn does not depend on the speed of this
+    // machine.
     let settings = Settings { loops: 1, turn_us: 10_000_000, unsent_bytes: 2 * LARGE, ..settings };
     let options = Options::new().files(files).sweep_interval(None);
     let ours = Ours::budgeted(settings, options, memory);
@@ -56,7 +58,8 @@ fn a_read_is_answered_while_another_write_waits_for_the_disk() {
     assert_eq!(reader.line("GET a"), r"$3\r\nnew\r\n");
 }
 
-/// While nobody reads, the event loop executes batches itself. After a read it hands them over again.
+/// While no client reads, the event loop executes batches itself. After a read it hands them to the
+/// executor thread again.
 #[test]
 fn a_read_after_many_writes_alone_keeps_later_reads_from_waiting() {
     let (_ours, held, [mut writer, mut reader, mut other]) = waiting_for_the_disk();
@@ -82,7 +85,8 @@ fn writes_that_come_meanwhile_are_the_next_batch() {
     let (_ours, held, [mut writer, mut second, mut reader]) = waiting_for_the_disk();
     let pipeline = [encode(&["SET", "b", "1"]), encode(&["INCR", "b"]), encode(&["GET", "b"])];
     second.send_bytes(&pipeline.concat());
-    // It was read by now: the loop takes sockets in the order in which they are ready.
+    // The loop has read the earlier request by now, because it handles sockets in the order in which they
+    // become ready.
     assert_eq!(reader.line("GET b"), r"$-1\r\n");
     drop(held);
     assert_eq!((writer.receive(), writer.receive()), (r"+OK\r\n".into(), r"$3\r\nnew\r\n".into()));
@@ -91,8 +95,8 @@ fn writes_that_come_meanwhile_are_the_next_batch() {
     assert_eq!(reader.line("GET b"), r"$1\r\n2\r\n");
 }
 
-/// Megabytes wait for the disk: a small write that comes after them is written before most of them, and everybody is answered what
-/// is theirs.
+/// Megabytes wait for the disk. A later small write is written before most of them, and each client gets
+/// its own replies.
 #[test]
 fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
     let (ours, held, [mut writer, mut small, mut reader]) = waiting_for_the_disk();
@@ -105,7 +109,8 @@ fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
         client.send_bytes(&encode(&["INCRBY", &count, &number.to_string()]));
         large.push((number, client));
     }
-    // The loop has read them by then: it takes no more than one request of this connection in a turn.
+    // The loop has read the large writes by now, because it takes at most one request of this connection
+    // per turn.
     for _ in 0..100 {
         assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
     }
@@ -128,7 +133,8 @@ fn a_small_write_does_not_wait_for_all_large_writes_before_it() {
     );
 }
 
-/// A connection that is closed because it holds too much has nothing written: the others in the batch are answered what is theirs.
+/// If a connection is closed because it holds too much memory, nothing of it is written. The others in the
+/// batch get their own replies.
 #[test]
 fn what_a_refused_connection_asked_is_no_part_of_the_batch() {
     let limit = memory::Settings { per_connection_bytes: 64 << 10, ..memory::Settings::default() };
@@ -141,10 +147,10 @@ fn what_a_refused_connection_asked_is_no_part_of_the_batch() {
     assert_eq!(other.line("GET greedy"), r"$-1\r\n");
 }
 
-/// A value that does not fit between a server and a client that reads nothing.
+/// Size of a value that does not fit into the buffers between a server and a client that reads nothing.
 const LARGE: usize = 12 << 20;
 
-/// With a large cell, which a client reads and then writes something.
+/// Starts a server with a large cell. A client reads it and then writes something.
 fn writing_behind_a_large_reply(settings: Settings) -> (Ours, Held, [Client; 3]) {
     let (ours, held, [mut writer, mut reader, mut other]) =
         waiting_with(settings, memory::Settings::default());
@@ -169,7 +175,8 @@ fn a_large_reply_is_sent_while_the_write_behind_it_waits_for_the_disk() {
     assert_eq!(reader.receive(), r":1\r\n");
 }
 
-/// The memory of its requests is counted until they are executed, so its connection is as well.
+/// The requests of a closed connection count for its memory until they are executed, so the connection is
+/// listed until then.
 #[test]
 fn whoever_leaves_in_the_middle_of_a_reply_counts_until_its_writes_are_done() {
     let (_ours, held, [_writer, mut reader, mut other]) =
@@ -192,7 +199,7 @@ fn a_reader_that_is_cut_is_sent_nothing_behind_half_a_reply() {
     drop(held);
     while !other.line("INFO clients").contains(r"connected_clients:2\r\n") {}
     let mut received = Vec::new();
-    // It ends with or without an error.
+    // The stream may end with or without an error.
     let _ = reader.stream().read_to_end(&mut received);
     assert!(received.len() < LARGE && received.ends_with(b"x"), "{} bytes", received.len());
     assert_eq!(other.line("GET behind"), r"$1\r\n1\r\n");
@@ -209,7 +216,8 @@ fn an_unfinished_request_is_refused_behind_the_replies_before_it() {
     assert!(half.receive().contains("resp.request_limit_ms (50 ms)"));
 }
 
-/// A request that is for workers waits for what came before it on its connection, be that with the disk.
+/// A request for a worker waits for the earlier requests of its connection, also while they wait for the
+/// disk.
 #[test]
 fn a_long_request_comes_behind_the_writes_before_it() {
     let (_ours, held, [_writer, mut second, mut reader]) = waiting_for_the_disk();
@@ -217,7 +225,8 @@ fn a_long_request_comes_behind_the_writes_before_it() {
     let words = ["EXISTS", "b"].into_iter().chain(names.iter().map(String::as_str));
     let long = encode(&words.collect::<Vec<_>>());
     second.send_bytes(&[encode(&["SET", "b", "1"]), long.clone(), encode(&["PING"])].concat());
-    // Others have their long requests answered meanwhile, so that there was time for that one.
+    // The long requests of another client are answered meanwhile, so a worker would have had time for this
+    // one.
     for _ in 0..5 {
         reader.send_bytes(&long);
         assert_eq!(reader.receive(), r":0\r\n");
@@ -227,7 +236,8 @@ fn a_long_request_comes_behind_the_writes_before_it() {
     assert_eq!(replies, [r"+OK\r\n", r":1\r\n", r"+PONG\r\n"]);
 }
 
-/// A client that takes nothing is cut some time after its goodbye; the wait for the disk is not its fault.
+/// A client that reads nothing is disconnected at the close deadline, but the time in which the server
+/// waits for the disk does not count.
 #[test]
 fn a_goodbye_is_not_limited_in_time_while_the_disk_is_waited_for() {
     let settings = Settings { drain_limit_ms: 50, ..Settings::default() };
@@ -242,7 +252,7 @@ fn a_goodbye_is_not_limited_in_time_while_the_disk_is_waited_for() {
     assert!(second.is_closed());
 }
 
-/// Both waited for the same sync, the second in the queue behind it.
+/// Both writes wait for the same fsync, the second one in the queue behind the first.
 #[test]
 fn the_slow_log_counts_the_wait_of_each_write() {
     let settings = Settings { slow_log_us: 100_000, ..Settings::default() };
@@ -263,7 +273,7 @@ fn whoever_leaves_meanwhile_is_paid_to_nobody() {
     let (ours, held, [writer, mut reader, _]) = waiting_for_the_disk();
     drop(writer);
     assert_eq!(reader.line("GET a"), r"$3\r\nold\r\n");
-    // It may get the place of the one who left.
+    // The new connection may get the slot of the closed one.
     let mut next = ours.client();
     assert_eq!(next.line("PING"), r"+PONG\r\n");
     drop(held);
@@ -271,7 +281,7 @@ fn whoever_leaves_meanwhile_is_paid_to_nobody() {
     assert_eq!(next.line("GET a"), r"$3\r\nnew\r\n");
 }
 
-/// Somebody holds the writer; who does not wait for the disk waits for them, but not on the event loop.
+/// Another thread holds the writer. A write without fsync waits for it, but not on the event loop.
 #[test]
 fn a_read_is_answered_while_a_write_in_memory_waits_for_the_writer() {
     let settings = Settings { loops: 1, ..Settings::default() };
@@ -285,7 +295,7 @@ fn a_read_is_answered_while_a_write_in_memory_waits_for_the_writer() {
     let holder = std::thread::spawn(move || {
         let hold = |_: &mut mainstay::InteractiveTransaction| {
             held.send(()).unwrap();
-            // It ends when the other side is gone.
+            // The channel closes when the test ends.
             let _ = gate.recv();
             Ok(())
         };

@@ -1,5 +1,4 @@
-//! What one connection can make the server hold or look through has bounds, and nobody loses a reply to
-//! them.
+//! The memory and work that one connection can cause are bounded, and no reply is lost because of it.
 
 mod support;
 
@@ -14,7 +13,7 @@ use std::net::{Shutdown, TcpListener};
 use std::time::Duration;
 use support::{Client, Ours, encode};
 
-/// A server that cuts whoever leaves more than eight values of this size unread.
+/// Value size. The server disconnects a client that leaves more than eight such values unread.
 const VALUE_BYTES: usize = 1 << 20;
 
 fn strict() -> Ours {
@@ -26,7 +25,7 @@ fn set_large(client: &mut Client, name: &str) {
     assert_eq!(client.call(&[b"SET".as_slice(), name.as_bytes(), &value]), r"+OK\r\n");
 }
 
-/// However many large answers are asked for at once, only some are made before they are sent.
+/// Requests many large replies at once. Only some of them are created before they are sent.
 #[track_caller]
 fn all_are_answered(client: &mut Client, request: &[u8], count: usize) {
     client.send_and_read(&request.repeat(count), |client| {
@@ -67,7 +66,7 @@ fn records_that_are_read_behind_writes_are_not_piled_up() {
     }
 }
 
-/// A record grows by all that is put into it in a batch.
+/// A record may grow by all bytes that are written to it in a batch.
 #[test]
 fn what_records_answer_is_weighed_before_it_is_known() {
     let db = Database::memory().unwrap();
@@ -96,7 +95,7 @@ fn values_that_transactions_answer_are_not_piled_up() {
     all_are_answered(&mut client, &encode(&[b"WIRE.EXECUTE", &*frame]), 64);
 }
 
-/// Twelve changes of a megabyte, on cells `c0` to `c11`.
+/// Writes twelve changes of one megabyte each, on cells `c0` to `c11`.
 fn write_much(db: &Database) {
     for i in 0..12 {
         db.cells().set(&format!("c{i}"), "x".repeat(VALUE_BYTES)).unwrap();
@@ -150,7 +149,7 @@ fn a_page_of_the_feed_ends_where_it_is_large() {
     assert!(pages >= 3, "{pages}");
 }
 
-/// Whoever looks for something rare gets on: the place moves although nothing is found.
+/// A search for rare changes makes progress: its position advances even if nothing is found.
 #[test]
 fn a_long_search_says_how_far_it_came() {
     let ours = Ours::with(Settings::default());
@@ -172,7 +171,7 @@ fn a_long_search_says_how_far_it_came() {
     assert_eq!(feed.next(Duration::ZERO).unwrap(), None);
 }
 
-/// Who has closed its own side still gets what it asked for, however much has to be looked through.
+/// A client that has closed only its own side still gets all its replies, however much has to be scanned.
 #[test]
 fn a_client_that_says_no_more_is_answered() {
     let ours = Ours::with(Settings::default());
@@ -186,7 +185,7 @@ fn a_client_that_says_no_more_is_answered() {
     assert!(client.is_closed());
 }
 
-/// Who reads slowly gets all of its last reply: only who does not read at all is cut.
+/// A slow reader gets all of its last reply. Only a client that reads nothing is disconnected.
 #[test]
 fn a_goodbye_waits_for_who_reads_on() {
     let settings =
@@ -211,7 +210,7 @@ fn a_goodbye_waits_for_who_reads_on() {
     assert_eq!(got, "*6\r\n".len() + values + "+OK\r\n".len());
 }
 
-/// What could not be watched does not count.
+/// A rejected subscription does not count.
 #[test]
 fn only_what_is_watched_counts() {
     let ours = Ours::start();
@@ -237,7 +236,7 @@ fn clients_of_another_type_are_not_listed() {
     assert!(client.line("CLIENT LIST ID 1 2 3 1").matches("id=").count() <= 3);
 }
 
-/// Writers are refused at once while the disk is known to be full, so nobody who reads waits behind them.
+/// Writes are rejected at once while the disk is known to be full, so reads do not wait behind them.
 #[test]
 fn at_a_full_disk_reads_wait_for_nobody() {
     let directory = tempfile::tempdir().unwrap();
@@ -252,7 +251,7 @@ fn at_a_full_disk_reads_wait_for_nobody() {
     let mut set = |n: u32| writer.call(&["SET", &format!("k{n}"), &value]);
     let first = (0..10_000).find(|n| set(*n) != r"+OK\r\n").unwrap();
     assert!(set(first).starts_with("-READONLY"), "{}", set(first));
-    // Were each of them to hold the loop for seconds, the reader would give up.
+    // If each of these writes blocked the loop for seconds, the read would time out.
     let request = encode(&["SET".to_owned(), "more".to_owned(), value.clone()]);
     assert!(writer.send_or_end(&request.repeat(100)));
     assert_eq!(reader.call(&["EXISTS", "k0"]), r":1\r\n");

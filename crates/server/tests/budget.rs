@@ -1,5 +1,5 @@
-//! The memory that clients make the server hold is counted and has limits: whoever asks for more is told
-//! which setting forbids it, and nobody else notices.
+//! The memory that clients make the server hold is limited. A client that exceeds a limit gets the name of
+//! the setting, and other clients are not affected.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn roomy() -> memory::Settings {
     limits(64, 32, 16)
 }
 
-/// A figure of `INFO memory`.
+/// Returns a value of `INFO memory`.
 #[track_caller]
 fn figure(client: &mut Client, name: &str) -> usize {
     let info = client.line("INFO memory");
@@ -45,7 +45,7 @@ fn delete_of(names: usize) -> Vec<u8> {
     encode(&words)
 }
 
-/// A name that is deleted is two commands, a hundred times as large as its bytes.
+/// Deleting a name takes two commands, which need a hundred times the memory of the name.
 #[test]
 fn names_that_are_queued_count_as_the_commands_that_they_become() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), roomy());
@@ -87,7 +87,7 @@ fn what_is_queued_beyond_a_limit_is_let_go_and_exec_says_so() {
     assert_eq!(greedy.line("GET a"), r"$-1\r\n", "it is served on");
 }
 
-/// Neither failed writes nor repeated ones are free.
+/// Failed and repeated writes count as well.
 #[test]
 fn an_open_transaction_has_a_limit_and_the_others_go_on() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), limits(64, 32, 4));
@@ -104,7 +104,7 @@ fn an_open_transaction_has_a_limit_and_the_others_go_on() {
     assert_eq!(honest.line("SET other 1"), r"+OK\r\n");
 }
 
-/// Many connections of one user share the limit of the user.
+/// All connections of a user share the limit of the user.
 #[test]
 fn what_a_user_holds_on_all_connections_has_a_limit() {
     let ours = Ours::budgeted(Settings::default(), Options::new(), limits(64, 6, 6));
@@ -123,7 +123,7 @@ fn what_a_user_holds_on_all_connections_has_a_limit() {
     assert!((MIB..=6 * MIB).contains(&held), "{held} bytes");
 }
 
-/// An abandoned transaction is freed when its time is over, not when its client comes back.
+/// An abandoned transaction is freed at its deadline, not when its client comes back.
 #[test]
 fn an_expired_transaction_holds_nothing() {
     let soon = Duration::from_millis(300);
@@ -177,7 +177,7 @@ fn who_does_not_read_is_cut_by_time() {
     let ours = Ours::budgeted(settings, Options::new(), limits(256, 256, 128));
     let (mut deaf, mut honest) = (ours.client(), ours.client());
     honest.call(&["SET", "large", &"v".repeat(15 * MIB)]);
-    // Too much for the buffers of sockets, and less than what may wait.
+    // Too much for the socket buffers, but less than the limit of unsent output.
     deaf.send_bytes(&encode(&["MGET", "large", "large", "large"]));
     until("what it does not read", || figure(&mut honest, "client_replies_bytes") > MIB);
     until("the cut", || figure(&mut honest, "client_replies_bytes") == 0);

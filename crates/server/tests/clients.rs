@@ -1,4 +1,4 @@
-//! Real clients: `redis-cli`, `redis-benchmark`, redis-py, and what others say when they connect.
+//! Real clients: `redis-cli`, `redis-benchmark`, redis-py, and the handshakes of other clients.
 
 mod support;
 
@@ -13,7 +13,7 @@ fn redis_cli(address: SocketAddr, flags: &[&str], lines: &[&str]) -> String {
     printed(&run(&mut command, &(lines.join("\n") + "\n").into_bytes()))
 }
 
-/// Lines that are typed, and what is shown for each.
+/// Typed lines, with the expected output for each.
 const TYPED: &[(&str, &str)] = &[
     ("PING", "PONG"),
     ("SET greeting hello", "OK"),
@@ -49,7 +49,7 @@ fn typed_session(flags: &[&str]) {
         let Some(behind) = rest.strip_prefix(wanted) else {
             panic!("{line} has to show {wanted}, not {rest}");
         };
-        // Errors may say more, up to the end of the line. Redis's tool puts an empty one behind them.
+        // An error may continue to the end of the line. `redis-cli` prints an empty line after it.
         rest = behind.split_once('\n').unwrap().1.trim_start_matches('\n');
     }
     assert_eq!(rest, "");
@@ -107,7 +107,7 @@ fn redis_py_speaks_resp3() {
     python_session(ours.address.port(), "3", &[]);
 }
 
-/// Sends all at once, as a client that connects does, and checks how each reply begins.
+/// Sends a whole client handshake at once, and checks the beginning of each reply.
 fn handshake(said: &[u8], replies: &[&str]) {
     let ours = Ours::start();
     let mut client = ours.client();
@@ -143,7 +143,7 @@ fn the_ready_check_of_ioredis_finds_a_server_that_has_loaded() {
     let ours = Ours::start();
     let info = ours.client().line("info");
     let loading = info.split(r"\r\n").find_map(|line| line.strip_prefix("loading:"));
-    // With anything but 0 it asks again instead of sending commands.
+    // With any value other than 0, a client repeats the question and sends no commands.
     assert_eq!(loading, Some("0"), "{info}");
 }
 

@@ -1,4 +1,4 @@
-//! Keyed state on the wire, byte by byte: every command, transactions, branches, snapshots.
+//! Keyed state over RESP, byte by byte: all commands, transactions, branches, snapshots.
 
 mod support;
 
@@ -6,7 +6,7 @@ use mainstay::{Database, KeyedState, Merging, SpaceOptions, StateWrite};
 use std::sync::Arc;
 use support::{Client, Ours};
 
-/// Lines and how each is answered, one after the other.
+/// Sends lines one after the other and checks the beginning of each reply.
 fn answers_as_written_down(cases: &[(&str, &str)]) {
     let ours = Ours::start();
     let mut client = ours.client();
@@ -96,7 +96,7 @@ fn a_space_in_order_waits_until_it_is_sealed() {
     ]);
 }
 
-/// A function cannot be named in words: it says so, and whose it is.
+/// A command cannot name a merge function. The error says where to declare such a space.
 #[test]
 fn a_space_that_is_merged_is_declared_where_its_function_is() {
     let ours = Ours::start();
@@ -207,7 +207,7 @@ fn states_are_part_of_transactions_and_of_branches() {
     assert_eq!(client.line("STATE.SEAL s 5"), r":0\r\n");
 }
 
-/// So many writes that wait, all with versions of their own.
+/// Writes `count` waiting entries with distinct versions.
 fn many_wait(db: &Database, count: u64) {
     let space = db.keyed("s").unwrap();
     space.declare(mainstay::SpaceOptions::default().ordered()).unwrap();
@@ -231,7 +231,7 @@ fn sealing_takes_as_many_pieces_as_it_needs_and_says_where_it_may_not() {
     many_wait_more(&mut client);
 }
 
-/// What does not fit into a transaction is told, and goes on outside of it.
+/// A seal that is too large for one transaction fails inside a transaction and succeeds outside.
 fn many_wait_more(client: &mut Client) {
     for line in ["TXN.BEGIN", "STATE.SEAL s 41000"] {
         client.line(line);
@@ -324,7 +324,8 @@ fn a_space_too_large_for_a_reply_is_sent_elsewhere() {
     let reply = ours.client().line("STATE.SNAPSHOT s");
     assert!(reply.starts_with("-TOOLARGE ") && reply.contains("HTTP"), "{reply}");
     assert!(reply.contains("mainstay state snapshot"), "{reply}");
-    // What is given can be taken back: two that are too much together, and one that is as large as any.
+    // A snapshot that was returned can be restored. Two large values together are too much, and a single
+    // one of maximal size is allowed.
     let (two, one) = (ours.db.keyed("two").unwrap(), ours.db.keyed("one").unwrap());
     two.put("a", vec![7; 10 << 20], 1).unwrap();
     two.put("b", vec![7; 10 << 20], 1).unwrap();

@@ -1,4 +1,5 @@
-//! `kill -9` and `SIGTERM` under load: what was acknowledged is there, and nothing else than a beginning of what was sent.
+//! `kill -9` and `SIGTERM` under load: all acknowledged writes are present, and the stored writes are a
+//! prefix of the sent ones.
 
 mod support;
 
@@ -11,16 +12,16 @@ use support::process::Process;
 
 const WRITERS: usize = 16;
 const CYCLES: u64 = 8;
-/// How many commands a writer sends before it reads the replies.
+/// Number of commands that a writer sends before it reads the replies.
 const PIPELINE: u64 = 24;
-/// How many keys of its own a writer sets in turn.
+/// Number of keys that a writer sets round-robin.
 const SLOTS: u64 = 8;
 
-/// One connection's commands, numbered without end: the number says what is sent, what has to be answered,
-/// and what has to be there once all before it are done.
+/// An endless numbered sequence of commands of one connection. The number determines the command, its
+/// reply, and the state after it and all commands before it.
 struct Writer {
     id: usize,
-    /// How many commands were answered, and how many were sent.
+    /// Number of acknowledged commands, and of sent commands.
     acknowledged: u64,
     sent: u64,
 }
@@ -54,14 +55,14 @@ impl Writer {
         }
     }
 
-    /// Writes until the connection is over.
+    /// Writes until the connection ends.
     fn run(&mut self, client: &mut Client, total: &AtomicU64) {
         loop {
             let numbers = self.sent..self.sent + PIPELINE;
             let bytes: Vec<u8> = numbers.clone().flat_map(|n| self.command(n)).collect();
             self.sent = numbers.end;
             if !client.send_or_end(&bytes) {
-                // What was answered before is still to be read.
+                // Earlier replies can still be read.
                 return self.take_replies(client, total);
             }
             self.take_replies(client, total);
@@ -80,7 +81,7 @@ impl Writer {
         }
     }
 
-    /// What is stored once so many commands are done: value and counter of every key of this writer.
+    /// Returns the state after `done` commands: value and counter of each key of this writer.
     fn state_after(&self, done: u64) -> Vec<Option<(String, u64)>> {
         let (counted, set, chained) = (done.div_ceil(3), (done + 1) / 3, done / 3);
         let mut state = vec![
@@ -101,7 +102,8 @@ impl Writer {
         keys.map(|key| value_and_counter(&client.call(&["CELL.GETV", &key]))).collect()
     }
 
-    /// Finds how many commands are done. They are a beginning of what was sent, with all that was acknowledged.
+    /// Finds how many commands were executed. They have to be a prefix of the sent commands that includes
+    /// all acknowledged ones.
     fn settle(&mut self, client: &mut Client) {
         let stored = self.stored(client);
         let done = (self.acknowledged..=self.sent).find(|&done| self.state_after(done) == stored);
@@ -116,7 +118,7 @@ impl Writer {
     }
 }
 
-/// Out of a reply to `CELL.GETV`.
+/// Parses a reply of `CELL.GETV`.
 fn value_and_counter(reply: &str) -> Option<(String, u64)> {
     let parts: Vec<&str> = reply.split(r"\r\n").collect();
     match parts.as_slice() {
@@ -125,7 +127,8 @@ fn value_and_counter(reply: &str) -> Option<(String, u64)> {
     }
 }
 
-/// All writers write until `end` has ended the server. It is called when so many commands are acknowledged.
+/// Lets all writers write until `end` has stopped the server. `end` is called when `enough` commands are
+/// acknowledged.
 fn write_until(server: &Process, writers: &mut [Writer], enough: u64, end: impl FnOnce()) {
     let total = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -140,7 +143,7 @@ fn write_until(server: &Process, writers: &mut [Writer], enough: u64, end: impl 
     });
 }
 
-/// What `systemctl reload` sends does not stop a server that has nothing to read again.
+/// SIGHUP, which `systemctl reload` sends, does not stop a server that has no files to reload.
 #[test]
 fn sighup_alone_stops_nobody() {
     let directory = tempfile::tempdir().unwrap();
@@ -153,7 +156,7 @@ fn sighup_alone_stops_nobody() {
     assert!(server.ended().success());
 }
 
-/// The mode of a path and of everything below it that is open to others than the owner.
+/// Returns the path and all paths below it that other users than the owner can access, with their modes.
 fn open_to_others(path: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
     let mode = path.symlink_metadata().unwrap().permissions().mode() & 0o777;
     let entries = std::fs::read_dir(path).into_iter().flatten();
@@ -162,7 +165,7 @@ fn open_to_others(path: &std::path::Path) -> Vec<(std::path::PathBuf, u32)> {
     own.into_iter().chain(below).collect()
 }
 
-/// Gives everybody the rights of the owner, as a copy with a loose umask may have them.
+/// Gives all users the permissions of the owner, as a copy made with a loose umask may have them.
 fn open_up(path: &std::path::Path) {
     let mode = if path.is_dir() { 0o777 } else { 0o666 };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -193,7 +196,8 @@ fn what_a_server_has_is_its_owners_alone_and_stopping_is_no_error() {
     }
 }
 
-/// Two processes and one directory: without `LOCK` the second is refused, and the first loses nothing.
+/// Two processes on one directory: the second is rejected even without the `LOCK` file, and the first loses
+/// nothing.
 #[test]
 fn a_second_server_is_refused_without_the_lock_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -224,10 +228,10 @@ fn what_was_acknowledged_survives_kill_9() {
         let server = Process::serve(&data);
         let mut client = server.client();
         writers.iter_mut().for_each(|writer| writer.settle(&mut client));
-        // Early and late in the life of a server.
+        // Kills early and late in the life of a server.
         let enough = 1 + cycle * cycle * 211;
         write_until(&server, &mut writers, enough, || server.kill());
-        // The directory is locked until it is gone.
+        // The directory stays locked until the process is gone.
         assert!(!server.ended().success());
     }
     let server = Process::serve(&data);
@@ -245,7 +249,7 @@ fn after_sigterm_exactly_what_was_answered_is_there() {
         let server = Process::serve(&data);
         write_until(&server, &mut writers, cycle * 500, || server.terminate());
         assert!(server.ended().success());
-        // Nothing was done that nobody was told of.
+        // Every executed command was acknowledged.
         writers.iter_mut().for_each(|writer| writer.sent = writer.acknowledged);
         let server = Process::serve(&data);
         let mut client = server.client();
@@ -257,7 +261,7 @@ fn after_sigterm_exactly_what_was_answered_is_there() {
 
 #[test]
 fn what_had_come_before_sigterm_is_answered() {
-    // More than is taken in one turn, and little enough to be under way at once.
+    // More than one turn takes, but few enough to be in progress at once.
     const COUNT: usize = 5_000;
     let directory = tempfile::tempdir().unwrap();
     let server = Process::serve(&directory.path().join("data"));
@@ -294,7 +298,7 @@ fn a_client_that_does_not_read_cannot_hold_up_sigterm() {
     let mut client = server.client();
     client.call(&["SET", "big", &"x".repeat(8 << 20)]);
     client.send(&["GET", "big"]);
-    // Its first bytes are there, so the server has begun to send what nobody will read.
+    // The first bytes have arrived, so the server is sending a reply that the client will not read.
     client.peek();
     server.terminate();
     assert!(server.ended().success());

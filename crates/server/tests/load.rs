@@ -1,4 +1,4 @@
-//! Many connections, and those who do not read: memory stays bounded, and everybody else is served.
+//! Many connections, and clients that do not read: memory stays bounded, and all other clients are served.
 
 mod support;
 
@@ -15,13 +15,13 @@ use support::process::Process;
 const MIB: u64 = 1 << 20;
 const IDLE: usize = 5_000;
 const BUSY: usize = 64;
-/// Operations of each busy connection in a phase, and how many are under way at once.
+/// Operations of each busy connection in a phase, and how many of them are pipelined.
 const OPERATIONS: usize = 3_000;
 const PIPELINE: usize = 50;
-/// How many keys of its own a busy connection writes in turn.
+/// Number of keys that a busy connection writes round-robin.
 const KEYS: usize = 10;
 
-/// Makes room for the sockets of a test; the server inherits it.
+/// Raises the limit of open files for the sockets of a test. The server inherits it.
 fn allow_files(count: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < count) {
@@ -32,12 +32,12 @@ fn allow_files(count: u64) {
     }
 }
 
-/// What a server's memory has grown by since `before`.
+/// Returns the memory growth of a server since `before`.
 fn grown(server: &Process, before: u64) -> u64 {
     server.memory_bytes().saturating_sub(before)
 }
 
-/// Connections that have said one word, and are kept.
+/// Opens connections that have sent one request and stay open.
 fn idle_clients(server: &Process) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..IDLE).map(|_| server.client()).collect();
     clients.iter_mut().for_each(|client| client.send(&["PING"]));
@@ -47,7 +47,7 @@ fn idle_clients(server: &Process) -> Vec<Client> {
     clients
 }
 
-/// Writes and reads, pipelined, and checks every reply.
+/// Sends pipelined writes and reads, and checks every reply.
 fn work(mut client: Client, id: usize, phase: usize) {
     for start in (0..OPERATIONS).step_by(PIPELINE) {
         let rounds = start..start + PIPELINE / 2;
@@ -98,7 +98,7 @@ fn thousands_of_idle_connections_beside_busy_ones() {
     }
 }
 
-/// Others who write and read while somebody does not.
+/// Lets other clients write and read while one client does not read.
 fn others_go_on(server: &Process) {
     thread::scope(|scope| {
         for id in 0..4 {
@@ -108,7 +108,7 @@ fn others_go_on(server: &Process) {
     });
 }
 
-/// A server with a value of one MiB.
+/// Starts a server with a value of one MiB.
 fn server_with_a_large_value(directory: &Path) -> Process {
     let more = ["--set", "resp.output_bytes=64 MiB"].map(OsStr::new);
     let server = Process::serve_with(&directory.join("data"), &more, Stdio::inherit());
@@ -132,19 +132,19 @@ fn slow_readers_are_not_read_any_more() {
         let by_readers = grown(&server, before);
         assert!(by_readers < 96 * MIB, "{READERS} slow readers cost {} KiB", by_readers >> 10);
     }
-    // They were only slow: when they read, they get what they asked for.
+    // The readers were only slow: when they read, they get all their replies.
     let mut reader = readers.swap_remove(0);
     for _ in 0..20 {
         assert_eq!(reader.receive().len(), r"$1048576\r\n".len() + (1 << 20) + r"\r\n".len());
     }
 }
 
-/// One reply that is more than may wait for a slow reader.
+/// A request whose reply is larger than the limit of unsent output.
 fn too_many_questions() -> Vec<u8> {
     [&b"MGET"[..], &b" big".repeat(100), b"\r\n"].concat()
 }
 
-/// Reads behind a write are answered with it, but only so many at once.
+/// Reads behind a write in a pipeline are answered with it, but only a limited number at once.
 #[test]
 fn reads_behind_a_write_are_taken_piece_by_piece() {
     let directory = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn whoever_is_owed_too_much_is_cut_off() {
     assert!(reader.ends_early(1), "it got everything, after all this time");
 }
 
-/// The most memory that is held after each of some who are cut off.
+/// Returns the most memory in use after each of several clients that get disconnected.
 fn most_held(server: &Process, readers: u64) -> u64 {
     let held = (0..readers).map(|_| {
         server.client().send_bytes(&too_many_questions());
@@ -183,13 +183,14 @@ fn nothing_is_kept_of_those_who_were_cut_off() {
     const READERS: u64 = 6;
     let directory = tempfile::tempdir().unwrap();
     let server = server_with_a_large_value(directory.path());
-    // The allocator holds on to some of it for a while, now more and now less: only what adds up is a leak.
+    // The allocator keeps varying amounts of memory for a while. Only steady growth is a leak.
     let first = most_held(&server, READERS);
     let more = most_held(&server, READERS).saturating_sub(first);
     assert!(more < READERS * 300 * MIB / 2, "as many again cost {} KiB", more >> 10);
 }
 
-/// Connections never take the files that the log needs: it would be read-only from then on.
+/// Connections never take the file descriptors that the log needs, because it would become read-only
+/// without them.
 #[test]
 fn with_few_files_there_are_few_connections_and_writes_go_on() {
     let directory = tempfile::tempdir().unwrap();
@@ -210,7 +211,7 @@ fn with_few_files_there_are_few_connections_and_writes_go_on() {
     server.terminate();
 }
 
-/// A flood on both faces at a low limit: whatever is refused meanwhile, the log is not taken for broken.
+/// A flood of connections to both front ends with a low limit of open files does not make the log fail.
 #[test]
 fn a_flood_of_connections_never_makes_the_database_read_only() {
     let directory = tempfile::tempdir().unwrap();
@@ -219,11 +220,11 @@ fn a_flood_of_connections_never_makes_the_database_read_only() {
     let address = first.line("CONFIG GET http-address");
     let web = address.split("//").nth(1).and_then(|rest| rest.split(r"\r\n").next()).unwrap();
     let web: SocketAddr = web.parse().unwrap();
-    // A server without files accepts nobody, and then connecting takes minutes.
+    // A server without free file descriptors accepts no connection, and connecting would then take minutes.
     let connect = |to: &SocketAddr| TcpStream::connect_timeout(to, Duration::from_millis(100)).ok();
     let mut flood = Vec::new();
     for round in 0..80 {
-        // Nobody reads, and nobody says anything.
+        // These connections neither read nor send anything.
         flood.extend((0..5).filter_map(|_| connect(&server.address)));
         flood.extend((0..5).filter_map(|_| connect(&web)));
         let told = first.call(&["SET", "a", &format!("{round}{}", "x".repeat(1 << 20))]);

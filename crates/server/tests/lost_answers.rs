@@ -1,5 +1,5 @@
-//! `kill -9` between the execution of a request and its answer: sent again to the next server, it is answered as it was
-//! executed, and has one effect.
+//! `kill -9` between the execution of a request and its answer. A retry at the next server gets the answer
+//! of the first execution, and the request has one effect.
 
 mod support;
 
@@ -15,10 +15,10 @@ use support::Client;
 use support::process::Process;
 use tempfile::TempDir;
 
-/// A hang is a failure; nothing else is measured by it.
+/// Time limit that only detects hangs.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     while !is_so() {
@@ -27,11 +27,11 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A directory, and the server on it, which is killed now and then.
+/// A directory with a server on it, which is killed repeatedly.
 struct World {
     data: PathBuf,
     server: Process,
-    /// Where its HTTP face is.
+    /// The address of its HTTP front end.
     http: String,
     _directory: TempDir,
 }
@@ -53,17 +53,17 @@ impl World {
         self.server.client()
     }
 
-    /// Kills the server and serves the directory anew.
+    /// Kills the server and starts a new one on the same directory.
     fn kill(self) -> World {
         let World { data, server, _directory, .. } = self;
         server.kill();
-        // The directory is locked until it is gone.
+        // The directory stays locked until the process is gone.
         assert!(!server.ended().success());
         World::serve(data, _directory)
     }
 }
 
-/// Sends a request of a session over HTTP, and reads nothing; nothing where nobody is there.
+/// Sends an HTTP request and reads nothing. Returns `None` if no server is listening.
 fn send_http(address: &str, request: &str) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(HANG)).unwrap();
@@ -71,7 +71,7 @@ fn send_http(address: &str, request: &str) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// The body of the answer; nothing where no whole one came.
+/// Returns the body of the answer, or `None` if the answer is incomplete.
 fn ask_http(address: &str, request: &str) -> Option<String> {
     let mut answer = String::new();
     send_http(address, request)?.read_to_string(&mut answer).ok()?;
@@ -80,7 +80,7 @@ fn ask_http(address: &str, request: &str) -> Option<String> {
     body.ends_with('}').then(|| body.to_owned())
 }
 
-/// Sends lines whose answers nobody reads, and kills the server when their effect is seen.
+/// Sends lines without reading the answers, and kills the server once their effect is visible.
 fn executed_and_killed(world: World, lines: &[&str], seen: (&str, &str)) -> World {
     let mut lost = world.client();
     for line in lines {
@@ -91,7 +91,7 @@ fn executed_and_killed(world: World, lines: &[&str], seen: (&str, &str)) -> Worl
     world.kill()
 }
 
-/// The answers to lines, the last of them.
+/// Sends lines and returns the last answer.
 fn last(client: &mut Client, lines: &[&str]) -> String {
     lines.iter().map(|line| client.line(line)).last().unwrap()
 }
@@ -107,12 +107,12 @@ fn a_command_whose_answer_was_lost_is_answered_after_a_kill() {
         assert_eq!(client.line(request), r":1\r\n");
         assert_eq!(client.line(request), r":1\r\n");
         assert_eq!(client.line("GET n"), r"$1\r\n1\r\n");
-        // What was told once is told after the next kill, too.
+        // The stored answer survives the next kill too.
         world = world.kill();
     }
 }
 
-/// The answer tells what nobody can guess: the id and the time of the event.
+/// The answer contains values that a client cannot guess: the id and the time of the event.
 #[test]
 fn an_event_whose_answer_was_lost_is_the_one_that_is_told_of() {
     let world = World::new();
@@ -122,7 +122,7 @@ fn an_event_whose_answer_was_lost_is_the_one_that_is_told_of() {
     let mut client = world.client();
     let answer = client.line(request);
     let parts: Vec<&str> = answer.split(r"\r\n").collect();
-    // The first answer, not one to an append that found the event there.
+    // It is the first answer, not one to an append that found the event already present.
     assert_eq!(parts[..5], ["*6", ":1", ":0", ":1", ":0"], "{answer}");
     let stored = client.line("RUN.FETCH r");
     assert!(stored.contains(parts[6]) && stored.contains(parts[8]), "{answer}: {stored}");
@@ -153,7 +153,7 @@ fn a_transaction_whose_answer_was_lost_is_answered_after_a_kill() {
     assert_eq!(client.line("SESSION.PENDING s"), r"*1\r\n*2\r\n:1\r\n$5\r\nhello\r\n");
 }
 
-/// A failure is an answer: it is not tried again, though it would succeed now.
+/// An error is an answer too: it is not retried, even if the command would succeed now.
 #[test]
 fn a_failure_whose_answer_was_lost_stays_one() {
     let world = World::new();
@@ -168,7 +168,7 @@ fn a_failure_whose_answer_was_lost_stays_one() {
     assert_eq!(client.line("GET n"), r"$1\r\n5\r\n");
 }
 
-/// A request of a session over HTTP.
+/// Formats a session request over HTTP.
 fn http(session: &str, number: u64, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
@@ -199,7 +199,7 @@ fn a_request_over_http_whose_answer_was_lost_is_answered_after_a_kill() {
             "{answers:?}"
         );
     }
-    // The same number over the other face is the same request.
+    // The same number over the other front end is the same request.
     assert_eq!(
         world.client().line("SESSION.DO s 1 LOWEST 1 CELL.INCR n"),
         r"*2\r\n$1\r\n1\r\n:1\r\n"
@@ -210,13 +210,13 @@ fn a_request_over_http_whose_answer_was_lost_is_answered_after_a_kill() {
 const CLIENTS: u64 = 6;
 const KILLS: u64 = 10;
 
-/// A number that nobody would guess, and that is the same in every run.
+/// Returns a pseudo-random number that is the same in every run.
 fn scattered(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32
 }
 
-/// The server that clients find at the moment.
+/// The server that clients connect to at the moment.
 struct Standing {
     world: Mutex<Option<World>>,
     acknowledged: AtomicU64,
@@ -232,7 +232,8 @@ impl Standing {
         self.world().as_ref().unwrap().client()
     }
 
-    /// One client's requests, each sent until it is answered, which tells that it was executed once.
+    /// Sends the requests of one client, each until it is answered. Every answer shows that the request was
+    /// executed once.
     fn run(&self, id: u64) -> u64 {
         let mut number = 0;
         while !self.over.load(Ordering::Relaxed) {
@@ -267,7 +268,7 @@ impl Standing {
     }
 }
 
-/// Sends a request; gives the answer and what it has to be, or nothing when the connection is over.
+/// Sends a request. Returns the answer and the expected one, or `None` if the connection ended.
 fn over_resp(client: &mut Client, id: u64, number: u64) -> Option<(String, String)> {
     let own = format!("own:{id}");
     let (session, number_text) = (format!("s:{id}"), number.to_string());
@@ -292,7 +293,7 @@ fn over_resp(client: &mut Client, id: u64, number: u64) -> Option<(String, Strin
     let reply = replies.pop()?;
     match number % 3 {
         1 => Some((reply, format!(r":{number}\r\n"))),
-        // Where the shared sum stands nobody knows, but its own it does.
+        // The value of the shared sum is unknown, but that of the client's own sum is known.
         _ => Some((
             reply.split_inclusive(r"\r\n").take(2).collect(),
             format!(r"*2\r\n:{number}\r\n"),
@@ -300,7 +301,7 @@ fn over_resp(client: &mut Client, id: u64, number: u64) -> Option<(String, Strin
     }
 }
 
-/// Kills at moments that nothing chooses: after so many answers, early and late in the life of a server.
+/// Kills at arbitrary moments: after different numbers of answers, early and late in the life of a server.
 #[test]
 fn sums_are_exact_however_often_the_server_is_killed() {
     let world = World::new();

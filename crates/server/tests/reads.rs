@@ -1,21 +1,21 @@
-//! Every read in a transaction is of its snapshot, sees its own writes and is guarded, or is refused by name.
+//! Every read in a transaction uses its snapshot, sees the transaction's own writes and is guarded, or it
+//! is rejected by name.
 //!
-//! The commands come from the server's own table: a new one that does not write fails here until it has a row.
+//! The commands come from the command table of the server. A new read command fails here until it is added
+//! to one of the lists.
 
 mod support;
 
 use std::collections::BTreeSet;
 use support::{Client, Ours};
 
-/// A command that reads data.
 struct Read {
-    /// The lines that prepare the state.
+    /// Lines that prepare the state.
     before: &'static [&'static str],
-    /// The command.
     read: &'static str,
-    /// A write that changes the answer, by the transaction itself.
+    /// A write of the same transaction that changes the answer.
     own: &'static str,
-    /// A write that changes the answer, by somebody else.
+    /// A write of another client that changes the answer.
     other: &'static str,
 }
 
@@ -33,7 +33,7 @@ const A_SPACE: &[&str] = &["STATE.PUT s a 1 VERSION 1"];
 const A_RUN: &[&str] = &["RUN.APPEND r RunStarted 1 PLAN 1"];
 const A_JOB: &[&str] = &["JOB.SUBMIT t a"];
 
-/// Reads that obey the rule.
+/// Reads that follow the rule.
 const READS: &[Read] = &[
     read(&["SET k 1"], "GET k", "CELL.SET k 2", "CELL.SET k 3"),
     read(&["SET k 1"], "MGET k l", "CELL.SET l 2", "CELL.SET l 3"),
@@ -101,7 +101,7 @@ const READS: &[Read] = &[
     ),
 ];
 
-/// Reads of what the writer alone sees: refused in `TXN`, and right in `EXEC`.
+/// Reads of state that only the writer thread knows: rejected in `TXN`, and correct in `EXEC`.
 const READS_OF_THE_WRITER: &[(&[&str], &str, &str)] = &[
     (&[], "OUTBOX.STATE", "OUTBOX.PUT s p"),
     (&[], "OUTBOX.DEAD", "OUTBOX.PUT s p"),
@@ -110,7 +110,7 @@ const READS_OF_THE_WRITER: &[(&[&str], &str, &str)] = &[
     (&["SESSION.OPEN ID x"], "SESSION.LIST", "SESSION.SEND x hello"),
 ];
 
-/// Reads that are no part of any transaction, and say so.
+/// Reads that cannot be part of any transaction, and are rejected.
 const REFUSED: &[&str] = &[
     "JOB.DATA t a",
     "JOB.RESULT t a",
@@ -159,7 +159,7 @@ fn name_of(line: &str) -> String {
     line.split(' ').next().unwrap_or_default().to_lowercase()
 }
 
-/// A server with the state prepared, and a client.
+/// Starts a server with the state prepared, and connects a client.
 fn world(before: &[&str]) -> (Ours, Client) {
     let ours = Ours::unswept();
     let mut client = ours.client();
@@ -212,7 +212,7 @@ fn a_read_in_txn_is_of_the_snapshot_sees_own_writes_and_is_guarded() {
     }
 }
 
-/// Some of the own writes above read for themselves what they change. Here nothing but the read can be the reason.
+/// Some of the writes above read the changed key themselves. Here only the read can cause the conflict.
 #[test]
 fn a_read_in_txn_alone_is_reason_enough_for_a_conflict() {
     for Read { before, read, other, .. } in READS {
@@ -245,12 +245,12 @@ fn a_read_in_txn_that_nobody_disturbs_commits() {
     }
 }
 
-/// The same read outside of transactions, where `RUN.TAIL` waits for what is on stable storage.
+/// Returns the equivalent read outside transactions, where `RUN.TAIL` waits for durable events.
 fn outside(read: &str) -> String {
     read.replace("RUN.TAIL", "RUN.FETCH")
 }
 
-/// The reply of `EXEC` with a write and a read behind it.
+/// Returns the reply of `EXEC` for a write followed by a read.
 fn in_exec(client: &mut Client, own: &str, read: &str) -> String {
     for line in ["MULTI", own, read] {
         let reply = client.line(line);
@@ -259,7 +259,7 @@ fn in_exec(client: &mut Client, own: &str, read: &str) -> String {
     client.line("EXEC")
 }
 
-/// Revisions, stamps and counters included: an answer in `EXEC` is final.
+/// An answer in `EXEC` is final, including revisions, timestamps and counters.
 #[test]
 fn a_read_in_exec_sees_what_stands_before_it_as_it_is_afterwards() {
     for Read { before, read, own, .. } in READS {
@@ -269,7 +269,7 @@ fn a_read_in_exec_sees_what_stands_before_it_as_it_is_afterwards() {
         let after = client.line(&outside(read));
         assert_ne!(after, first, "{read}");
         match *read {
-            // The clock goes on.
+            // Time passes between the two reads.
             "TTL k" | "PTTL k" => assert!(!done.ends_with(r":-1\r\n"), "{read}: {done}"),
             _ => assert!(done.ends_with(&after), "{read}: {done} and then {after}"),
         }
@@ -314,7 +314,7 @@ fn a_read_in_a_request_of_a_session_is_the_same_or_refused_by_name() {
         client.line("SESSION.OPEN ID s");
         let done = client.line(&format!("SESSION.DO s 1 LOWEST 1 {read}"));
         match name_of(read).as_str() {
-            // Its reply would be another each time.
+            // Its reply differs each time.
             "scan" => assert!(done.contains("SCAN is no part of one"), "{done}"),
             _ => assert_eq!(done, client.line(&outside(read)), "{read}"),
         }

@@ -1,4 +1,4 @@
-//! Records on the wire, byte by byte: our own commands, transactions, both kinds of a name, indexes.
+//! Records over RESP, byte by byte: `REC.*` commands, transactions, both types of a key, indexes.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 use support::{Client, Ours, Redis, encode};
 
-/// Lines and how each is answered, one after the other.
+/// Sends lines one after the other and checks the beginning of each reply.
 fn answers_as_written_down(cases: &[(&str, &str)]) {
     let ours = Ours::start();
     let mut client = ours.client();
@@ -197,7 +197,7 @@ fn records_stand_in_transactions_of_both_kinds() {
     assert!(one.line("TXN.COMMIT").starts_with("-CONFLICT "), "what was counted has changed");
 }
 
-/// Long work waits for what came before it, and what comes behind it for the long work.
+/// Long work waits for earlier requests of its connection, and later requests wait for the long work.
 #[test]
 fn scans_see_what_came_before_them_in_a_pipeline() {
     let ours = Ours::start();
@@ -213,7 +213,7 @@ fn scans_see_what_came_before_them_in_a_pipeline() {
     }
 }
 
-/// The record's kind of a watched name counts, too.
+/// A watched key changes with its record as well as with its cell.
 #[test]
 fn what_is_watched_changes_with_either_kind() {
     let ours = Ours::start();
@@ -254,7 +254,7 @@ fn names_of_both_kinds_are_listed_and_flushed() {
     );
 }
 
-/// Jobs and locks are records, but nobody who lists keys sees them, and `FLUSHDB` leaves them.
+/// Jobs and locks are records, but commands that list keys do not show them, and `FLUSHDB` keeps them.
 #[test]
 fn jobs_and_locks_are_no_keys() {
     let ours = Ours::start();
@@ -289,7 +289,7 @@ fn jobs_and_locks_are_no_keys() {
         assert!(inside.contains(&listed) && inside.contains(r":4\r\n"), "{inside}");
         assert!(!inside.contains("state.locks"), "{inside}");
     }
-    // Whoever listed keys does not conflict with jobs and locks, but with keys beside them.
+    // A transaction that listed keys does not conflict with jobs and locks, but with other keys.
     let mut other = ours.client();
     for (write, is_conflict) in [
         ("JOB.SUBMIT t k", false),
@@ -353,8 +353,8 @@ fn indexes_are_declared_listed_explained_and_dropped() {
     }
 }
 
-/// To whoever watched a key after its time was over, nothing happens when it is taken away. One that was still
-/// there when it was watched and is over at EXEC has changed.
+/// For a client that watched a key after its expiry, the removal of the key is no change. A key that
+/// existed when it was watched and has expired at EXEC has changed.
 #[test]
 fn a_watched_key_that_was_over_already_does_not_change() {
     let (ours, redis) = (Ours::unswept(), Redis::start());
@@ -368,14 +368,14 @@ fn a_watched_key_that_was_over_already_does_not_change() {
                 thread::sleep(Duration::from_millis(first_ms));
                 watching.line("WATCH k");
                 thread::sleep(Duration::from_millis(then_ms));
-                // Redis takes it away when somebody looks.
+                // Redis removes an expired key when a client accesses it.
                 other.line("EXISTS k");
                 swept();
                 watching.line("MULTI");
                 watching.line("SET done 1");
                 said.push(watching.line("EXEC"));
             }
-            // A write is a change, whatever was there.
+            // A write is always a change.
             other.line(make);
             other.line("PEXPIRE k 1");
             thread::sleep(Duration::from_millis(20));
@@ -409,12 +409,12 @@ fn a_field_that_is_compared_may_go() {
         ("HGETALL k", r"*2\r\n$1\r\nc\r\n$1\r\n3\r\n"),
         ("REC.CAS k c IS 3 AND b ABSENT SET d 4", r":4\r\n"),
         ("HGET k c", r"$1\r\n3\r\n"),
-        // Words that can be read with a new value are.
+        // Words that fit the form with a new value are read that way.
         ("REC.CAS k c IS 3 UNSET", r":5\r\n"),
         ("HGET k c", r"$5\r\nUNSET\r\n"),
         ("REC.CAS k c IS UNSET SET SET e 5", r":6\r\n"),
         ("HMGET k c e", r"*2\r\n$3\r\nSET\r\n$1\r\n5\r\n"),
-        // Both ways of reading this make sense: the other one would set a field `UNSET`.
+        // Both forms fit these words. The other form would set a field `UNSET`.
         ("REC.CAS k c IS SET SET UNSET d UNSET e", r":7\r\n"),
         ("HGETALL k", r"*2\r\n$1\r\nc\r\n$3\r\nSET\r\n"),
     ] {

@@ -1,14 +1,15 @@
-//! Random programs of Redis's commands, on a real Redis and on us: the replies are the same, byte by byte.
+//! Random programs of Redis commands, run on a real Redis and on this server: the replies are equal, byte
+//! by byte.
 
 mod support;
 
 use support::{Client, Ours, Redis};
 
-/// How many programs, and how many commands in each.
+/// Number of programs, and of commands in each.
 const PROGRAMS: u64 = 400;
 const COMMANDS: u64 = 60;
 
-/// A small generator, so that a seed gives the same program on every machine.
+/// A small pseudo-random generator, so that a seed gives the same program on every machine.
 struct Dice(u64);
 
 impl Dice {
@@ -61,20 +62,20 @@ impl Dice {
         ])
     }
 
-    /// Only what binary fractions hold exactly, and on keys of their own: Redis adds in the machine's long doubles, we add
-    /// decimals.
+    /// Only numbers that binary fractions represent exactly, on separate keys: Redis adds long doubles,
+    /// this server adds decimals.
     fn float(&mut self) -> &'static str {
         self.pick(&["0.5", "0.25", "-1.5", "3", "5.0e3", "1e2", "x", ""])
     }
 
-    /// Times to live that do not end while the program runs, and some that are over.
+    /// Times to live that do not end while the program runs, and some in the past.
     fn time(&mut self) -> &'static str {
         self.pick(&["100000", "500000", "-1", "0", "100000000", "x", "9223372036854775807"])
     }
 
     fn program_step(&mut self) -> Vec<String> {
         let mut words: Vec<String> = self.words().into_iter().map(str::to_owned).collect();
-        // The same time twice: whether the second is later is a matter of the millisecond.
+        // With equal times, the result would depend on the millisecond, so the time is made unique.
         if words.iter().any(|word| word == "GT" || word == "LT") && words[2].ends_with("000") {
             words[2] = (100_000 + self.roll(10_000_000)).to_string();
         }
@@ -85,7 +86,7 @@ impl Dice {
         self.pick(&["f", "g", "h", "", "field one"])
     }
 
-    /// A command on hashes; their keys are those of strings, too.
+    /// Returns a command on hashes. It uses the same keys as the commands on strings.
     fn hash_words(&mut self) -> Vec<&'static str> {
         let (key, field, other) = (self.key(), self.field(), self.field());
         match self.roll(24) {
@@ -182,10 +183,10 @@ impl Dice {
     }
 }
 
-/// What answers with names or fields, which come in any order.
+/// Commands that return names or fields in any order.
 const IN_ANY_ORDER: &[&str] = &["KEYS", "HGETALL", "HKEYS", "HVALS", "HSCAN", "HRANDFIELD"];
 
-/// Whether two replies say the same: names may come in any order, and times go by.
+/// Returns whether two replies are equivalent: names may come in any order, and times may differ a little.
 fn alike(words: &[String], ours: &str, theirs: &str) -> bool {
     let name = words[0].as_str();
     if IN_ANY_ORDER.contains(&name) {
@@ -247,7 +248,7 @@ fn random_programs_are_answered_alike() {
 
 #[test]
 fn random_transactions_are_answered_alike() {
-    // A sweep would change what is watched, were it only to delete what has expired before.
+    // A sweep would change watched keys, even if it only removed expired ones.
     let (redis, ours) = (Redis::start(), Ours::unswept());
     let mut one = Pair { redis: redis.client(), ours: ours.client() };
     let mut other = Pair { redis: redis.client(), ours: ours.client() };
@@ -264,7 +265,7 @@ fn random_transactions_are_answered_alike() {
                 5 => vec!["WATCH".to_owned(), dice.key().to_owned(), dice.key().to_owned()],
                 _ => dice.program_step(),
             };
-            // Names in any order and times cannot be compared inside the reply of EXEC.
+            // Replies in any order and times cannot be compared inside the reply of EXEC.
             let plain = !IN_ANY_ORDER.contains(&words[0].as_str())
                 && words[0] != "DBSIZE"
                 && !words[0].contains("TTL")
@@ -307,7 +308,7 @@ fn pipelines_are_answered_in_order_and_see_their_own_writes() {
     }
 }
 
-/// A hash that is so large that Redis gives it in pieces.
+/// A hash so large that Redis returns it in pieces.
 #[test]
 fn a_scan_of_a_hash_gives_every_field_once() {
     let (redis, ours) = (Redis::start(), Ours::start());

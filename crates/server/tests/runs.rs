@@ -1,4 +1,4 @@
-//! Runs and the outbox on the wire, byte by byte: every command, transactions, branches, who waits.
+//! Runs and the outbox over RESP, byte by byte: all commands, transactions, branches, blocking reads.
 
 mod support;
 
@@ -6,7 +6,7 @@ use mainstay::NewEvent;
 use std::thread;
 use support::{Client, Ours};
 
-/// Lines and how each is answered, one after the other.
+/// Sends lines one after the other and checks the beginning of each reply.
 fn answers_as_written_down(cases: &[(&str, &str)]) {
     let ours = Ours::start();
     let mut client = ours.client();
@@ -21,12 +21,12 @@ fn say(client: &mut Client, words: &[&str]) -> String {
     bare(&client.receive())
 }
 
-/// A reply whose quotes are not quoted, so that JSON can be read in it.
+/// Removes the escapes of quotes in a reply, so that JSON can be recognized in it.
 fn bare(reply: &str) -> String {
     reply.replace("\\\"", "\"")
 }
 
-/// A reply ends with the event that makes it large: it is read on an event loop.
+/// The event that makes a reply large is its last one, because the reply is created on an event loop.
 #[test]
 fn a_tail_of_large_events_comes_in_pieces() {
     let ours = Ours::start();
@@ -224,7 +224,7 @@ fn the_outbox_answers_as_written_down() {
     ]);
 }
 
-/// A `MULTI` that is sent again stored one event and two messages.
+/// Regression test: a repeated `MULTI` stored one event and two messages.
 #[test]
 fn a_message_comes_with_a_new_event_alone() {
     let paid = r#"RUN.BATCH r [{"eventType":"Paid","planVersion":"1","message":{"subject":"t","payload":{"n":1}}}]"#;
@@ -247,7 +247,7 @@ fn a_message_comes_with_a_new_event_alone() {
     assert!(client.line("RUN.APPEND r T {} PLAN 1 MESSAGE s").starts_with("-ERR"));
 }
 
-/// They were refused at 2^63, rounded from 2^64 on, and rounded in events.
+/// Regression test: numbers were rejected at 2^63, rounded from 2^64 on, and rounded in events.
 #[test]
 fn numbers_beyond_64_bits_are_refused_or_kept_as_they_are() {
     let ours = Ours::start();
@@ -331,7 +331,7 @@ fn events_and_messages_are_part_of_transactions_and_of_branches() {
     assert!(ours.client().line("RUN.SNAPSHOT r").contains("FAILED"));
 }
 
-/// Waits until so many commands wait for others.
+/// Waits until `count` commands are waiting for other clients.
 fn until_waiting(ours: &Ours, count: usize) {
     let mut client = ours.client();
     let wanted = format!("blocked_clients:{count}\\r\\n");
@@ -347,7 +347,7 @@ fn note(number: u64) -> NewEvent {
 #[test]
 fn who_follows_a_run_is_woken_by_its_events_and_by_nothing_else() {
     let ours = Ours::start();
-    // Far more than there are threads for long work.
+    // Far more than the number of worker threads.
     let mut followers: Vec<Client> = (0..32).map(|_| ours.client()).collect();
     for client in &mut followers {
         client.send(&["RUN.TAIL", "r", "WAIT", "60000"]);

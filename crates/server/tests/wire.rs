@@ -1,4 +1,4 @@
-//! The wire, byte by byte: our own commands, bad input, pushes, limits, draining.
+//! RESP, byte by byte: Mainstay commands, bad input, pushes, limits, draining.
 
 mod support;
 
@@ -137,7 +137,7 @@ fn reads_inside_multi_see_what_came_before_them() {
 
 #[test]
 fn changes_are_read_waited_for_and_pushed() {
-    // The feed tells what is durable.
+    // The feed delivers only durable changes.
     let ours = Ours::with(Settings::default());
     let (mut writer, mut reader, mut watcher) = (ours.client(), ours.client(), ours.client());
     writer.line("MSET a 1 b 2");
@@ -154,7 +154,7 @@ fn changes_are_read_waited_for_and_pushed() {
     assert!(waited.contains(r"$1\r\nc\r\n$3\r\nset\r\n"), "{waited}");
     let pushed = watcher.receive();
     assert!(pushed.starts_with(r">2\r\n$4\r\nfeed\r\n*6\r\n:2\r\n"), "{pushed}");
-    // It goes on answering beside the pushes.
+    // Requests are still answered between the pushes.
     assert_eq!(watcher.line("PING"), r"+PONG\r\n");
 }
 
@@ -202,7 +202,7 @@ fn a_request_may_come_in_any_pieces() {
     assert_eq!(client.call(&[b"SET".as_slice(), b"large", &large]), r"+OK\r\n");
     assert_eq!(client.line("STRLEN large"), format!(r":{}\r\n", large.len()));
     assert_eq!(client.line("GET large").len(), large.len() + r"$3145728\r\n\r\n".len());
-    // Typed, with quotes, and with nothing on a line.
+    // Typed lines, with quotes, and an empty line.
     client.send_bytes(b"\r\nset  'a b'  \"\\x41\"\r\nGET 'a b'\n");
     assert_eq!((client.receive(), client.receive()), (r"+OK\r\n".into(), r"$1\r\nA\r\n".into()));
 }
@@ -215,7 +215,7 @@ fn a_long_pipeline_with_waits_in_it_is_answered_in_order() {
     for i in 0..3000 {
         bytes.extend(encode(&["INCR", "n"]));
         if i % 500 == 0 {
-            // These need all before them to be done.
+            // These commands wait until all earlier ones are done.
             bytes.extend(encode(&["WATCH", "n"]));
             bytes.extend(encode(&["UNWATCH"]));
             bytes.extend(encode(&["DBSIZE"]));
@@ -250,7 +250,7 @@ fn what_a_connection_can_pile_up_is_bounded() {
     }
     assert!(client.call(&set).starts_with("-TOOLARGE "));
     assert!(client.line("EXEC").starts_with("-EXECABORT "));
-    // Reads behind writes: more than wait for one batch, each seeing what came before it.
+    // Reads behind writes: more than one batch takes, each of which sees all earlier writes.
     let mut bytes = Vec::new();
     for i in 0..300 {
         bytes.extend(encode(&["SET", "n", &i.to_string()]));
@@ -265,7 +265,7 @@ fn what_a_connection_can_pile_up_is_bounded() {
     }
 }
 
-/// Data and the end of the connection may come as one event: the end must not be missed.
+/// Data and the end of the connection may come as one event. The end must not be missed.
 #[test]
 fn who_asks_and_hangs_up_at_once_is_let_go() {
     let mut ours = Ours::start();
@@ -340,7 +340,7 @@ fn stopping_answers_what_was_asked_and_then_hangs_up() {
     assert_eq!(ours.db.cells().get("a").unwrap(), Some("1".into()));
 }
 
-/// However often a large value is asked for in one request: what would be held together has a limit.
+/// A large value requested many times in one request: the total size of the reply is limited.
 #[test]
 fn answers_too_large_together_are_refused() {
     let ours = Ours::start();
@@ -357,7 +357,7 @@ fn answers_too_large_together_are_refused() {
     assert_eq!(client.line("GET other"), r"$-1\r\n");
 }
 
-/// What clients leave unfinished or unread is bounded for all of them together.
+/// Unfinished requests and unread replies have a limit for all clients together.
 #[test]
 fn what_is_unfinished_or_unread_has_a_limit() {
     let ours = Ours::with(Settings { held_bytes: 4 << 20, ..Settings::default() });
@@ -376,7 +376,7 @@ fn what_is_unfinished_or_unread_has_a_limit() {
     assert_eq!(busy.line("PING"), r"+PONG\r\n");
 }
 
-/// One that waits for its own batches again and again does not keep the others of its loop waiting.
+/// A connection that waits for its own batches again and again does not delay the others on its loop.
 #[test]
 fn a_long_pipeline_of_transactions_holds_up_nobody() {
     let ours = Ours::with(Settings { loops: 1, ..Settings::default() });
@@ -393,7 +393,7 @@ fn a_long_pipeline_of_transactions_holds_up_nobody() {
     drop(sender.join().unwrap());
 }
 
-/// Who waits for changes and goes away is let go, however long it wanted to wait.
+/// A client that disconnects during a blocking read is removed at once, however long it wanted to wait.
 #[test]
 fn who_hangs_up_while_it_waits_is_let_go() {
     let ours = Ours::start();
@@ -421,7 +421,7 @@ fn a_history_too_large_for_one_answer_is_refused() {
     assert!(client.line("CELL.HISTORY large LIMIT 8").starts_with(r"*8\r\n"));
 }
 
-/// What a page makes a browser send is not taken for commands.
+/// Input that a web page makes a browser send is not executed as commands.
 #[test]
 fn http_is_turned_away() {
     let ours = Ours::start();
@@ -468,14 +468,14 @@ fn what_multi_keeps_and_what_it_refuses() {
     assert!(client.call(&["CLIENT", "SETNAME", &"n".repeat(1 << 20)]).starts_with("-ERR names"));
 }
 
-/// An answer in a frame, as a reply.
+/// Encodes an answer as a frame in a bulk string.
 fn bulk(answer: impl serde::Serialize) -> String {
     let frame = wire::encode(&mainstay::Result::Ok(answer)).unwrap();
     let reply = [format!("${}\r\n", frame.len()).as_bytes(), &frame, b"\r\n"].concat();
     reply.escape_ascii().to_string()
 }
 
-/// What comes behind a write on its connection sees it.
+/// A request behind a write on the same connection sees the write.
 #[test]
 fn frames_behind_a_write_see_it() {
     let ours = Ours::with(Settings::default());
@@ -500,7 +500,7 @@ fn frames_behind_a_write_see_it() {
     assert_eq!(begun, bulk(TransactionReply::Holds(4)));
 }
 
-/// A read carries a command on records, and no read writes.
+/// A read request can contain a command on records, but not one that writes.
 #[test]
 fn a_command_that_writes_is_no_read() {
     let ours = Ours::start();

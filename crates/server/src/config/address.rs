@@ -1,17 +1,17 @@
-//! Addresses to listen on.
+//! Listen addresses.
 
 use mainstay::{Code, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// A host and a port, such as `127.0.0.1:7379`; the host may be a name.
+/// A host and a port, such as `127.0.0.1:7379`. The host may be a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(String);
 
 impl Address {
-    /// An address out of its text.
+    /// Parses an address.
     pub fn new(text: &str) -> Result<Address> {
         let port = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
         match port.and_then(|(_, port)| port.parse::<u16>().ok()) {
@@ -22,7 +22,7 @@ impl Address {
         }
     }
 
-    /// What the system calls it.
+    /// Resolves the host name.
     pub fn resolve(&self) -> Result<SocketAddr> {
         let why = |error| invalid(format!("{self} is no address of this machine: {error}"));
         let mut found = self.0.to_socket_addrs().map_err(why)?;

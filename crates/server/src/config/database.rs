@@ -1,4 +1,4 @@
-//! The table `[database]`: how the database is opened.
+//! The table `[database]`: settings of the database.
 
 use super::settings::settings;
 use mainstay::{Durability, Options};
@@ -108,7 +108,7 @@ settings! {
 }
 
 impl Settings {
-    /// The same as the database wants it.
+    /// Converts the settings to options of the database.
     pub fn options(&self) -> Options {
         let ms = Duration::from_millis;
         let mut options = Options::new()
@@ -156,8 +156,8 @@ mod tests {
     use super::*;
     use mainstay::{Fields, ManualClock};
 
-    /// How many versions are left of a cell `a/1` and of the records `a/1`, `b/1` and `c/1`, each written twice,
-    /// half a day later.
+    /// Returns how many versions are left of a cell `a/1` and of the records `a/1`, `b/1` and `c/1`, half a
+    /// day after each was written twice.
     fn versions(settings: &Settings) -> [usize; 4] {
         let clock = ManualClock::new(1_700_000_000_000_000);
         let db = settings.options().clock(clock.clone()).sweep_interval(None).memory().unwrap();
@@ -177,7 +177,7 @@ mod tests {
         [cell, a, b, c]
     }
 
-    /// Whether what spaces held half a day ago can still be read.
+    /// Returns whether the contents of the spaces half a day ago can still be read.
     fn readable(settings: &Settings, spaces: [&str; 2]) -> [bool; 2] {
         let clock = ManualClock::new(1_700_000_000_000_000);
         let db = settings.options().clock(clock.clone()).sweep_interval(None).memory().unwrap();

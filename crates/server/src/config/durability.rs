@@ -1,4 +1,4 @@
-//! Durability in a file: `"sync"`, `"interval"` or `"memory"`.
+//! Serde form of the durability: `"sync"`, `"interval"` or `"memory"`.
 
 use mainstay::Durability;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,12 +11,10 @@ enum Written {
     Sync,
 }
 
-/// Writes its name.
 pub fn serialize<S: Serializer>(durability: &Durability, to: S) -> Result<S::Ok, S::Error> {
     Written::serialize(durability, to)
 }
 
-/// Reads its name.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Durability, D::Error> {
     Written::deserialize(from)
 }

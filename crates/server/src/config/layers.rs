@@ -1,4 +1,4 @@
-//! Layers: what a file, the environment and the flags give, as leaves that know where they came from.
+//! Configuration layers: the settings in a file, in the environment and in flags, each with its origin.
 
 use super::origin::{Origin, Problem};
 use super::settings::Field;
@@ -8,40 +8,35 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-/// One setting that somebody gave.
+/// One setting that a source gives.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// Its table.
     pub table: &'static Table,
-    /// Which of the tables of that name it is in, where there may be several.
+    /// Index in the list of tables, for a table that may appear several times.
     pub index: usize,
-    /// What is known of it.
     pub field: &'static Field,
-    /// What was given.
     pub value: Value,
-    /// The same as it was typed, where it may have been meant as text.
+    /// The text as it was typed, if it may have been meant as a string.
     pub text: Option<String>,
-    /// Who gave it.
     pub origin: Origin,
 }
 
 impl Leaf {
-    /// Its name with that of its table.
+    /// Returns the full name, with the name of the table.
     pub fn key(&self) -> String {
         self.table.key(self.field.name)
     }
 }
 
-/// What one source gives.
+/// The settings of one source.
 #[derive(Debug, Default)]
 pub struct Layer {
-    /// Its settings.
     pub leaves: Vec<Leaf>,
-    /// Its lists, which take the place of those in layers below.
+    /// Lists that the source gives. They replace the lists of lower layers.
     pub lists: Vec<&'static Table>,
 }
 
-/// What a file gives.
+/// Reads the settings in a file.
 pub fn file(path: &Path, problems: &mut Vec<Problem>) -> Layer {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -54,7 +49,7 @@ pub fn file(path: &Path, problems: &mut Vec<Problem>) -> Layer {
     file_text(path, &text, problems)
 }
 
-/// What the text of a file gives.
+/// Reads the settings in the text of a file.
 pub fn file_text(path: &Path, text: &str, problems: &mut Vec<Problem>) -> Layer {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let origin = |at: usize| Origin::File(path.to_owned(), Some(line(at)));
@@ -64,7 +59,7 @@ pub fn file_text(path: &Path, text: &str, problems: &mut Vec<Problem>) -> Layer 
         walk.entries("", None, 0, document.get_ref());
         return walk.layer;
     }
-    // What was made of such a text is not what was meant.
+    // Settings recovered from invalid TOML may not be the intended ones, so they are ignored.
     problems.extend(errors.iter().map(|error| {
         let at = error.span().map_or(0, |span| span.start);
         Problem::new(origin(at), format!("this is not TOML: {}", error.message()))
@@ -72,8 +67,8 @@ pub fn file_text(path: &Path, text: &str, problems: &mut Vec<Problem>) -> Layer 
     Layer::default()
 }
 
-/// What the environment gives: `MAINSTAY_RESP__CONNECTIONS=500`. Variables without a double
-/// underscore are not meant, such as those that Kubernetes makes for a service of our name.
+/// Reads the settings in the environment, such as `MAINSTAY_RESP__CONNECTIONS=500`. Variables without a
+/// double underscore are ignored, such as those that Kubernetes creates for a service of the same name.
 pub fn environment(variables: &[(String, String)], problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::default();
     for (name, value) in variables {
@@ -85,7 +80,7 @@ pub fn environment(variables: &[(String, String)], problems: &mut Vec<Problem>) 
     layer
 }
 
-/// What flags give.
+/// Reads the settings in flags.
 pub fn flags(flags: &[(String, String, String)], problems: &mut Vec<Problem>) -> Layer {
     let mut layer = Layer::default();
     for (flag, key, value) in flags {
@@ -94,7 +89,7 @@ pub fn flags(flags: &[(String, String, String)], problems: &mut Vec<Problem>) ->
     layer
 }
 
-/// One setting as text: TOML where it is that, else a string without its quotes.
+/// Reads one setting given as text: as TOML if it parses, otherwise as a string without quotes.
 fn typed(key: &str, text: &str, origin: Origin, into: &mut Layer, problems: &mut Vec<Problem>) {
     let text_value = || Spanned::new(0..0, DeValue::String(text.into()));
     let value = DeValue::parse(text).unwrap_or_else(|_| text_value());
@@ -189,7 +184,8 @@ fn json(value: &DeValue<'_>) -> Value {
     }
 }
 
-/// One that no number of ours can hold stays text, which no number takes.
+/// Converts an integer. One that is too large for 64 bits becomes text, which every numeric setting
+/// rejects.
 fn integer(number: &DeInteger<'_>) -> Value {
     let (digits, radix) = (number.as_str(), number.radix());
     let unsigned = u64::from_str_radix(digits, radix).map(Number::from);

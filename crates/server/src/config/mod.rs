@@ -1,4 +1,4 @@
-//! Configuration: flags over environment over file over defaults, every limit in one place.
+//! Configuration: flags override the environment, which overrides the file, which overrides the defaults.
 //!
 //! ```text
 //!   mainstay.toml --walk--+
@@ -7,8 +7,8 @@
 //!                                  +--> problems, all of them          +--> print: value and origin
 //! ```
 //!
-//! Every part of the server has a struct of settings, made by the macro `settings!`; [`Config`] holds
-//! them, and the list in `tables` names them for whoever reads or prints a file.
+//! Each part of the server has a struct of settings, made by the macro `settings!`. [`Config`] contains
+//! them all. The list in `tables` names them for code that reads or prints a file.
 
 mod address;
 pub mod database;
@@ -32,9 +32,9 @@ use serde::{Deserialize, Serialize};
 use settings::settings;
 use std::path::{Path, PathBuf};
 
-/// The variable that names the file.
+/// The environment variable with the path of the file.
 const FILE_VARIABLE: &str = "MAINSTAY_CONFIG";
-/// The file in the working directory, where nobody names another.
+/// The default file, in the working directory.
 const FILE: &str = "mainstay.toml";
 
 settings! {
@@ -49,13 +49,13 @@ settings! {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What is served.
+    /// The data directory.
     pub server: Server,
-    /// The face for Redis clients.
+    /// The RESP front end.
     pub resp: resp::Settings,
-    /// The face for HTTP.
+    /// The HTTP front end.
     pub http: http::Settings,
-    /// The memory for unfinished requests and unread answers.
+    /// The memory budget for unfinished requests and unread replies.
     pub memory: memory::Settings,
     /// The database.
     pub database: database::Settings,
@@ -65,18 +65,18 @@ pub struct Config {
     pub outbox: outbox::Settings,
     /// The archive of runs.
     pub archive: archive::Settings,
-    /// Who may do what.
+    /// Users and permissions.
     pub security: security::Settings,
-    /// How connections are encrypted.
+    /// TLS.
     pub tls: tls::Settings,
     /// The server's own log.
     pub log: telemetry::Log,
-    /// Spans, for whoever collects them.
+    /// Span export.
     pub telemetry: telemetry::Export,
 }
 
 impl Config {
-    /// What can be wrong with a setting beyond its type and its bounds.
+    /// Checks what types and bounds of single settings cannot express.
     fn check(&self) -> Result<()> {
         self.http.check()?;
         self.database.options().check()?;
@@ -88,7 +88,7 @@ impl Config {
         self.telemetry.check()
     }
 
-    /// What can be wrong with all settings together.
+    /// Checks all settings together.
     fn check_together(&self) -> Result<()> {
         self.check()?;
         self.memory.check()?;
@@ -97,33 +97,35 @@ impl Config {
         crate::serve::check(self)
     }
 
-    /// The settings of the face for Redis clients, which tells them how durable writes are and fails their messages.
+    /// Returns the settings of the RESP front end, which also needs the durability of writes and the
+    /// settings for failed messages.
     pub fn resp_settings(&self) -> resp::Settings {
         let (durability, outbox) = (self.database.durability, self.outbox.clone());
         resp::Settings { durability, outbox, ..self.resp.clone() }
     }
 
-    /// The settings of the face for HTTP, which claims and fails messages for those who do not say how.
+    /// Returns the settings of the HTTP front end, which also needs the defaults for claiming and failing
+    /// messages.
     pub fn http_settings(&self) -> http::Settings {
         http::Settings { outbox: self.outbox.clone(), ..self.http.clone() }
     }
 }
 
-/// Where settings come from.
+/// The sources of settings.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// The file that a flag names.
+    /// The file named by a flag.
     pub file: Option<PathBuf>,
-    /// Variables of the environment, with their values.
+    /// Environment variables and their values.
     pub environment: Vec<(String, String)>,
     /// Settings given as flags: the flag, the key, the value.
     pub flags: Vec<(String, String, String)>,
-    /// Where `mainstay.toml` is looked for.
+    /// The directory in which `mainstay.toml` is expected.
     pub directory: PathBuf,
 }
 
 impl Sources {
-    /// The environment and the working directory of this process.
+    /// Returns the environment and the working directory of this process.
     pub fn here() -> Sources {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
@@ -134,7 +136,8 @@ impl Sources {
         }
     }
 
-    /// The file that is read, if there is one: whoever names one means it.
+    /// Returns the file to read, if any. A file named by a flag or a variable is returned even if it does
+    /// not exist.
     pub fn file(&self) -> Option<PathBuf> {
         let named = self.environment.iter().find(|(name, _)| name == FILE_VARIABLE);
         let named = named.map(|(_, path)| path).filter(|path| !path.is_empty()).map(PathBuf::from);
@@ -142,7 +145,7 @@ impl Sources {
         self.file.clone().or(named).or_else(nearby)
     }
 
-    /// Reads them all; what is wrong is said of all that is wrong.
+    /// Loads all sources. Returns all problems, not only the first.
     pub fn load(&self) -> std::result::Result<Loaded, Vec<Problem>> {
         let mut problems = Vec::new();
         let file = self.file();
@@ -155,7 +158,8 @@ impl Sources {
     }
 }
 
-/// The settings in the text of a file, for fuzzers: addresses are numbers, so that nobody is asked for a name.
+/// Loads the settings in the text of a file, for fuzzers. Addresses that are not numeric are removed, so
+/// that no name is resolved.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read_text(text: &str) -> std::result::Result<Loaded, Vec<Problem>> {
     let mut problems = Vec::new();
@@ -163,7 +167,7 @@ pub(crate) fn read_text(text: &str) -> std::result::Result<Loaded, Vec<Problem>>
     settle_numbers(layer, problems)
 }
 
-/// The setting in a variable of the environment, for fuzzers.
+/// Loads the setting in an environment variable, for fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read_variable(name: &str, value: &str) -> std::result::Result<Loaded, Vec<Problem>> {
     let mut problems = Vec::new();
@@ -183,12 +187,12 @@ fn settle_numbers(
     settle::settle([layer], None, problems)
 }
 
-/// The defaults alone.
+/// Returns the default settings.
 pub fn defaults() -> Loaded {
     Loaded::default()
 }
 
-/// A path as people write it: that of a file beside them without the `./`.
+/// Formats a path as users write it, without a leading `./`.
 fn shown(path: &Path) -> String {
     path.strip_prefix("./").unwrap_or(path).display().to_string()
 }

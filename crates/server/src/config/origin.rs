@@ -1,20 +1,20 @@
-//! Where a setting came from, and what is wrong with it.
+//! The origin of a setting, and errors in settings.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a setting came from.
+/// The source of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// Nobody gave it.
+    /// Not given by any source.
     Default,
-    /// A line of a file; without one, the file as a whole.
+    /// A line of a file, or the file as a whole.
     File(PathBuf, Option<usize>),
-    /// A variable of the environment.
+    /// An environment variable.
     Environment(String),
     /// A flag.
     Flag(String),
-    /// Several of them at once.
+    /// Several settings in combination.
     Together,
 }
 
@@ -30,17 +30,17 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What is wrong, and where.
+/// An error in the configuration, with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// The source of the setting.
     pub origin: Origin,
-    /// What, and what to do.
+    /// The error, and how to fix it.
     pub message: String,
 }
 
 impl Problem {
-    /// Something is wrong here.
+    /// Creates a problem.
     pub(super) fn new(origin: Origin, message: impl Into<String>) -> Problem {
         Problem { origin, message: message.into() }
     }

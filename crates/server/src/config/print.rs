@@ -1,4 +1,4 @@
-//! Printing: the effective settings as a commented file, or as JSON, each with its origin.
+//! Prints the effective settings as a commented file or as JSON, each with its origin.
 
 use super::origin::Origin;
 use super::settings::Field;
@@ -6,22 +6,22 @@ use super::settle::{Loaded, shown};
 use super::tables::{TABLES, Table};
 use serde_json::{Map, Value, json};
 
-/// How wide comments are.
+/// Line width of comments.
 const WIDTH: usize = 100;
-/// A space at which no line ends.
+/// A space at which no line is broken.
 const UNBROKEN: &str = "\u{a0}";
-/// What is shown of a secret.
+/// The text shown in place of a secret.
 const HIDDEN: &str = "…";
 
 impl Loaded {
-    /// As a file that says the same.
+    /// Formats the settings as an equivalent configuration file.
     pub fn to_toml(&self) -> String {
         let tree = self.tree();
         let tables: Vec<String> = TABLES.iter().map(|table| self.table(table, &tree)).collect();
         tables.join("\n")
     }
 
-    /// As an object of tables, each setting with its value and its origin.
+    /// Returns the settings as a JSON object of tables, each setting with its value and origin.
     pub fn to_json(&self) -> Value {
         let (tree, mut root) = (self.tree(), json!({}));
         for table in TABLES {
@@ -87,19 +87,19 @@ fn place<'a>(tree: &'a Value, table: &Table) -> &'a Value {
     table.path.split('.').fold(tree, |value, name| &value[name])
 }
 
-/// What a list that is empty could hold.
+/// Formats the settings that an entry of an empty list could have.
 fn example(table: &Table) -> String {
     let line = |field: &'static Field| format!("{}# {} = …\n", explained(field), field.name);
     table.leaves().map(line).collect()
 }
 
-/// Whether there is a secret to be hidden.
+/// Returns whether the value is a secret to hide. Empty values are shown.
 fn hides(field: &Field, value: &Value) -> bool {
     let is_empty = value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty);
     field.is_secret() && !is_empty
 }
 
-/// A value as the file has it.
+/// Formats a value as in the file.
 fn written(field: &Field, value: &Value) -> String {
     match value {
         _ if hides(field, value) => format!("\"{HIDDEN}\""),
@@ -108,18 +108,18 @@ fn written(field: &Field, value: &Value) -> String {
             Some(text) if text.contains(' ') => format!("\"{text}\""),
             _ => number.to_string(),
         },
-        // What is JSON and neither a number nor nothing is TOML, too.
+        // Other JSON values have a TOML form.
         other => toml::Value::try_from(other).map(|v| v.to_string()).unwrap_or_default(),
     }
 }
 
-/// What a setting is for, and between which numbers it lies.
+/// Formats the explanation and the bounds of a setting as a comment.
 fn explained(field: &Field) -> String {
     let shown = |number: &u64| shown(field, *number);
     match &field.bounds {
         Some(bounds) => {
             let (low, high) = (shown(bounds.start()), shown(bounds.end()));
-            // No line ends inside them.
+            // No line is broken inside the bounds.
             let bounds = format!("From {low} to {high}.").replace(' ', UNBROKEN);
             comment(&format!("{} {bounds}", field.about))
         }
@@ -127,7 +127,7 @@ fn explained(field: &Field) -> String {
     }
 }
 
-/// Sentences as lines of a comment.
+/// Formats text as comment lines.
 fn comment(text: &str) -> String {
     let mut lines = vec![String::from("#")];
     for word in text.split_ascii_whitespace() {

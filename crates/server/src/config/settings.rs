@@ -1,31 +1,31 @@
-//! Settings: structs whose defaults, bounds and explanations stand in one place.
+//! The macro `settings!`: structs that declare defaults, bounds and explanations of settings in one place.
 
 use std::ops::RangeInclusive;
 
-/// What is known of a setting.
+/// The description of a setting.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: &'static str,
-    /// What it is for, as the documentation of the struct says it.
+    /// The explanation, which is the documentation of the struct's field.
     pub about: &'static str,
-    /// Between which numbers it lies.
+    /// The bounds of a number.
     pub bounds: Option<RangeInclusive<u64>>,
-    /// Whether no file has it: the program sets it itself.
+    /// True if no file can give the setting, because the program sets it.
     pub hidden: bool,
 }
 
-/// Settings whose names hold one of these are secrets.
+/// Settings whose names contain one of these words are secrets.
 const SECRETS: [&str; 4] = ["password", "secret", "token", "headers"];
 
 impl Field {
-    /// Whether its value is shown to nobody.
+    /// Returns whether the value must never be printed.
     pub fn is_secret(&self) -> bool {
         SECRETS.iter().any(|secret| self.name.contains(secret))
     }
 }
 
-/// Makes a struct of settings out of fields with a default and, for numbers, bounds:
+/// Declares a struct of settings from fields with a default and, for numbers, bounds:
 ///
 /// ```ignore
 /// settings! {
@@ -37,8 +37,9 @@ impl Field {
 /// }
 /// ```
 ///
-/// The struct is one table of the configuration file: keys it does not have are refused, those that are
-/// not given have their default. `FIELDS` says the same to whoever prints or checks a file.
+/// The struct is one table of the configuration file. Unknown keys are rejected, and missing keys have
+/// their default. `FIELDS` describes the settings for code that prints or checks a file. The doc comments
+/// inside the macro are printed with the settings, so they are part of the program's output.
 macro_rules! settings {
     (
         $(#[doc = $struct_about:literal])+
@@ -62,9 +63,9 @@ macro_rules! settings {
         }
 
         impl $name {
-            /// What the settings are for.
+            /// The explanation of the table.
             pub const ABOUT: &'static str = concat!($($struct_about),+);
-            /// All of them, in the order in which they are printed.
+            /// All settings, in the order in which they are printed.
             pub const FIELDS: &'static [$crate::config::Field] = &[
                 $($crate::config::Field {
                     name: stringify!($field),

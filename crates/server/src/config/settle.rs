@@ -1,7 +1,8 @@
-//! Settling: leaves are checked one by one, the later layers win, and what remains is the configuration.
+//! Merges the layers: checks each setting alone, lets later layers override earlier ones, and builds the
+//! configuration.
 //!
-//! A leaf is checked alone, over the defaults: then whatever is wrong is wrong with this one, and one
-//! that is wrong does not hide another.
+//! Each setting is first checked alone, on top of the defaults. An error then belongs to this setting, and
+//! one wrong setting does not hide another one.
 
 use super::Config;
 use super::layers::{Layer, Leaf};
@@ -12,10 +13,10 @@ use super::units;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 
-/// A configuration that is in order, and where its settings came from.
+/// A valid configuration, and the origins of its settings.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
-    /// The settings.
+    /// The configuration.
     pub config: Config,
     /// The file that was read.
     pub file: Option<PathBuf>,
@@ -23,13 +24,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Where a setting came from.
+    /// Returns the origin of a setting.
     pub(super) fn origin(&self, table: &Table, index: usize, field: &Field) -> Origin {
         let is = |leaf: &&Leaf| same(leaf, table, index, field);
         self.given.iter().find(is).map_or(Origin::Default, |leaf| leaf.origin.clone())
     }
 
-    /// How many settings somebody gave.
+    /// Returns the number of settings that are not defaults.
     pub fn given(&self) -> usize {
         self.given.len()
     }
@@ -39,7 +40,7 @@ fn same(leaf: &Leaf, table: &Table, index: usize, field: &Field) -> bool {
     (leaf.table.path, leaf.index, leaf.field.name) == (table.path, index, field.name)
 }
 
-/// Puts layers together, the later over the earlier.
+/// Merges layers, where later ones override earlier ones.
 pub fn settle(
     layers: impl IntoIterator<Item = Layer>,
     file: Option<PathBuf>,
@@ -74,18 +75,18 @@ pub fn settle(
     if problems.is_empty() { Ok(loaded) } else { Err(problems) }
 }
 
-/// The configuration of these leaves, over the defaults.
+/// Builds the configuration from these settings and the defaults.
 fn together(given: &[Leaf]) -> Result<Config, Vec<Problem>> {
     let whole = given.iter().fold(defaults(), |tree, leaf| with(tree, leaf, leaf.value.clone()));
     let problem = |error: serde_json::Error| Problem::new(Origin::Together, error.to_string());
     serde_json::from_value(whole).map_err(|error| vec![problem(error)])
 }
 
-/// The value of a leaf, in the first form that fits.
+/// Returns the value of a setting in the first form that fits.
 fn alone(leaf: &Leaf) -> Result<Value, String> {
     let mut why = None;
     for form in forms(leaf) {
-        // Alone in its list.
+        // The setting is checked as part of the only entry of its list.
         let tree = with(defaults(), &Leaf { index: 0, ..leaf.clone() }, form.clone());
         match serde_json::from_value::<Config>(tree) {
             Ok(_) => return within(leaf, form),
@@ -100,7 +101,7 @@ fn alone(leaf: &Leaf) -> Result<Value, String> {
     })
 }
 
-/// What may have been meant, the likeliest first.
+/// Returns the possible values of a setting, the likeliest first.
 fn forms(leaf: &Leaf) -> Vec<Value> {
     let name = leaf.field.name;
     let nothing = (leaf.value == "none").then_some(Value::Null);
@@ -126,7 +127,7 @@ fn within(leaf: &Leaf, value: Value) -> Result<Value, String> {
     }
 }
 
-/// A number with the unit that its setting has.
+/// Formats a number with the unit of its setting.
 pub(super) fn shown(field: &Field, number: u64) -> String {
     match () {
         () if field.name.ends_with("_bytes") => units::show_size(number),
@@ -135,7 +136,7 @@ pub(super) fn shown(field: &Field, number: u64) -> String {
     }
 }
 
-/// In words, what a setting takes, where that is a matter of its type.
+/// Describes the expected type of a setting.
 fn wanted(leaf: &Leaf) -> Option<&'static str> {
     let default = defaults();
     let usual = default.pointer(&format!("/{}", leaf.key().replace('.', "/")));
@@ -151,8 +152,8 @@ fn wanted(leaf: &Leaf) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with a leaf beyond its form. Those of a list are looked at with their neighbours, by
-/// the first of them.
+/// Returns the error in a setting that types and bounds do not show. Settings of a list entry are checked
+/// together, when the first of them is checked.
 fn odd(leaf: &Leaf, all: &[Leaf]) -> Option<Problem> {
     let is_beside =
         |other: &&Leaf| (other.table.path, other.index) == (leaf.table.path, leaf.index);
@@ -168,11 +169,11 @@ fn odd(leaf: &Leaf, all: &[Leaf]) -> Option<Problem> {
 }
 
 pub(super) fn defaults() -> Value {
-    // Settings are numbers, texts and lists of them: there is nothing in them that JSON does not have.
+    // Settings are numbers, strings and lists, so the conversion to JSON cannot fail.
     serde_json::to_value(Config::default()).unwrap_or_default()
 }
 
-/// The tree with one value in its place.
+/// Returns the tree with one value replaced.
 fn with(mut tree: Value, leaf: &Leaf, value: Value) -> Value {
     let mut place = &mut tree;
     for name in leaf.table.path.split('.') {

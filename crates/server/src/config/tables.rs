@@ -1,21 +1,20 @@
 //! The tables of the configuration file, in the order in which they are printed.
 //!
-//! A part of the server that has settings adds a field to `Config` and a line here.
+//! A part of the server with settings needs a field in `Config` and a line here.
 
 use super::database::{self, KeyedRetentionClass, RecordRetentionClass, RetentionClass};
 use super::{Field, Server};
 use crate::{archive, http, jobs, memory, outbox, resp, security, telemetry, tls};
 
-/// One table of the file.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name, as it stands between brackets.
+    /// Its name, as written between brackets.
     pub path: &'static str,
-    /// What its settings are for.
+    /// The explanation of the table.
     pub about: &'static str,
-    /// Its settings; those that are tables themselves have a line of their own.
+    /// Its settings, including nested tables, which have an entry of their own in `TABLES`.
     pub fields: &'static [Field],
-    /// Whether it may stand several times.
+    /// True if it may appear several times.
     pub is_list: bool,
 }
 
@@ -55,30 +54,30 @@ pub const TABLES: &[Table] = &[
     table!("telemetry", telemetry::Export),
 ];
 
-/// The table of this name.
+/// Returns the table with this name.
 pub fn at(path: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.path == path)
 }
 
 impl Table {
-    /// The setting of this name, unless that is a table.
+    /// Returns the setting with this name, unless it is a table.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         self.leaves().find(|field| field.name == name)
     }
 
-    /// The settings that are no tables.
+    /// Returns the settings that are not tables.
     pub fn leaves(&self) -> impl Iterator<Item = &'static Field> {
         let is_leaf = |field: &&Field| !field.hidden && at(&self.key(field.name)).is_none();
         self.fields.iter().filter(is_leaf)
     }
 
-    /// A setting's name with that of its table.
+    /// Returns the full name of a setting, with the name of the table.
     pub fn key(&self, name: &str) -> String {
         format!("{}.{name}", self.path)
     }
 }
 
-/// The name that is nearest to one that nobody knows: in the same table, if that is known.
+/// Returns the known name most similar to an unknown one, in the same table if the table is known.
 pub fn nearest(key: &str) -> String {
     let tables = TABLES.iter().map(|table| table.path.to_owned());
     let leaves = TABLES.iter().flat_map(|table| table.leaves().map(|f| table.key(f.name)));
@@ -95,7 +94,8 @@ mod tests {
     use crate::config::Config;
     use serde_json::Value;
 
-    /// All tables and settings that the struct has; lists are empty, so they are leaves here.
+    /// Collects the names of all tables and settings of the struct. Lists count as settings here, because
+    /// they are empty.
     fn keys(path: &str, value: &Value, into: &mut Vec<String>) {
         let join = |name: &str| [path, name].join(".").trim_start_matches('.').to_owned();
         match value {

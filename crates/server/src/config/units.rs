@@ -1,4 +1,4 @@
-//! Sizes and spans of time as people write them: `64 MiB`, `30 s`, `7 d`.
+//! Parses and formats sizes and durations such as `64 MiB`, `30 s` and `7 d`.
 
 use jiff::SignedDuration;
 
@@ -14,7 +14,8 @@ const SIZES: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Those below a day are read by jiff, which knows no days: theirs have not always 24 hours.
+/// Weeks and days. Shorter units are parsed by jiff, which has no days because a calendar day does not
+/// always have 24 hours.
 const SPANS: [(&str, u64); 6] = [
     ("w", 604_800_000),
     ("d", 86_400_000),
@@ -24,19 +25,19 @@ const SPANS: [(&str, u64); 6] = [
     ("ms", 1),
 ];
 
-/// A number of bytes: bare, or with a unit.
+/// Parses a number of bytes, with or without a unit.
 pub fn size_bytes(text: &str) -> Option<u64> {
     counted(text, &SIZES)
 }
 
-/// A number of milliseconds: bare, with a unit, or several of those such as `1h 30m`.
+/// Parses a number of milliseconds, without a unit, with one, or with several as in `1h 30m`.
 pub fn span_ms(text: &str) -> Option<u64> {
     let days = || counted(text, &SPANS[..2]);
     let span = || u64::try_from(text.parse::<SignedDuration>().ok()?.as_millis()).ok();
     days().or_else(span)
 }
 
-/// A whole number, bare or with one of the units.
+/// Parses an integer, with or without one of the units.
 fn counted(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '_');
@@ -49,12 +50,12 @@ fn counted(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     number.checked_mul(size)
 }
 
-/// A size in the largest binary unit that says it exactly.
+/// Formats a size in the largest binary unit that is exact.
 pub fn show_size(bytes: u64) -> String {
     show(bytes, &SIZES[..4]).unwrap_or_else(|| format!("{bytes} B"))
 }
 
-/// A span in the largest unit up to days that says it exactly.
+/// Formats a duration in the largest unit up to days that is exact.
 pub fn show_span(ms: u64) -> String {
     show(ms, &SPANS[1..]).unwrap_or_else(|| format!("{ms} ms"))
 }
@@ -95,7 +96,7 @@ mod tests {
     fn what_is_shown_is_read_as_the_same() {
         for number in [0, 1, 1023, 1 << 20, 3 << 30, 60_000, 90_000, 604_800_000, u64::MAX] {
             assert_eq!(size_bytes(&show_size(number)), Some(number));
-            // Spans end where the clock's do.
+            // Durations end where the clock ends.
             if number < u64::MAX {
                 assert_eq!(span_ms(&show_span(number)), Some(number));
             }

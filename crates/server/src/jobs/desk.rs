@@ -1,11 +1,11 @@
-//! The desk: where all faces ask for jobs and locks.
+//! The service for jobs and locks that all front ends share.
 //!
 //! ```text
 //!   Order --> alone:                  AsyncJobs, AsyncLocks --> tickets of the database
-//!         --> in a transaction:       JobsIn, LocksIn --> its steps
+//!         --> in a transaction:       JobsIn, LocksIn --> steps of the transaction
 //! ```
 //!
-//! The jobs are opened when they are first asked for: a database without any is left as it is.
+//! The jobs are opened on first use, so a database without jobs is not changed.
 
 use super::keys::Keys;
 use super::order::{Claim, Given, New, Order, Outcome};
@@ -29,13 +29,13 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// With these settings. It fails where the place for large input and output cannot be used.
+    /// Creates the service. Fails if the directory for large input and output cannot be used.
     pub fn new(db: Database, settings: Settings) -> Result<Arc<Desk>> {
         let objects = settings.objects()?;
         Ok(Arc::new(Desk::over(db, settings, objects)))
     }
 
-    /// With the settings of nobody, and no place for large input and output.
+    /// Creates the service with default settings and no directory for large input and output.
     pub fn plain(db: Database) -> Arc<Desk> {
         Arc::new(Desk::over(db, Settings::default(), None))
     }
@@ -54,27 +54,27 @@ impl Desk {
         }
     }
 
-    /// The prefixes of keys that clients of Redis do not see.
+    /// Returns the key prefixes that are hidden from Redis clients.
     pub fn hidden_keys(&self) -> Arc<[String]> {
         self.hidden.clone()
     }
 
-    /// Where jobs and locks are.
+    /// Returns the key layout of jobs and locks.
     pub fn keys(&self) -> &Keys {
         &self.keys
     }
 
-    /// What holds for them.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What was done with jobs since the start.
+    /// Returns the metrics of jobs since the start.
     pub fn figures(&self) -> JobFigures {
         self.opened.lock().as_ref().map(Jobs::figures).unwrap_or_default()
     }
 
-    /// How many sweeps of the server's own failed.
+    /// Returns the number of periodic sweeps that failed.
     pub fn failed_sweeps(&self) -> u64 {
         self.failed_sweeps.load(Ordering::Relaxed)
     }
@@ -83,7 +83,7 @@ impl Desk {
         self.failed_sweeps.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The jobs of `main`, opened if they are not.
+    /// Returns the jobs of `main`, and opens them if necessary.
     fn jobs(&self) -> Result<Jobs> {
         let mut opened = self.opened.lock();
         if let Some(jobs) = &*opened {
@@ -97,17 +97,17 @@ impl Desk {
         Ok(opened.insert(jobs).clone())
     }
 
-    /// Opens the jobs, if they are not.
+    /// Opens the jobs if necessary.
     pub fn ready(&self) -> Result<()> {
         self.jobs().map(drop)
     }
 
-    /// The jobs of a branch, to write.
+    /// Returns the jobs of a branch for writing.
     pub fn on(&self, branch: &str) -> Result<Jobs> {
         self.jobs()?.on_branch(branch)
     }
 
-    /// The jobs of a branch, to read; nothing where no job was ever submitted.
+    /// Returns the jobs of a branch for reading; `None` if the database never had a job.
     pub fn look(&self, branch: &str) -> Result<Option<Jobs>> {
         match self.opened.lock().is_some() || self.has_jobs()? {
             true => self.on(branch).map(Some),
@@ -115,7 +115,7 @@ impl Desk {
         }
     }
 
-    /// The branches whose jobs are claimed and swept.
+    /// Returns the branches whose jobs are claimed and swept.
     pub(super) fn served_branches(&self) -> Result<Vec<String>> {
         match self.settings.serve_branches {
             false => Ok(vec![MAIN.to_owned()]),
@@ -123,13 +123,13 @@ impl Desk {
         }
     }
 
-    /// Whether jobs were opened in this database before.
+    /// Returns whether the database has jobs, which it has once they were opened.
     fn has_jobs(&self) -> Result<bool> {
         let prefix = self.keys.jobs();
         Ok(self.db.records().indexes()?.iter().any(|index| index.prefix == prefix))
     }
 
-    /// How many jobs of a type there are on a branch, those in one state if that is given.
+    /// Returns the number of jobs of a type on a branch, optionally only those in one state.
     pub fn count(&self, branch: &str, of: &str, state: Option<State>, at: At) -> Result<u64> {
         match (state, self.look(branch)?) {
             (_, None) => Ok(0),
@@ -141,12 +141,12 @@ impl Desk {
         }
     }
 
-    /// Who has a lock on a branch.
+    /// Returns the holder of a lock on a branch.
     pub fn holder(&self, branch: &str, lock: &str) -> Result<Option<LockHolder>> {
         self.look(branch)?.map_or(Ok(None), |jobs| jobs.locks().holder(lock))
     }
 
-    /// Does what is wanted on a branch.
+    /// Executes a request on a branch.
     pub async fn run(&self, branch: &str, order: Order) -> Result<Outcome> {
         let jobs = self.on(branch)?.to_async()?;
         Ok(match order {
@@ -172,7 +172,7 @@ impl Desk {
         })
     }
 
-    /// Does what is wanted inside a transaction, on whose branch it is; nothing waits there.
+    /// Executes a request inside a transaction, on its branch. It never waits.
     pub fn run_in(&self, open: &mut InteractiveTransaction, order: Order) -> Result<Outcome> {
         let jobs = self.jobs()?;
         Ok(match order {
@@ -208,7 +208,7 @@ fn renewed(_: ()) -> Outcome {
     Outcome::Renewed
 }
 
-/// The next job, with its input.
+/// Claims the next job and reads its input.
 async fn claimed(jobs: &AsyncJobs, claim: Claim) -> Result<Option<Box<Given>>> {
     let Claim { task_type, worker, lease, wait } = claim;
     let claimed = match wait.filter(|wait| !wait.is_zero()) {

@@ -1,40 +1,40 @@
-//! The keys of the records that jobs and locks are.
+//! The key layout of jobs and locks, which are stored as records.
 
 use mainstay_jobs::JobName;
 
-/// What all of them begin with.
+/// The key layout for one namespace.
 #[derive(Clone, Debug)]
 pub struct Keys {
     namespace: String,
 }
 
 impl Keys {
-    /// Of one namespace.
+    /// Creates the layout for a namespace.
     pub fn new(namespace: &str) -> Keys {
         Keys { namespace: namespace.to_owned() }
     }
 
-    /// The prefix of the keys of all jobs.
+    /// Returns the key prefix of all jobs.
     pub fn jobs(&self) -> String {
         format!("{}state.tasks.", self.namespace)
     }
 
-    /// What the keys of a type's jobs begin with.
+    /// Returns the key prefix of the jobs of a type.
     pub fn of_type(&self, task_type: &str) -> String {
         format!("{}{task_type}.", self.jobs())
     }
 
-    /// The key of a job.
+    /// Returns the key of a job.
     pub fn job(&self, name: &JobName) -> String {
         format!("{}{}", self.of_type(name.task_type()), name.id())
     }
 
-    /// The prefix of the keys of all locks.
+    /// Returns the key prefix of all locks.
     pub fn locks(&self) -> String {
         format!("{}state.locks.", self.namespace)
     }
 
-    /// The key of a lock.
+    /// Returns the key of a lock.
     pub fn lock(&self, name: &str) -> String {
         format!("{}{name}", self.locks())
     }

@@ -1,9 +1,9 @@
-//! Jobs and locks, as all faces have them.
+//! Jobs and locks for all front ends.
 //!
 //! ```text
 //!   RESP, HTTP --> Order --> Desk --> mainstay_jobs
 //!                             ^
-//!          start_sweeping --+  from time to time
+//!          start_sweeping --+  periodically
 //! ```
 
 mod desk;

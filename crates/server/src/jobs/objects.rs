@@ -1,7 +1,7 @@
-//! Large input and output as files that are on stable storage before a record names them.
+//! An object store in a local directory, which makes each object durable before a record refers to it.
 //!
 //! ```text
-//!   put --> file beside, renamed --> sync of the file --> sync of every directory above it --> done
+//!   put --> temporary file, renamed --> fsync of the file --> fsync of every directory above it --> done
 //! ```
 
 use async_trait::async_trait;
@@ -21,7 +21,6 @@ use tokio_stream::Stream;
 
 type Flow<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 
-/// A directory of objects.
 #[derive(Debug)]
 pub(super) struct Directory {
     files: LocalFileSystem,
@@ -29,10 +28,10 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// The directory at this path, made where there is none.
+    /// Opens the directory at this path, and creates it if necessary.
     pub fn open(root: &Path) -> mainstay::Result<Directory> {
         let made = || -> io::Result<Directory> {
-            // The directory itself has to be there after a crash, too.
+            // The directory itself has to survive a crash, too.
             mainstay::create_dir_all_durable(root)?;
             let root = root.canonicalize()?;
             let files = LocalFileSystem::new_with_prefix(&root).map_err(io::Error::other)?;
@@ -45,7 +44,7 @@ impl Directory {
         })
     }
 
-    /// A file, and the directories that lead to it.
+    /// Fsyncs a file and all directories from it up to the root.
     fn sync(&self, place: &Place) -> Result<()> {
         let path = self.files.path_to_filesystem(place)?;
         let inside = |it: &&Path| it.starts_with(&self.root);

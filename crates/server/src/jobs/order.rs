@@ -1,9 +1,9 @@
-//! Orders: what somebody wants done with jobs and locks, whichever face it came by.
+//! Requests to jobs and locks, independent of the front end.
 //!
 //! ```text
-//!   words of RESP  --+                     +-- alone: a task that holds no thread
-//!   JSON of HTTP   --+--> Order --rights--+
-//!                                          +-- inside a transaction: at once
+//!   words of RESP  --+                         +-- alone: a task that blocks no thread
+//!   JSON of HTTP   --+--> Order --permissions--+
+//!                                              +-- inside a transaction: at once
 //! ```
 
 use super::keys::Keys;
@@ -15,91 +15,91 @@ use std::time::Duration;
 const READ: Right = Right::read(Area::Records);
 const WRITE: Right = Right::write(Area::Records);
 
-/// What somebody wants done.
+/// A request to jobs and locks.
 #[derive(Clone, Debug)]
 pub enum Order {
-    /// New jobs, all or none.
+    /// Submits new jobs atomically.
     Submit(Vec<New>),
-    /// The next job of a type.
+    /// Claims the next job of a type.
     Claim(Claim),
-    /// The worker is alive.
+    /// Renews the lease of a job.
     Beat(Grant, Option<Duration>),
-    /// A step is done, of so many.
+    /// Reports the current step, and optionally the total number of steps.
     Step(Grant, u64, Option<u64>),
-    /// The job is done, with this output.
+    /// Completes the job with this output.
     Done(Grant, Option<Vec<u8>>),
-    /// The job did not succeed.
+    /// Fails the job with a message, and says whether it is retried.
     Fail(Grant, String, Retry),
-    /// The job is called off.
+    /// Cancels the job.
     Cancel(JobName),
-    /// The job is tried again.
+    /// Retries the job.
     Retry(JobName),
-    /// A lock, for its owner and so long.
+    /// Acquires a lock for an owner, with a lease.
     Take(String, String, Duration),
-    /// The lock is held on, for so long.
+    /// Renews the lease of a lock.
     Renew(String, Revision, Duration),
-    /// The lock is given back.
+    /// Releases a lock.
     Free(String, Revision),
 }
 
-/// A job to be submitted, and which others that concerns.
+/// A job to submit, with its dependencies.
 #[derive(Clone, Debug)]
 pub struct New {
-    /// Its name.
+    /// The name of the job.
     pub name: JobName,
-    /// What it waits for.
+    /// The jobs that have to complete first.
     pub depends_on: Vec<JobName>,
-    /// All of it.
+    /// The complete submission.
     pub submission: Submission,
 }
 
-/// What a worker asks for.
+/// The options of a claim.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Of which type.
+    /// The type of job wanted.
     pub task_type: String,
-    /// Who asks.
+    /// The name of the worker.
     pub worker: String,
-    /// How long it may be silent.
+    /// The lease: the longest time without a heartbeat. `None` uses the setting.
     pub lease: Option<Duration>,
-    /// How long it waits for one.
+    /// The longest wait for a job; `None` does not wait.
     pub wait: Option<Duration>,
 }
 
-/// A job that was claimed, and its input.
+/// A claimed job and its input.
 pub type Given = (Claimed, Option<Vec<u8>>);
 
-/// What came of an order.
+/// The result of a request.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// What the new jobs are.
+    /// The states of the new jobs.
     States(Vec<State>),
-    /// What has become of the job.
+    /// The new state of the job.
     State(State),
-    /// The worker has it still, and it is in this state.
+    /// The worker still holds the job, which is in this state.
     Held(State),
-    /// The lock is held on.
+    /// The lease of the lock was renewed.
     Renewed,
-    /// The job and its input; nothing where none was there.
+    /// The job and its input; `None` if no job was available.
     Claimed(Option<Box<Given>>),
-    /// The same, once the transaction is committed.
+    /// A claim in a transaction. Its fencing token is known after the commit.
     ClaimedIn(Box<(ClaimedIn, Option<Vec<u8>>)>),
-    /// The lock's token; nothing while another owner has it.
+    /// The fencing token of the lock; `None` while another owner holds it.
     Taken(Option<Revision>),
-    /// The same, once the transaction is committed.
+    /// A lock acquired in a transaction. Its fencing token is known after the commit.
     TakenIn(TokenIn),
     /// Whether the lock was held.
     Freed(bool),
 }
 
 impl New {
-    /// One without input that waits for nothing.
+    /// Creates a job without input and without dependencies.
     pub fn job(name: JobName) -> New {
         let submission = Submission::new(name.task_type(), name.id());
         New { name, depends_on: Vec::new(), submission }
     }
 
-    /// It runs once this is completed: an id of its own type, or a type, a slash and an id.
+    /// Adds a dependency. `job` is an id of the same type, or `type/id`.
     pub fn depends_on(mut self, job: &str) -> Result<New> {
         let (task_type, id) = job.split_once('/').unwrap_or((self.name.task_type(), job));
         let name = JobName::new(task_type, id)?;
@@ -108,7 +108,7 @@ impl New {
         Ok(self)
     }
 
-    /// The same with something more said of it.
+    /// Changes the submission with `say`.
     pub fn with<E>(
         mut self,
         say: impl FnOnce(Submission) -> std::result::Result<Submission, E>,
@@ -119,7 +119,7 @@ impl New {
 }
 
 impl Outcome {
-    /// The memory that what it holds takes, about.
+    /// Returns the approximate memory of the data in it.
     pub fn weight_bytes(&self) -> usize {
         let data = match self {
             Outcome::Claimed(Some(given)) => given.1.as_ref(),
@@ -129,7 +129,7 @@ impl Outcome {
         data.map_or(0, Vec::len)
     }
 
-    /// The same, after its transaction has taken this revision.
+    /// Completes a result from inside a transaction with the revision of its commit.
     pub fn at(self, revision: Revision) -> Outcome {
         match self {
             Outcome::ClaimedIn(inside) => {
@@ -143,26 +143,26 @@ impl Outcome {
 }
 
 impl Order {
-    /// Whether it waits for what others do.
+    /// Returns whether it waits for other clients.
     pub fn waits(&self) -> bool {
         matches!(self, Order::Claim(Claim { wait: Some(wait), .. }) if !wait.is_zero())
     }
 
-    /// Waits no longer than so long.
+    /// Limits the waiting time.
     pub fn waits_at_most(&mut self, limit: Duration) {
         if let Order::Claim(Claim { wait: Some(wait), .. }) = self {
             *wait = (*wait).min(limit);
         }
     }
 
-    /// Waits for nothing any more.
+    /// Removes the waiting time.
     pub fn waits_no_longer(&mut self) {
         if let Order::Claim(claim) = self {
             claim.wait = None;
         }
     }
 
-    /// Whoever may read and write the records that jobs and locks are may work on them.
+    /// Checks that a user may read and write the records behind the jobs and locks of this request.
     pub fn allow(&self, user: &User, keys: &Keys) -> std::result::Result<(), Denied> {
         if user.is_unlimited() {
             return Ok(());

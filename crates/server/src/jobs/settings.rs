@@ -1,4 +1,4 @@
-//! Settings: the table `[jobs]`.
+//! The table `[jobs]`: settings of jobs and locks.
 
 use super::objects::Directory;
 use crate::config::settings::settings;
@@ -59,7 +59,7 @@ settings! {
 }
 
 impl Settings {
-    /// What can be wrong with a setting beyond its type and its bounds.
+    /// Checks what types and bounds of single settings cannot express.
     pub fn check(&self) -> Result<()> {
         let types = self.types.iter().map(|one| one.name.as_str());
         if types.clone().count() > types.collect::<BTreeSet<_>>().len() {
@@ -68,7 +68,7 @@ impl Settings {
         self.of_jobs().check()
     }
 
-    /// The same as the jobs themselves want it.
+    /// Converts the settings to those of the jobs library.
     pub fn of_jobs(&self) -> jobs::Settings {
         jobs::Settings {
             namespace: self.namespace.clone(),
@@ -83,7 +83,7 @@ impl Settings {
         }
     }
 
-    /// Where large input and output is kept, if somewhere.
+    /// Opens the store for large input and output, if one is configured.
     pub fn objects(&self) -> Result<Option<Arc<dyn ObjectStore>>> {
         let open = |at: &PathBuf| Ok(Arc::new(Directory::open(at)?) as Arc<dyn ObjectStore>);
         self.objects_directory.as_ref().map(open).transpose()

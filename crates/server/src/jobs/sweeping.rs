@@ -1,4 +1,4 @@
-//! The sweeper of a server: it takes jobs away from silent workers, on the branches that are served, and says so.
+//! The periodic sweep of the server: takes jobs away from workers whose lease has expired, and logs it.
 
 use super::desk::Desk;
 use mainstay::Result;
@@ -6,11 +6,11 @@ use mainstay_jobs::{Jobs, Sweep, SweepReport, Sweeper};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Sweeps as often as the settings say; nothing where they say never.
+/// Starts the sweep at the configured interval. Returns `None` if it is disabled.
 pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
     let Some(every_ms) = desk.settings().sweep_interval_ms else { return Ok(None) };
     let (own, desk) = (desk.clone(), desk.clone());
-    // Workers that could not be heard while there was no server get a moment to be.
+    // The first sweep does nothing, because workers could not send heartbeats while the server was down.
     let mut is_first = true;
     let find = move || match std::mem::take(&mut is_first) {
         true => Ok(Vec::new()),
@@ -21,7 +21,8 @@ pub fn start_sweeping(desk: &Arc<Desk>) -> Result<Option<Sweeper>> {
     Sweeper::telling(Duration::from_millis(every_ms), find, hear).map(Some)
 }
 
-/// Tells of a sweep that did something, and of the first that failed; says whether this one did.
+/// Logs a sweep that changed something, and the first of a series of failures. Returns whether this sweep
+/// failed.
 fn tell(desk: &Desk, sweep: &Sweep, failing: bool) -> bool {
     match &sweep.done {
         Ok(report) if *report == SweepReport::default() => {}
@@ -51,7 +52,7 @@ fn tell(desk: &Desk, sweep: &Sweep, failing: bool) -> bool {
 }
 
 impl Desk {
-    /// The jobs of the branches that are served, if there ever was one.
+    /// Returns the jobs of the served branches that have any.
     fn to_be_swept(&self) -> Result<Vec<Jobs>> {
         let branches = self.served_branches()?;
         let jobs = branches.iter().filter_map(|branch| self.look(branch).transpose());

@@ -1,59 +1,59 @@
-//! Arguments: the words behind a command, one after the other.
+//! A cursor over the words behind a command, with typed accessors.
 
 use super::reply::Reply;
 use super::request::whole;
 use super::table;
 use mainstay::{At, Name, Value};
 
-/// What Redis says of words in the wrong place.
+/// The error of Redis for a misplaced or missing word.
 pub fn syntax_error() -> Reply {
     Reply::error("ERR syntax error")
 }
 
-/// What Redis says of a number that is none.
+/// The error of Redis for an invalid integer.
 pub fn not_an_integer() -> Reply {
     Reply::error("ERR value is not an integer or out of range")
 }
 
-/// What Redis says of a key that holds something else.
+/// The error of Redis for a key that holds another type.
 pub fn wrong_type() -> Reply {
     Reply::error("WRONGTYPE Operation against a key holding the wrong kind of value")
 }
 
-/// The words behind a command.
+/// The words behind a command that are not consumed yet.
 pub struct Arguments<'a> {
     words: &'a [&'a [u8]],
 }
 
 impl<'a> Arguments<'a> {
-    /// Those behind the first word.
+    /// Creates the arguments of a request, without its first word.
     pub fn behind(words: &'a [&'a [u8]]) -> Arguments<'a> {
         Arguments { words: words.get(1..).unwrap_or_default() }
     }
 
-    /// The next word.
+    /// Consumes the next word; `None` at the end.
     pub fn shift(&mut self) -> Option<&'a [u8]> {
         let (first, rest) = self.words.split_first()?;
         self.words = rest;
         Some(first)
     }
 
-    /// The next word, which has to be there.
+    /// Consumes the next word; fails at the end.
     pub fn word(&mut self) -> Result<&'a [u8], Reply> {
         self.shift().ok_or_else(syntax_error)
     }
 
-    /// All words that are left.
+    /// Consumes all words that are left.
     pub fn rest(&mut self) -> &'a [&'a [u8]] {
         std::mem::take(&mut self.words)
     }
 
-    /// How many are left.
+    /// Returns the number of words left.
     pub fn left(&self) -> usize {
         self.words.len()
     }
 
-    /// Whether the next word is this one, which is then taken.
+    /// Consumes the next word if it is this keyword, in any case. Returns whether it was.
     pub fn take(&mut self, word: &str) -> bool {
         let found =
             self.words.first().is_some_and(|next| next.eq_ignore_ascii_case(word.as_bytes()));
@@ -63,17 +63,17 @@ impl<'a> Arguments<'a> {
         found
     }
 
-    /// The next word as text.
+    /// Consumes the next word as text.
     pub fn text(&mut self) -> Result<&'a str, Reply> {
         text(self.word()?)
     }
 
-    /// The next word as the name of a cell, a branch or a tag.
+    /// Consumes the next word as the name of a cell, a branch or a tag.
     pub fn name(&mut self) -> Result<Name, Reply> {
         name(self.word()?)
     }
 
-    /// The next word as a value; with `JSON` behind it, as a typed one.
+    /// Consumes the next word as a value; with `JSON` behind it, as a typed one.
     pub fn value(&mut self) -> Result<Value, Reply> {
         let word = self.word()?;
         match self.take("JSON") {
@@ -82,24 +82,24 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The next word as a whole number.
+    /// Consumes the next word as a signed integer.
     pub fn whole(&mut self) -> Result<i64, Reply> {
         whole(self.word()?).ok_or_else(not_an_integer)
     }
 
-    /// The next word as a number that is not negative.
+    /// Consumes the next word as an unsigned integer.
     pub fn count(&mut self) -> Result<u64, Reply> {
         let word = self.word()?;
         let count = text(word).ok().and_then(|text| text.parse().ok());
         count.ok_or_else(not_an_integer)
     }
 
-    /// How many things are wanted at most.
+    /// Consumes the next word as the most results wanted.
     pub fn limit(&mut self) -> Result<usize, Reply> {
         Ok(usize::try_from(self.count()?).unwrap_or(usize::MAX))
     }
 
-    /// `REV r` or `AT stamp`, if that comes next.
+    /// Consumes `REV r` or `AT timestamp`, if one of them is next.
     pub fn point(&mut self) -> Result<Option<At>, Reply> {
         if self.take("REV") {
             return Ok(Some(At::Revision(self.count()?)));
@@ -110,7 +110,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Nothing may follow.
+    /// Fails if words are left.
     pub fn end(&self) -> Result<(), Reply> {
         match self.words.is_empty() {
             true => Ok(()),
@@ -119,7 +119,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Puts what a word says where nothing was put before: a word that stands twice says two things.
+/// Sets an option from a word. Fails if it is set already, because a repeated option is a syntax error.
 pub fn put<T>(place: &mut Option<T>, said: T) -> Result<(), Reply> {
     match place.replace(said) {
         None => Ok(()),
@@ -127,8 +127,8 @@ pub fn put<T>(place: &mut Option<T>, said: T) -> Result<(), Reply> {
     }
 }
 
-/// What the words of a command say, to the last one; where some are missing or in the wrong place, it is said which
-/// belong there.
+/// Parses all arguments of a command. A syntax or number error becomes an error that shows the syntax of
+/// the command.
 pub fn understood<'a, T>(
     words: &'a [&'a [u8]],
     read: impl FnOnce(&mut Arguments<'a>) -> Result<T, Reply>,
@@ -149,12 +149,12 @@ fn usage(words: &[&[u8]]) -> Reply {
     Reply::error(format!("INVALID give {name} {syntax}; numbers are whole and not negative"))
 }
 
-/// A word as text.
+/// Returns a word as text.
 pub fn text(word: &[u8]) -> Result<&str, Reply> {
     std::str::from_utf8(word).map_err(|_| Reply::error("INVALID this has to be UTF-8"))
 }
 
-/// A word as a name.
+/// Returns a word as a name.
 pub fn name(word: &[u8]) -> Result<Name, Reply> {
     let text = std::str::from_utf8(word)
         .map_err(|_| Reply::error("INVALID a name is UTF-8, and this one is not"))?;

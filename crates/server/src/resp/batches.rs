@@ -1,8 +1,9 @@
-//! Batches that another thread executes where somebody may read meanwhile, so that reads do not wait for the disk.
+//! An executor thread for batches, used while other clients may read, so that reads do not wait for the
+//! disk.
 //!
 //! ```text
-//!   loop --transactions--> thread: execute_all, one sync --receipts--> loop: pays what is owed
-//!    '-- answers reads of others, and gathers the next batch
+//!   loop --transactions--> thread: execute_all, one fsync --receipts--> loop: completes queued replies
+//!    '-- answers reads of other clients, and gathers the next batch
 //! ```
 
 use mainstay::{Database, Receipt, Result, Transaction};
@@ -10,17 +11,17 @@ use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// The outcome of every transaction of a batch.
+/// The outcomes of all transactions of a batch, in order.
 pub type Receipts = Vec<Result<Receipt>>;
 
-/// The thread; it ends with this, once its batches are executed.
+/// The executor thread. Dropping this handle ends the thread after its batches are executed.
 pub struct Executor {
     batches: Option<Sender<Vec<Transaction>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Executor {
-    /// Starts it; `done` is told of every batch.
+    /// Starts the thread. It calls `done` with the receipts of each batch.
     pub fn start(db: Database, done: impl Fn(Receipts) + Send + 'static) -> io::Result<Executor> {
         let (batches, inbox) = channel::<Vec<Transaction>>();
         let run = move || {
@@ -32,7 +33,7 @@ impl Executor {
         Ok(Executor { batches: Some(batches), thread: Some(thread) })
     }
 
-    /// Hands a batch over; gives it back if there is nobody to take it.
+    /// Sends a batch to the thread. Returns the batch if the thread has ended.
     pub fn take(&self, batch: Vec<Transaction>) -> std::result::Result<(), Vec<Transaction>> {
         match &self.batches {
             Some(batches) => batches.send(batch).map_err(|refused| refused.0),
@@ -45,7 +46,7 @@ impl Drop for Executor {
     fn drop(&mut self) {
         self.batches = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told on its own thread.
+            // A panic was already reported by its own thread.
             let _ = thread.join();
         }
     }

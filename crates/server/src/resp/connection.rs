@@ -1,9 +1,9 @@
-//! Connections: bytes in, requests in order, replies in the same order, bytes out.
+//! A client connection: buffers input, executes requests in order, and sends the replies in the same order.
 //!
 //! ```text
-//!   bytes -> [ input: only what is incomplete ] -> request -> session
-//!                                                    |  a reply, or a debt that the batch will pay
-//!   bytes <- [ output: only what a slow reader leaves ] <- debts, first to last
+//!   bytes -> [ input: only incomplete requests ] -> request -> session
+//!                                                    |  a reply, or a queued reply that the batch completes
+//!   bytes <- [ output: only bytes a slow reader left ] <- queued replies, first to last
 //! ```
 
 use super::deadlines::Step;
@@ -31,125 +31,125 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
-/// How many reads of one connection wait behind its writes in one batch: their values are held, too.
+/// The most queued replies of a connection in a batch with which a read still joins the batch. The limit
+/// exists because the values that reads return are held in memory too.
 const READS_BEHIND_WRITES: usize = 32;
-/// And nothing more waits once the answers to it are so large, as far as that can be known before.
+/// The most estimated reply bytes queued in a batch. Beyond this, no further request joins it.
 const BYTES_BEHIND_WRITES: usize = 1 << 20;
-/// After so many requests it is looked whether the turn has had its time.
+/// The connection checks the time of its turn each time it has handled this many requests.
 const TIMED_REQUESTS: usize = 8;
-/// Buffers larger than this are given back when they are empty.
+/// Empty buffers with more capacity than this are freed.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// A reply that is not written yet.
+/// A queued reply, not written to the output yet.
 enum Debt {
     Reply(Reply),
-    /// The next transaction of the connection in the batch pays it.
+    /// Completed by the receipt of the connection's next transaction in the batch.
     Batch(Owed, Told, Group),
 }
 
-/// What a connection waits for.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing: it may go on.
+    /// Ready for the next request.
     Open,
-    /// The batch has to be done first.
+    /// The next request has to wait for the batch.
     Paused,
-    /// Work that somebody else does.
+    /// Suspended: another thread or task is doing its work.
     Resting,
-    /// What is owed is sent, then it is over.
+    /// Closing: pending replies are sent, then the connection is closed.
     Closing,
 }
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The client has closed it, or is gone.
+    /// The client closed the connection or disappeared.
     HungUp,
-    /// The client asked for it.
+    /// The client asked to close it.
     Asked,
-    /// What it sent could not be read on.
+    /// The client sent a malformed request, after which the input cannot be parsed.
     Malformed,
-    /// It did not read what it was sent.
+    /// The client did not read its replies.
     SlowReader,
     /// The server stops.
     Stopped,
 }
 
-/// What a connection wants done by others.
+/// Asynchronous work that a connection asks the event loop to start.
 pub enum Wish {
-    /// Long work.
+    /// Long work for a worker thread.
     Work(Job),
-    /// Credentials to be verified.
+    /// Credentials to verify.
     Login(Box<Login>),
-    /// A reply when there are changes.
+    /// A blocking read, answered once.
     Wait(Awaited),
-    /// A push for every change.
+    /// A subscription: one push per change.
     Watch(Box<Reading>),
-    /// A task, which is to be begun.
+    /// A task to start.
     Task(Task),
 }
 
-/// A client's connection.
 pub struct Connection {
     stream: Stream,
-    /// What it has said so far.
     pub session: Session,
     parser: Parser,
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
     debts: VecDeque<Debt>,
-    /// What the batch may answer it, in bytes.
+    /// Estimated size of the replies that the batch will give this connection, in bytes.
     behind_bytes: usize,
-    /// Until when it has to say who it is.
+    /// The login deadline.
     pub login_due_us: u64,
-    /// What it has put into the database in the batch.
+    /// Sizes of the words that this connection has written in the current batch.
     written: Written,
-    /// The memory of its transactions in the batch.
+    /// Memory of its transactions in the batch.
     batched_bytes: usize,
-    /// The memory of a request that a worker plans.
+    /// Memory of a request that a worker handles.
     away_bytes: usize,
-    /// How long it waits because its user has sent much, and whether the loop knows of it.
+    /// Throttling delay because its user has sent much, and whether the loop has set a deadline for its
+    /// end.
     paced: Option<Duration>,
     waits_for_pace: bool,
-    /// Its part of the memory that all share.
+    /// Its reservations in the shared memory budget.
     share: Share,
-    /// The deadlines of the things that it has begun.
+    /// Deadlines and progress of reads, requests and transactions in progress.
     pub stalls: Stalls,
     _seat: Seat,
-    /// Its last request, in case that was slow.
+    /// Summary of its last request, for the slow log.
     told: Told,
-    /// Why it is over, when it is.
     ending: Ending,
-    /// What it waits for.
     pub state: State,
-    /// There may be more to read.
+    /// True if the socket may have more bytes.
     readable: bool,
-    /// The client has closed its side: reading comes to an end that no further event tells of.
+    /// True if the client has closed its side. Reading must then go on to the end, for which no further
+    /// event comes.
     hung_up: bool,
-    /// When that was; the end of time while it has not.
+    /// Time of the hang-up, `u64::MAX` before.
     hung_up_us: Arc<AtomicU64>,
-    /// When the requests of this turn have had their time.
+    /// Time at which the slice of this turn ends.
     turn_ends_us: u64,
-    /// Requests were left that could have been taken.
+    /// True if complete requests were left in the input.
     left_over: bool,
-    /// It waits for changes or for what others do, which may never come.
+    /// True if it is suspended until an event that may never happen, such as a change or an action of
+    /// another client.
     waits: bool,
-    /// What it is at, and how the loop is told to go on with it.
+    /// Its running task, and the waker that makes the loop poll the task again.
     task: Option<Kept>,
     waker: Option<Waker>,
-    /// It closes, and has limited time for that.
+    /// True while it closes and has a close deadline.
     leaving: bool,
-    /// The client is gone, or is told nothing more.
+    /// True if nothing more is sent: the client is gone or the connection was aborted.
     is_cut: bool,
-    /// What it had to be told when that was last looked at.
+    /// Number of unsent bytes at the last check of the close deadline.
     left_bytes: usize,
-    /// It is on the list for this turn.
+    /// True if it is in the loop's ready queue.
     pub listed: bool,
 }
 
 impl Connection {
-    /// One that has just come.
+    /// Creates the state of a newly accepted connection.
     pub fn new(stream: Stream, shared: &Arc<Shared>, peer: String, seat: Seat) -> Connection {
         let session = Session::new(shared, peer);
         session.tell_of_itself();
@@ -193,30 +193,29 @@ impl Connection {
         &self.session.shared.settings
     }
 
-    /// Its socket, to be registered.
     pub fn socket(&mut self) -> &mut TcpStream {
         self.stream.socket()
     }
 
-    /// Whether it has done what it had limited time for.
+    /// Returns whether the connection has completed the step that had a deadline.
     pub fn has_done(&self, step: Step) -> bool {
         match step {
             Step::Handshake => self.stream.is_ready(),
             Step::Login => self.session.user.is_some(),
-            // It is gone when it has.
+            // A connection that has read its last replies is already removed.
             Step::Goodbye => false,
-            // They are looked at when the time is there.
+            // These steps are checked when their deadline is reached.
             Step::Reading | Step::Request | Step::Transaction | Step::Pace => false,
         }
     }
 
-    /// Whether it has taken something of what it is told since this was last asked.
+    /// Returns whether the client has read some bytes since the last call.
     pub fn takes_its_time(&mut self) -> bool {
         let left = self.output.len() - self.sent;
         std::mem::replace(&mut self.left_bytes, left) > left
     }
 
-    /// Notes an event: there is something to read, or the client has closed its side.
+    /// Records a socket event: the socket is readable, or the client has closed its side.
     pub fn note(&mut self, readable: bool, hung_up: bool) {
         if hung_up && !self.hung_up {
             self.hung_up = true;
@@ -225,22 +224,23 @@ impl Connection {
         self.readable |= readable || hung_up;
     }
 
-    /// Whether requests may be taken.
+    /// Returns whether it can take another request: it is open and its output is not too large.
     fn may_go_on(&self) -> bool {
         self.state == State::Open && self.output.len() - self.sent < self.settings().unsent_bytes
     }
 
-    /// Whether there is something to do that no event will tell of.
+    /// Returns whether it has work for which no further event comes.
     pub fn has_more(&self) -> bool {
         self.paced.is_none() && self.may_go_on() && (self.readable || self.left_over)
     }
 
-    /// Whether all that has come is taken.
+    /// Returns whether all received requests are handled.
     pub fn has_nothing(&self) -> bool {
         self.state == State::Open && !self.readable && !self.left_over
     }
 
-    /// Takes requests for about so long and puts what they come to into the batch. Gives what others have to do.
+    /// Takes requests for about `slice_us` microseconds and adds their transactions to the batch. Returns
+    /// asynchronous work that the loop has to start.
     pub fn take_requests(
         &mut self,
         slice_us: u64,
@@ -267,7 +267,7 @@ impl Connection {
                     self.session.take_bytes(input.taken);
                     self.readable = input.more || self.hung_up;
                     wish = self.consume(input.bytes, &mut left, batch);
-                    // A request of many words takes its time before it is complete.
+                    // A request of many words can take long to parse before it is complete.
                     if self.readable && self.is_turn_over() {
                         left = 0;
                     }
@@ -281,24 +281,24 @@ impl Connection {
         wish
     }
 
-    /// Whether its user has sent so much that others come first for a while.
+    /// Returns whether its user has sent so much that other users come first for a while.
     fn is_paced(&mut self) -> bool {
         let goes_on = self.state == State::Open && !self.hung_up && self.session.shared.waits();
         self.paced = if goes_on { self.session.pace() } else { None };
         self.paced.is_some()
     }
 
-    /// How long it has to wait until more is taken; only once for each wait.
+    /// Returns the throttling delay, once per delay.
     pub fn begins_to_wait(&mut self) -> Option<Duration> {
         self.paced.filter(|_| !std::mem::replace(&mut self.waits_for_pace, true))
     }
 
-    /// The wait is over.
+    /// Ends the throttling delay.
     pub fn ends_wait(&mut self) {
         (self.paced, self.waits_for_pace) = (None, false);
     }
 
-    /// The memory that it holds, by kind.
+    /// Returns the memory that the connection holds, by kind.
     fn holding(&self) -> Holding {
         let words = self.parser.held_bytes() + self.input.capacity();
         Holding {
@@ -309,16 +309,17 @@ impl Connection {
         }
     }
 
-    /// Counts the memory that it holds; fails where that is too much.
+    /// Reserves the memory that the connection holds. Fails if it exceeds a limit.
     fn reserve(&mut self) -> Result<(), Exceeded> {
         let holding = self.holding();
         self.share.holds(&self.session.account, holding)
     }
 
-    /// Beyond a limit it gives up its unfinished transaction, else the connection is closed.
+    /// Enforces the memory limits: aborts the unfinished transaction if that frees enough, otherwise closes
+    /// the connection.
     fn fit(&mut self) {
         let Err(exceeded) = self.reserve() else { return };
-        // It reads nothing more before the worker is done; then it is looked at again.
+        // It reads nothing more until the worker is done. The memory is checked again then.
         if self.session.is_at_worker() {
             return;
         }
@@ -335,13 +336,13 @@ impl Connection {
         self.ends();
     }
 
-    /// The client says nothing more.
+    /// Handles the end of the client's input.
     fn ends(&mut self) {
         self.readable = false;
         self.state = State::Closing;
     }
 
-    /// Takes the requests in what was kept and what has come; keeps what is left.
+    /// Handles the requests in the buffered and the fresh input, and buffers an incomplete rest.
     fn consume(
         &mut self,
         fresh: &[u8],
@@ -401,7 +402,7 @@ impl Connection {
                 }
             };
             if self.state == State::Paused {
-                // It is asked again when the batch is done.
+                // The request was not taken. It is handled again after the batch.
                 break;
             }
             used += taken;
@@ -420,7 +421,7 @@ impl Connection {
         (used, None)
     }
 
-    /// Has a worker plan and execute a long request.
+    /// Sends a long request to a worker, which plans and executes it.
     fn send_away(
         &mut self,
         words: &[&[u8]],
@@ -436,7 +437,7 @@ impl Connection {
         if let Err(exceeded) = self.reserve()
             && self.session.give_up_gathered(&exceeded)
         {
-            // Nothing of it is left, so that it is soon answered here.
+            // The transaction was dropped, so the request is short enough for this thread.
             self.away_bytes = 0;
             return self.request(words, batch);
         }
@@ -496,7 +497,7 @@ impl Connection {
 
     fn rest(&mut self, wish: Wish) -> Option<Wish> {
         self.state = State::Resting;
-        // What is only being looked through comes, whoever waits for it.
+        // A read of old log entries always comes to an end, so it does not count as waiting.
         self.waits = match &wish {
             Wish::Wait(awaited) => !awaited.is_at_it(),
             Wish::Task(task) => task.waits(),
@@ -505,7 +506,7 @@ impl Connection {
         Some(wish)
     }
 
-    /// Whether it has just begun to close and has not taken all that it is told.
+    /// Returns true once, when the connection starts to close and has no pending replies.
     pub fn begins_to_leave(&mut self) -> bool {
         let leaves = self.state == State::Closing && !self.owes();
         let begins = leaves && !std::mem::replace(&mut self.leaving, true);
@@ -515,14 +516,15 @@ impl Connection {
         begins
     }
 
-    /// Whether it waits for changes and the client is gone: nobody would be told of them. Who has
-    /// closed only its own side counts as gone, as with Redis, but is sent what came before.
+    /// Returns whether it is suspended on an event and the client is gone, so no client would get the
+    /// reply. As in Redis, a client that has closed only its own side counts as gone, but still gets the
+    /// earlier replies.
     pub fn waits_for_nobody(&self) -> bool {
         let is_sent = self.sent == self.output.len();
         self.state == State::Resting && self.waits && self.hung_up && is_sent
     }
 
-    /// A reply that comes behind all that is owed.
+    /// Queues a reply behind all pending replies.
     fn owe(&mut self, debt: Debt) {
         match debt {
             Debt::Reply(reply) if self.debts.is_empty() => self.write(&reply),
@@ -530,23 +532,22 @@ impl Connection {
         }
     }
 
-    /// What is owed is sent, then it is over.
+    /// Starts to close: pending replies are sent first.
     pub fn closes(&mut self, why: Ending) {
         self.state = State::Closing;
         self.ending = why;
     }
 
-    /// Why it is over.
     pub fn ending(&self) -> Ending {
         self.ending
     }
 
-    /// Its last request.
+    /// Returns the summary of the last request.
     pub fn told(&self) -> Told {
         self.told
     }
 
-    /// The requests that wait for the batch.
+    /// Returns the summaries of the requests that wait for the batch.
     pub fn waiting(&self) -> impl Iterator<Item = Told> {
         self.debts.iter().filter_map(|debt| match debt {
             Debt::Batch(_, told, _) => Some(*told),
@@ -562,25 +563,26 @@ impl Connection {
         reply.write(self.session.protocol, &mut self.output);
     }
 
-    /// Says whether nobody waits any more for work that is done for it: it is gone, or has closed its side for longer than
-    /// it may take to read the end.
+    /// Returns a function that tells whether work done for this connection can be abandoned. That is so if
+    /// the client is gone, or has closed its side for longer than it may take to read the last replies.
     pub fn is_given_up(&self) -> impl Fn() -> bool + Send + use<> {
         let (shared, alive) = (self.session.shared.clone(), self.session.alive.clone());
         let hung_up_us = self.hung_up_us.clone();
         let patience_us = self.settings().drain_limit_ms.saturating_mul(1000);
         move || {
             let until_us = hung_up_us.load(Ordering::Relaxed).saturating_add(patience_us);
+            // Pairs with the `Release` store when the session is dropped or changes its user.
             !alive.load(Ordering::Acquire) || shared.ticks_us() > until_us
         }
     }
 
-    /// The reply of work that somebody else did.
+    /// Writes the reply of asynchronous work and resumes the connection.
     pub fn wake(&mut self, reply: &Reply) {
         self.write(reply);
         self.go_on_behind();
     }
 
-    /// The same where the reply was encoded elsewhere.
+    /// Does the same with a reply that is already encoded.
     pub fn wake_with(&mut self, reply: Encoded) {
         reply.error.iter().for_each(|error| self.session.tally.reply(error));
         if self.output.is_empty() {
@@ -591,7 +593,7 @@ impl Connection {
         self.go_on_behind();
     }
 
-    /// Takes requests again, behind the one that it rested for.
+    /// Resumes taking requests after the asynchronous work.
     fn go_on_behind(&mut self) {
         self.session.take_back();
         self.away_bytes = 0;
@@ -600,13 +602,13 @@ impl Connection {
         }
     }
 
-    /// Keeps a task, with which [`Connection::go_on`] goes on.
+    /// Stores a task, which [`Connection::go_on`] polls.
     pub fn keep(&mut self, task: Task, waker: impl FnOnce() -> Waker) {
         self.waker.get_or_insert_with(waker);
         self.task = Some(Kept::new(task, &self.session, self.told));
     }
 
-    /// Goes on with its task as far as that can be done now.
+    /// Polls its task.
     pub fn go_on(&mut self) {
         let (Some(task), Some(waker)) = (&mut self.task, &self.waker) else { return };
         if let Some(reply) = task.go_on(&self.session, waker) {
@@ -615,7 +617,7 @@ impl Connection {
         }
     }
 
-    /// Waits no longer for what others do.
+    /// Ends a task that waits for other clients, with the reply for this case.
     pub fn give_up(&mut self) {
         if let Some(reply) = self.task.as_ref().and_then(Kept::in_vain).cloned() {
             self.task = None;
@@ -623,7 +625,7 @@ impl Connection {
         }
     }
 
-    /// What became of a login.
+    /// Handles the result of a login.
     pub fn logged_in(&mut self, login: Login, verdict: Verdict) {
         match self.session.settle(login, verdict) {
             Handled::Reply(reply) => self.wake(&reply),
@@ -632,15 +634,15 @@ impl Connection {
         }
     }
 
-    /// Says the last word.
+    /// Writes a last reply and starts to close.
     pub fn close(&mut self, reply: &Reply) {
         self.write(reply);
         self.state = State::Closing;
     }
 
-    /// What comes unasked: each row as a push of its own.
+    /// Writes changes of a subscription, each row as its own push message.
     pub fn push(&mut self, reply: Reply) {
-        // Why there is no more is no answer to a command either.
+        // An error that ends the subscription is a push message too, because it answers no command.
         let rows = match reply {
             Reply::Array(rows) => rows,
             reply => vec![reply],
@@ -650,13 +652,14 @@ impl Connection {
         }
     }
 
-    /// What cannot be read on is told why, and closed.
+    /// Reports a malformed request and starts to close.
     fn refuse(&mut self, malformed: &Malformed) {
         self.owe(Debt::Reply(Reply::error(malformed.to_string())));
         self.closes(Ending::Malformed);
     }
 
-    /// Pays what is owed, from the receipts of its transactions in the batch, which took so long.
+    /// Completes all queued replies from the receipts of its transactions in the batch, which took
+    /// `took_us` microseconds.
     pub fn pay(
         &mut self,
         mut receipts: impl Iterator<Item = mainstay::Result<Receipt>>,
@@ -683,21 +686,21 @@ impl Connection {
         }
     }
 
-    /// Neither takes nor sends anything more.
+    /// Aborts the connection: nothing more is read or sent.
     pub fn cut(&mut self) {
         self.ends();
         self.is_cut = true;
         (self.output, self.sent) = (Vec::new(), 0);
-        // It has shrunk, and that always fits.
+        // The reservation shrinks, which cannot fail.
         let _ = self.reserve();
     }
 
-    /// Whether replies wait for the batch.
+    /// Returns whether replies are waiting for the batch.
     pub fn owes(&self) -> bool {
         !self.debts.is_empty()
     }
 
-    /// Whether what is unsent may wait for a reader; else it is cut.
+    /// Returns whether unsent output may wait for the client to read. If not, the connection is aborted.
     fn may_wait(&mut self) -> bool {
         let unsent = self.output.len() - self.sent;
         let waits = unsent <= self.settings().output_bytes && self.reserve().is_ok();
@@ -707,12 +710,13 @@ impl Connection {
         waits
     }
 
-    /// Whether nothing of it is unsent, half read or open.
+    /// Returns whether it has no unsent output, no incomplete request and no open transaction.
     pub fn is_idle(&self) -> bool {
         self.output.is_empty() && self.input.is_empty() && self.session.open.is_none()
     }
 
-    /// The things that it has begun and that have no deadline yet, with their microseconds.
+    /// Returns the steps in progress that have no deadline yet, with the time limit of each in
+    /// microseconds.
     pub fn begun(&mut self) -> impl Iterator<Item = (Step, u64)> + use<> {
         let is_unsent = self.sent < self.output.len();
         let is_incomplete = self.awaits_rest();
@@ -725,14 +729,14 @@ impl Connection {
         )
     }
 
-    /// Whether it waits for the rest of a request, and nothing else keeps it from being read.
+    /// Returns whether it waits for the rest of a request and for nothing else.
     fn awaits_rest(&self) -> bool {
         let awaits = !self.input.is_empty() && !self.left_over && !self.readable;
-        // An error would come before the replies that are owed.
+        // With pending replies, an error would be sent before them.
         awaits && self.may_go_on() && !self.owes()
     }
 
-    /// A deadline is reached. Says how the connection stalled; nothing when it went on.
+    /// Handles a deadline. Returns how the connection stalled, or `None` if it made progress.
     pub fn stalled(&mut self, step: Step) -> Option<Stalled> {
         match step {
             Step::Reading => {
@@ -751,7 +755,7 @@ impl Connection {
                 if let Some(open) = &mut self.session.open {
                     open.give_up_if_expired();
                 }
-                // It holds less now, and that always fits.
+                // The transaction may have been dropped. The reservation shrinks, which cannot fail.
                 let _ = self.reserve();
                 None
             }
@@ -759,7 +763,7 @@ impl Connection {
         }
     }
 
-    /// Sends what can be sent; false when the connection is over.
+    /// Sends as much output as the socket takes. Returns false if the connection is over.
     pub fn send(&mut self) -> bool {
         if self.is_cut {
             return false;
@@ -782,13 +786,13 @@ impl Connection {
             true => self.output = Vec::new(),
             false => self.output.clear(),
         }
-        // It has shrunk, and that always fits.
+        // The reservation shrinks, which cannot fail.
         let _ = self.reserve();
         self.flush()
     }
 
-    /// Sends what the stream itself holds, and the goodbye when all is said; false when the connection is
-    /// over.
+    /// Flushes the stream, and sends the TLS close message if the connection is closing. Returns false if
+    /// the connection is over.
     fn flush(&mut self) -> bool {
         let is_over = self.state == State::Closing && !self.owes();
         if is_over {

@@ -1,14 +1,13 @@
-//! Cursors: where scans stand.
+//! The table of scan cursors: maps the cursor numbers of clients to names.
 //!
-//! A client knows its place in a scan as a number; ours is a name. The newest names are kept, each
-//! under a number: one that was given so long ago that it is forgotten is an invalid cursor, and
-//! the scan begins anew. Each user has numbers of its own, and where there is no room for all, the user with
-//! the most places loses its oldest: nobody can make others begin anew.
+//! RESP clients identify a position in a scan by a number, but the database identifies it by a name. This
+//! table keeps the newest names, each under a number. A cursor that is too old is invalid, and the scan has
+//! to start again. Each user has its own numbers. When the table is full, the user with the most cursors
+//! loses its oldest one, so no user can invalidate the cursors of others.
 
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Where scans stand.
 pub struct Cursors {
     limit: usize,
     kept: Mutex<Kept>,
@@ -20,21 +19,21 @@ struct Kept {
     count: usize,
 }
 
-/// The places of one user.
+/// The cursors of one user.
 #[derive(Default)]
 struct OfUser {
-    /// The number of the oldest place that is kept, less one.
+    /// The number before the oldest cursor that is kept.
     before: u64,
     names: VecDeque<String>,
 }
 
 impl Cursors {
-    /// So many places are kept.
+    /// Creates a table for at most `limit` cursors.
     pub fn new(limit: usize) -> Cursors {
         Cursors { limit: limit.max(1), kept: Mutex::default() }
     }
 
-    /// Keeps a name for a user; gives its number.
+    /// Stores a name for a user. Returns its cursor number.
     pub fn keep(&self, user: &str, name: String) -> u64 {
         let mut kept = self.kept.lock();
         if kept.count >= self.limit {
@@ -46,8 +45,8 @@ impl Cursors {
         own.before + own.names.len() as u64
     }
 
-    /// The name behind which a scan of a user goes on: none for 0, where all begin; nothing for a number that
-    /// is not known.
+    /// Returns the name after which a scan of a user continues. The inner value is `None` for cursor 0,
+    /// where scans start; the outer value is `None` for an unknown cursor.
     pub fn after(&self, user: &str, cursor: u64) -> Option<Option<String>> {
         if cursor == 0 {
             return Some(None);
@@ -60,7 +59,8 @@ impl Cursors {
 }
 
 impl Kept {
-    /// Forgets the oldest place of the user with the most. Its entry stays: numbers are not given twice.
+    /// Removes the oldest cursor of the user with the most. The entry of the user stays, so that no number
+    /// is used twice.
     fn forget_one(&mut self) {
         let most = self.of_users.values_mut().max_by_key(|own| own.names.len());
         if let Some(own) = most.filter(|own| !own.names.is_empty()) {

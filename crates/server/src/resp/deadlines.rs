@@ -1,60 +1,59 @@
-//! Deadlines: what a connection has to have done by when.
+//! A priority queue of connection deadlines.
 //!
 //! ```text
-//!   a connection comes -> (when, which, what) -> the time is there -> done? nothing : closed
+//!   connection starts a step -> (time, connection, step) -> time reached -> done? nothing : close
 //! ```
 //!
-//! Nothing is taken out when it is done in time: the loop asks the connection when the time has come.
+//! A deadline is not removed when its step is done in time. Instead, the loop asks the connection when the
+//! deadline is reached.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a connection has limited time for.
+/// A step with a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// The handshake of TLS.
+    /// The TLS handshake.
     Handshake,
-    /// Saying who it is.
+    /// Authentication.
     Login,
-    /// Reading the last that it is told.
+    /// Reading the last replies of a closing connection (the close deadline).
     Goodbye,
-    /// Taking some of its replies.
+    /// Reading some of the replies.
     Reading,
-    /// The rest of a request that it has begun.
+    /// Sending the rest of a request.
     Request,
-    /// The transaction that it has open.
+    /// Finishing the open transaction.
     Transaction,
-    /// Waiting until its user may send more.
+    /// The end of a throttling delay, until which the user may send nothing more.
     Pace,
 }
 
-/// A connection that has to have done something by now.
+/// The connection and the step of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
-    /// Where it is.
+    /// Its slot in the loop.
     pub place: usize,
-    /// The number of its session, which tells whether it is still the same one.
+    /// The session id, which shows whether the slot still holds the same connection.
     pub id: u64,
-    /// What it has to have done.
     pub step: Step,
 }
 
-/// All deadlines of a loop, the next one first.
+/// The deadlines of a loop, the earliest first.
 #[derive(Default)]
 pub struct Deadlines(BinaryHeap<Reverse<(u64, Due)>>);
 
 impl Deadlines {
-    /// Sets one.
     pub fn set(&mut self, at_us: u64, due: Due) {
         self.0.push(Reverse((at_us, due)));
     }
 
-    /// When the next one is.
+    /// Returns the time of the next deadline.
     pub fn next_us(&self) -> Option<u64> {
         self.0.peek().map(|Reverse((at_us, _))| *at_us)
     }
 
-    /// Takes one whose time has come.
+    /// Removes and returns a deadline that has been reached, if any.
     pub fn take_due(&mut self, now_us: u64) -> Option<Due> {
         let is_due = self.next_us().is_some_and(|at_us| at_us <= now_us);
         if is_due { self.0.pop().map(|Reverse((_, due))| due) } else { None }

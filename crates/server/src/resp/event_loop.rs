@@ -1,14 +1,15 @@
-//! The event loop: reads all sockets that are ready, does all they ask as one batch, answers.
+//! The event loop: reads all ready sockets, executes their requests as one batch, and sends the replies.
 //!
 //! ```text
-//!   poll -> take requests of all that are ready -> send what is known already
+//!   poll -> take requests of all ready connections -> send the replies that need no batch
 //!     ^                     |  batch
 //!     |                     v
-//!     +---- send <---- pay what is owed <---- execute_all: one sync for all
+//!     +---- send <-- complete queued replies <-- execute_all: one fsync for all
 //! ```
 //!
-//! The loop's thread executes the batch and drives the log itself where nobody is expected to read meanwhile: no task and no wake-up
-//! per command. Else a thread beside it does. Several loops share the connections.
+//! The loop's own thread executes the batch and drives the log while no other client is expected to read.
+//! This costs no task and no wake-up per command. Otherwise a separate thread executes the batch. Several
+//! loops share the connections.
 
 use super::Shared;
 use super::batches::{Executor, Receipts};
@@ -43,39 +44,46 @@ use std::time::Duration;
 const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
-/// What is read from a socket at once.
+/// Size of the read buffer: the most bytes that one read takes from a socket.
 pub(super) const BUFFER_BYTES: usize = 64 << 10;
-/// The parts of a turn: no connection takes more than one of them while others wait.
+/// Number of slices in a turn. A connection gets at most one slice while other connections wait.
 const SLICES: usize = 4;
-/// The connections that are accepted in one turn: a flood of them does not hold up those that are there.
+/// The most connections accepted in one turn, so that a flood of new connections does not delay the
+/// existing ones.
 const ACCEPTED_AT_ONCE: usize = 16;
-/// How often a loop that ends looks at the clock, and one that had no file for somebody tries again.
+/// Poll interval of a stopping loop, and the delay before `accept` is tried again after it failed (for
+/// example because the process has no free file descriptor).
 const PAUSE: Duration = Duration::from_millis(50);
-/// A transaction of more steps is executed off the event loop, whatever it waits for.
+/// While other connections exist, a transaction with more steps than this is executed off the event loop,
+/// whatever its durability is.
 const SHORT_STEPS: usize = 16;
-/// A batch of more transactions goes to the writer in parts, and waits for room before each.
+/// A batch with more transactions than this goes to the writer in parts, which waits for room before each
+/// part.
 const SHORT_BATCH: usize = 1_024;
-/// After so many batches without a read, nobody is expected to read while the next one waits for the disk.
+/// After this many batches without a read, the loop expects no read while the next batch waits for the
+/// disk.
 const UNREAD_BATCHES: u32 = 64;
-/// After a batch that took longer, the next one is executed off the event loop as well.
+/// After a batch that took longer than this, the next batch is executed off the event loop too, while other
+/// connections exist.
 const SLOW_BATCH_US: u64 = 2_000;
 
-/// What a loop is told by others.
+/// A message from another thread to the loop.
 enum Message {
     Connect(TcpStream, String, Seat),
-    /// The reply to a connection that rests; the number tells whether it is still the same one.
+    /// The reply for a suspended connection. The session id tells whether the slot still holds the same
+    /// connection.
     Done(usize, u64, Encoded),
     Push(usize, u64, Reply),
     /// A connection's task can go on.
     GoOn(usize, u64),
-    /// What became of a login.
+    /// The result of verifying a login.
     LoggedIn(usize, u64, Box<Login>, Verdict),
-    /// The batch that was handed over is done.
+    /// The receipts of the batch that the executor thread has finished.
     Executed(Receipts),
     Stop,
 }
 
-/// The way to a loop.
+/// A handle for sending messages to a loop.
 #[derive(Clone)]
 struct Address {
     messages: Sender<Message>,
@@ -84,14 +92,14 @@ struct Address {
 
 impl Address {
     fn send(&self, message: Message) {
-        // A loop that has ended has no connections that could miss it.
+        // A loop that has ended has no connections left, so a lost message does no harm.
         if self.messages.send(message).is_ok() {
             let _ = self.waker.wake();
         }
     }
 }
 
-/// Tells the loop that a connection's task can go on.
+/// The waker of a connection's task: tells the loop to poll the task again.
 struct Bell {
     address: Address,
     place: usize,
@@ -108,29 +116,30 @@ impl Wake for Bell {
     }
 }
 
-/// The face as it runs.
+/// The running RESP front end.
 pub struct Handle {
     addresses: Vec<Address>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Handle {
-    /// Takes no new connections, answers what was asked, closes all, and ends.
+    /// Stops accepting connections, answers the requests already received, closes all connections and joins
+    /// the threads.
     pub fn stop(self) {
         self.addresses.iter().for_each(|address| address.send(Message::Stop));
         for thread in self.threads {
-            // It ends this way or by a panic, which was printed then.
+            // The thread ends normally or by a panic, which was printed when it happened.
             let _ = thread.join();
         }
     }
 }
 
-/// Serves a listener, without TLS.
+/// Serves a listener without TLS.
 pub fn serve(listener: std::net::TcpListener, shared: &Arc<Shared>) -> io::Result<Handle> {
     serve_with(listener, None, shared)
 }
 
-/// Serves a listener, with TLS or without.
+/// Serves a listener, with TLS if `tls` is given.
 pub fn serve_with(
     listener: std::net::TcpListener,
     tls: Option<Tls>,
@@ -158,10 +167,11 @@ pub fn serve_with(
 
 struct Listening {
     listener: TcpListener,
-    /// Who takes the connections, in turn.
+    /// The loops, which receive the accepted connections round-robin.
     loops: Vec<Address>,
     next: usize,
-    /// Some were left, and no event will tell of those again: the time after which to accept again.
+    /// Set if connections were left in the accept queue, for which no further event comes: the delay before
+    /// the next `accept`.
     again: Option<Duration>,
 }
 
@@ -174,28 +184,29 @@ struct Loop {
     listening: Option<Listening>,
     connections: Slab<Connection>,
     deadlines: Deadlines,
-    /// Connections with something to do. Users take turns, however many connections each has.
+    /// Connections with work to do. Users take turns, however many connections each of them has.
     ready: FairQueue<usize, (usize, u64)>,
-    /// The connections that this turn served.
+    /// The connections served in this turn.
     served: Vec<usize>,
     writes: WriteQueue,
-    /// The batch under way, while there is one, without its transactions.
+    /// The batch that the executor thread is executing, without its transactions.
     under_way: Option<Batch>,
-    /// The last batch took long.
+    /// True if the last batch took longer than `SLOW_BATCH_US`.
     batch_was_slow: bool,
-    /// Batches since a connection was served that waits for none: it read, or is about to.
+    /// Number of batches since the loop last served a connection without pending replies. Such a connection
+    /// read, or may read next.
     batches_since_read: u32,
-    /// When the last batch was begun.
+    /// Start time of the last batch.
     executed_us: u64,
     executor: Executor,
     buffer: Vec<u8>,
     workers: Workers,
     feeds: Feeds,
     tally: Arc<Tally>,
-    /// When this turn began, and when the clock was looked at last.
+    /// Start time of this turn, and the last clock reading.
     began_us: u64,
     seen_us: u64,
-    /// Set when it shall end: until when it answers.
+    /// Set while the loop stops: the time at which it ends even if connections are left.
     stopping: Option<u64>,
 }
 
@@ -264,7 +275,8 @@ impl Loop {
                     }
                 }
             }
-            // Afterwards: a place that they free and give to another must not be met by an event of the one before.
+            // Messages come after the events, because a message can free a slot and give it to a new
+            // connection. An event of the old connection must not reach the new one.
             if has_messages {
                 self.take_messages();
             }
@@ -287,7 +299,7 @@ impl Loop {
         })
     }
 
-    /// How long it may wait for sockets.
+    /// Returns the poll timeout.
     fn pause(&self) -> Option<Duration> {
         let can_write = self.under_way.is_none() && !self.writes.is_empty();
         if !self.ready.is_empty() || can_write {
@@ -299,7 +311,8 @@ impl Loop {
         pause.into_iter().chain(self.deadlines.next_us().map(until_due)).min()
     }
 
-    /// Closes those who have not done in time what they had limited time for.
+    /// Handles the deadlines that have passed: closes the connections that have not completed the step in
+    /// time.
     fn close_late(&mut self) {
         if self.deadlines.next_us().is_none() {
             return;
@@ -311,7 +324,7 @@ impl Loop {
                 continue;
             }
             match step {
-                // It is slow, but it reads.
+                // The client reads slowly, but it reads.
                 Step::Goodbye if connection.takes_its_time() => {
                     self.limit_goodbye(place, id);
                 }
@@ -323,9 +336,10 @@ impl Loop {
                     connection.ends_wait();
                     self.list(place);
                 }
-                // It has logged in since, and became a stranger again: its time began anew.
+                // The connection has logged in and was reset to unauthenticated since, which set a new
+                // login deadline.
                 Step::Login if now_us < connection.login_due_us => {}
-                // Its password is being verified: that is not its fault.
+                // The server is still verifying its password, so the delay is not the client's.
                 Step::Login if connection.state == State::Resting => self.limit_login(place, id),
                 Step::Login => {
                     let message =
@@ -337,7 +351,7 @@ impl Loop {
         }
     }
 
-    /// The time is over for something that a connection has begun.
+    /// Handles the deadline of a read, a request or a transaction.
     fn look_at_stall(&mut self, place: usize, step: Step) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         match connection.stalled(step) {
@@ -354,7 +368,7 @@ impl Loop {
         self.limit_begun(place);
     }
 
-    /// Sets deadlines for the things that a connection has begun.
+    /// Sets deadlines for everything the connection has started and has no deadline for yet.
     fn limit_begun(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         if connection.is_idle() {
@@ -369,7 +383,7 @@ impl Loop {
     fn close(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         connection.cut();
-        // Its requests are still executed, and their memory counts as its own until then.
+        // The requests in the batch are still executed. Their memory counts for this connection until then.
         if connection.owes() {
             return;
         }
@@ -422,7 +436,8 @@ impl Loop {
         }
     }
 
-    /// Closes all when what they have asked is answered, also what was not read yet.
+    /// Stops the loop: closes each connection once its requests are answered, including those not read from
+    /// the socket yet.
     fn stop(&mut self) {
         let drain_us = self.shared.settings.drain_limit_ms * 1000;
         self.stopping = Some(self.shared.ticks_us() + drain_us);
@@ -462,10 +477,11 @@ impl Loop {
                     listening.again = None;
                     return;
                 }
-                // Out of files, for example: those who wait are served first.
+                // For example, the process has no free file descriptor. The loop serves the existing
+                // connections first.
                 Err(error) => {
                     listening.again = Some(PAUSE);
-                    // Once is enough.
+                    // Warn only once per series of failures.
                     if again != Some(PAUSE) {
                         tracing::warn!(%error, "a connection was not accepted");
                     }
@@ -479,7 +495,8 @@ impl Loop {
         if self.stopping.is_some() {
             return;
         }
-        // Replies are whole already: waiting for more would only delay them.
+        // Replies are written as a whole, so delaying small packets (Nagle's algorithm) would only add
+        // latency.
         let _ = socket.set_nodelay(true);
         let stream = match Stream::new(socket, self.tls.as_ref().map(Tls::config)) {
             Ok(stream) => stream,
@@ -507,7 +524,7 @@ impl Loop {
         }
     }
 
-    /// Whoever comes to TLS has only so much time until it can be talked to.
+    /// Limits the time for the TLS handshake.
     fn limit_handshake(&mut self, place: usize, id: u64) {
         if let Some(tls) = &self.tls {
             let limit_us = u64::try_from(tls.handshake_limit().as_micros()).unwrap_or(u64::MAX);
@@ -515,7 +532,7 @@ impl Loop {
         }
     }
 
-    /// Whoever has to say who they are has only so much time for it.
+    /// Limits the time in which an unauthenticated client has to log in.
     fn limit_login(&mut self, place: usize, id: u64) {
         let limit_us = self.shared.security.settings().login_limit_ms.saturating_mul(1000);
         if let Some(connection) = self.connections.get_mut(place) {
@@ -524,7 +541,8 @@ impl Loop {
         self.limit(Due { place, id, step: Step::Login }, limit_us);
     }
 
-    /// Whoever is told the last has only so much time until it reads on.
+    /// Limits the time in which the client of a closing connection has to read its last replies (the close
+    /// deadline).
     fn limit_goodbye(&mut self, place: usize, id: u64) {
         let limit_us = self.shared.settings.drain_limit_ms.saturating_mul(1000);
         self.limit(Due { place, id, step: Step::Goodbye }, limit_us);
@@ -534,10 +552,11 @@ impl Loop {
         self.deadlines.set(self.shared.ticks_us().saturating_add(limit_us), due);
     }
 
-    /// Serves whoever is ready until the turn has had its time; the others come first in the next one.
+    /// Serves ready connections until the time of the turn is used up. The rest come first in the next
+    /// turn.
     fn turn(&mut self) {
         let turn_us = self.shared.settings.turn_us;
-        // Who is listed meanwhile comes in the next turn.
+        // Connections that become ready during this turn wait for the next one.
         let ready = self.ready.len();
         let slice_us = turn_us / ready.clamp(1, SLICES) as u64;
         for _ in 0..ready {
@@ -551,8 +570,8 @@ impl Loop {
         self.end_turn();
     }
 
-    /// Sends the replies of the turn before it waits for the batch. All at once: a client that is woken by each reply would take the
-    /// processor in between.
+    /// Sends the replies of the turn before the loop waits for the batch. It sends them all together,
+    /// because a client woken by each single reply would take the processor in between.
     fn end_turn(&mut self) {
         let mut served = std::mem::take(&mut self.served);
         served.retain(|&place| {
@@ -566,7 +585,7 @@ impl Loop {
             self.execute();
         }
         for place in served.drain(..) {
-            // The others are paid, and finished with.
+            // All other connections were completed and finished by `pay`.
             if self.connections.get(place).is_some_and(Connection::owes) {
                 self.finish(place);
             }
@@ -574,14 +593,15 @@ impl Loop {
         self.served = served;
     }
 
-    /// Takes the requests of one connection, for about so long.
+    /// Takes requests from one connection for about `slice_us` microseconds.
     fn serve(&mut self, place: usize, id: u64, slice_us: u64) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         if connection.session.id != id {
             return;
         }
         connection.listed = false;
-        // It goes on when it is paid. Until then it is sent what came before.
+        // The connection continues when its batch is complete. Until then, the loop only sends it earlier
+        // replies.
         if connection.owes() {
             return self.served.push(place);
         }
@@ -600,11 +620,11 @@ impl Loop {
             let (owner, began_us) = (connection.session.owner(), self.began_us);
             self.writes.put(Writes { owner, place, id, first, began_us });
         } else {
-            // It has given up what it asked in this turn.
+            // The connection dropped its requests of this turn, so nothing waits for these transactions.
             self.writes.drop_from(first);
             self.batches_since_read = 0;
         }
-        // Whoever said RESET is a stranger again, and counts as nobody's connection.
+        // RESET makes the connection unauthenticated again. It then no longer counts for its user.
         if was_known && connection.session.user.is_none() {
             self.limit_login(place, id);
         }
@@ -614,8 +634,9 @@ impl Loop {
         self.served.push(place);
     }
 
-    /// Does the next batch, or has it done where others could ask meanwhile. Those who are paid go on in the next turn: one that
-    /// waits again and again holds up nobody else.
+    /// Executes the next batch, on the executor thread if other clients could send requests meanwhile.
+    /// Completed connections continue in the next turn, so one that keeps writing does not delay the
+    /// others.
     fn execute(&mut self) {
         let mut batch = self.writes.take();
         self.tally.batch(batch.transactions.len());
@@ -637,15 +658,18 @@ impl Loop {
         self.pay(batch, receipts);
     }
 
-    /// Whether somebody could ask for something while the batch waits for the disk or for other writers.
+    /// Returns whether another client could send a request while the batch waits for the disk or for other
+    /// writers.
     fn others_may_read(&self, batch: &Batch) -> bool {
         let Batch { transactions, waiters, .. } = batch;
         let usual = self.shared.settings.durability;
         let syncs = |one: &Transaction| one.durability.unwrap_or(usual) == Durability::Sync;
-        // The way to another thread and back costs a fifth of a write, which is saved while all clients only write. Whoever is
-        // ready and was not served in this turn may be about to read.
+        // The handover to another thread and back costs a fifth of a write. The loop saves it while all
+        // clients only write. A connection that is ready and was not served in this turn may be about to
+        // read.
         let somebody_reads = self.batches_since_read <= UNREAD_BATCHES || !self.ready.is_empty();
-        // One of several commands may take long without a sync: each of them may write a large record anew.
+        // A transaction of several steps may take long without an fsync, because each step may rewrite a
+        // large record.
         let is_long = |one: &Transaction| one.steps.len() > SHORT_STEPS;
         self.connections.len() > waiters.len()
             && (somebody_reads && transactions.iter().any(syncs)
@@ -655,7 +679,7 @@ impl Loop {
                 || self.shared.db.is_busy())
     }
 
-    /// Pays those who waited for a batch, from its receipts, and sends it.
+    /// Completes the queued replies of the connections in a batch from its receipts, and sends them.
     fn pay(&mut self, batch: Batch, receipts: Receipts) {
         let mut receipts = receipts.into_iter();
         self.seen_us = self.shared.ticks_us();
@@ -672,12 +696,13 @@ impl Loop {
                 connection.pay(&mut own, took_us);
                 self.finish(place);
             }
-            // Those of a connection that is gone: nobody else is given them.
+            // Drops the receipts of a connection that is gone, so that the next connection does not get
+            // them.
             own.for_each(drop);
         }
     }
 
-    /// Sends, and drops what is over.
+    /// Sends the replies of a connection, and closes the connection if it is over.
     fn finish(&mut self, place: usize) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         if self.stopping.is_some() && connection.has_nothing() {
@@ -696,7 +721,7 @@ impl Loop {
             self.limit(Due { place, id, step: Step::Pace }, wait_us);
             return self.limit_begun(place);
         }
-        // Whoever is owed something goes on when it is paid.
+        // A connection with pending replies continues when its batch is complete.
         if connection.has_more() && !connection.owes() {
             self.list(place);
         }
@@ -714,12 +739,13 @@ impl Loop {
         }
     }
 
-    /// Has others do what a connection wants.
+    /// Starts the asynchronous work that a connection needs.
     fn grant(&mut self, place: usize, wish: Wish) {
         let Some(connection) = self.connections.get_mut(place) else { return };
         let (id, address, alive) =
             (connection.session.id, self.address.clone(), connection.session.alive.clone());
-        // A long reply is written by whoever made it: the loop has others to serve.
+        // The worker encodes the reply, because encoding a long reply here would delay the other
+        // connections.
         let protocol = connection.session.protocol;
         let done = move |reply: Reply| {
             address.send(Message::Done(place, id, Encoded::new(&reply, protocol)));
@@ -760,8 +786,8 @@ impl Loop {
     }
 }
 
-/// Says why, and hangs up. Inside TLS that would take a handshake first, which is too much for somebody
-/// who is one too many.
+/// Rejects a connection with an error and closes it. With TLS an error would need a handshake first, which
+/// is too much work for a connection over the limit, so it is only closed.
 fn refuse(mut socket: TcpStream, tls: bool) {
     use std::io::Write;
     if !tls {

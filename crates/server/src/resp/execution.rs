@@ -1,29 +1,29 @@
-//! Where transactions are executed.
+//! Chooses the thread that executes a transaction.
 //!
 //! ```text
 //!   short                            event loop: one batch for all clients
 //!   long                             worker
-//!   rewrites large cells or records  worker: waits while flushes are behind, executes, syncs
+//!   rewrites large cells or records  worker: waits while flushes are behind, executes, fsyncs
 //! ```
 //!
-//! A command that changes one field of a record writes the whole record. Where that is megabytes, everybody in its batch would
-//! wait for it.
+//! A command that changes one field of a record writes the whole record. If the record has megabytes, all
+//! connections in its batch would wait for it.
 
 use super::session::Session;
 use crate::security::await_flushes;
 use mainstay::{Command, Database, Receipt, Result, Transaction};
 
-/// Commands that rewrite more bytes are for workers.
+/// Commands that rewrite more bytes than this are executed by workers.
 pub const LARGE_WRITE_BYTES: usize = 1 << 20;
 
 impl Session {
-    /// Whether a transaction takes so long that a worker executes it.
+    /// Returns whether a transaction is so expensive that a worker executes it.
     pub fn is_for_workers(&self, transaction: &Transaction) -> bool {
         transaction.is_long() || self.rewrites_much(&transaction.branch, commands(transaction))
     }
 
-    /// Whether commands rewrite so much that others would wait for them, by the present sizes and what this connection has added
-    /// to them in the batch.
+    /// Returns whether commands rewrite so many bytes that other connections would wait for them. It uses
+    /// the present sizes and the bytes that this connection has added to them in the batch.
     pub fn rewrites_much<'c>(
         &self,
         branch: &str,
@@ -39,7 +39,7 @@ impl Session {
         bytes.saturating_add(self.batch_bytes) > LARGE_WRITE_BYTES
     }
 
-    /// Executes a transaction on a thread that may block.
+    /// Returns a job that executes a transaction on a thread that may block.
     pub fn execution(
         &self,
         transaction: Transaction,
@@ -53,15 +53,15 @@ impl Session {
             user.inspect(|user| user.pace.take(bytes, db.flush_backlog()));
             await_flushes(&db);
             let receipt = db.execute(transaction);
-            // Whatever its durability: else the next small write waits for the megabytes of several large ones. A failed sync is
-            // told to whoever asked for one.
+            // Sync at every durability level. Otherwise the next small write would wait for the megabytes
+            // of several large ones. A failed fsync is reported to clients that asked for durability.
             let _ = db.sync();
             receipt
         }
     }
 }
 
-/// The bytes that a transaction rewrites where they are many; else 0.
+/// Returns the bytes that a transaction rewrites if they exceed the limit, otherwise 0.
 pub fn large_bytes(db: &Database, transaction: &Transaction) -> usize {
     let bytes = db.rewritten_bytes(&transaction.branch, commands(transaction));
     bytes.ok().flatten().filter(|bytes| *bytes > LARGE_WRITE_BYTES).unwrap_or_default()

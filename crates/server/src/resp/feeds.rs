@@ -1,16 +1,17 @@
-//! Those who wait for changes: one thread looks for all of them, another one reads old changes for those behind.
+//! Blocking reads: one thread serves readers that are up to date, a second thread serves readers that lag
+//! behind.
 //!
 //! ```text
-//!   FEED.READ WAIT   ->  the live thread looks whenever revisions move  ->  one reply
-//!   FEED.WATCH       ->      |  ^                                       ->  a push per change, until it goes
+//!   FEED.READ WAIT   ->  the live thread polls whenever revisions move  ->  one reply
+//!   FEED.WATCH       ->      |  ^                                       ->  a push per change, until it ends
 //!   a revision       ->      |  | caught up                             ->  one reply
 //!   RUN.TAIL WAIT    ->      v  |                                       ->  one reply
-//!            lagging: more to look through than one slice
-//!            the lagging thread reads one slice for one reader, users take turns
+//!            lagging: more log to scan than one slice
+//!            the lagging thread scans one slice for one reader, users take turns
 //! ```
 //!
-//! So readers of old changes, however many there are, do not make those wait who are up to date, and those of
-//! one user do not make those of another wait.
+//! Readers of old changes therefore do not delay readers that are up to date, however many they are.
+//! Readers of one user do not delay those of another user.
 
 use super::Shared;
 use super::reply::Reply;
@@ -29,75 +30,74 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the thread waits for a change before it looks for new readers and for those whose time
-/// is over.
+/// The longest wait for a change. After it, the thread checks for new readers and for deadlines.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How much of the log is looked through at once, so that others come to their turn.
+/// The most bytes of the log that one slice scans, so that other readers get their turn.
 const LOOK_BYTES: usize = 1 << 20;
 
-/// The same where others wait for it: on an event loop, and for a reader that is not known to be up to date.
+/// Size of the first slice, which runs while others wait: on an event loop, or on the live thread for a
+/// reader not known to be up to date.
 const FIRST_LOOK_BYTES: usize = 64 << 10;
 
-/// How large a reply becomes, but for the rest of its last transaction.
+/// A reply is complete at this size, except for the rest of its last transaction.
 const REPLY_BYTES: usize = 4 << 20;
 
-/// Until when somebody reads.
+/// The end of a read.
 pub enum Until {
-    /// Until there is something, or the time is over.
+    /// The read ends at the first result or at the deadline.
     Once {
-        /// When the time is over.
+        /// In microseconds of the monotonic clock.
         deadline_us: u64,
     },
-    /// Until the connection is gone.
+    /// The read ends when the connection is gone.
     Gone,
 }
 
-/// What was found.
+/// The result of a read.
 pub struct Found {
-    /// The changes.
     pub events: Vec<Event>,
-    /// The place behind them.
+    /// The position after the last change.
     pub position: Revision,
-    /// The log goes on there: the time was over before it was looked through.
+    /// True if the log continues at the position: the deadline came before the rest was scanned.
     pub more: bool,
 }
 
-/// How changes are told.
+/// The function and the options that turn changes into a reply.
 #[derive(Clone, Copy)]
 pub struct Telling {
-    /// How what was found becomes a reply.
+    /// Makes the reply from the result.
     pub shape: fn(mainstay::Result<Found>) -> Reply,
-    /// Whether their values are told.
+    /// Whether the reply holds the values of the changes.
     pub values: bool,
-    /// Whether the place is told, so that a reply without changes is of use.
+    /// Whether the reply holds the position, so that a reply without changes is useful.
     pub place: bool,
 }
 
-/// A place in the feed, and how much is wanted.
+/// A position in the feed, and the limits of the read.
 pub struct Reading {
     feed: Feed,
-    /// How many changes at once.
+    /// The most changes in one reply.
     limit: usize,
     until: Until,
     telling: Telling,
-    /// Who is told: only of what they may follow. Nobody is told of nothing.
+    /// The subscriber, whose permissions filter the changes. Without one, nothing is delivered.
     user: Option<Arc<User>>,
     found: Vec<Event>,
     found_bytes: usize,
-    /// Those bytes on the reader's account.
+    /// Reservation of those bytes on the account of the reader.
     held: Option<Reservation>,
-    /// The log goes on behind what was looked through.
+    /// True if the log continues after the part that was scanned.
     more: bool,
-    /// It was looked through up to its end.
+    /// True if the log was scanned to its end.
     at_end: bool,
     _seat: FeedSeat,
-    /// By how many holders of this one a connection counts what it watches.
+    /// Held so that the connection can count its subscriptions by the reference count.
     _counted: Option<Arc<()>>,
 }
 
 impl Reading {
-    /// From a place on.
+    /// Creates a read from the position of `feed`.
     pub fn new(
         feed: Feed,
         limit: usize,
@@ -121,30 +121,30 @@ impl Reading {
         }
     }
 
-    /// The same with as much as this user may know.
+    /// Sets the user whose permissions filter the changes.
     pub fn told_to(mut self, user: Option<Arc<User>>) -> Reading {
         self.user = user;
         self
     }
 
-    /// The same, on this account.
+    /// Charges the memory of found changes to an account.
     pub fn paid_by(mut self, account: &Arc<Account>) -> Reading {
         self.held = Some(account.reservation(Kind::Feeds));
         self
     }
 
-    /// The same, counted as long as it lasts.
+    /// Holds `by` as long as the read lasts, so that it is counted.
     pub fn counted(mut self, by: Arc<()>) -> Reading {
         self._counted = Some(by);
         self
     }
 
-    /// Looks at the next slice of the log; the reply, unless there is something to wait for.
+    /// Scans the next slice of the log. Returns the reply, or `None` if the read has to wait or continue.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
         self.look_at(LOOK_BYTES, now_us)
     }
 
-    /// The same with a small slice.
+    /// Does the same with a small slice.
     pub fn look_briefly(&mut self, now_us: u64) -> Option<Reply> {
         self.look_at(FIRST_LOOK_BYTES, now_us)
     }
@@ -155,7 +155,7 @@ impl Reading {
         }
         let nothing = self.found.is_empty();
         let waits = match self.until {
-            // What is further on is looked through before anything is said of it.
+            // The rest of the log is scanned before an empty reply is given.
             Until::Once { deadline_us } if self.more => !self.telling.place || now_us < deadline_us,
             Until::Once { deadline_us } => nothing && now_us < deadline_us,
             Until::Gone => self.more || nothing,
@@ -170,8 +170,8 @@ impl Reading {
         (self.telling.shape)(Ok(Found { events, position, more: self.more }))
     }
 
-    /// So many changes, and what else their last transaction made: whoever goes on behind its
-    /// revision misses nothing.
+    /// Scans until enough changes are found, and includes the rest of the last transaction. A reader that
+    /// continues after that revision misses nothing.
     fn look_through(&mut self, mut bytes: usize) -> mainstay::Result<()> {
         let mut last = self.found.last().map_or(0, |event| event.revision);
         (self.more, self.at_end) = (false, false);
@@ -220,15 +220,12 @@ impl Reading {
     }
 }
 
-/// A revision that is to become visible.
+/// A wait for a revision to become visible.
 pub struct Arrival {
-    /// Of this database.
     pub db: Database,
-    /// The revision.
     pub revision: Revision,
-    /// When the time is over.
     pub deadline_us: u64,
-    /// How it becomes a reply that it is there, or is not.
+    /// Makes the reply from whether the revision became visible in time.
     pub shape: fn(mainstay::Result<()>) -> Reply,
 }
 
@@ -243,25 +240,23 @@ impl Arrival {
     }
 }
 
-/// A reply of `RUN.TAIL` ends with the event that makes it as large as this: event loops and the thread of live feeds read it.
+/// Byte limit of a `RUN.TAIL` reply, which the event that reaches it completes. The limit exists because
+/// event loops and the live thread read these replies.
 const FOLLOWING_BYTES: usize = 256 << 10;
 
-/// Events of a run that are to come.
+/// A blocking read of events of a run.
 pub struct Following {
     db: Database,
     tail: RunTail,
-    /// How many at once.
     limit: usize,
-    /// When the time is over.
     deadline_us: u64,
-    /// How they become a reply.
     shape: fn(mainstay::Result<Vec<CanonicalEvent>>) -> Reply,
-    /// Up to where it has looked: only what came since can be news.
+    /// The settled revision at the last look. Only a later one can bring new events.
     looked: Option<Revision>,
 }
 
 impl Following {
-    /// From a place in a run on.
+    /// Creates a read from a position in a run.
     pub fn new(
         db: Database,
         tail: RunTail,
@@ -272,7 +267,7 @@ impl Following {
         Following { db, tail, limit, deadline_us, shape, looked: None }
     }
 
-    /// What is on stable storage; nothing if that has to be waited for.
+    /// Returns the reply if events are durable or the deadline has passed.
     fn look(&mut self, now_us: u64) -> Option<Reply> {
         let is_over = now_us >= self.deadline_us;
         let settled = self.db.reached().map(Reached::settled).ok();
@@ -287,18 +282,16 @@ impl Following {
     }
 }
 
-/// What somebody waits for.
+/// The event that a suspended reader waits for.
 pub enum Awaited {
-    /// Changes.
+    /// Changes in the feed.
     Changes(Box<Reading>),
-    /// A revision.
     Revision(Arrival),
-    /// Events of a run.
     Events(Box<Following>),
 }
 
 impl Awaited {
-    /// The reply, unless there is something to wait for; of the log only a small slice is looked at.
+    /// Returns the reply, unless it has to wait. Scans at most a small slice of the log.
     pub fn look_briefly(&mut self, now_us: u64) -> Option<Reply> {
         match self {
             Awaited::Changes(reading) => reading.look_briefly(now_us),
@@ -306,7 +299,7 @@ impl Awaited {
         }
     }
 
-    /// What there is to tell; nothing if that has to be waited for.
+    /// Returns the reply, unless it has to wait.
     pub fn look(&mut self, now_us: u64) -> Option<Reply> {
         match self {
             Awaited::Changes(reading) => reading.look(now_us),
@@ -315,12 +308,13 @@ impl Awaited {
         }
     }
 
-    /// Whether there is more to be looked through, and nothing to be waited for.
+    /// Returns whether more of the log can be scanned at once, without waiting.
     pub fn is_at_it(&self) -> bool {
         matches!(self, Awaited::Changes(reading) if reading.more)
     }
 
-    /// Whether the log goes on, be it that it was not looked through or that enough was found: the lagging thread goes on there.
+    /// Returns whether the log continues, either because it was not scanned or because enough was found.
+    /// The lagging thread then continues.
     fn lags(&self) -> bool {
         matches!(self, Awaited::Changes(reading) if !reading.at_end)
     }
@@ -330,29 +324,28 @@ impl Awaited {
     }
 }
 
-/// Somebody who waits.
+/// A waiting reader.
 pub struct Reader {
-    /// What for.
     pub awaited: Awaited,
     /// Cleared when the connection is gone.
     pub alive: Arc<AtomicBool>,
-    /// Who is told, and whether something more may come.
+    /// Sends a reply to the reader's connection.
     pub tell: Box<dyn Fn(Reply) + Send>,
 }
 
-/// A reader, counted while it waits.
+/// A reader, counted in a gauge while it waits.
 struct Waiting {
     reader: Reader,
-    /// Whether it was up to date when it was looked at last.
+    /// True if it was up to date at the last look.
     live: bool,
     _counted: Counted,
 }
 
 #[derive(Default)]
 struct State {
-    /// For the live thread.
+    /// Readers for the live thread.
     arrived: Vec<Waiting>,
-    /// For the lagging thread: by user, because users take turns.
+    /// Readers for the lagging thread, by user, because users take turns.
     lagging: FairQueue<String, Waiting>,
     ended: bool,
 }
@@ -365,7 +358,8 @@ struct Board {
     lagging: Condvar,
 }
 
-/// The way to the threads, which end with the last of these: nobody is left then who could be told.
+/// The handle to the threads. They end when the last handle is dropped, because no connection is left to
+/// reply to.
 #[derive(Clone)]
 pub struct Feeds {
     handle: Arc<Handle>,
@@ -383,7 +377,6 @@ impl Drop for Handle {
 }
 
 impl Feeds {
-    /// Starts the threads.
     pub fn start(shared: Arc<Shared>) -> std::io::Result<Feeds> {
         let board = Arc::new(Board::default());
         let handle = Arc::new(Handle(board.clone()));
@@ -403,7 +396,7 @@ impl Feeds {
         Ok(Feeds { handle, shared })
     }
 
-    /// Takes somebody on.
+    /// Adds a waiting reader.
     pub fn take(&self, reader: Reader) {
         let _counted = Counted::new(&self.shared, |figures| &figures.feed_readers);
         self.handle.0.arrive(Waiting { reader, live: false, _counted });
@@ -416,7 +409,7 @@ impl Board {
         self.arrived.notify_one();
     }
 
-    /// The live thread: looks for all readers that are up to date, whenever revisions move.
+    /// The live thread: polls all readers that are up to date whenever revisions move.
     fn follow(&self, shared: &Shared) {
         let mut live: Vec<Waiting> = Vec::new();
         loop {
@@ -429,13 +422,14 @@ impl Board {
             live = kept;
             self.fall_behind(behind);
             if let (false, Ok(reached)) = (live.is_empty(), reached) {
-                // Not there in time is as good: then it is looked for again.
+                // A timeout is as good as a new revision, because the readers are polled again either way.
                 let _ = shared.db.wait_to_move(reached, PAUSE);
             }
         }
     }
 
-    /// Takes the readers that have arrived, and with `wait` waits for the first one; `None` at the end.
+    /// Takes the readers that have arrived. With `wait`, waits for the first one. Returns `None` at the
+    /// end.
     fn arrived(&self, wait: bool) -> Option<Vec<Waiting>> {
         let mut state = self.state.lock();
         while wait && state.arrived.is_empty() && !state.ended {
@@ -455,7 +449,8 @@ impl Board {
         self.lagging.notify_one();
     }
 
-    /// The lagging thread: one slice for one reader, then it is the turn of the next user. Nothing at the end.
+    /// The lagging thread: scans one slice for one reader, then turns to the next user. Returns `None` at
+    /// the end.
     fn catch_up(&self, shared: &Shared) -> Option<()> {
         let waiting = self.next_lagging()?;
         let waiting = waiting.caught_up(now_us(shared));
@@ -470,7 +465,8 @@ impl Board {
     fn next_lagging(&self) -> Option<Waiting> {
         let mut state = self.state.lock();
         while !state.ended {
-            // Those who have gone give their seats back without waiting for a turn.
+            // Readers whose connection is gone are dropped now, to free their slots without waiting for a
+            // turn.
             state.lagging.retain(|waiting| waiting.reader.alive.load(Ordering::Acquire));
             if let Some((_, waiting)) = state.lagging.pop_if(|_| true) {
                 return Some(waiting);
@@ -481,7 +477,7 @@ impl Board {
     }
 }
 
-/// The time; at the end everybody's time is over.
+/// Returns the time. When the server stops, it returns a time after all deadlines.
 fn now_us(shared: &Shared) -> u64 {
     if shared.waits() { shared.ticks_us() } else { u64::MAX }
 }
@@ -496,7 +492,7 @@ impl Waiting {
         }
     }
 
-    /// Tells a reader what there is, on the live thread; nothing when it need not be looked for any more.
+    /// Polls a reader on the live thread. Returns `None` if it is done.
     fn looked_at(self, now_us: u64) -> Option<Waiting> {
         let briefly = !self.live;
         self.told(
@@ -506,13 +502,14 @@ impl Waiting {
         )
     }
 
-    /// The same in a whole slice, on the lagging thread.
+    /// Does the same with a whole slice, on the lagging thread.
     fn caught_up(self, now_us: u64) -> Option<Waiting> {
         self.told(|awaited| awaited.look(now_us))
     }
 
     fn told(mut self, look: impl FnOnce(&mut Awaited) -> Option<Reply>) -> Option<Waiting> {
         let Reader { awaited, alive, tell } = &mut self.reader;
+        // Pairs with the `Release` store when the session is dropped or changes its user.
         if !alive.load(Ordering::Acquire) {
             return None;
         }
@@ -534,7 +531,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Shows the keys that were found, whatever else is in a change.
+    /// Replies with only the keys that were found.
     const KEYS: Telling = Telling { shape: keys, values: false, place: false };
 
     fn keys(read: mainstay::Result<Found>) -> Reply {
@@ -542,7 +539,7 @@ mod tests {
         found.map_or_else(Reply::from, |keys| Reply::Array(keys.collect()))
     }
 
-    /// The reply that has this key and no other.
+    /// The reply with this key and no other.
     fn told(key: &str) -> String {
         format!("{:?}", Reply::Array(vec![Reply::text(key)]))
     }
@@ -553,7 +550,7 @@ mod tests {
     }
 
     impl World {
-        /// With a log that takes many slices to be looked through.
+        /// Creates a log that takes many slices to scan.
         fn new() -> World {
             let shared = Shared::new(Database::memory().unwrap(), Settings::default());
             let value = "x".repeat(64 << 10);
@@ -563,7 +560,8 @@ mod tests {
             World { feeds: Feeds::start(shared.clone()).unwrap(), shared }
         }
 
-        /// Somebody who waits for one key from a revision on, and does `then` before it goes on.
+        /// Starts a reader of one key from a revision on. It calls `then` after each reply, before it
+        /// continues.
         fn reader(
             &self,
             key: &str,
@@ -574,7 +572,7 @@ mod tests {
             self.reader_of(100, key, after, until, then)
         }
 
-        /// The same with so many changes at once.
+        /// Does the same with at most `limit` changes in a reply.
         fn reader_of(
             &self,
             limit: usize,
@@ -601,7 +599,8 @@ mod tests {
     }
 
     impl World {
-        /// A live reader is told of a change while a laggard is held, which then goes on.
+        /// Checks that a live reader gets a change while a lagging reader is blocked. Then unblocks the
+        /// lagging reader.
         fn expect_live_reader(&self, laggard: Sender<()>) {
             let live = self.reader("new", self.shared.db.revision(), Until::Gone, || {});
             self.shared.db.cells().set("new", 1).unwrap();
@@ -611,7 +610,7 @@ mod tests {
         }
     }
 
-    /// The laggard holds its thread until the live reader was told.
+    /// The lagging reader blocks its thread until the live reader has its change.
     #[test]
     fn who_is_up_to_date_does_not_wait_for_those_who_are_behind() {
         let world = World::new();
@@ -625,7 +624,7 @@ mod tests {
         world.expect_live_reader(let_go);
     }
 
-    /// Somebody who was told as many changes as fit is behind as long as there are more.
+    /// A reader that got as many changes as fit still lags while there are more.
     #[test]
     fn who_is_told_a_few_of_many_changes_is_not_up_to_date() {
         let world = World::new();

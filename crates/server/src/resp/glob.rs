@@ -1,37 +1,39 @@
-//! Patterns of names, as Redis has them: `*`, `?`, `[a-z]`, `[^a]` and `\\` before what is meant.
+//! Redis glob patterns (`*`, `?`, `[a-z]`, `[^a]`, and `\\` as escape), matched by a bit-parallel NFA.
 //!
 //! ```text
-//!   pattern --compile--> one place per byte to be matched, and where stars are
-//!   text: for each byte   places = (places that take it) moved on by one  |  places behind a star
+//!   pattern --compile--> one NFA state per byte to be matched, and the states with a star
+//!   text: for each byte   states = (states that accept it) advanced by one  |  states with a star
 //! ```
 //!
-//! All places that a match may have reached are bits of a few words, so a text of n bytes takes n steps of `m / 64` words,
-//! whatever the stars and classes: nothing is ever tried again.
+//! All states that a match can be in are bits of a few 64-bit words. A text of n bytes therefore takes n
+//! steps of `m / 64` words for a pattern of m bytes, whatever its stars and classes. There is no
+//! backtracking.
 
 use super::reply::Reply;
 
-/// The longest pattern: names have no more bytes.
+/// The longest pattern in bytes. Names are not longer.
 pub const PATTERN_LIMIT_BYTES: usize = 1024;
 
-/// A pattern, compiled.
+/// A compiled pattern.
 pub struct Glob {
-    /// How many bytes a text has at least.
+    /// The least number of bytes of a matching text, which is the number of NFA states less one.
     length: usize,
-    /// Words of a set of places, of which there is one more than bytes.
+    /// Number of 64-bit words of a state set.
     words: usize,
-    /// The places that take more than half of all bytes.
+    /// The states that accept more than half of all bytes.
     usual: Vec<u64>,
-    /// For each byte the places that treat it otherwise, one set behind the other: `?` and `[^a]` change few of them.
+    /// For each byte, the states that treat it differently from `usual`, one set after the other. Only few
+    /// bits are set, because `?` and `[^a]` accept most bytes.
     flips: Vec<u64>,
-    /// Places that a star follows: they stay, whatever comes.
+    /// States with a star: they stay active whatever byte comes.
     stays: Vec<u64>,
 }
 
-/// A pattern that is not too long, and not compiled: a command that waits for `EXEC` keeps its bytes alone.
+/// A pattern of valid length, not compiled yet. A command queued for `EXEC` keeps only its bytes.
 pub struct Pattern(Vec<u8>);
 
 impl Pattern {
-    /// A pattern that is not too long.
+    /// Checks the length of a pattern.
     pub fn new(pattern: &[u8]) -> Result<Pattern, Reply> {
         if pattern.len() > PATTERN_LIMIT_BYTES {
             return Err(Reply::error(format!(
@@ -42,19 +44,19 @@ impl Pattern {
         Ok(Pattern(pattern.to_vec()))
     }
 
-    /// How long it is.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// The pattern in the form that texts are compared with.
+    /// Compiles the pattern.
     pub fn compile(&self) -> Glob {
         Glob::compile(&self.0)
     }
 }
 
 impl Glob {
-    /// Patterns of one command: all together are as short as one has to be, because each takes time to compile.
+    /// Compiles the patterns of one command. Their total length has the limit of a single pattern, because
+    /// compiling takes time.
     pub fn all(patterns: &[&[u8]]) -> Result<Vec<Glob>, Reply> {
         let bytes: usize = patterns.iter().map(|pattern| pattern.len()).sum();
         if bytes > PATTERN_LIMIT_BYTES {
@@ -65,7 +67,7 @@ impl Glob {
         Ok(patterns.iter().map(|pattern| Glob::compile(pattern)).collect())
     }
 
-    /// A pattern that is not too long.
+    /// Checks the length of a pattern and compiles it.
     pub fn new(pattern: &[u8]) -> Result<Glob, Reply> {
         Pattern::new(pattern).map(|pattern| pattern.compile())
     }
@@ -98,7 +100,7 @@ impl Glob {
         glob
     }
 
-    /// Adds a place that takes these bytes; gives back what comes behind it.
+    /// Adds a state that accepts the bytes of `set`. Returns `behind`.
     fn place<'p>(&mut self, set: &Bytes, behind: &'p [u8]) -> &'p [u8] {
         let (word, bit) = (self.length / 64, 1 << (self.length % 64));
         let takes_most = set.iter().map(|part| part.count_ones()).sum::<u32>() > 128;
@@ -117,7 +119,7 @@ impl Glob {
         behind
     }
 
-    /// Whether a text matches.
+    /// Returns whether a text matches.
     pub fn matches(&self, text: &[u8]) -> bool {
         let mut places = vec![0_u64; self.words];
         places[0] = 1;
@@ -140,7 +142,7 @@ impl Glob {
     }
 }
 
-/// A set of bytes.
+/// A set of bytes, as 256 bits.
 type Bytes = [u64; 4];
 
 fn only(byte: u8) -> Bytes {
@@ -149,7 +151,8 @@ fn only(byte: u8) -> Bytes {
     set
 }
 
-/// The bytes of a class, and what comes behind it. A class that is not closed ends with the pattern.
+/// Returns the bytes of a class, and the rest of the pattern behind it. A class without an end extends to
+/// the end of the pattern.
 fn class(pattern: &[u8]) -> (Bytes, &[u8]) {
     let negated = pattern.first() == Some(&b'^');
     let mut rest = &pattern[usize::from(negated)..];
@@ -183,11 +186,11 @@ fn class(pattern: &[u8]) -> (Bytes, &[u8]) {
     (if negated { set.map(|word| !word) } else { set }, rest)
 }
 
-/// The text that everything that matches begins with.
+/// Returns the literal prefix that every matching text begins with.
 pub fn fixed_prefix(pattern: &[u8]) -> String {
     let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
     let end = pattern.iter().position(is_special).unwrap_or(pattern.len());
-    // Up to the last whole character: a pattern may cut one.
+    // Up to the last complete character, because a pattern may end within one.
     match std::str::from_utf8(&pattern[..end]) {
         Ok(text) => text.to_owned(),
         Err(error) => String::from_utf8_lossy(&pattern[..error.valid_up_to()]).into_owned(),
@@ -239,7 +242,7 @@ mod tests {
         let pattern = format!("{}b", "a*".repeat(500));
         let glob = Glob::new(pattern.as_bytes()).map_err(drop).unwrap();
         let text = "a".repeat(1024);
-        // A million places would be tried again and again; so it is done in no time.
+        // With backtracking this would take millions of steps.
         for _ in 0..100 {
             assert!(!glob.matches(text.as_bytes()));
         }

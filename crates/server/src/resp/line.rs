@@ -1,22 +1,22 @@
-//! Typed lines: their words, quoted as `redis-cli` has it.
+//! Splits a typed line into words, quoted as in `redis-cli`.
 //!
 //! | form | means |
 //! |---|---|
 //! | `plain` | up to the next space |
 //! | `"…"` | spaces, line breaks, and `\n \r \t \b \a \\ \" \xHH` |
-//! | `'…'` | everything as it stands, and `\'` |
+//! | `'…'` | everything literally, and `\'` |
 //!
 //! A closing quote ends its word: a space or the end has to follow.
 
 use std::iter::Peekable;
 use std::slice::Iter;
 
-/// Why a line has no words.
+/// The reason why a line cannot be split.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unsplit {
-    /// A quote is open: the next line goes on with it.
+    /// A quote is open, so the next line continues the word.
     Open,
-    /// Something follows a closing quote.
+    /// A closing quote is followed by another character than a space.
     Joined,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for Unsplit {
 
 type Bytes<'a> = Peekable<Iter<'a, u8>>;
 
-/// The words of a line.
+/// Splits a line into its words.
 pub fn split(line: impl AsRef<[u8]>) -> Result<Vec<Vec<u8>>, Unsplit> {
     let mut bytes = line.as_ref().iter().peekable();
     let mut words = Vec::new();
@@ -88,7 +88,7 @@ fn escaped(bytes: &mut Bytes<'_>) -> Result<u8, Unsplit> {
     })
 }
 
-/// Two digits, or nothing is taken.
+/// Reads two hexadecimal digits, or consumes nothing.
 fn hexadecimal(bytes: &mut Bytes<'_>) -> Option<u8> {
     let mut ahead = bytes.clone();
     let mut digit = || char::from(*ahead.next()?).to_digit(16);
@@ -97,7 +97,7 @@ fn hexadecimal(bytes: &mut Bytes<'_>) -> Option<u8> {
     u8::try_from(byte).ok()
 }
 
-/// A word as it would have to be written.
+/// Quotes a word so that `split` returns it unchanged.
 pub fn quote(word: &[u8]) -> String {
     let plain = |byte: &u8| byte.is_ascii_graphic() && !b"\"'\\".contains(byte);
     match std::str::from_utf8(word) {

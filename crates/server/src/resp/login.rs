@@ -1,11 +1,11 @@
-//! Logins: a connection says who it is, and becomes that user.
+//! Login: verifies credentials and changes the user of a connection.
 //!
 //! ```text
-//!   AUTH, HELLO … AUTH --remembered--------------------------> settle: user, reply
-//!                      --not--> verifiers --verdict--> settle
+//!   AUTH, HELLO … AUTH --password cached------------------------> settle: user, reply
+//!                      --otherwise-------> verifiers --verdict--> settle
 //! ```
 //!
-//! The session rests while its password is verified, so nothing behind it runs as somebody else.
+//! The connection is suspended while its password is verified, so no later command runs as the wrong user.
 
 use super::commands::connection::{Greeting, greet};
 use super::reply::{OK, Reply};
@@ -15,28 +15,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-/// Somebody who says who they are.
+/// A login attempt.
 pub struct Login {
     name: String,
     password: Secret,
-    /// What `HELLO` asked for, to be done when it is true.
+    /// The options of `HELLO`, applied when the login succeeds.
     greeting: Option<Greeting>,
 }
 
 impl Login {
-    /// With these credentials.
     pub fn new(name: String, password: Secret, greeting: Option<Greeting>) -> Login {
         Login { name, password, greeting }
     }
 
-    /// What is to be verified.
+    /// Returns the credentials to verify.
     pub fn credentials(&self) -> (String, Secret) {
         (self.name.clone(), self.password.clone())
     }
 }
 
 impl Session {
-    /// Begins to log in.
+    /// Starts a login.
     pub fn log_in(&mut self, login: Login) -> Handled {
         if self.open.is_some() {
             let message = "ERR a transaction is open: TXN.COMMIT or TXN.ROLLBACK first";
@@ -50,12 +49,12 @@ impl Session {
         self.settle(login, Verdict::Known(user))
     }
 
-    /// Becomes the user, or does not.
+    /// Completes a login with the verdict of the verifier.
     pub fn settle(&mut self, login: Login, verdict: Verdict) -> Handled {
         match verdict {
             Verdict::Known(user) => {
                 let limit = self.shared.settings.connections;
-                // The one that it has would be counted beside it.
+                // Release the old slot first, otherwise it would be counted beside the new one.
                 self.connection_share = None;
                 let share = match user.share(Resource::RespConnections, limit) {
                     Ok(share) => share,
@@ -83,19 +82,20 @@ impl Session {
         }
     }
 
-    /// Logs in, however long that takes.
+    /// Logs in, and blocks until the verdict is known.
     pub fn log_in_here(&mut self, login: Login) -> Handled {
         let (name, password) = login.credentials();
         let (sender, receiver) = channel();
-        // Whoever sent this waits for it.
+        // The receiver below waits for this message.
         let told = move |verdict| drop(sender.send(verdict));
         self.shared.security.verify(name, password, &self.peer, told);
         self.settle(login, receiver.recv().unwrap_or(Verdict::Busy))
     }
 
-    /// Is another user from here on. What was begun as the one before ends.
+    /// Changes the user of the session. Subscriptions and watched keys of the old user end.
     pub fn become_user(&mut self, user: Option<Arc<User>>) {
-        // Whoever has not said who they are has not stopped guessing.
+        // The failure counter is kept when the session becomes unauthenticated, because the client may
+        // still be guessing passwords.
         if user.is_some() {
             self.failures = 0;
         }
@@ -104,6 +104,7 @@ impl Session {
         self.connection_share = None;
         self.watches = Arc::new(());
         self.watched.clear();
+        // Pairs with the `Acquire` loads of subscriptions and work of the old user.
         self.alive.store(false, Ordering::Release);
         self.alive = Arc::new(AtomicBool::new(true));
         self.tell_of_itself();

@@ -1,15 +1,15 @@
-//! The RESP face: every Redis client can talk to it.
+//! The RESP front end: a server for the Redis protocol, so every Redis client can talk to the database.
 //!
 //! ```text
 //!   socket -> request (words) -> table -> session -> plan -> transaction, in a batch
-//!   socket <- reply  <-------------------- shape of the answers <- receipt <-'
+//!   socket <- reply  <----------- reply function over the answers <- receipt <-'
 //! ```
 //!
-//! - [`request`] and [`reply`] know bytes and nothing else.
-//! - [`commands`] has a file for each group: it turns words into plans and answers into replies.
-//! - [`session`] knows what a connection has said so far and decides how a plan runs.
-//! - `stream` knows whether there is TLS, and nobody else does.
-//! - `event_loop` knows sockets and batches, and no command.
+//! - [`request`] and [`reply`] parse and encode bytes and know nothing else.
+//! - [`commands`] has one file per command group. It turns words into plans and answers into replies.
+//! - [`session`] holds the state of one connection and decides how a plan runs.
+//! - `stream` is the only module that knows whether a connection uses TLS.
+//! - `event_loop` handles sockets and batches. It knows no command.
 
 pub mod arguments;
 mod batches;

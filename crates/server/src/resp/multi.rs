@@ -1,4 +1,4 @@
-//! `MULTI` to `EXEC`: commands that are kept and then done at once.
+//! `MULTI`/`EXEC`: queues commands and executes them as one transaction.
 
 use super::Shared;
 use super::commands::feed::no_waiting;
@@ -16,30 +16,29 @@ use mainstay::limits::{
 };
 use mainstay::{Code, Command, Error, Guard, Receipt, Transaction};
 
-/// It is kept.
 const QUEUED: Reply = Reply::Status("QUEUED");
 
-/// Commands that wait for `EXEC`.
+/// The command queue between `MULTI` and `EXEC`.
 #[derive(Default)]
 pub struct Multi {
     queued: Queue,
-    /// The words that were kept.
+    /// Bytes of the words that were kept.
     bytes: usize,
-    /// The commands that they became.
+    /// Number of commands that the words became.
     commands: usize,
-    /// The memory of those, beside the queue's own.
+    /// Memory of those commands, in addition to the queue itself.
     plan_bytes: usize,
-    /// The bytes of the patterns that their replies are made with.
+    /// Bytes of the patterns used to make the replies.
     pattern_bytes: usize,
-    /// There is something with jobs or locks.
+    /// True if a command concerns jobs or locks.
     has_orders: bool,
-    /// A command is answered by the writer alone.
+    /// True if only the writer thread can answer a command.
     asks_writer: bool,
-    /// A command lists what was, which is read when the transaction is gathered.
+    /// True if a command lists past state, which is read when the transaction is assembled.
     lists_the_past: bool,
-    /// A command was not understood: nothing will be done.
+    /// True if a command was rejected: nothing will be executed.
     spoilt: bool,
-    /// Why it was given up, if it was.
+    /// The reason why the queue was dropped, if it was.
     given_up: Option<String>,
 }
 
@@ -90,21 +89,22 @@ impl IntoIterator for Queue {
     }
 }
 
-/// A command that waits for `EXEC`.
+/// A queued command.
 enum Queued {
     Plan(Plan),
-    /// Something with jobs or locks.
+    /// A command on jobs or locks.
     Order(Order),
-    /// The revision that the transaction gets.
+    /// The revision of the transaction.
     Revision,
-    /// Its arguments make no sense: that is its reply, and the others go on.
+    /// A command with invalid arguments. The error is its reply, and the other commands are executed.
     Wrong(Reply),
-    /// It concerns the session alone and is answered when its turn comes.
+    /// A command about the session alone, executed when its turn comes.
     Session(&'static Spec, fn(&mut Call<'_>) -> Reply, Vec<Vec<u8>>),
 }
 
 impl Queued {
-    /// Whether its reply is made of the transaction's answers alone, so that a repeat is told the same.
+    /// Checks that the reply depends only on the answers of the transaction, so that a repeat gets the same
+    /// reply.
     fn is_of_the_transaction(&self) -> Result<(), Reply> {
         match self {
             Queued::Wrong(_) => Ok(()),
@@ -123,7 +123,7 @@ impl Queued {
 }
 
 impl Multi {
-    /// Keeps a command that this user may.
+    /// Queues a command if the user may execute it.
     pub fn push(
         &mut self,
         user: &User,
@@ -152,7 +152,7 @@ impl Multi {
             return Ok(Reply::error(message));
         }
         if self.given_up.is_some() {
-            // Nothing will come of it, so nothing is kept of it.
+            // Nothing will be executed, so nothing is kept.
             self.bytes = 0;
             return Ok(QUEUED);
         }
@@ -199,7 +199,7 @@ impl Multi {
         Ok(self.keep(spec, queued))
     }
 
-    /// Keeps a command, if all together are not too many: one of them may be a million names.
+    /// Queues a command unless all commands together are too many. One request may name a million keys.
     fn keep(&mut self, spec: &Spec, queued: Queued) -> Reply {
         if !self.stands_beside_others(&queued) {
             self.spoilt = true;
@@ -212,7 +212,7 @@ impl Multi {
                 self.plan_bytes += plan.weight_bytes();
                 self.pattern_bytes += plan.pattern_bytes;
             }
-            // `CONFIG GET` has nothing but patterns.
+            // `CONFIG GET` has only patterns as arguments.
             Queued::Session(.., words) => {
                 self.pattern_bytes += words.iter().map(Vec::len).sum::<usize>();
             }
@@ -226,7 +226,8 @@ impl Multi {
         QUEUED
     }
 
-    /// Orders run in an open transaction, and there is no place in one for a command that the writer alone answers.
+    /// Checks that job commands do not stand beside commands that only the writer thread can answer. Job
+    /// commands run in an open transaction, where the latter cannot run.
     fn stands_beside_others(&mut self, queued: &Queued) -> bool {
         match queued {
             Queued::Order(_) => self.has_orders = true,
@@ -238,12 +239,13 @@ impl Multi {
         !(self.has_orders && self.asks_writer)
     }
 
-    /// The memory that what was kept takes, about.
+    /// Returns the approximate memory of the queue.
     pub fn bytes(&self) -> usize {
         self.bytes + self.plan_bytes + self.queued.bytes()
     }
 
-    /// Whether it takes long to be gathered or answered, or reads the past at length before it begins.
+    /// Returns whether it is expensive to assemble or to answer, or reads much of the past before it
+    /// starts.
     pub fn is_long(&self) -> bool {
         self.commands > LONG_COMMANDS
             || self.queued.len() > LONG_COMMANDS
@@ -251,24 +253,24 @@ impl Multi {
             || self.lists_the_past
     }
 
-    /// Lets go of all that was kept: nothing will be done, and `EXEC` says why.
+    /// Drops the queue. Nothing will be executed, and `EXEC` reports the reason.
     pub fn give_up(&mut self, why: String) {
         *self = Multi { spoilt: true, given_up: Some(why), ..Multi::default() };
     }
 
-    /// Nothing will be done.
+    /// Marks the transaction as aborted.
     pub fn spoil(&mut self) {
         self.spoilt = true;
     }
 }
 
-/// The refusal of a command that `EXEC` cannot execute.
+/// The error for a command that `EXEC` cannot execute.
 fn not_inside_multi(spec: &Spec) -> Reply {
     let name = spec.name.to_uppercase();
     Reply::error(format!("ERR {name} is not for inside MULTI"))
 }
 
-/// The refusal of an order beside a command of the writer, or the other way round.
+/// The error for a job command beside a command of the writer thread, or the reverse.
 fn not_beside_orders(spec: &Spec) -> Reply {
     let name = spec.name.to_uppercase();
     Reply::error(format!(
@@ -277,7 +279,7 @@ fn not_beside_orders(spec: &Spec) -> Reply {
     ))
 }
 
-/// The replies of an `EXEC`.
+/// The pending replies of an `EXEC`.
 pub struct Exec(Vec<Share>);
 
 enum Share {
@@ -287,7 +289,7 @@ enum Share {
 }
 
 impl Exec {
-    /// The replies of all commands, or nothing if what was watched has changed.
+    /// Makes the replies of all commands, or null if a watched key has changed.
     pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
         let receipt = match receipt {
             Ok(receipt) if !receipt.held => return Reply::NilArray,
@@ -305,7 +307,7 @@ impl Exec {
     }
 }
 
-/// Does what was queued, as one transaction.
+/// Executes the queued commands as one transaction.
 pub fn exec(call: &mut Call<'_>) -> Handled {
     let handled = executed(call.session);
     call.session.exec_us = None;
@@ -326,7 +328,7 @@ fn executed(session: &mut Session) -> Handled {
     }
 }
 
-/// A transaction in the next batch, or, if it is long or to be recorded, off the event loop.
+/// Puts a transaction into the next batch. A long or audited one runs off the event loop.
 pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled {
     let audit = session.shared.security.audit();
     let user = session.user.as_deref();
@@ -343,7 +345,7 @@ pub fn done(session: &Session, transaction: Transaction, owed: Owed) -> Handled 
     }))
 }
 
-/// Does what was queued as one transaction, and once, however often it is queued and sent.
+/// Executes the queued commands as one transaction, exactly once however often it is sent.
 pub fn exec_once(call: &mut Call<'_>) -> Handled {
     let handled = executed_once(call).unwrap_or_else(Handled::Reply);
     call.session.exec_us = None;
@@ -365,7 +367,7 @@ fn executed_once(call: &mut Call<'_>) -> Result<Handled, Reply> {
     Ok(done(session, transaction, owed))
 }
 
-/// Ends `MULTI`: what was queued and what was watched, if it was all understood.
+/// Ends `MULTI`. Returns the queued commands and the watched keys, if every command was accepted.
 fn end(session: &mut Session, name: &str) -> Result<(Queue, Vec<Guard>), Reply> {
     let Some(multi) = session.multi.take() else {
         return Err(Reply::error(format!("ERR {name} without MULTI")));
@@ -383,14 +385,14 @@ fn end(session: &mut Session, name: &str) -> Result<(Queue, Vec<Guard>), Reply> 
     }
 }
 
-/// All of it as one transaction, and what each command is owed.
+/// Assembles the commands as one transaction. Returns it with the pending reply of each command.
 fn gather(
     session: &mut Session,
     queued: Queue,
     watched: Vec<Guard>,
 ) -> Result<(Transaction, Vec<Share>), Reply> {
     let mut transaction = session.transaction();
-    // Something has changed meanwhile: then nothing is done, and that is no failure.
+    // If a watched key has changed, nothing is executed, and that is not an error.
     transaction.otherwise = (!watched.is_empty()).then(Vec::new);
     transaction.guards = watched;
     let mut shares = Vec::with_capacity(queued.len());
@@ -403,7 +405,7 @@ fn gather(
                 Share::Reply(run_session(session, spec, run, &words))
             }
             Queued::Plan(plan) if plan.at.is_some() => Share::Reply(session.read(&plan)),
-            // These are done together.
+            // These are handled by `together`.
             Queued::Order(_) => Share::Reply(unexpected()),
             Queued::Plan(plan) => {
                 let promise;
@@ -420,8 +422,8 @@ fn gather(
     Ok((transaction, shares))
 }
 
-/// Orders read before they write, so all of it becomes one transaction that is tried until nothing it read has
-/// changed: long work.
+/// Runs the queue in an interactive transaction, because job commands read before they write. It is retried
+/// until no key it read has changed, so it is long work.
 fn together(session: &mut Session, queued: Queue, watched: Vec<Guard>) -> Handled {
     let turn = |queued| match queued {
         Queued::Wrong(reply) => Turn::Known(reply),
@@ -435,7 +437,7 @@ fn together(session: &mut Session, queued: Queue, watched: Vec<Guard>) -> Handle
     orders::together(session, turns, watched)
 }
 
-/// Nothing is done then: the transaction was about to begin.
+/// The error for replies that are too large. Nothing was executed, because the transaction had not started.
 pub fn too_much() -> Error {
     let limit = ANSWERS_LIMIT_BYTES >> 20;
     let message = format!("the replies take more than {limit} MiB: ask for fewer at once");
@@ -454,7 +456,7 @@ fn run_session(
     reply
 }
 
-/// Starts to keep commands.
+/// Starts to queue commands.
 pub fn multi(call: &mut Call<'_>) -> Handled {
     let session = &mut *call.session;
     Handled::Reply(match () {
@@ -469,7 +471,7 @@ pub fn multi(call: &mut Call<'_>) -> Handled {
     })
 }
 
-/// Forgets what was kept, and what was watched.
+/// Drops the queue and the watched keys.
 pub fn discard(call: &mut Call<'_>) -> Handled {
     if call.session.multi.take().is_none() {
         return Handled::Reply(Reply::error("ERR DISCARD without MULTI"));
@@ -478,7 +480,7 @@ pub fn discard(call: &mut Call<'_>) -> Handled {
     Handled::Reply(super::reply::OK)
 }
 
-/// Sets a session back to how it began.
+/// Resets a session to its initial state.
 pub fn reset(session: &mut Session) {
     (session.multi, session.open, session.view) = (None, None, None);
     session.watched.clear();

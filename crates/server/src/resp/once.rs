@@ -1,14 +1,14 @@
-//! Requests of sessions: what is done once, however often it is sent.
+//! Session requests: exactly-once execution of a command, however often it is sent.
 //!
 //! ```text
 //!   SESSION.DO id 7 LOWEST 5 INCR n  --> Plan --+
-//!   MULTI … SESSION.EXEC id 7 LOWEST 5 --------+--> Transaction of request 7 --> receipt, or the one of before
+//!   MULTI … SESSION.EXEC id 7 LOWEST 5 --------+--> Transaction of request 7 --> receipt, or the stored one
 //!                                                                                    |
-//!                                                      shape of the answers <--------'  the same bytes either way
+//!                                           reply function over the answers <-------'  the same bytes either way
 //! ```
 //!
-//! What is kept are the answers of the transaction; the reply is made of them each time. So whatever is done this way
-//! has to be one transaction, and its reply made of nothing else.
+//! The database stores the answers of the transaction, and the reply is made from them each time. A command
+//! that runs this way therefore has to be one transaction, and its reply may depend on nothing else.
 
 use super::arguments::{Arguments, syntax_error, understood};
 use super::plan::{Plan, unexpected};
@@ -18,7 +18,7 @@ use super::table::{self, Asker, Group, Run, Spec};
 use crate::repeats::Expected;
 use mainstay::{ErrorKind, Receipt, Result, SessionRequest, Transaction};
 
-/// A reply to a request of a session.
+/// The pending reply to a session request.
 pub struct Once {
     request: SessionRequest,
     expected: Option<Expected>,
@@ -26,24 +26,24 @@ pub struct Once {
 }
 
 impl Once {
-    /// A transaction as a request, and how it is replied to.
+    /// Turns a transaction into a session request. Returns it with its pending reply.
     fn of(transaction: Transaction, request: SessionRequest, owed: Owed) -> (Transaction, Once) {
         let transaction = transaction.in_session(request.clone());
         let expected = Expected::of(&transaction);
         (transaction, Once { request, expected, owed })
     }
 
-    /// The reply, of its own receipt or of the one that was kept.
+    /// Makes the reply from the receipt of this execution or from the stored one.
     pub fn reply(self, receipt: Result<Receipt>) -> Reply {
         let Once { request, expected, owed } = self;
         let repeated = matches!(&receipt, Ok(receipt) if receipt.repeated);
         match &receipt {
-            // An EXEC that failed may be sent again without its WATCH.
+            // An EXEC that failed because of its WATCH may be sent again without it.
             Ok(receipt) if !receipt.held && matches!(owed, Owed::Exec(_)) => {}
             Ok(receipt) if !expected.is_none_or(|expected| expected.is_met_by(receipt)) => {
                 return another(&request);
             }
-            // These are no failures of the command.
+            // These errors concern the session, not the command.
             Err(error) if is_of_the_session(error.kind()) => return error.clone().into(),
             _ => {}
         }
@@ -58,7 +58,7 @@ fn is_of_the_session(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::SessionExpired | ErrorKind::ResponseEvicted)
 }
 
-/// Whether answers were of other kinds than those that the commands give.
+/// Returns whether the stored answers are of other kinds than those of the command.
 fn is_foreign(reply: &Reply) -> bool {
     match reply {
         Reply::Array(replies) => replies.contains(&unexpected()),
@@ -66,8 +66,8 @@ fn is_foreign(reply: &Reply) -> bool {
     }
 }
 
-/// What is said where a number was used for something else before, as far as that can be seen: a number that is kept is
-/// answered, so two commands with the same kind of answer cannot be told from each other.
+/// The error for a request number already used for a different command. Two commands with the same kind of
+/// answer cannot be told apart, because a stored answer is returned for its number.
 fn another(request: &SessionRequest) -> Reply {
     let SessionRequest { session, request_id, .. } = request;
     Reply::error(format!(
@@ -76,7 +76,7 @@ fn another(request: &SessionRequest) -> Reply {
     ))
 }
 
-/// Does a command once.
+/// Executes a command exactly once.
 pub fn execute(call: &mut Call<'_>, pending: Pending) -> Handled {
     executed(call, pending).unwrap_or_else(Handled::Reply)
 }
@@ -90,7 +90,7 @@ fn executed(call: &mut Call<'_>, pending: Pending) -> std::result::Result<Handle
     let (_, spec) = table::find(words)?;
     let done = planned(call.session, spec, words)
         .map_or_else(Handled::Reply, |plan| run(call.session, plan, request, pending));
-    // What is to be recorded is, whether it is done once or as often as it is said.
+    // An audited command is recorded each time, also when it runs as a session request.
     if spec.is_audited(words) {
         return Ok(call.session.recorded(spec, words, done));
     }
@@ -112,7 +112,7 @@ fn run(session: &Session, plan: Plan, request: SessionRequest, pending: Pending)
     }
 }
 
-/// The request that the words of `SESSION.EXEC` tell of.
+/// Parses the session request from the words of `SESSION.EXEC`.
 pub fn request_of(words: &[&[u8]]) -> std::result::Result<SessionRequest, Reply> {
     understood(words, read_request)
 }
@@ -127,7 +127,7 @@ fn read_request(arguments: &mut Arguments<'_>) -> std::result::Result<SessionReq
     Ok(request)
 }
 
-/// What a command does, if that can be done once and its user may.
+/// Returns the plan of a command, if it can run exactly once and the user may execute it.
 fn planned(
     session: &Session,
     spec: &'static Spec,
@@ -153,8 +153,8 @@ fn planned(
     }
 }
 
-/// Whether a command is one transaction on data or branches. Of those on sessions only what is sent to them and
-/// acknowledged is.
+/// Returns whether a command is one transaction on data or branches. Of the commands on sessions, only
+/// sending and acknowledging qualify.
 fn is_one_transaction(spec: &Spec) -> bool {
     let is_planned = matches!(
         spec.run,
@@ -168,13 +168,13 @@ fn is_one_transaction(spec: &Spec) -> bool {
     is_planned && (spec.group != Group::Sessions || spec.writes)
 }
 
-/// A transaction as a request, which the next batch does.
+/// Turns a transaction into a session request for the next batch.
 pub fn handled(transaction: Transaction, request: SessionRequest, owed: Owed) -> Handled {
     let (transaction, owed) = requested(transaction, request, owed);
     Handled::Run(Box::new(transaction), owed)
 }
 
-/// A transaction as a request, and what is owed for it.
+/// Turns a transaction into a session request. Returns it with its pending reply.
 pub fn requested(
     transaction: Transaction,
     request: SessionRequest,
@@ -184,20 +184,20 @@ pub fn requested(
     (transaction, Owed::Once(Box::new(once)))
 }
 
-/// What is said of what cannot be done once.
+/// The error for a command that cannot run exactly once.
 pub fn no_part(within: &str, what: &str) -> Reply {
     Reply::error(format!(
         "ERR {within} does one transaction on data, and {what} is no part of one: nothing was executed; say it by itself"
     ))
 }
 
-/// What is said of a time that means a revision: whoever asks again once that is no longer kept would be told so, and
-/// not what was answered.
+/// Error for `AT`. A retry could fail to resolve the timestamp once its revision is no longer kept, and
+/// would then not get the stored answer.
 fn no_time() -> Reply {
     Reply::error("ERR SESSION.DO takes a revision here and no time: nothing was executed; give REV")
 }
 
-/// What is said of reads of the past.
+/// The error for reads of the past.
 pub fn no_past(within: &str) -> Reply {
     Reply::error(format!(
         "ERR {within} reads what there is when it is executed: a read of the past changes nothing, so say it by itself"

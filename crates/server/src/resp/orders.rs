@@ -1,10 +1,10 @@
-//! Orders to jobs and locks between `MULTI` and `EXEC`.
+//! `MULTI`/`EXEC` with commands on jobs and locks, run with optimistic concurrency control.
 //!
 //! ```text
-//!   turns --> open transaction: commands and orders, one after the other --> commit, with what was watched
-//!     ^                                                                        |
-//!     '------------------ something that was read has changed: again ---------'  4 times; then the same while the
-//!                                                                                writer waits: nothing can change
+//!   queue --> open transaction: commands on data and jobs, in order --> commit, with the watched keys as guards
+//!     ^                                                                  |
+//!     '------------- a key that was read has changed: retry -------------'  4 times; then once more while the
+//!                                                                           writer waits: no conflict is possible
 //! ```
 
 use super::Shared;
@@ -23,32 +23,32 @@ use mainstay::{
 };
 use std::sync::Arc;
 
-/// How often it is tried while others change what it reads, before they have to wait.
+/// Number of optimistic attempts before all other writers have to wait.
 const TRIES: usize = 4;
 
-/// One of the commands.
+/// A queued command.
 pub enum Turn {
-    /// Its reply is known.
+    /// A command whose reply is already known.
     Known(Reply),
-    /// The revision that the transaction gets.
+    /// The revision of the transaction.
     Revision,
-    /// Commands on data.
+    /// A command on data.
     Plan(Plan),
-    /// Something with jobs or locks.
+    /// A command on jobs or locks.
     Order(Order),
 }
 
-/// What a turn came to before the commit.
+/// The result of a queued command before the commit.
 enum Share {
     Known(Reply),
     Revision,
-    /// The answers, each with the place of its step in the transaction, if it is one: the receipt has the final
-    /// one.
+    /// The answers. Each has the index of its step in the transaction if it is one, because the receipt
+    /// holds its final answer.
     Answers(Plan, Result<Vec<(Answer, Option<usize>)>>),
     Outcome(Result<Outcome>),
 }
 
-/// All commands as one transaction, off the event loop.
+/// Executes all commands as one transaction, off the event loop.
 pub fn together(session: &Session, turns: Vec<Turn>, watched: Vec<Guard>) -> Handled {
     let all = Together {
         shared: session.shared.clone(),
@@ -87,8 +87,8 @@ struct Together {
 }
 
 impl Together {
-    /// Tries optimistically first, which holds nobody up. After too many conflicts it runs while all other writers wait, so
-    /// that it cannot conflict.
+    /// Tries optimistically first, which blocks no other writer. After too many conflicts it runs while all
+    /// other writers wait, so that it cannot conflict.
     fn run(&self) -> Result<Reply> {
         for _ in 0..TRIES {
             match self.try_once() {
@@ -106,7 +106,7 @@ impl Together {
         let mut open = self.shared.db.branch(&self.branch)?.begin()?;
         let shares = self.shares(&mut open)?;
         let mut transaction = open.into_transaction()?;
-        // Of one that only reads, nothing is left but what was watched.
+        // A transaction that only reads keeps no branch, but the guards of the watched keys need it.
         transaction.branch = self.branch.clone();
         transaction.guards.extend(self.watched.iter().cloned());
         let receipt =
@@ -115,7 +115,7 @@ impl Together {
     }
 
     fn run_alone(&self) -> Result<Reply> {
-        // Opening them writes, which cannot be done while the writer waits.
+        // Opening the jobs writes, which is impossible while the writer waits.
         self.shared.jobs.ready()?;
         let branch = self.shared.db.branch(&self.branch)?;
         let watched = self.watched.clone();
@@ -143,7 +143,7 @@ impl Together {
         Ok(shares)
     }
 
-    /// A command that fails does not stop the others: Redis's rule.
+    /// A command that fails does not stop the others, as in Redis.
     fn take(&self, turn: &Turn, open: &mut InteractiveTransaction) -> Share {
         match turn {
             Turn::Known(reply) => Share::Known(reply.clone()),
@@ -153,7 +153,7 @@ impl Together {
         }
     }
 
-    /// Whether what was watched is as it was.
+    /// Returns whether the watched keys are unchanged.
     fn is_unchanged(&self) -> Result<bool> {
         if self.watched.is_empty() {
             return Ok(true);
@@ -169,8 +169,8 @@ fn replies(shares: Vec<Share>, receipt: &Receipt) -> Reply {
     Reply::Array(shares.into_iter().map(|share| share.reply(receipt)).collect())
 }
 
-/// Runs commands on data inside the transaction. The commit answers all of them once more, reads too, so that the replies
-/// are final.
+/// Runs commands on data in the transaction. The commit answers all of them again, reads too, so that the
+/// replies are final.
 fn answers(plan: &Plan, open: &mut InteractiveTransaction) -> Result<Vec<(Answer, Option<usize>)>> {
     let one = |command: &Command| {
         let place = open.step_count();
@@ -181,7 +181,7 @@ fn answers(plan: &Plan, open: &mut InteractiveTransaction) -> Result<Vec<(Answer
 }
 
 impl Share {
-    /// The reply, now that the transaction is committed.
+    /// Makes the reply after the commit.
     fn reply(self, receipt: &Receipt) -> Reply {
         match self {
             Share::Known(reply) => reply,
@@ -203,7 +203,7 @@ impl Share {
         }
     }
 
-    /// What is held for it until the commit, about.
+    /// Returns the approximate memory of the result until the commit.
     fn weight_bytes(&self) -> usize {
         match self {
             Share::Known(reply) => reply.weight_bytes(),

@@ -1,13 +1,13 @@
-//! Plans: what a data command does, and the shape of its reply.
+//! Plans: the commands of a request, and the function that makes its reply.
 //!
 //! ```text
-//!   words --command's own file--> Plan { commands of the waist, shape }
+//!   words --command's own file--> Plan { commands, reply function }
 //!                                    |  queued, inside a transaction, read at once, or in a batch
-//!                                 answers --shape--> Reply
+//!                                 answers --reply function--> Reply
 //! ```
 //!
-//! A plan knows nothing of connections, so every command works alone, in `MULTI` and in a
-//! transaction, and a further contract needs no more than a file of plans.
+//! A plan is independent of connections. Each command therefore works alone, in `MULTI` and in a
+//! transaction, and a new kind of state needs only a new file of plans.
 
 use super::reply::Reply;
 use super::rights;
@@ -20,44 +20,45 @@ use mainstay::{
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// A page of records, runs, events or states that is made at once.
+/// A page of at most this many records, runs, events or states is read on the event loop.
 const SHORT_PAGE: usize = 256;
 
 /// The answers of a plan's commands.
 pub type Answers = SmallVec<[Answer; 1]>;
 
-/// What a data command does.
+/// The commands of a request, and how to make the reply.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is to be done, all of it at once.
+    /// The commands, executed atomically.
     pub commands: SmallVec<[Command; 1]>,
-    /// How the answers become a reply.
+    /// Makes the reply from the answers.
     pub shape: Shape,
-    /// The moment that it reads, if that is not now.
+    /// The past revision or time to read; `None` for the present.
     pub at: Option<At>,
-    /// The reply is not the same each time it is made of the same answers, so no request of a session may hold it.
+    /// True if the reply differs each time it is made from the same answers, so that it cannot be part of a
+    /// session request.
     pub once_only: bool,
-    /// The bytes of the pattern that its reply compiles and matches.
+    /// Length of the pattern that the reply compiles and matches, in bytes.
     pub pattern_bytes: usize,
 }
 
-/// How answers become a reply.
+/// The functions that turn answers into a reply.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Of what was answered, at the transaction's time.
+    /// Makes the reply from the answers and the timestamp of the transaction.
     pub reply: Making,
-    /// Of a failure.
+    /// Makes the reply from an error.
     pub failure: fn(Error) -> Reply,
 }
 
-/// How a reply is made of answers.
+/// A function that makes a reply from answers.
 #[derive(Clone)]
 pub enum Making {
-    /// The answers say all.
+    /// A function of the answers alone.
     Plain(fn(Answers, Stamp) -> Reply),
-    /// What was asked for has to be known, too.
+    /// A closure that also knows the request.
     Asked(Arc<dyn Fn(Answers, Stamp) -> Reply + Send + Sync>),
-    /// It is left to chance, which begins with this number.
+    /// A closure with a random seed.
     ByChance(Arc<dyn Fn(Answers, u64) -> Reply + Send + Sync>),
 }
 
@@ -68,17 +69,17 @@ impl std::fmt::Debug for Making {
 }
 
 impl Shape {
-    /// With failures in our own words.
+    /// Creates a shape with the default error texts.
     pub const fn ours(reply: fn(Answers, Stamp) -> Reply) -> Shape {
         Shape { reply: Making::Plain(reply), failure: own_words }
     }
 
-    /// With failures in other words.
+    /// Creates a shape with its own error texts.
     pub const fn with(reply: fn(Answers, Stamp) -> Reply, failure: fn(Error) -> Reply) -> Shape {
         Shape { reply: Making::Plain(reply), failure }
     }
 
-    /// Of answers and of what was asked for.
+    /// Creates a shape whose reply depends on the answers and the request.
     pub fn asked(
         reply: impl Fn(Answers, Stamp) -> Reply + Send + Sync + 'static,
         failure: fn(Error) -> Reply,
@@ -86,7 +87,7 @@ impl Shape {
         Shape { reply: Making::Asked(Arc::new(reply)), failure }
     }
 
-    /// Of answers and of chance.
+    /// Creates a shape whose reply depends on the answers and a random seed.
     pub fn by_chance(
         reply: impl Fn(Answers, u64) -> Reply + Send + Sync + 'static,
         failure: fn(Error) -> Reply,
@@ -94,13 +95,13 @@ impl Shape {
         Shape { reply: Making::ByChance(Arc::new(reply)), failure }
     }
 
-    /// The reply.
+    /// Makes the reply, with a fresh random seed.
     pub fn make(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
-        // Every state of it hashes differently.
+        // Each `RandomState` has different keys, so this hash is a random number.
         self.make_with(answers, |_| RandomState::new().hash_one(0))
     }
 
-    /// The reply, which is the same whenever it is made of the same.
+    /// Makes the reply. The same answers always give the same reply.
     fn make_once(&self, answers: mainstay::Result<(Answers, Stamp)>) -> Reply {
         self.make_with(answers, |now| now)
     }
@@ -124,7 +125,7 @@ fn own_words(error: Error) -> Reply {
 }
 
 impl Plan {
-    /// One command.
+    /// Creates a plan of one command.
     pub fn one(command: impl Into<Command>, shape: Shape) -> Plan {
         Plan {
             commands: SmallVec::from_iter([command.into()]),
@@ -135,7 +136,7 @@ impl Plan {
         }
     }
 
-    /// Several commands.
+    /// Creates a plan of several commands.
     pub fn all<C: Into<Command>>(commands: impl IntoIterator<Item = C>, shape: Shape) -> Plan {
         Plan {
             commands: commands.into_iter().map(Into::into).collect(),
@@ -146,31 +147,31 @@ impl Plan {
         }
     }
 
-    /// With a reply that is another each time.
+    /// Marks the reply as different each time.
     pub fn once_only(mut self) -> Plan {
         self.once_only = true;
         self
     }
 
-    /// Its reply is made with a pattern of so many bytes.
+    /// Sets the length of the pattern that the reply is made with.
     pub fn matching(mut self, pattern_bytes: usize) -> Plan {
         self.pattern_bytes = pattern_bytes;
         self
     }
 
-    /// As of this moment.
+    /// Sets the revision or time to read.
     pub fn at(mut self, at: Option<At>) -> Plan {
         self.at = at;
         self
     }
 
-    /// Refuses a user who may not do all of it.
+    /// Checks that the user may execute all commands.
     pub fn allowed(&self, user: &User) -> Result<(), Denied> {
         self.commands.iter().try_for_each(|command| user.allow_command(command))
     }
 
-    /// Takes out the kinds of state that this user may not touch, and refuses where none is left: a command on names,
-    /// whatever they hold, does as much as the user may.
+    /// Removes the kinds of state that this user may not access, and fails if none is left. A command on
+    /// names of any kind does as much as the user may do.
     pub fn narrowed(&mut self, user: &User) -> Result<(), Denied> {
         for command in &mut self.commands {
             if let Command::Key(KeyCommand::Names { kinds, .. } | KeyCommand::Count { kinds, .. }) =
@@ -194,12 +195,12 @@ impl Plan {
         }
     }
 
-    /// The memory that it takes, with the overhead of every command.
+    /// Returns the memory of the commands, including the overhead of each one.
     pub fn weight_bytes(&self) -> usize {
         self.commands.iter().map(Command::weight_bytes).sum()
     }
 
-    /// Refuses to write more than a transaction may, before anything is done or kept of it.
+    /// Rejects a plan with more writes than a transaction may have, before anything is executed or stored.
     pub fn check_size(&self) -> Result<(), Reply> {
         if self.commands.len() <= TRANSACTION_LIMIT_COMMANDS || self.is_read() {
             return Ok(());
@@ -207,13 +208,14 @@ impl Plan {
         Err(too_many_commands())
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether it only reads.
     pub fn is_read(&self) -> bool {
         self.commands.iter().all(Command::is_snapshot_read)
     }
 
-    /// Whether it can be part of an open transaction. Pending requests of sessions and messages of the outbox are known to
-    /// the writer alone: others may have taken them before the commit.
+    /// Returns whether it can run in an open transaction. Pending session requests and outbox messages
+    /// cannot be read there, because only the writer thread knows them: other clients may take them before
+    /// the commit.
     pub fn stands_in_open(&self) -> bool {
         let is_told_by_the_writer = |command: &Command| match command {
             Command::Session(command) => command.reads(),
@@ -225,7 +227,7 @@ impl Plan {
         !self.commands.iter().any(is_told_by_the_writer)
     }
 
-    /// Whether it may take a while, so that others should not have to wait behind it.
+    /// Returns whether it may run so long that other connections should not wait for it.
     pub fn takes_a_while(&self) -> bool {
         let is_long = |command: &Command| match command {
             Command::Branch(_) | Command::Key(_) => true,
@@ -235,12 +237,13 @@ impl Plan {
         self.commands.iter().any(is_long)
     }
 
-    /// Reads what is published on a branch, or was.
+    /// Executes a read plan on published state, of the present or the past.
     pub fn read(&self, db: &Database, branch: &str) -> Reply {
         self.read_within(db, branch, usize::MAX).unwrap_or_else(unexpected)
     }
 
-    /// The same; nothing once the answers to some of the commands have more bytes than this, and there are more commands.
+    /// Does the same, but returns `None` if the answers to some of the commands exceed `bytes` and commands
+    /// are left.
     pub fn read_within(&self, db: &Database, branch: &str, bytes: usize) -> Option<Reply> {
         let read = match self.at {
             None => db.look_within(branch, &self.commands, bytes),
@@ -252,7 +255,7 @@ impl Plan {
         read.transpose().map(|read| self.shape.make(read))
     }
 
-    /// Adds the commands to a transaction.
+    /// Adds the commands to a transaction. Returns it with the pending reply.
     pub fn put_into(self, transaction: Transaction) -> (Transaction, Promise) {
         let promise = Promise { count: self.commands.len(), shape: self.shape, once: false };
         let add = |transaction: Transaction, command| transaction.attempt(command);
@@ -260,17 +263,17 @@ impl Plan {
     }
 }
 
-/// A reply to come, of so many answers.
+/// A pending reply, made from a number of answers.
 #[derive(Clone, Debug)]
 pub struct Promise {
     count: usize,
     shape: Shape,
-    /// Whether the same answers have to make the same reply.
+    /// True if the same answers have to give the same reply.
     once: bool,
 }
 
 impl Promise {
-    /// Of a request of a session: a repeat is told the same.
+    /// Marks it as the reply of a session request, whose repeats get the same reply.
     pub fn once(self) -> Promise {
         Promise { once: true, ..self }
     }
@@ -282,7 +285,7 @@ impl Promise {
         }
     }
 
-    /// The reply, of a receipt that is all its own.
+    /// Makes the reply from the receipt of the plan's own transaction.
     pub fn keep(self, receipt: mainstay::Result<Receipt>) -> Reply {
         match receipt {
             Ok(receipt) => self.shape_of(receipt.answers, receipt.stamp),
@@ -290,13 +293,13 @@ impl Promise {
         }
     }
 
-    /// The reply, of its share of a transaction's answers.
+    /// Makes the reply from its share of a transaction's answers.
     pub fn keep_share(self, answers: &mut impl Iterator<Item = Answer>, stamp: Stamp) -> Reply {
         let share = answers.take(self.count).collect();
         self.shape_of(share, stamp)
     }
 
-    /// The reply, of answers that were read.
+    /// Makes the reply from answers.
     pub fn shape_of(self, answers: Answers, stamp: Stamp) -> Reply {
         let failed = |answer: &Answer| matches!(answer, Answer::Failed(_));
         match answers.iter().position(failed) {
@@ -309,7 +312,7 @@ impl Promise {
     }
 }
 
-/// The refusal of a plan with more commands than a transaction may have.
+/// The error for a plan with more commands than a transaction may have.
 pub fn too_many_commands() -> Reply {
     Reply::error(format!(
         "TOOLARGE a transaction has at most {TRANSACTION_LIMIT_COMMANDS} commands, and a name that is deleted counts \
@@ -317,12 +320,12 @@ pub fn too_many_commands() -> Reply {
     ))
 }
 
-/// A reply where an answer is not of the kind that its command gives.
+/// The error for an answer of an unexpected kind.
 pub fn unexpected() -> Reply {
     Reply::error("ERR the database gave an answer of another kind: this is a fault of the server")
 }
 
-/// The only answer.
+/// Returns the only answer.
 pub fn only(answers: Answers) -> Option<Answer> {
     answers.into_iter().next()
 }

@@ -1,4 +1,4 @@
-//! What is recorded of commands, if they are to be recorded.
+//! Audit records of commands.
 
 use super::reply::Reply;
 use super::session::{Handled, Session};
@@ -6,7 +6,7 @@ use super::table::Spec;
 use crate::security::{Entry, Outcome};
 
 impl Session {
-    /// Records what a command comes to, now or when its work is done.
+    /// Records the outcome of an audited command, at once or when its work is done.
     pub fn recorded(&self, spec: &'static Spec, words: &[&[u8]], handled: Handled) -> Handled {
         match handled {
             Handled::Reply(reply) => {
@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// Records what a command has come to, if it is one to be recorded.
+    /// Records the outcome of a command if the command is audited.
     pub fn record(&self, spec: &'static Spec, words: &[&[u8]], reply: &Reply) {
         let audit = self.shared.security.audit();
         if spec.is_audited(words) && audit.is_on() {
@@ -33,7 +33,7 @@ impl Session {
         }
     }
 
-    /// What is recorded: of its words only those that are names, and the branch it works on.
+    /// Creates the audit entry. Of the words it holds only those that are names, and it holds the branch.
     fn entry(&self, spec: &'static Spec, words: &[&[u8]]) -> Entry {
         let names = spec.audited.unwrap_or_default();
         let named = words.iter().skip(1).take(names).copied();
@@ -42,7 +42,7 @@ impl Session {
     }
 }
 
-/// Whether somebody was refused for want of a right.
+/// Returns whether a reply is a permission error.
 pub fn is_denial(reply: &Reply) -> bool {
     matches!(reply, Reply::Error(text) if text.starts_with("NOPERM"))
 }

@@ -1,9 +1,8 @@
-//! Replies: what a client gets, in either version of the protocol.
+//! Replies: the RESP2 and RESP3 encodings of a result.
 
 use mainstay::{Code, Error, ErrorKind, Value};
 use std::borrow::Cow;
 
-/// The version of the protocol that a connection speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2, which every client speaks.
@@ -18,39 +17,38 @@ pub enum Protocol {
 pub enum Reply {
     /// A short word, such as `OK`.
     Status(&'static str),
-    /// A failure; the first word is its kind.
+    /// An error. The first word is its kind.
     Error(Cow<'static, str>),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// Text or bytes.
+    /// A bulk string: text or bytes.
     Bulk(Vec<u8>),
-    /// Nothing.
+    /// A null value.
     Nil,
-    /// Nothing where a list was asked for.
+    /// A null value in place of a list.
     NilArray,
     /// A list.
     Array(Vec<Reply>),
-    /// Pairs; a flat list in RESP2.
+    /// A map; a flat list in RESP2.
     Map(Vec<(Reply, Reply)>),
-    /// Pairs that are no map, because their keys may repeat; a flat list in RESP2.
+    /// Key-value pairs that are no map because keys may repeat; a flat list in RESP2.
     Pairs(Vec<(Reply, Reply)>),
-    /// What comes unasked; a list in RESP2.
+    /// An out-of-band push message; a list in RESP2.
     Push(Vec<Reply>),
 }
 
-/// Done.
+/// The success reply.
 pub const OK: Reply = Reply::Status("OK");
 
-/// A reply in the bytes that are sent.
+/// A reply in encoded form.
 pub struct Encoded {
-    /// The bytes.
     pub bytes: Vec<u8>,
-    /// The reply itself, if it is an error: those are counted.
+    /// The reply itself if it is an error, because errors are counted.
     pub error: Option<Reply>,
 }
 
 impl Encoded {
-    /// A reply in the bytes of a protocol.
+    /// Encodes a reply for a version of the protocol.
     pub fn new(reply: &Reply, protocol: Protocol) -> Encoded {
         let mut bytes = Vec::new();
         reply.write(protocol, &mut bytes);
@@ -59,17 +57,17 @@ impl Encoded {
 }
 
 impl Reply {
-    /// A failure in our own words.
+    /// Creates an error whose text includes its kind.
     pub fn error(text: impl Into<Cow<'static, str>>) -> Reply {
         Reply::Error(text.into())
     }
 
-    /// Text.
+    /// Creates a bulk string.
     pub fn text(text: impl AsRef<[u8]>) -> Reply {
         Reply::Bulk(text.as_ref().to_vec())
     }
 
-    /// A value as clients of strings see it.
+    /// Converts a value to a bulk string, as Redis clients see it.
     pub fn value(value: Value) -> Reply {
         match value {
             Value::String(text) => Reply::Bulk(text.into_bytes()),
@@ -78,27 +76,28 @@ impl Reply {
         }
     }
 
-    /// A number that the protocol has no larger type for.
+    /// Creates an integer. Numbers beyond `i64::MAX` become `i64::MAX`, because the protocol has no larger
+    /// type.
     pub fn number(n: u64) -> Reply {
         Reply::Int(i64::try_from(n).unwrap_or(i64::MAX))
     }
 
-    /// The reply or nothing.
+    /// Returns the reply, or null.
     pub fn maybe(reply: Option<Reply>) -> Reply {
         reply.unwrap_or(Reply::Nil)
     }
 
-    /// A list of texts.
+    /// Creates a list of bulk strings.
     pub fn texts(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Reply {
         Reply::Array(texts.into_iter().map(Reply::text).collect())
     }
 
-    /// Whether it is a failure.
+    /// Returns whether it is an error.
     pub fn is_error(&self) -> bool {
         matches!(self, Reply::Error(_))
     }
 
-    /// The memory it takes, about.
+    /// Returns the approximate memory of the reply.
     pub fn weight_bytes(&self) -> usize {
         let all = |items: &[Reply]| items.iter().map(Reply::weight_bytes).sum::<usize>();
         size_of::<Reply>()
@@ -113,7 +112,7 @@ impl Reply {
             }
     }
 
-    /// Appends the reply as bytes.
+    /// Appends the encoded reply.
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         match self {
             Reply::Status(text) => line(b'+', text.as_bytes(), out),
@@ -142,7 +141,7 @@ impl From<Error> for Reply {
     }
 }
 
-/// The word that a failure begins with.
+/// Returns the kind with which an error begins.
 fn word(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Invalid => "INVALID",
@@ -166,7 +165,7 @@ fn word(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// A failure is one line, whatever names it repeats.
+/// Replaces line breaks, because an error is one line and may repeat a name that has some.
 fn one_line(text: &str) -> Cow<'_, str> {
     match text.contains(['\r', '\n']) {
         true => Cow::Owned(text.replace(['\r', '\n'], " ")),
@@ -184,7 +183,7 @@ fn head(kind: u8, count: usize, out: &mut Vec<u8>) {
     line(kind, itoa::Buffer::new().format(count).as_bytes(), out);
 }
 
-/// Appends text or bytes.
+/// Appends a bulk string.
 pub fn bulk(bytes: &[u8], out: &mut Vec<u8>) {
     head(b'$', bytes.len(), out);
     out.extend_from_slice(bytes);

@@ -1,12 +1,12 @@
-//! Requests: what a client sends.
+//! An incremental, zero-copy parser for RESP requests.
 //!
 //! ```text
-//!   *2\r\n$3\r\nGET\r\n$1\r\na\r\n        an array of words, as every client sends it
+//!   *2\r\n$3\r\nGET\r\n$1\r\na\r\n        an array of words, as clients send it
 //!   GET a\r\n                             a line, as a person types it
 //! ```
 //!
-//! Words are borrowed from the buffer they were read into. A request that is not complete leaves the
-//! parser where it stopped, so that a large one is not read again from its beginning with every piece.
+//! Words are borrowed from the input buffer. The parser remembers where it stopped in an incomplete
+//! request, so that a large request is not parsed again from its start with each piece.
 
 use super::line::split;
 use crate::config::settings::settings;
@@ -28,30 +28,32 @@ settings! {
     }
 }
 
-/// So many words are read at once: a request of a million does not hold up others.
+/// The most words that one call parses, so that a request of a million words does not delay other
+/// connections.
 const WORDS_AT_ONCE: usize = 256;
-/// A request of so many words is read in one pass where all of it has come. Where it has not, they are read again.
+/// A request with at most this many words is parsed in one pass if it is complete. An incomplete one is
+/// parsed again.
 const FEW_WORDS: usize = 8;
-/// Room for so many words is kept between requests.
+/// Capacity for this many words is kept between requests.
 const KEPT_WORDS: usize = 64;
 
 /// The words of a request.
 pub type Words<'a> = SmallVec<[&'a [u8]; FEW_WORDS]>;
 
-/// What the parser found.
+/// The result of parsing.
 #[derive(Debug, PartialEq)]
 pub enum Parsed<'a> {
-    /// A request, and how many bytes it takes.
+    /// A request, and its length in bytes.
     Request(Words<'a>, usize),
-    /// A line that was typed, and how many bytes it takes. It may have no words.
+    /// A typed line, and its length in bytes. It may have no words.
     Line(Vec<Vec<u8>>, usize),
-    /// The rest has to come first.
+    /// The rest of the request has not arrived.
     Incomplete,
-    /// More words are there, but many were read at once already: ask again.
+    /// More words are available, but this call has parsed many. The caller has to call again.
     Unfinished,
 }
 
-/// What is wrong with a request. The connection cannot be read on after it.
+/// The error in a malformed request. The connection cannot be parsed any further.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
@@ -65,19 +67,19 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Malformed> {
     Err(Malformed(what.into()))
 }
 
-/// How far a request was read.
+/// The state of the parser within a request.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The words still to come; nothing before the array's head was read.
+    /// Number of words still missing; `None` before the head of the array was parsed.
     left: Option<usize>,
-    /// Where the words are that came.
+    /// Positions of the words parsed so far.
     words: Vec<(usize, usize)>,
     at: usize,
 }
 
 impl Parser {
-    /// Reads the request that the input begins with. After `Incomplete` and `Unfinished` the input has to begin with the
-    /// same bytes again, and after the first go on.
+    /// Parses the request at the start of the input. After `Incomplete` and `Unfinished`, the next input
+    /// has to start with the same bytes. After `Incomplete` it also has to be longer.
     pub fn next<'a>(&mut self, input: &'a [u8], limits: &Limits) -> Result<Parsed<'a>, Malformed> {
         match input.first() {
             None => Ok(Parsed::Incomplete),
@@ -86,13 +88,14 @@ impl Parser {
         }
     }
 
-    /// The memory of the places of its words: many short words take more than their bytes.
+    /// Returns the memory of the word positions, because many short words take more memory than their
+    /// bytes.
     pub fn held_bytes(&self) -> usize {
-        // They are gathered once more when the request is whole.
+        // The positions are collected into a second list when the request is complete.
         2 * self.words.capacity() * size_of::<(usize, usize)>()
     }
 
-    /// Whether a request has begun.
+    /// Returns whether the parser is between two requests.
     pub fn is_between(&self) -> bool {
         self.at == 0
     }
@@ -131,14 +134,14 @@ impl Parser {
         let words = self.words.drain(..).map(|(start, end)| &input[start..end]).collect();
         let bytes = self.at;
         let mut kept = std::mem::take(&mut self.words);
-        // One long request does not make a connection large for good.
+        // One long request must not increase the memory of the connection permanently.
         kept.shrink_to(KEPT_WORDS);
         *self = Parser { words: kept, ..Parser::default() };
         Ok(Parsed::Request(words, bytes))
     }
 }
 
-/// The request of so many words that begin at a place, if all of them have come.
+/// Parses `count` words that start at a position. Returns `None` if one of them is incomplete.
 fn few_words<'a>(
     input: &'a [u8],
     mut at: usize,
@@ -154,7 +157,7 @@ fn few_words<'a>(
     Ok(Some(Parsed::Request(words, at)))
 }
 
-/// Where the word that begins at a place lies, if all of it has come.
+/// Returns the start and end of the word at a position. Returns `None` if it is incomplete.
 #[inline]
 fn word(input: &[u8], at: usize, limits: &Limits) -> Result<Option<(usize, usize)>, Malformed> {
     match input.get(at) {
@@ -185,7 +188,7 @@ fn word(input: &[u8], at: usize, limits: &Limits) -> Result<Option<(usize, usize
     }
 }
 
-/// A request of these words, as an array.
+/// Encodes words as a request array.
 pub fn encode(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -197,7 +200,7 @@ pub fn encode(words: &[&[u8]]) -> Vec<u8> {
 }
 
 fn checked_count(count: i64, limits: &Limits) -> Result<usize, Malformed> {
-    // An array of nothing or less is no request, and no error.
+    // An array with no elements or a negative count is an empty request, not an error.
     let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
     match count <= limits.words {
         true => Ok(count),
@@ -212,9 +215,10 @@ fn printable(byte: u8) -> char {
     if byte.is_ascii_graphic() || byte == b' ' { char::from(byte) } else { '?' }
 }
 
-/// The number that begins at a place and ends with its line, and where the next line begins.
+/// Parses the number at a position. Returns it with the position of the next line, or `None` if the line is
+/// incomplete.
 fn number(input: &[u8], at: usize, what: &str) -> Result<Option<(i64, usize)>, Malformed> {
-    /// Longer than any number.
+    /// More characters than any valid number has.
     const LIMIT: usize = 24;
     let rest = &input[at..];
     let Some(end) = memchr(b'\n', &rest[..rest.len().min(LIMIT)]) else {
@@ -230,7 +234,7 @@ fn number(input: &[u8], at: usize, what: &str) -> Result<Option<(i64, usize)>, M
     }
 }
 
-/// A whole number, written as Redis wants it: no plus, no space, no leading zero.
+/// Parses an integer in the only form that Redis accepts: no plus sign, no space, no leading zero.
 pub fn whole(text: &[u8]) -> Option<i64> {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -241,7 +245,7 @@ pub fn whole(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', ..] => {}
         _ => return None,
     }
-    // Below zero there is one number more than above.
+    // The negative range has one number more than the positive range.
     let negated = digits.iter().try_fold(0i64, |number, byte| {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {

@@ -1,59 +1,61 @@
-//! What a command needs: a right, and keys that are the user's.
+//! Permission checks of RESP commands: the permission a command needs, and the keys it reaches.
 //!
-//! The keys of plans are checked at the waist, as those of all faces are; here stands what has no plan.
+//! The keys of plans are checked in the authorization layer that all front ends share. This module checks
+//! commands without a plan.
 
 use super::plan::Plan;
 use super::table::{Group, Spec};
 use crate::security::{Area, Denied, Right, User};
 use mainstay::{Contract, SmallVec};
 
-/// To do anything with what keys hold.
+/// Any permission on the contents of keys.
 pub const DATA: Right = Right::either(Area::Cells)
     .or(Area::Records)
     .or(Area::Runs)
     .or(Area::Outbox)
     .or(Area::Keyed)
     .or(Area::Sessions);
-/// To read what keys hold, of whichever kind that is.
+/// Permission to read the contents of keys, whatever their kind.
 pub const READ: Right = Right::read(Area::Cells).or(Area::Records);
-/// To write what keys hold, of whichever kind that is.
+/// Permission to write the contents of keys, whatever their kind.
 pub const WRITE: Right = Right::write(Area::Cells).or(Area::Records);
 
-/// The kinds of state that a user may read: to its other kinds it is blind.
+/// Returns the kinds of state that a user may read. Keys of other kinds are invisible to the user.
 pub fn kinds(user: Option<&User>) -> SmallVec<[Contract; 2]> {
     let all = [(Contract::Cells, Area::Cells), (Contract::Records, Area::Records)];
     let may = |area| user.is_some_and(|user| user.may(Right::read(area)).is_ok());
     all.into_iter().filter(|(_, area)| may(*area)).map(|(kind, _)| kind).collect()
 }
 
-/// Which right a command needs.
+/// The permission that a command needs.
 #[derive(Clone, Copy)]
 pub enum Needs {
-    /// That of its group: to write if it writes, else to read.
+    /// The permission for its group: write if the command writes, otherwise read.
     Group,
-    /// This one.
+    /// This permission.
     Right(Right),
-    /// Any there is: what it does is looked at by itself.
+    /// Any permission at all, because the command checks its own work.
     Some,
-    /// It depends on its words; nothing: none.
+    /// A permission that depends on the words; `None` needs none.
     Words(fn(&[&[u8]]) -> Option<Right>),
 }
 
-/// Which keys a command reaches.
+/// The keys that a command reaches.
 #[derive(Clone, Copy)]
 pub enum Reach {
-    /// Those of its plan, which is checked at the waist; a command without a plan reaches none.
+    /// The keys of its plan, which the authorization layer checks. A command without a plan reaches no
+    /// keys.
     Plan,
-    /// Its words, as [`Spec::keys`] says.
+    /// The words at the positions in [`Spec::keys`].
     Words,
-    /// All that begin with this.
+    /// All keys with this prefix.
     Range(fn(&[&[u8]]) -> String),
-    /// All there are.
+    /// All keys.
     Everything,
 }
 
 impl Spec {
-    /// A user has to have the right that it needs, and the keys that it reaches.
+    /// Checks that a user has the permission and the keys that the command needs.
     pub fn allow(&self, user: &User, words: &[&[u8]]) -> Result<(), Denied> {
         if user.is_unlimited() {
             return Ok(());
@@ -72,17 +74,18 @@ impl Spec {
         }
     }
 
-    /// Its plan, as far as a user may do it: what is on names, whatever they hold, is left to those kinds
-    /// of state that the user may touch.
+    /// Checks the plan of the command for a user. A plan on names of any kind is reduced to the kinds of
+    /// state that the user may access.
     pub fn permit(&self, user: &User, plan: &mut Plan) -> Result<(), Denied> {
         match self.group {
-            // Of the server only `DBSIZE` has a plan, which is on names, too.
+            // In the server group only `DBSIZE` has a plan, which is on names of any kind as well.
             Group::Keys | Group::Server => plan.narrowed(user),
             _ => plan.allowed(user),
         }
     }
 
-    /// The right that it needs with these words; the connection's own commands need none.
+    /// Returns the permission that the command needs with these words. Commands about the connection need
+    /// none.
     pub fn right(&self, words: &[&[u8]]) -> Option<Right> {
         let in_area = if self.writes { Right::write } else { Right::read };
         match (self.needs, self.group) {
@@ -98,10 +101,10 @@ impl Spec {
             (Needs::Group, Group::Outbox) => Some(in_area(Area::Outbox)),
             (Needs::Group, Group::Keyed) => Some(in_area(Area::Keyed)),
             (Needs::Group, Group::Sessions) => Some(in_area(Area::Sessions)),
-            // They do as much as the user may: see `Plan::narrowed` and `kinds`.
+            // These commands are reduced to the user's kinds of state: see `Plan::narrowed` and `kinds`.
             (Needs::Group, Group::Keys) => Some(in_area(Area::Cells).or(Area::Records)),
             (Needs::Group, Group::Branches) => Some(in_area(Area::Branches)),
-            // What stands inside is looked at by itself.
+            // Each command inside the transaction is checked by itself.
             (Needs::Group, Group::Transactions) => Some(DATA),
             (Needs::Group, Group::Feed) => Some(in_area(Area::Feed)),
             (Needs::Group, Group::Server) => Some(in_area(Area::Server)),

@@ -1,4 +1,4 @@
-//! The memory that one connection holds, by kind, as reservations in the budget that all share.
+//! Reservations of one connection in the shared memory budget, by kind.
 
 use crate::memory::{Account, Exceeded, Kind, Reservation};
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 /// The memory of a connection, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holding {
-    /// Of requests that are incomplete or wait for the batch.
+    /// Incomplete requests, and requests waiting for the batch.
     pub requests: usize,
-    /// Of replies that are not sent.
+    /// Unsent replies.
     pub replies: usize,
-    /// Of commands between `MULTI` and `EXEC`.
+    /// Commands between `MULTI` and `EXEC`.
     pub queued: usize,
-    /// Of the transaction that is open.
+    /// The open transaction.
     pub transaction: usize,
 }
 
-/// The reservations of one connection; given back when they are dropped.
+/// The reservations of one connection, released on drop.
 #[derive(Debug)]
 pub struct Share {
     account: Arc<Account>,
@@ -27,7 +27,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Nothing is held yet.
+    /// Creates empty reservations.
     pub fn new(account: &Arc<Account>) -> Share {
         Share {
             account: account.clone(),
@@ -38,13 +38,14 @@ impl Share {
         }
     }
 
-    /// Counts the memory of the connection on the account of its present user; fails when it grew beyond a limit.
+    /// Adjusts the reservations to the memory of the connection, on the account of its present user. Fails
+    /// if growth exceeds a limit.
     pub fn holds(&mut self, account: &Arc<Account>, now: Holding) -> Result<(), Exceeded> {
         if !Arc::ptr_eq(&self.account, account) {
             *self = Share::new(account);
         }
         let Share { requests, replies, queued, transaction, .. } = self;
-        // It is asked after every request, and most are small.
+        // This runs after every request, and most requests fit into the existing reservations.
         let is_covered = requests.covers(now.requests)
             && replies.covers(now.replies)
             && queued.covers(now.queued)
@@ -58,7 +59,8 @@ impl Share {
             (queued, now.queued),
             (transaction, now.transaction),
         ];
-        // Released bytes count before new ones: a transaction that was given up makes room for the request behind it.
+        // Reservations shrink before others grow, so an aborted transaction makes room for the request
+        // behind it.
         changes.sort_by_key(|(reservation, bytes)| *bytes > reservation.bytes());
         changes.into_iter().try_for_each(|(reservation, bytes)| reservation.resize(bytes))
     }

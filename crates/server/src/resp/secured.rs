@@ -1,12 +1,13 @@
-//! TLS on a socket that never blocks.
+//! TLS on a non-blocking socket.
 //!
 //! ```text
-//!   socket --one read--> [ sealed | open ]  the loop's buffer: nothing is kept but an incomplete record
-//!                            |       ^
-//!                            +-rustls+  and what the handshake answers leaves at once
+//!   socket --one read--> [ encrypted | plain ]  the loop's buffer: only an incomplete record is kept
+//!                             |         ^
+//!                             +-rustls--+  and handshake answers are sent at once
 //! ```
 //!
-//! All that was read is decrypted at once, so nothing waits inside rustls that no event would tell of.
+//! All bytes read are decrypted at once. Otherwise plaintext could wait inside rustls, for which no socket
+//! event comes.
 
 use super::stream::Input;
 use crate::tls::FIRST_BYTE;
@@ -15,16 +16,16 @@ use rustls::{ServerConfig, ServerConnection};
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// The largest record, with what surrounds it.
+/// Size of the largest TLS record, including its header and overhead.
 const RECORD_BYTES: usize = (16 << 10) + 2048 + 5;
 
-/// How much of a buffer is for what is still sealed. The rest has room for what that opens to, together
-/// with a record that had come but for its last byte.
+/// Returns the part of a buffer that is for encrypted bytes. The rest has room for their plaintext and for
+/// a record of which only the last byte was missing.
 const fn sealed_bytes(buffer_bytes: usize) -> usize {
     (buffer_bytes - RECORD_BYTES) / 2
 }
 
-/// Told to those who do not speak TLS, in their own tongue.
+/// The error for clients that do not use TLS, in plain RESP.
 const NOT_PLAIN: &[u8] =
     b"-ERR this port speaks TLS: connect with TLS, as redis-cli --tls does\r\n";
 
@@ -32,32 +33,30 @@ const NOT_PLAIN: &[u8] =
 pub struct Secured {
     socket: TcpStream,
     tls: ServerConnection,
-    /// Something has come.
+    /// True once the first byte has come.
     begun: bool,
-    /// The client has said that nothing more comes.
+    /// True once the client has closed its side of the TLS session.
     ended: bool,
-    /// Nothing more can be said: what came made no sense.
+    /// True after invalid input: nothing more can be sent.
     broken: bool,
 }
 
 impl Secured {
-    /// One whose handshake is to come.
+    /// Creates a stream whose handshake has not begun.
     pub fn new(socket: TcpStream, config: Arc<ServerConfig>) -> Result<Secured, rustls::Error> {
         let tls = ServerConnection::new(config)?;
         Ok(Secured { socket, tls, begun: false, ended: false, broken: false })
     }
 
-    /// The socket, to be registered.
     pub fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
     }
 
-    /// Whether the handshake is done.
     pub fn is_ready(&self) -> bool {
         !self.tls.is_handshaking()
     }
 
-    /// Reads and decrypts what there is.
+    /// Reads and decrypts the available bytes.
     pub fn read<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<Input<'a>> {
         if self.ended {
             return Ok(Input::END);
@@ -71,14 +70,15 @@ impl Secured {
         let more = taken == sealed.len();
         let count = self.unseal(&sealed[..taken], open)?;
         self.answer()?;
-        // Who has said goodbye may have said something before: the end comes with the next read.
+        // The client may have sent data before its close message, so the end of the stream is reported by
+        // the next read.
         Ok(Input { bytes: &open[..count], taken, more: more || self.ended })
     }
 
-    /// Whoever speaks something else is told so where that can be read.
+    /// Rejects a client that does not use TLS, with an error that it can read.
     fn check_first(&mut self, first: u8) -> io::Result<()> {
         if !std::mem::replace(&mut self.begun, true) && first != FIRST_BYTE {
-            // Whoever does not take these few bytes does without.
+            // If the socket does not take these few bytes, the client gets no explanation.
             let _ = self.socket.write(NOT_PLAIN);
             self.broken = true;
             return Err(io::ErrorKind::InvalidData.into());
@@ -86,7 +86,7 @@ impl Secured {
         Ok(())
     }
 
-    /// Decrypts; gives how much that came to.
+    /// Decrypts bytes. Returns the length of the plaintext.
     fn unseal(&mut self, mut sealed: &[u8], open: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         while !sealed.is_empty() && !self.ended {
@@ -103,14 +103,14 @@ impl Secured {
         Ok(count)
     }
 
-    /// Tells the client why, as far as TLS has words for it.
+    /// Sends the TLS alert for this error, and marks the stream as broken.
     fn breaks(&mut self, error: rustls::Error) -> io::Error {
         let _ = self.flush();
         self.broken = true;
         io::Error::new(io::ErrorKind::InvalidData, error)
     }
 
-    /// Sends what TLS itself has to say; what does not leave now leaves when the socket takes it.
+    /// Sends pending TLS messages. The rest is sent when the socket takes it.
     fn answer(&mut self) -> io::Result<()> {
         match self.flush() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -118,17 +118,17 @@ impl Secured {
         }
     }
 
-    /// Encrypts and sends. Nothing is taken while some of what was taken before has not left, so no
-    /// more than rustls's own limit of 64 KiB waits here.
+    /// Encrypts and sends bytes. It takes nothing while earlier bytes are unsent, so at most rustls's own
+    /// limit of 64 KiB is buffered.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
         let count = self.tls.writer().write(bytes)?;
         self.answer()?;
-        // Before the handshake is done only so much is taken.
+        // Before the handshake is done, rustls takes only a limited number of bytes.
         if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 
-    /// Sends what is encrypted.
+    /// Sends encrypted bytes that are still buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -144,7 +144,7 @@ impl Secured {
         Ok(())
     }
 
-    /// Says that nothing more comes; once is enough, which rustls sees to.
+    /// Queues the TLS close message. rustls makes sure that it is queued only once.
     pub fn say_goodbye(&mut self) {
         self.tls.send_close_notify();
     }

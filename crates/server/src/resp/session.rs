@@ -1,13 +1,13 @@
-//! Sessions: what a connection has said so far, and what its next command comes to.
+//! The state of one connection: turns each command into a reply, a transaction, or asynchronous work.
 //!
 //! ```text
 //!   words --table--> Spec --+-- a reply at once
-//!                           +-- a transaction, and the promise of a reply
+//!                           +-- a transaction, and a function that makes the reply from its receipt
 //!                           +-- long work
-//!                           +-- not yet: what came before has to be done first
+//!                           +-- not yet: earlier requests have to complete first
 //! ```
 //!
-//! A session knows no socket. The event loop drives many, the command line one.
+//! A session knows no socket. The event loop drives many sessions, the command line drives one.
 
 use super::Shared;
 use super::arguments::Arguments;
@@ -40,134 +40,134 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// How often somebody who waits looks again.
+/// Poll interval of a blocking read outside the event loop.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Commands of an open transaction that holds more bytes are for workers.
+/// Commands of an open transaction that holds more bytes than this are executed by workers.
 const LARGE_BYTES: usize = 256 << 10;
-/// Requests of more bytes go to workers: it may be JSON that has to be understood.
+/// Requests with more bytes than this go to workers, because they may hold JSON that has to be parsed.
 const LONG_BYTES: usize = 1 << 20;
-/// The commands that end `MULTI` and take as long as it has commands.
+/// The commands that end `MULTI`, whose duration grows with the number of queued commands.
 const ENDS_OF_MULTI: [&str; 3] = ["exec", "session.exec", "discard"];
 
-/// What a name of a list takes, about.
+/// Estimated size of a name in a list.
 const NAME_BYTES: usize = 64;
-/// What a record of a page takes, about.
+/// Estimated size of a record in a page.
 const RECORD_BYTES: usize = 1 << 10;
-/// What a request of a session takes at least: a kept answer may be larger than what would be answered now, so that
-/// not many of them wait together.
+/// Lower bound for the estimated reply size of a session request. The stored answer of a repeated request
+/// may be larger than a new answer would be, so only few of them may wait together.
 const REQUEST_BYTES: usize = 32 << 10;
 
-/// What one connection has said so far.
+/// The state of one connection.
 pub struct Session {
-    /// Its number.
+    /// The session id.
     pub id: u64,
-    /// Who is at the other end.
+    /// The address of the client.
     pub peer: String,
-    /// Who that is; nobody before they have authenticated.
+    /// The authenticated user; `None` before authentication.
     pub user: Option<Arc<User>>,
-    /// Its place among the connections of this user.
+    /// Its reservation among the connections of this user.
     pub connection_share: Option<Share>,
-    /// How many wrong passwords it has given.
+    /// Number of failed login attempts.
     pub failures: u32,
-    /// Cleared when it is gone, and when it becomes another user: feeds that it watches end then.
+    /// Cleared when the connection ends and when its user changes. Subscriptions end then.
     pub alive: Arc<AtomicBool>,
-    /// What it speaks.
+    /// The version of the protocol that the client uses.
     pub protocol: Protocol,
-    /// What it calls itself.
+    /// The name that the client gave itself.
     pub name: String,
-    /// The library it uses, and that one's version.
+    /// The client library, and its version.
     pub library: (String, String),
-    /// The branch it works on.
+    /// The current branch.
     pub branch: CompactString,
-    /// The cells of that branch.
+    /// The cells of the current branch.
     pub cells: Cells,
-    /// What has to happen before its writes are answered, if it said so.
+    /// The durability of its writes, if the client has set one.
     pub durability: Option<Durability>,
-    /// Commands between `MULTI` and `EXEC`.
+    /// Commands queued between `MULTI` and `EXEC`.
     pub multi: Option<Multi>,
-    /// What it watches.
+    /// Guards for the watched keys.
     pub watched: Vec<Guard>,
-    /// The time at which `EXEC` began, while it executes the queued commands: time stands still in it.
+    /// The time at which `EXEC` began, while it executes the queued commands. All of them see this time.
     pub exec_us: Option<u64>,
-    /// The transaction it has open.
+    /// The open transaction.
     pub open: Option<Box<InteractiveTransaction>>,
-    /// The same while long work is done in it elsewhere.
+    /// The open transaction while a worker uses it.
     lent: Option<Lent>,
-    /// The part of it that a worker has, which answers a long request.
+    /// The part of the session that a worker uses to answer a long request.
     away: Option<Arc<Mutex<Away>>>,
-    /// It is such a part, which ends without the connection.
+    /// True if this is the part that a worker uses. Dropping it does not end the connection.
     pub is_away: bool,
-    /// Held by whatever it watches changes with.
+    /// Held by each subscription, so that the reference count gives their number.
     pub watches: Arc<()>,
-    /// The view of the past it has open.
+    /// The open read view of the past.
     pub view: Option<CellsAt>,
-    /// What all sessions share.
+    /// The state that all sessions share.
     pub shared: Arc<Shared>,
-    /// The account that its memory counts on.
+    /// The account that its memory is charged to.
     pub account: Arc<Account>,
-    /// The bytes that it has put into the database in the present batch.
+    /// Bytes that this connection has written in the current batch.
     pub batch_bytes: usize,
-    /// Where its commands are counted.
+    /// The counters of its event loop.
     pub tally: Arc<Tally>,
-    /// Its last command, if it was one.
+    /// Its last command; `None` if the last request named no known command.
     pub last: Option<&'static Spec>,
 }
 
-/// Work that takes a while and answers a reply.
+/// Long work that returns a reply.
 pub type Job = Box<dyn FnOnce() -> Reply + Send>;
 
-/// What a command comes to.
+/// The outcome of a command.
 pub enum Handled {
-    /// A reply at once.
+    /// A reply that is ready.
     Reply(Reply),
-    /// A transaction, and what becomes of its receipt.
+    /// A transaction, and how to make the reply from its receipt.
     Run(Box<Transaction>, Owed),
-    /// Work that is not for an event loop.
+    /// Long work that has to run off the event loop.
     Slow(Job),
-    /// Credentials to be verified, which takes a while: then ask [`Session::settle`].
+    /// Credentials to verify on another thread. The verdict goes to [`Session::settle`].
     Login(Box<Login>),
-    /// Changes that are not there yet: the reply comes with them.
+    /// A blocking read: the reply comes with the next changes.
     Wait(Awaited),
-    /// Changes as they come.
+    /// A subscription.
     Watch(Box<Reading>),
-    /// What takes several steps: the reply comes with the last.
+    /// A task of several steps. The last step gives the reply.
     Task(Task),
-    /// The replies before it have to be known first: ask again then.
+    /// The command has to be handled again once all earlier replies are known.
     NotYet,
     /// The last reply of this connection.
     Close(Reply),
 }
 
-/// What a connection is owed before its next command.
+/// The replies of the connection that are pending in the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pending {
     /// Nothing.
     Nothing,
     /// Some replies.
     Some,
-    /// So many that reads should not be added to them.
+    /// Too many for adding a read.
     Many,
-    /// So large that nothing should be added to them.
+    /// Too large for adding anything.
     Full,
 }
 
-/// A reply that waits for a receipt.
+/// A reply that waits for the receipt of a transaction.
 pub enum Owed {
-    /// Of one command.
+    /// The reply of one command.
     Plan(Promise),
-    /// Of all commands of `EXEC`.
+    /// The replies of all commands of `EXEC`.
     Exec(Exec),
-    /// Of a commit.
+    /// The reply of a commit.
     Commit,
-    /// Of a transaction that came as bytes.
+    /// The reply to a transaction that came in binary form.
     Wire(commands::wire::Receipts),
-    /// Of a request of a session, which may be a repeat.
+    /// The reply to a session request, which may be a repeat.
     Once(Box<Once>),
 }
 
 impl Owed {
-    /// The reply.
+    /// Makes the reply from the receipt.
     pub fn reply(self, receipt: mainstay::Result<Receipt>) -> Reply {
         match self {
             Owed::Plan(promise) => promise.keep(receipt),
@@ -182,44 +182,44 @@ impl Owed {
     }
 }
 
-/// What a command may look at and change.
+/// The context in which a command runs: the session, and the words of the request.
 pub struct Call<'a> {
-    /// The connection's.
+    /// The session that runs the command.
     pub session: &'a mut Session,
     /// The command and its arguments.
     pub words: &'a [&'a [u8]],
 }
 
 impl<'a> Call<'a> {
-    /// The words behind the command.
+    /// Returns the words behind the command.
     pub fn arguments(&self) -> Arguments<'a> {
         Arguments::behind(self.words)
     }
 
-    /// What all sessions share.
+    /// Returns the state that all sessions share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.session.shared
     }
 
-    /// The branch as it is now, whatever its names hold.
+    /// Returns a read view of the branch as it is now, without the internal keys of jobs and locks.
     pub fn moment(&self) -> mainstay::Result<ReadView> {
         let moment = self.shared().db.moment(&self.session.branch, At::Latest)?;
         Ok(moment.hiding(self.shared().jobs.hidden_keys()))
     }
 
-    /// The name of its user; none before it is known.
+    /// Returns the name of the user, or an empty string before authentication.
     pub fn user_name(&self) -> &str {
         self.session.user.as_ref().map_or("", |user| user.name())
     }
 
-    /// The kinds of state that its user may read.
+    /// Returns the kinds of state that the user may read.
     pub fn kinds(&self) -> SmallVec<[Contract; 2]> {
         rights::kinds(self.session.user.as_deref())
     }
 }
 
 impl Session {
-    /// A new one, on `main`.
+    /// Creates a session on branch `main`.
     pub fn new(shared: &Arc<Shared>, peer: String) -> Session {
         let user = shared.security.stranger();
         let account = shared.memory.connect(Some(&shared.face));
@@ -253,29 +253,29 @@ impl Session {
         }
     }
 
-    /// Tells its connections apart from those of other users.
+    /// Returns a number that is the same for all connections of a user and differs between users.
     pub fn owner(&self) -> usize {
         self.user.as_ref().map_or(0, |user| Arc::as_ptr(user) as usize)
     }
 
-    /// How long its user has to wait before more is taken.
+    /// Returns how long the user is throttled before more input is taken.
     pub fn pace(&self) -> Option<Duration> {
         self.user.as_ref()?.pace.wait(self.shared.db.flush_backlog())
     }
 
-    /// Counts bytes of requests for the pace of its user.
+    /// Charges bytes of requests to the rate limit of the user.
     pub fn take_bytes(&self, bytes: usize) {
         if let Some(user) = &self.user {
             user.pace.take(bytes, self.shared.db.flush_backlog());
         }
     }
 
-    /// What its last command belongs to.
+    /// Returns the group of the last command.
     pub fn group(&self) -> Group {
         self.last.map_or(Group::Connection, |spec| spec.group)
     }
 
-    /// Says what a command comes to. `pending` tells whether replies before it are not known yet.
+    /// Handles a request. `pending` describes the replies before it that are not known yet.
     pub fn handle(&mut self, words: &[&[u8]], pending: Pending) -> Handled {
         let found = table::find(words).map(|(place, spec)| {
             self.tally.command(place);
@@ -308,7 +308,7 @@ impl Session {
         if spec.is_audited(words) { self.recorded(spec, words, handled) } else { handled }
     }
 
-    /// Whoever has not said who they are may do so, or leave.
+    /// Handles a command of an unauthenticated client, which may only log in, reset or quit.
     fn handle_stranger(&mut self, found: Result<&'static Spec, Reply>, words: &[&[u8]]) -> Handled {
         match found {
             Ok(spec @ Spec { run: Run::Control(run), .. }) if spec.is_for_strangers() => {
@@ -367,7 +367,7 @@ impl Session {
         }
     }
 
-    /// Runs a command outside of all transactions.
+    /// Runs a command outside all transactions.
     fn elsewhere(&mut self, run: Elsewhere, words: &[&[u8]], pending: Pending) -> Handled {
         if pending != Pending::Nothing {
             return Handled::NotYet;
@@ -380,7 +380,7 @@ impl Session {
         }
     }
 
-    /// Answers one request, however long that takes.
+    /// Answers one request, and blocks until the reply is known.
     pub fn answer(&mut self, words: &[&[u8]]) -> Reply {
         match self.handle(words, Pending::Nothing) {
             Handled::Reply(reply) | Handled::Close(reply) => reply,
@@ -410,13 +410,14 @@ impl Session {
         }
     }
 
-    /// The memory of the commands that wait for `EXEC`, and of the keys watched for them.
+    /// Returns the memory of the commands queued for `EXEC` and of the keys watched for them.
     pub fn gathered_bytes(&self) -> usize {
         let watched = self.watched.capacity() * size_of::<Guard>();
         self.multi.as_ref().map_or(0, Multi::bytes) + watched
     }
 
-    /// Gives up an unfinished transaction, if there is one: the next command on it says why.
+    /// Aborts an unfinished transaction. The next command on it reports the reason. Returns whether one was
+    /// aborted.
     pub fn give_up_gathered(&mut self, exceeded: &Exceeded) -> bool {
         let mut gave_up = false;
         if let Some(multi) = self.multi.as_mut().filter(|multi| multi.bytes() > 0) {
@@ -435,7 +436,7 @@ impl Session {
         multi.push(user, &self.shared, spec, words)
     }
 
-    /// A plan, if the user may do all of it.
+    /// Returns the plan if the user may execute all of it.
     #[inline]
     pub fn allowed(&self, spec: &Spec, mut plan: Plan) -> Result<Plan, Reply> {
         self.allow(spec, &mut plan)?;
@@ -454,7 +455,7 @@ impl Session {
         Ok(())
     }
 
-    /// An order, if the user may give it.
+    /// Returns the job command if the user may execute it.
     fn permitted(&self, spec: &Spec, order: Order) -> Result<Order, Reply> {
         let user = self.user.as_ref().ok_or_else(no_user)?;
         match order.allow(user, self.shared.jobs.keys()) {
@@ -463,7 +464,7 @@ impl Session {
         }
     }
 
-    /// What a request may be: little, before it is known whose it is.
+    /// Returns the limits for requests, which are small before authentication.
     pub fn limits(&self) -> &Limits {
         match self.user {
             Some(_) => &self.shared.settings.request,
@@ -471,14 +472,14 @@ impl Session {
         }
     }
 
-    /// A request that cannot be understood makes `EXEC` fail.
+    /// Aborts `MULTI` after a rejected command: `EXEC` will fail.
     fn spoil(&mut self) {
         if let Some(multi) = &mut self.multi {
             multi.spoil();
         }
     }
 
-    /// Runs a plan as its command does: in as many pieces as it takes, if there is no transaction to be part of.
+    /// Runs a plan as its command demands. Outside a transaction, some plans run in several pieces.
     fn planned(&mut self, spec: &Spec, plan: Plan, pending: Pending) -> Handled {
         match spec.run {
             Run::Pieces(_, go_on) if self.open.is_none() => match pending {
@@ -493,7 +494,7 @@ impl Session {
         }
     }
 
-    /// Runs a plan where the session stands: in its transaction, at once, or in the next batch.
+    /// Runs a plan in the open transaction, at once, or in the next batch.
     fn data(&mut self, plan: Plan, pending: Pending) -> Handled {
         if plan.at.is_none() && self.open.is_some() {
             let is_long =
@@ -522,7 +523,7 @@ impl Session {
         }
         let is_at_once = plan.at.is_some() || plan.is_read() && pending == Pending::Nothing;
         if is_at_once {
-            // Many values may be large together: then a worker reads them.
+            // Many values together may be large. A worker reads them then.
             let read = plan.read_within(&self.shared.db, &self.branch, LARGE_BYTES);
             return match (read, pending) {
                 (Some(reply), _) => Handled::Reply(reply),
@@ -538,12 +539,12 @@ impl Session {
         Handled::Run(Box::new(transaction), Owed::Plan(promise))
     }
 
-    /// Runs an order where the session stands: in its transaction, or as a task.
+    /// Runs a job command in the open transaction, or as a task.
     fn order(&mut self, mut order: Order, pending: Pending) -> Handled {
         if let Some(open) = &mut self.open {
             return Handled::Reply(match order.waits() {
                 true => commands::feed::no_waiting(),
-                // What is known only when it commits is not known yet.
+                // A value that is known only at commit is not known yet.
                 false => commands::jobs::shown(
                     self.shared.jobs.run_in(open, order).map(|outcome| outcome.at(0)),
                 ),
@@ -564,12 +565,12 @@ impl Session {
         })
     }
 
-    /// What a transaction may answer, in bytes, as far as that can be known before: what its cells and
-    /// records hold now, or what was put into them just before.
+    /// Estimates the size of a transaction's answers in bytes, from the present sizes of its cells and
+    /// records and the sizes of earlier writes in the batch.
     pub fn weigh(&self, transaction: &Transaction, written: Written) -> usize {
         let steps = self.weigh_steps(transaction, written);
         match transaction.session() {
-            // Its answer may be one that was kept, whatever it would find now.
+            // The answer may be the stored one of an earlier attempt, whatever the present state is.
             Some(_) => steps.clamp(REQUEST_BYTES, KEPT_LIMIT_BYTES),
             None => steps,
         }
@@ -580,7 +581,7 @@ impl Session {
         let weight = |step: &Step| match &step.command {
             Command::Cell(CellCommand::List { limit, .. })
             | Command::Key(KeyCommand::Names { limit, .. }) => limit.saturating_mul(NAME_BYTES),
-            // Each version may be as large as the value that is there.
+            // Each version may be as large as the present value.
             Command::Cell(CellCommand::History { name, limit, .. }) => {
                 let one = self.size_bytes(&transaction.branch, name).max(written.largest_bytes);
                 limit.saturating_mul(one.max(NAME_BYTES)).min(ANSWERS_LIMIT_BYTES)
@@ -616,7 +617,7 @@ impl Session {
         steps.map(weight).fold(0, usize::saturating_add)
     }
 
-    /// What a command on keyed state may answer, in bytes.
+    /// Estimates the answer size of a command on keyed state, in bytes.
     fn weigh_states(&self, branch: &str, command: &StateCommand) -> usize {
         match command {
             StateCommand::Look { space, keys } => {
@@ -633,7 +634,7 @@ impl Session {
         }
     }
 
-    /// What a cell holds now, in bytes.
+    /// Returns the present size of a cell in bytes.
     fn size_bytes(&self, branch: &str, name: &Name) -> usize {
         let size = |cells: &Cells| cells.read_text(name.as_str(), <[u8]>::len);
         let found = match self.branch == branch {
@@ -643,14 +644,14 @@ impl Session {
         found.ok().flatten().unwrap_or_default()
     }
 
-    /// Runs a plan that stands on no branch, elsewhere.
+    /// Returns a job that runs a plan for no particular branch.
     fn changing(&self, plan: Plan) -> Job {
         let (db, (transaction, promise)) =
             (self.shared.db.clone(), plan.put_into(Transaction::new()));
         Box::new(move || promise.keep(db.execute(transaction)))
     }
 
-    /// An empty transaction as this session wants them.
+    /// Returns an empty transaction with the branch and durability of this session.
     pub fn transaction(&self) -> Transaction {
         let mut transaction = Transaction::on(&self.branch);
         transaction.durability = self.durability;
@@ -664,14 +665,14 @@ impl Session {
         }
     }
 
-    /// The same, elsewhere.
+    /// Runs a plan in the open transaction on a worker.
     fn inside_elsewhere(&mut self, plan: Plan) -> Handled {
         let shared = self.shared.clone();
         self.lend(move |open| run_inside(open, plan, &shared))
             .unwrap_or_else(|| Handled::Reply(commands::transactions::none_open()))
     }
 
-    /// Does long work in the open transaction, off the event loop; nothing where none is open.
+    /// Lends the open transaction to long work off the event loop. Returns `None` if none is open.
     pub fn lend(
         &mut self,
         work: impl FnOnce(&mut InteractiveTransaction) -> Reply + Send + 'static,
@@ -684,7 +685,8 @@ impl Session {
         })))
     }
 
-    /// Whether a request, which has so many bytes, takes so long to be understood or to be gathered that a worker does it.
+    /// Returns whether a request of `bytes` bytes is so expensive to parse or to prepare that a worker
+    /// handles it.
     #[inline]
     pub fn is_long(&self, words: &[&[u8]], bytes: usize) -> bool {
         let is_long = words.len() > LONG_COMMANDS || bytes > LONG_BYTES;
@@ -693,7 +695,7 @@ impl Session {
     }
 
     fn goes_to_workers(&self, words: &[&[u8]], bytes: usize, is_long: bool) -> bool {
-        // A transaction copies what it holds now and then.
+        // A transaction copies its contents from time to time.
         let is_large = |open: &InteractiveTransaction| bytes + open.held_bytes() > LARGE_BYTES;
         let multi = self.multi.as_ref();
         let is_candidate = is_long
@@ -710,8 +712,8 @@ impl Session {
         }
     }
 
-    /// Has a worker answer a request, of which these are the bytes. All that the request may change of this session goes with it
-    /// and comes back with the reply.
+    /// Returns a job that answers a request, given as bytes, on a worker. All state that the request may
+    /// change moves to the worker and comes back with the reply.
     pub fn answer_away(&mut self, words: &[&[u8]], bytes: Vec<u8>) -> Job {
         self.last = table::find(words).ok().map(|(_, spec)| spec);
         let ends_multi = self.last.is_some_and(ends_multi);
@@ -736,12 +738,13 @@ impl Session {
         })
     }
 
-    /// Whether a worker has its transaction.
+    /// Returns whether a worker has the transaction of this session.
     pub fn is_at_worker(&self) -> bool {
         self.away.is_some() || self.lent.is_some()
     }
 
-    /// Nobody had time for a request: a transaction that it was part of cannot be committed without it.
+    /// Handles a request that no worker took: aborts the transaction it was part of, because that cannot
+    /// commit without it.
     fn give_up_unanswered(&mut self, ends_multi: bool) {
         self.spoil();
         if ends_multi {
@@ -755,13 +758,13 @@ impl Session {
         }
     }
 
-    /// Exchanges all that a request may change.
+    /// Swaps all state that a request may change.
     fn exchange(&mut self, other: &mut Session) {
         std::mem::swap(&mut self.multi, &mut other.multi);
         std::mem::swap(&mut self.open, &mut other.open);
         std::mem::swap(&mut self.view, &mut other.view);
         std::mem::swap(&mut self.watched, &mut other.watched);
-        // Queued commands about the connection itself are answered by whoever has the transaction.
+        // Queued commands about the connection itself run where the transaction is.
         std::mem::swap(&mut self.name, &mut other.name);
         std::mem::swap(&mut self.library, &mut other.library);
         std::mem::swap(&mut self.branch, &mut other.branch);
@@ -769,7 +772,7 @@ impl Session {
         std::mem::swap(&mut self.durability, &mut other.durability);
     }
 
-    /// Has back all that others worked on when the work is done.
+    /// Takes the state back from the worker when its work is done.
     pub fn take_back(&mut self) {
         if let Some(away) = self.away.take() {
             let mut away = away.lock();
@@ -783,12 +786,12 @@ impl Session {
         }
     }
 
-    /// Reads what is published, or was.
+    /// Executes a read plan on published state, of the present or the past.
     pub fn read(&self, plan: &Plan) -> Reply {
         plan.read(&self.shared.db, &self.branch)
     }
 
-    /// The same, elsewhere.
+    /// Returns a job that does the same.
     fn reading(&self, plan: Plan) -> Job {
         let (db, branch) = (self.shared.db.clone(), self.branch.clone());
         Box::new(move || plan.read(&db, &branch))
@@ -799,12 +802,12 @@ fn ends_multi(spec: &Spec) -> bool {
     ENDS_OF_MULTI.contains(&spec.name)
 }
 
-/// The part of a session that answers a long request.
+/// The part of a session that answers a long request on a worker.
 struct Away {
     session: Session,
-    /// The request is the end of `MULTI`.
+    /// True if the request ends `MULTI`.
     ends_multi: bool,
-    /// Nobody may have had time for it.
+    /// False if no worker took the request.
     is_answered: bool,
 }
 
@@ -824,28 +827,28 @@ impl Away {
     }
 }
 
-/// An open transaction that long work is done in.
+/// An open transaction lent to long work.
 type Lent = Arc<Mutex<Option<Box<InteractiveTransaction>>>>;
 
 fn run_inside(open: &mut InteractiveTransaction, plan: Plan, shared: &Shared) -> Reply {
     let answers: mainstay::Result<_> =
         plan.commands.into_iter().map(|command| open.run(command)).collect();
-    // Time stands still in a transaction.
+    // All commands of a transaction see the same time.
     let now = open.now().unwrap_or_else(|| shared.now());
     plan.shape.make(answers.map(|answers| (answers, now)))
 }
 
-/// What a connection has put into the database in a batch.
+/// Sizes of the words that a connection has written in a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Written {
-    /// The largest word, which is what a cell may have become.
+    /// The largest word, an upper bound for the size of a cell.
     pub largest_bytes: usize,
-    /// All words together, by which a record may have grown.
+    /// Total size of all words, an upper bound for the growth of a record.
     pub all_bytes: usize,
 }
 
 impl Written {
-    /// And these words.
+    /// Adds the words of a request.
     pub fn add(&mut self, words: &[&[u8]]) {
         for word in words {
             self.largest_bytes = self.largest_bytes.max(word.len());
@@ -854,7 +857,7 @@ impl Written {
     }
 }
 
-/// Whose value or fields a command answers.
+/// The cell or record whose contents a command returns.
 enum Held<'a> {
     Cell(&'a Name),
     Record(&'a Name),
@@ -870,7 +873,7 @@ fn answered(command: &Command) -> Option<Held<'_>> {
             | StringCommand::Take { name }
             | StringCommand::Touch { name, .. },
         ) => Some(Held::Cell(name)),
-        // Whoever asks for no field asks only whether it is there.
+        // A read of no fields only tests whether the record exists.
         Command::Record(RecordCommand::Get { fields: Some(fields), .. }) if fields.is_empty() => {
             None
         }
@@ -880,7 +883,8 @@ fn answered(command: &Command) -> Option<Held<'_>> {
     }
 }
 
-/// Whether a browser talks here: what a page makes it send must not be taken for commands.
+/// Returns whether the request comes from a browser. Input that a web page makes a browser send must not be
+/// executed as commands.
 fn is_http(words: &[&[u8]]) -> bool {
     let first = words.first().copied().unwrap_or_default();
     [b"post".as_slice(), b"put", b"delete", b"options", b"patch", b"head", b"host:", b"origin:"]
@@ -894,18 +898,18 @@ fn no_browser() -> Reply {
     )
 }
 
-/// What Redis says to whoever has not said who they are.
+/// The error for an unauthenticated client, as in Redis.
 pub fn no_user() -> Reply {
     Reply::error("NOAUTH Authentication required.")
 }
 
-/// What is said of a command that is no part of an open transaction.
+/// The error for a command that cannot run in an open transaction.
 pub fn not_inside(spec: &Spec) -> Reply {
     let name = spec.name.to_uppercase();
     Reply::error(format!("ERR {name} is not for inside a transaction"))
 }
 
-/// What Redis says to whoever may not, and what is missing.
+/// The error for a missing permission, as in Redis, with the permission that is missing.
 pub fn no_permission(spec: &Spec, denied: &Denied) -> Reply {
     let (user, name) = (denied.user(), spec.name);
     Reply::error(format!(

@@ -1,4 +1,4 @@
-//! Settings of the RESP face: data, every limit with its number.
+//! Settings of the RESP front end, with the default and the bounds of every limit.
 
 use super::request::Limits;
 use crate::config::Address;
@@ -69,11 +69,11 @@ settings! {
     }
 }
 
-/// The most event loops that nobody asked for.
+/// The most event loops that are started by default.
 const MOST_LOOPS: usize = 4;
 
 impl Settings {
-    /// How many event loops there are.
+    /// Returns the number of event loops, also if the setting is 0.
     pub fn effective_loops(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         match self.loops {

@@ -1,4 +1,4 @@
-//! What all sessions share.
+//! State shared by all connections of the RESP front end.
 
 use super::Settings;
 use super::cursors::Cursors;
@@ -16,60 +16,61 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// So many writes are weighed after the start; if none of them is large, there are hardly any large ones.
+/// The number of writes after the start whose rewritten bytes are measured. If none of them is large, large
+/// ones are rare.
 const WEIGHED_AT_FIRST: u32 = 100_000;
 
-/// What all sessions share.
+/// State shared by all sessions.
 pub struct Shared {
     /// The database.
     pub db: Database,
-    /// Its jobs and locks.
+    /// The service for jobs and locks.
     pub jobs: Arc<Desk>,
-    /// What can be set.
+    /// The settings of the front end.
     pub settings: Settings,
-    /// The memory for unfinished requests and unread replies.
+    /// The budget for incomplete requests and unread replies.
     pub memory: Arc<MemoryBudget>,
-    /// This face's own limit within it.
+    /// The limit of this front end within the budget.
     pub face: Face,
-    /// Who may do what.
+    /// Users and permissions.
     pub security: Arc<Security>,
-    /// What a request may be before it is known who asks.
+    /// Limits for requests of unauthenticated clients.
     pub stranger: Limits,
-    /// Where scans stand.
+    /// The table of scan cursors.
     pub cursors: Arc<Cursors>,
-    /// What is counted.
+    /// Metrics.
     pub figures: Figures,
-    /// The tally of sessions that no event loop drives.
+    /// The counters of sessions without an event loop.
     pub outside: Arc<Tally>,
-    /// Commands that were slow.
+    /// The slow log.
     pub slow_log: SlowLog,
-    /// How many more writes are weighed before they are executed; all of them once one was found to be large.
+    /// Number of further writes that are measured before they are executed. `u32::MAX` once a large one was found:
+    /// then all are.
     to_weigh: AtomicU32,
     clock: SystemClock,
     last_session: AtomicU64,
     port: AtomicU16,
-    /// Where the HTTP face is, once it is.
+    /// The address of the HTTP front end, once it is known.
     http: OnceLock<String>,
-    /// The face ends: nobody waits for changes any more.
+    /// True while the server stops: blocking reads end.
     ending: AtomicBool,
     clients: Mutex<BTreeMap<u64, String>>,
-    /// One more of these than there are connections.
+    /// The reference count is one more than the number of connections.
     seats: Seat,
-    /// One more of these than there are readers of the feed.
+    /// The reference count is one more than the number of feed readers.
     feed_seats: Seat,
 }
 
-/// A connection's place among those there may be, from the moment it is accepted; free again when it is
-/// dropped.
+/// A counted slot for a connection, taken when it is accepted and released on drop.
 pub type Seat = Arc<()>;
 
-/// The place of a reader of the feed, among all and among those of its user; free again when it is dropped.
+/// A counted slot for a feed reader, in total and for its user, released on drop.
 pub struct FeedSeat {
     _seat: Seat,
     _share: Option<Share>,
 }
 
-/// What a request may be before it is known who asks.
+/// Returns the limits for requests of unauthenticated clients.
 fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
     let bytes = security.stranger_request_bytes;
     Limits {
@@ -81,18 +82,18 @@ fn stranger(usual: &Limits, security: &security::Settings) -> Limits {
 }
 
 impl Shared {
-    /// For one database, with which everybody may do everything.
+    /// Creates the state for a database on which every client may do everything.
     pub fn new(db: Database, settings: Settings) -> Arc<Shared> {
         Shared::secured(db, settings, Security::open())
     }
 
-    /// For one database and its users.
+    /// Creates the state for a database and its users.
     pub fn secured(db: Database, settings: Settings, security: Arc<Security>) -> Arc<Shared> {
         let jobs = Desk::plain(db.clone());
         Shared::equipped(db, settings, security, jobs)
     }
 
-    /// For one database, its users, and its jobs and locks.
+    /// Creates the state for a database, its users, and its jobs and locks.
     pub fn equipped(
         db: Database,
         settings: Settings,
@@ -102,7 +103,7 @@ impl Shared {
         Shared::budgeted(db, settings, security, jobs, Arc::default())
     }
 
-    /// The same with the memory that it shares with other faces.
+    /// Does the same with a memory budget shared with other front ends.
     pub fn budgeted(
         db: Database,
         settings: Settings,
@@ -135,84 +136,86 @@ impl Shared {
         })
     }
 
-    /// The number of a new session.
+    /// Returns a new session id.
     pub fn next_session(&self) -> u64 {
         self.last_session.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The time on the clock, in microseconds.
+    /// Returns the wall-clock time in microseconds.
     pub fn now(&self) -> Stamp {
         self.clock.wall_us()
     }
 
-    /// Microseconds since the start, never going back.
+    /// Returns the monotonic time since the start, in microseconds.
     pub fn ticks_us(&self) -> u64 {
         self.clock.monotonic_us()
     }
 
-    /// Whether writes are weighed, which costs a lookup each: where there are large ones, and for a while after the start, when
-    /// nobody knows.
+    /// Returns whether writes are measured, which costs a lookup each. They are measured if large ones
+    /// exist, and for a while after the start.
     #[inline]
     pub fn weighs_writes(&self) -> bool {
         self.to_weigh.load(Ordering::Relaxed) > 0 || self.db.large_writes() > 0
     }
 
-    /// A write was weighed.
+    /// Records the result of measuring a write.
     pub fn weighed_write(&self, is_large: bool) {
         let left = match self.to_weigh.load(Ordering::Relaxed) {
             _ if is_large => u32::MAX,
             u32::MAX => return,
             left => left.saturating_sub(1),
         };
-        // One that another thread counts meanwhile may be missed.
+        // A concurrent decrement by another thread may be lost, which does no harm.
         self.to_weigh.store(left, Ordering::Relaxed);
     }
 
-    /// When a wait of so long is over; none is longer than the limit.
+    /// Returns the deadline of a wait, limited by `wait_limit_ms`.
     pub fn deadline_us(&self, wait_ms: u64) -> u64 {
         let wait_ms = wait_ms.min(self.settings.wait_limit_ms);
         self.ticks_us().saturating_add(wait_ms.saturating_mul(1000))
     }
 
-    /// How long it has been there.
+    /// Returns the time since the start, in seconds.
     pub fn uptime_secs(&self) -> u64 {
         self.clock.monotonic_us() / 1_000_000
     }
 
-    /// Where it listens.
+    /// Returns the port of the listener.
     pub fn port(&self) -> u16 {
         self.port.load(Ordering::Relaxed)
     }
 
-    /// Notes where it listens.
+    /// Stores the port of the listener.
     pub fn listens_at(&self, port: u16) {
         self.port.store(port, Ordering::Relaxed);
     }
 
-    /// Notes where the HTTP face is, as an address that begins with its scheme.
+    /// Stores the URL of the HTTP front end.
     pub fn speaks_http_at(&self, address: String) {
-        // There is one such face: the first to say so is right.
+        // Only one HTTP front end exists, so the first address is right.
         let _ = self.http.set(address);
     }
 
-    /// Has those answered who wait for changes.
+    /// Ends all blocking reads.
     pub fn stop_waiting(&self) {
+        // Pairs with the `Acquire` load in `waits`.
         self.ending.store(true, Ordering::Release);
     }
 
-    /// Whether changes are waited for.
+    /// Returns whether blocking reads may wait.
     pub fn waits(&self) -> bool {
+        // Pairs with the `Release` store in `stop_waiting`.
         !self.ending.load(Ordering::Acquire)
     }
 
-    /// A place for one more connection, if there is one. Only one thread asks.
+    /// Takes a slot for a connection, unless all are in use. Only the accepting thread calls this.
     pub fn seat(&self) -> Option<Seat> {
         let taken = Arc::strong_count(&self.seats) - 1;
         (taken < self.settings.connections).then(|| self.seats.clone())
     }
 
-    /// A place for one more reader of the feed: each has a file open. Two who ask at once may both get
-    /// the last one, which does no harm.
+    /// Takes a slot for a feed reader, which has a file open. Two concurrent calls may both get the last
+    /// slot, which does no harm.
     pub fn feed_seat(&self, user: Option<&Arc<User>>) -> Result<FeedSeat, Reply> {
         let limit = self.settings.feed_readers;
         if Arc::strong_count(&self.feed_seats) > limit {
@@ -225,19 +228,19 @@ impl Shared {
         Ok(FeedSeat { _seat: self.feed_seats.clone(), _share: share })
     }
 
-    /// How many clients are connected.
+    /// Returns the number of connected clients.
     pub fn client_count(&self) -> usize {
         self.clients.lock().len()
     }
 
-    /// A line for each client.
+    /// Returns a line for each client whose id is wanted.
     pub fn list_clients(&self, wanted: impl Fn(u64) -> bool) -> String {
         let clients = self.clients.lock();
         let lines = clients.iter().filter(|(id, _)| wanted(**id));
         lines.map(|(_, line)| format!("{line}\n")).collect()
     }
 
-    /// The settings that Redis's own tools ask for, and those that ours do.
+    /// Returns the settings that `CONFIG GET` shows, for Redis tools and for our own.
     pub fn settings_for_redis(&self) -> Vec<(&'static str, String)> {
         let fsync = match self.settings.durability {
             Durability::Sync => "always",
@@ -260,7 +263,7 @@ impl Shared {
 }
 
 impl Session {
-    /// A line about the session, as `CLIENT LIST` has it.
+    /// Describes the session in one line, as in `CLIENT LIST`.
     pub fn describe(&self) -> String {
         let Session { id, peer, name, library, .. } = self;
         let user = self.user.as_ref().map_or("(unauthenticated)", |user| user.name());
@@ -275,7 +278,7 @@ impl Session {
         )
     }
 
-    /// Notes for others who this is.
+    /// Updates the line of this session in the client list.
     pub fn tell_of_itself(&self) {
         self.shared.clients.lock().insert(self.id, self.describe());
     }
@@ -286,6 +289,7 @@ impl Drop for Session {
         if self.is_away {
             return;
         }
+        // Pairs with the `Acquire` loads of subscriptions and work of this session.
         self.alive.store(false, Ordering::Release);
         self.shared.clients.lock().remove(&self.id);
     }

@@ -1,8 +1,8 @@
-//! The slow log: commands that took longer than they should, the last ones of them.
+//! The slow log: a bounded list of the last commands that took longer than a threshold.
 //!
-//! What is counted is the time that the server adds: from taking the command up to having its reply,
-//! with the sync of the batch it is in. Commands that came together are measured together: each of
-//! a pipeline took as long as the pipeline. Long work is measured alone, without its wait for a worker.
+//! The measured time is the time that the server adds: from taking the command to having its reply,
+//! including the fsync of its batch. The commands of a pipeline are measured together, so each of them
+//! counts the time of the whole pipeline. Long work is measured alone, without its wait for a worker.
 
 use super::Shared;
 use super::session::Session;
@@ -10,22 +10,23 @@ use super::table::{self, Group};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 
-/// How much of a command is kept: its name and the beginning of its first argument.
+/// The most bytes of a command that are kept: its name and the beginning of its first argument.
 const KEPT_BYTES: usize = 64;
-/// How many commands of one connection are listed at once: they all waited for the same sync.
+/// The most commands of one connection logged at once, because they all waited for the same fsync.
 const TOGETHER_LIMIT: usize = 8;
-/// How many commands of one batch are listed.
+/// The most commands of one batch that are logged.
 pub const BATCH_LIMIT: usize = 32;
-/// How often the log of the program tells of slow commands.
+/// The least time between two messages about slow commands in the program's log.
 const TELL_EVERY_US: u64 = 10_000_000;
 
-/// What is kept of a command until it is known whether it was slow: made for every one, so it is cheap.
+/// Summary of a command, kept until its duration is known. It is created for each command, so it has to be
+/// cheap.
 #[derive(Clone, Copy, Debug)]
 pub struct Told {
     bytes: [u8; KEPT_BYTES],
     name_bytes: u8,
     argument_bytes: u8,
-    /// The argument was longer.
+    /// True if the argument was longer.
     cut: bool,
     words: u32,
 }
@@ -38,7 +39,7 @@ impl Default for Told {
 }
 
 impl Told {
-    /// The beginning of a request.
+    /// Creates the summary of a request.
     pub fn of(words: &[&[u8]]) -> Told {
         let mut told =
             Told { words: u32::try_from(words.len()).unwrap_or(u32::MAX), ..Told::default() };
@@ -58,12 +59,13 @@ impl Told {
         (name, &rest[..usize::from(self.argument_bytes)])
     }
 
-    /// The command's name, as far as it is one.
+    /// Returns the name of the command, or `unknown`.
     pub fn name(&self) -> &'static str {
         table::named(self.parts().0).map_or("unknown", |spec| spec.name)
     }
 
-    /// The words to show. What is not known to be a name is not shown: it could be a secret.
+    /// Returns the words to show. A word that is not known to be a name is hidden, because it could be a
+    /// secret.
     pub fn words(&self) -> Vec<String> {
         let (name, argument) = self.parts();
         let mut words = vec![self.name().to_owned()];
@@ -84,42 +86,42 @@ impl Told {
     }
 }
 
-/// Who was kept waiting.
+/// The client of a slow command.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Where the client is.
+    /// The address of the client.
     pub address: String,
-    /// What it calls itself.
+    /// The name that the client gave itself.
     pub name: String,
 }
 
 impl Session {
-    /// Who this is.
+    /// Returns the address and name of the client.
     pub fn client(&self) -> Client {
         Client { address: self.peer.clone(), name: self.name.clone() }
     }
 
-    /// Lists commands of this session that were slow; gives how many.
+    /// Logs slow commands of this session. Returns how many were logged.
     pub fn note_slow(&self, commands: impl Iterator<Item = Told>, took_us: u64) -> usize {
         let Shared { slow_log, .. } = &*self.shared;
         slow_log.note(commands, &self.client(), self.shared.now(), took_us)
     }
 }
 
-/// A command that was slow.
+/// A slow command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its number, counted up while the server runs.
+    /// Its number, which increases while the server runs.
     pub id: u64,
-    /// When its reply was there, in microseconds since 1970.
+    /// The time of its reply, in microseconds since 1970.
     pub at_us: u64,
-    /// How long it took.
+    /// Its duration in microseconds.
     pub took_us: u64,
     /// Its name, and the beginning of its first argument.
     pub words: Vec<String>,
-    /// Where the client is.
+    /// The address of the client.
     pub client: String,
-    /// What the client calls itself.
+    /// The name that the client gave itself.
     pub client_name: String,
 }
 
@@ -127,12 +129,13 @@ pub struct Entry {
 struct Kept {
     next: u64,
     entries: VecDeque<Entry>,
-    /// When the log of the program was told last, and what it was not told of since.
+    /// Time of the last message in the program's log, and the number of slow commands since then that had
+    /// no message.
     told_us: Option<u64>,
     untold: u64,
 }
 
-/// The last commands that were slow.
+/// The log of slow commands.
 #[derive(Debug)]
 pub struct SlowLog {
     threshold_us: u64,
@@ -141,22 +144,24 @@ pub struct SlowLog {
 }
 
 impl SlowLog {
-    /// Keeps so many commands that took at least so long; 0: none.
+    /// Creates a log of the last `length` commands that took at least `threshold_us` microseconds. A
+    /// threshold of 0 disables it.
     pub fn new(threshold_us: u64, length: usize) -> SlowLog {
         SlowLog { threshold_us, length, kept: Mutex::default() }
     }
 
-    /// Whether commands are looked at at all.
+    /// Returns whether the log is enabled.
     pub fn is_on(&self) -> bool {
         self.threshold_us > 0
     }
 
-    /// Whether this is slow.
+    /// Returns whether a duration is slow.
     pub fn is_slow(&self, took_us: u64) -> bool {
         self.is_on() && took_us >= self.threshold_us
     }
 
-    /// Takes in commands of one client that were slow together, only the first of them; gives how many.
+    /// Logs commands of one client that were slow together, but only the first few. Returns how many were
+    /// logged.
     pub fn note(
         &self,
         commands: impl Iterator<Item = Told>,
@@ -185,34 +190,35 @@ impl SlowLog {
         (kept.next - before) as usize
     }
 
-    /// The newest entries, the newest first.
+    /// Returns up to `limit` entries, the newest first.
     pub fn newest(&self, limit: usize) -> Vec<Entry> {
         self.kept.lock().entries.iter().take(limit).cloned().collect()
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.kept.lock().entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the log is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many there ever were.
+    /// Returns the number of entries ever logged.
     pub fn total(&self) -> u64 {
         self.kept.lock().next
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub fn reset(&self) {
         self.kept.lock().entries.clear();
     }
 }
 
 impl Kept {
-    /// Tells the log of the program, but not all the time: a slow disk makes everything slow.
+    /// Writes a message to the program's log, with a rate limit, because a slow disk makes all commands
+    /// slow.
     fn tell(&mut self, entry: &Entry) {
         let again = |told: u64| entry.at_us.saturating_sub(told) >= TELL_EVERY_US;
         if !self.told_us.is_none_or(again) {

@@ -1,49 +1,49 @@
-//! Stalls: a client that begins something and does not go on holds memory, so it has limited time for it.
+//! Stall detection: limits the time for reading replies, sending a request and holding a transaction,
+//! because a stalled client holds memory.
 //!
 //! ```text
 //!   unsent replies, half a request, an open transaction --begun--> a deadline of the loop
-//!                                                        --then--> done or going on? nothing : cut, or given up
+//!                                                        --then--> done or progressing? nothing : abort
 //! ```
 
 use super::deadlines::Step;
 use std::time::Duration;
 
-/// A reader that takes this much within its time is slow, and goes on.
+/// A client that reads this much until the deadline is slow but makes progress.
 const PROGRESS_BYTES: u64 = 16 << 10;
 
-/// The way in which a connection stalled.
+/// The kind of a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stalled {
-    /// It did not read.
+    /// The client did not read its replies.
     Reader,
-    /// It did not send the rest of a request.
+    /// The client did not send the rest of a request.
     Request,
 }
 
-/// The deadlines of the things that a connection has begun, and its progress.
+/// The deadlines of a connection's unfinished steps, and its progress.
 #[derive(Debug, Default)]
 pub struct Stalls {
-    /// All requests that were taken, and all bytes that were sent.
+    /// Number of all requests taken, and of all bytes sent.
     requests: u64,
     sent_bytes: u64,
-    /// How far that was when the deadline was set, while there is one.
+    /// The values of those counters when the deadline was set; `None` without a deadline.
     reading: Option<u64>,
     request: Option<u64>,
     transaction: bool,
 }
 
 impl Stalls {
-    /// A request was taken.
     pub fn took_request(&mut self) {
         self.requests += 1;
     }
 
-    /// So many bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent_bytes += bytes as u64;
     }
 
-    /// The things that have begun and have no deadline yet, with their microseconds.
+    /// Returns the steps in progress that have no deadline yet, each with its time limit in microseconds,
+    /// and records the present progress.
     pub fn begun(
         &mut self,
         unsent_limit_ms: Option<u64>,
@@ -71,19 +71,20 @@ impl Stalls {
         .flatten()
     }
 
-    /// The deadline of a reader is there: whether it took next to nothing although there is more.
+    /// Called at the deadline of a reader. Returns whether it read next to nothing although bytes are
+    /// unsent.
     pub fn took_nothing(&mut self, unsent: usize) -> bool {
         let before = self.reading.take().unwrap_or(self.sent_bytes);
         unsent > 0 && self.sent_bytes - before < PROGRESS_BYTES
     }
 
-    /// The deadline of a request is there: whether it is still the same one that the rest is missing of.
+    /// Called at the deadline of a request. Returns whether the same request is still incomplete.
     pub fn is_same_request(&mut self, awaits_rest: bool) -> bool {
         let before = self.request.take();
         awaits_rest && before == Some(self.requests)
     }
 
-    /// The deadline of a transaction is there.
+    /// Called at the deadline of a transaction.
     pub fn look_at_transaction(&mut self) {
         self.transaction = false;
     }

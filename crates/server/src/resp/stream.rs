@@ -1,11 +1,11 @@
-//! Streams: a socket that never blocks, with TLS or without.
+//! A non-blocking client stream, with or without TLS.
 //!
 //! ```text
-//!   plain   socket --read--> the whole buffer                       bytes --> socket
-//!   tls     socket --read--> its front --rustls--> its rest         bytes --rustls--> socket
+//!   plain   socket --read--> the whole buffer                        bytes --> socket
+//!   tls     socket --read--> its front part --rustls--> its rest     bytes --rustls--> socket
 //! ```
 //!
-//! A closed set, so an enum: which of the two it is, is asked once per read of a buffer.
+//! The set of streams is closed, so it is an enum. The branch costs one test per read of a buffer.
 
 use super::secured::Secured;
 use mio::net::TcpStream;
@@ -13,21 +13,22 @@ use rustls::ServerConfig;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
-/// What a read gave.
+/// The result of a read.
 pub struct Input<'a> {
-    /// What the client says.
+    /// The plaintext that was read.
     pub bytes: &'a [u8],
-    /// What was taken from the socket, which can be more or less than that; nothing at the end.
+    /// Number of bytes taken from the socket, which can be more or less than the plaintext; 0 at the end of
+    /// the stream.
     pub taken: usize,
-    /// There may be more that no event will tell of.
+    /// True if more bytes may be available for which no event comes.
     pub more: bool,
 }
 
 impl Input<'_> {
-    /// The client says nothing more.
+    /// The end of the stream.
     pub const END: Input<'static> = Input { bytes: &[], taken: 0, more: false };
 
-    /// Whether the client says nothing more.
+    /// Returns whether the stream has ended.
     pub fn is_end(&self) -> bool {
         self.taken == 0
     }
@@ -35,14 +36,12 @@ impl Input<'_> {
 
 /// A client's socket.
 pub enum Stream {
-    /// As it is.
     Plain(TcpStream),
-    /// With TLS.
     Tls(Box<Secured>),
 }
 
 impl Stream {
-    /// A socket as it is, or with TLS.
+    /// Wraps a socket, with TLS if a configuration is given.
     pub fn new(socket: TcpStream, tls: Option<Arc<ServerConfig>>) -> Result<Stream, rustls::Error> {
         match tls {
             None => Ok(Stream::Plain(socket)),
@@ -50,7 +49,6 @@ impl Stream {
         }
     }
 
-    /// The socket, to be registered.
     pub fn socket(&mut self) -> &mut TcpStream {
         match self {
             Stream::Plain(socket) => socket,
@@ -58,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// Whether it can be talked on.
+    /// Returns whether the stream is ready for data: with TLS, the handshake is done.
     pub fn is_ready(&self) -> bool {
         match self {
             Stream::Plain(_) => true,
@@ -66,19 +64,19 @@ impl Stream {
         }
     }
 
-    /// Reads what there is, into the buffer.
+    /// Reads available bytes into the buffer.
     pub fn read<'a>(&mut self, buffer: &'a mut [u8]) -> io::Result<Input<'a>> {
         match self {
             Stream::Plain(socket) => {
                 let taken = socket.read(buffer)?;
-                // A socket that did not fill the buffer has nothing more, or will tell.
+                // A read that did not fill the buffer has emptied the socket; further bytes cause an event.
                 Ok(Input { more: taken == buffer.len(), bytes: &buffer[..taken], taken })
             }
             Stream::Tls(secured) => secured.read(buffer),
         }
     }
 
-    /// Takes bytes to be sent; what was taken is on its way, or leaves with the next [`Stream::flush`].
+    /// Takes bytes to send. They are sent, or will be sent by the next [`Stream::flush`].
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Stream::Plain(socket) => socket.write(bytes),
@@ -86,7 +84,7 @@ impl Stream {
         }
     }
 
-    /// Sends what was taken and has not left yet.
+    /// Sends bytes that were taken but not sent yet.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Plain(_) => Ok(()),
@@ -94,7 +92,7 @@ impl Stream {
         }
     }
 
-    /// Tells the client that this is the end, where there is a way to.
+    /// Sends the TLS close message; does nothing without TLS.
     pub fn say_goodbye(&mut self) {
         if let Stream::Tls(secured) = self {
             secured.say_goodbye();

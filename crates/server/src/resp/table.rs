@@ -1,4 +1,4 @@
-//! The table of commands: one list per file of commands, found by name whatever its case.
+//! The command table: one static list per file of commands, looked up by case-insensitive name.
 
 use super::Shared;
 use super::commands;
@@ -14,52 +14,52 @@ use mainstay::limits::LONG_COMMANDS;
 use mainstay::{Database, Transaction};
 use std::sync::LazyLock;
 
-/// A command.
+/// The description of a command.
 pub struct Spec {
-    /// Its name, in small letters.
+    /// The name, in lower case.
     pub name: &'static str,
-    /// How many words it has, itself included; negative: at least so many.
+    /// The number of words, including the name. A negative number is a minimum.
     pub arity: i32,
-    /// What it belongs to.
+    /// The group of the command.
     pub group: Group,
     /// Whether it changes something.
     pub writes: bool,
-    /// Where its keys are: the first word, the last (negative: from the end), the step.
+    /// The positions of its keys: the first word, the last (negative: from the end), the step.
     pub keys: (i32, i32, i32),
-    /// Its arguments, as help shows them: `[may be left out]`, `one | or another`.
+    /// Its arguments, as help shows them: `[optional]`, `one | or another`.
     pub syntax: &'static str,
-    /// What it is for, in a line.
+    /// A summary of one line.
     pub summary: &'static str,
-    /// The right it needs.
+    /// The permission that it needs.
     pub needs: Needs,
-    /// Which keys it reaches beyond those of its plan.
+    /// The keys that it reaches beyond those of its plan.
     pub reach: Reach,
-    /// Whether it is recorded, and how many words behind it are names to be recorded with it.
+    /// If audited, the number of words behind the name that are names and are recorded too.
     pub audited: Option<usize>,
-    /// The first word behind it that it is recorded with; without one it is recorded whatever follows.
+    /// The first argument for which it is audited; `None` for all.
     pub audited_word: Option<&'static str>,
-    /// Whether it touches no key of any branch, and no list of branches or tags. A command that does, and has no plan, is
-    /// refused in transactions: it would read past the snapshot.
+    /// Whether it touches no key of any branch, and no list of branches or tags. A command that touches
+    /// some and has no plan is rejected in transactions, because it would read past the snapshot.
     pub without_data: bool,
-    /// Whether a worker may answer it where its request is long: it waits for nobody, and changes nothing of the connection but
-    /// what goes to the worker with it.
+    /// Whether a worker may answer it if its request is long. Such a command does not block, and changes
+    /// only the part of the session that goes to the worker.
     pub goes_to_workers: bool,
-    /// What it does.
+    /// The function that executes it, and where it runs.
     pub run: Run,
 }
 
-/// What a command belongs to; rights are given by these.
+/// The group of a command. Permissions are granted by group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The connection itself.
+    /// Commands about the connection.
     Connection,
-    /// Names, whatever they hold.
+    /// Names of any kind of state.
     Keys,
-    /// Redis's strings.
+    /// Strings of Redis.
     Strings,
     /// Cells.
     Cells,
-    /// Redis's hashes.
+    /// Hashes of Redis.
     Hashes,
     /// Records.
     Records,
@@ -75,17 +75,17 @@ pub enum Group {
     Sessions,
     /// Branches and tags.
     Branches,
-    /// Several commands at once.
+    /// Transactions of several commands.
     Transactions,
     /// The feed of changes.
     Feed,
-    /// Values of the waist as bytes, for our own client.
+    /// Binary-encoded commands, for our own client.
     Wire,
     /// The server.
     Server,
 }
 
-/// All groups, in the order of their numbers.
+/// All groups, in the order of their discriminants.
 pub const GROUPS: [Group; 16] = [
     Group::Connection,
     Group::Keys,
@@ -106,7 +106,7 @@ pub const GROUPS: [Group; 16] = [
 ];
 
 impl Group {
-    /// Its name.
+    /// Returns the name of the group.
     pub fn name(self) -> &'static str {
         match self {
             Group::Connection => "connection",
@@ -129,42 +129,42 @@ impl Group {
     }
 }
 
-/// How a command is run.
+/// The way in which a command runs.
 #[derive(Clone, Copy)]
 pub enum Run {
-    /// A plan, to be run wherever the session stands.
+    /// A plan, for any state of the session.
     Data(fn(&[&[u8]]) -> Result<Plan, Reply>),
-    /// The same for jobs and locks, which are records under keys of their own.
+    /// The same for jobs and locks, which are records under reserved keys.
     Kept(fn(&Keys, &[&[u8]]) -> Result<Plan, Reply>),
-    /// The same for the outbox, where settings say how often a message is tried.
+    /// The same for the outbox, whose settings limit the delivery attempts.
     Sent(fn(&outbox::Settings, &[&[u8]]) -> Result<Plan, Reply>),
-    /// The same in as many transactions as it takes, where the session has none open: the plan is what can be done in
-    /// one, the other does it piece by piece, each in a transaction like the empty one.
+    /// The same in as many transactions as needed, if the session has none open. The plan is the form for
+    /// one transaction. The other function works piece by piece, each in a transaction like the given empty
+    /// one.
     Pieces(fn(&[&[u8]]) -> Result<Plan, Reply>, fn(Database, Transaction, Plan) -> Answering),
-    /// A plan that is a transaction by itself, and no part of one.
+    /// A plan that is a transaction of its own and cannot be part of one.
     Alone(fn(&[&[u8]]) -> Result<Plan, Reply>),
-    /// The same for what changes branches and tags: off the event loop, or as a request of a session.
+    /// The same for changes of branches and tags: off the event loop, or as a session request.
     Change(fn(&Session, &[&[u8]]) -> Result<Plan, Reply>),
-    /// A plan where there is a transaction to be part of; elsewhere it goes through more than one transaction could, or
-    /// waits.
+    /// A plan inside a transaction. Outside, it processes more than one transaction could, or waits.
     Whole(fn(&Asker<'_>, &[&[u8]]) -> Result<Plan, Reply>, Elsewhere),
-    /// An order to jobs and locks, to be run wherever the session stands.
+    /// A command on jobs and locks, for any state of the session.
     Order(fn(&[&[u8]]) -> Result<Order, Reply>),
-    /// The revision that is read: a transaction's own, or the newest.
+    /// The revision that is read: that of the transaction, or the newest.
     Revision,
-    /// It needs nothing but the session, and is answered at once.
+    /// Needs only the session, and is answered at once.
     Session(fn(&mut Call<'_>) -> Reply),
-    /// It looks at the database as it is when all before it is done.
+    /// Reads the database after all earlier requests are done.
     Settled(fn(&mut Call<'_>) -> Reply),
-    /// It begins or ends something.
+    /// Starts or ends something.
     Control(fn(&mut Call<'_>) -> Handled),
-    /// It decides for itself, also while replies before it are not known yet.
+    /// Decides for itself, even while earlier replies are pending.
     Direct(fn(&mut Call<'_>, Pending) -> Handled),
-    /// It takes a while.
+    /// Long work.
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
 }
 
-/// The server and the user that a plan is made for.
+/// The context for which a plan is made.
 #[derive(Clone, Copy)]
 pub struct Asker<'a> {
     /// The state that all connections share.
@@ -173,19 +173,19 @@ pub struct Asker<'a> {
     pub user: &'a str,
 }
 
-/// How a command is run where there is no transaction that it is part of.
+/// The way in which a command with a plan runs outside transactions.
 #[derive(Clone, Copy)]
 pub enum Elsewhere {
-    /// It looks at the database as it is when all before it is done.
+    /// Reads the database after all earlier requests are done.
     Settled(fn(&mut Call<'_>) -> Reply),
-    /// It may wait for what others do.
+    /// May wait for other clients.
     Control(fn(&mut Call<'_>) -> Handled),
-    /// It takes a while.
+    /// Long work.
     Slow(fn(&mut Call<'_>) -> Result<Job, Reply>),
 }
 
 impl Run {
-    /// Whether it comes to a plan or an order, which can be part of a transaction.
+    /// Returns whether it gives a plan or a job command, which can be part of a transaction.
     pub const fn is_planned(&self) -> bool {
         matches!(
             self,
@@ -199,18 +199,18 @@ impl Run {
         )
     }
 
-    /// Whether it is on data alone, and waits for nobody.
+    /// Returns whether it works on data alone and does not wait.
     pub const fn is_on_data(&self) -> bool {
         let is_part = self.is_planned() && !matches!(self, Run::Order(_) | Run::Revision);
         is_part || matches!(self, Run::Alone(_))
     }
 
-    /// Whether it is answered on the event loop, whatever its words are.
+    /// Returns whether it is always answered on the event loop.
     fn is_at_once(&self) -> bool {
         matches!(self, Run::Session(_) | Run::Settled(_))
     }
 
-    /// The plan that words come to, where a command has one.
+    /// Returns the plan for these words, if the command has plans.
     pub fn plan(&self, asker: &Asker<'_>, words: &[&[u8]]) -> Option<Result<Plan, Reply>> {
         let shared = asker.shared;
         match self {
@@ -224,7 +224,7 @@ impl Run {
 }
 
 impl Spec {
-    /// A command with this name, arity and way to run.
+    /// Creates a command with a name, an arity and a way to run.
     pub const fn new(name: &'static str, arity: i32, group: Group, run: Run) -> Spec {
         let (needs, reach) = (Needs::Group, Reach::Plan);
         let (keys, audited) = ((0, 0, 0), None);
@@ -246,90 +246,90 @@ impl Spec {
         }
     }
 
-    /// It needs this right, whatever its group.
+    /// Sets the permission that it needs, in place of that of its group.
     pub const fn needs(mut self, needs: Needs) -> Spec {
         self.needs = needs;
         self
     }
 
-    /// Which keys it reaches.
+    /// Sets the keys that it reaches.
     pub const fn reaches(mut self, reach: Reach) -> Spec {
         self.reach = reach;
         self
     }
 
-    /// It is recorded, with so many of the words behind it, which are names.
+    /// Marks it as audited. `names` words behind its name are names and are recorded too.
     pub const fn audited(mut self, names: usize) -> Spec {
         self.audited = Some(names);
         self
     }
 
-    /// It is recorded when this word follows, and with no other.
+    /// Marks it as audited only if this word follows.
     pub const fn audited_for(mut self, word: &'static str) -> Spec {
         self.audited_word = Some(word);
         self.audited(1)
     }
 
-    /// Whether it is recorded with these words.
+    /// Returns whether a request with these words is audited.
     pub fn is_audited(&self, words: &[&[u8]]) -> bool {
         let follows =
             |word: &str| words.get(1).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
         self.audited.is_some() && self.audited_word.is_none_or(follows)
     }
 
-    /// Whether its words may hold a password, which nobody may show or keep.
+    /// Returns whether its words may hold a password, which must not be shown or stored.
     pub fn carries_secrets(&self) -> bool {
         matches!(self.name, "auth" | "hello")
     }
 
-    /// Whether it may be said before it is known who asks.
+    /// Returns whether unauthenticated clients may send it.
     pub fn is_for_strangers(&self) -> bool {
         matches!(self.name, "auth" | "hello" | "quit" | "reset")
     }
 
-    /// It changes something.
+    /// Marks it as a write.
     pub const fn writes(mut self) -> Spec {
         self.writes = true;
         self
     }
 
-    /// Where its keys are.
+    /// Sets the positions of its keys.
     pub const fn keys(mut self, first: i32, last: i32, step: i32) -> Spec {
         self.keys = (first, last, step);
         self
     }
 
-    /// What its arguments are.
+    /// Sets the syntax of its arguments.
     pub const fn syntax(mut self, syntax: &'static str) -> Spec {
         self.syntax = syntax;
         self
     }
 
-    /// What it is for.
+    /// Sets its summary.
     pub const fn about(mut self, summary: &'static str) -> Spec {
         self.summary = summary;
         self
     }
 
-    /// A worker may answer it where its request is long.
+    /// Allows a worker to answer it if its request is long.
     pub const fn to_workers(mut self) -> Spec {
         self.goes_to_workers = true;
         self
     }
 
-    /// It touches no key of any branch, and no list of branches or tags.
+    /// Marks it as touching no key of any branch, and no list of branches or tags.
     pub const fn without_data(mut self) -> Spec {
         self.without_data = true;
         self
     }
 
-    /// Whether it can be part of a transaction: data is read and written there by plans and orders alone, which run over the
-    /// transaction's snapshot. A command that has neither is refused by name.
+    /// Returns whether it can be part of a transaction. In a transaction, only plans and job commands
+    /// access data, because they use the transaction's snapshot. Any other data command is rejected.
     pub fn is_of_transactions(&self) -> bool {
         self.without_data || self.run.is_planned()
     }
 
-    /// Whether `MULTI` does not keep it: it is about the transaction, or ends it.
+    /// Returns whether `MULTI` does not queue it, because it controls the transaction.
     pub fn passes_multi(&self) -> bool {
         matches!(
             self.name,
@@ -337,13 +337,13 @@ impl Spec {
         )
     }
 
-    /// What its subcommands are, as Redis has it.
+    /// Returns the help text of its subcommands, as in Redis.
     pub fn help(&self) -> Reply {
         let line = format!("{} {}", self.name.to_uppercase(), self.syntax);
         Reply::texts([line.as_str(), self.summary, "HELP", "    Prints this help."])
     }
 
-    /// Whether it changes the session in a way that makes no sense between others.
+    /// Returns whether it changes the session in a way that makes no sense inside `MULTI`.
     pub fn stands_alone(&self) -> bool {
         matches!(self.name, "branch.use" | "durability" | "hello" | "auth")
     }
@@ -354,7 +354,7 @@ impl Spec {
     }
 }
 
-/// All commands.
+/// Returns all commands.
 pub fn all() -> impl Iterator<Item = &'static Spec> {
     let lists: [&'static [Spec]; 21] = [
         commands::connection::COMMANDS,
@@ -386,10 +386,10 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], (usize, &'static Spec)>> = LazyL
     all().enumerate().map(|(place, spec)| (spec.name.as_bytes(), (place, spec))).collect()
 });
 
-/// The longest name of a command, and more.
+/// An upper bound for the length of command names.
 const NAME_LIMIT_BYTES: usize = 32;
 
-/// The command of this name.
+/// Returns the command with this name.
 pub fn named(name: &[u8]) -> Option<&'static Spec> {
     placed(name).map(|(_, spec)| spec)
 }
@@ -402,8 +402,8 @@ fn placed(name: &[u8]) -> Option<(usize, &'static Spec)> {
     BY_NAME.get(&*small).copied()
 }
 
-/// The command that a request asks for, if there is one and it has enough words; and its place in the
-/// list of [`all`].
+/// Returns the command of a request and its position in the list of [`all`], if the command exists and its
+/// number of words is right.
 pub fn find(words: &[&[u8]]) -> Result<(usize, &'static Spec), Reply> {
     let name = words.first().copied().unwrap_or_default();
     let Some((place, spec)) = placed(name) else { return Err(unknown(words)) };
@@ -420,7 +420,7 @@ fn too_many_words(name: &str) -> Reply {
     Reply::error(format!("TOOLARGE {name} has at most {LONG_COMMANDS} words: ask more than once"))
 }
 
-/// What Redis says when words are missing or too many.
+/// The error of Redis for missing or extra words.
 pub fn wrong_arity(name: &str) -> Reply {
     Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
 }
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// How many words have to stand there, and whether more may.
+    /// Returns how many words the syntax demands, and whether it allows more.
     fn wanted(syntax: &str) -> (usize, bool) {
         let (mut depth, mut words, mut joined) = (0, 0, false);
         for word in syntax.split(' ').filter(|word| !word.is_empty()) {
@@ -465,7 +465,7 @@ mod tests {
         for spec in all() {
             let (words, more) = wanted(spec.syntax);
             let arity = i32::try_from(words + 1).unwrap() * if more { -1 } else { 1 };
-            // Redis lets QUIT have arguments and looks at none.
+            // Redis accepts arguments for QUIT and ignores them.
             if spec.name != "quit" {
                 assert_eq!(arity, spec.arity, "{} {}", spec.name, spec.syntax);
             }

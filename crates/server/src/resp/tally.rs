@@ -1,13 +1,13 @@
-//! What the face counts.
+//! Counters and histograms of the RESP front end.
 //!
 //! ```text
 //!   loop 1 --> tally 1 \
-//!   loop 2 --> tally 2 --+--> Totals, when somebody looks: INFO, /metrics
+//!   loop 2 --> tally 2 --+--> Totals, computed when read: INFO, /metrics
 //!   workers --> tally    /
 //! ```
 //!
-//! Each loop has a tally of its own that only it writes: counting takes no locked instruction, and no
-//! loop waits for another one's cache line.
+//! Each loop has its own tally, which only that loop writes. Counting therefore needs no locked
+//! instruction, and no loop waits for the cache line of another one.
 
 use super::reply::Reply;
 use super::table::{self, GROUPS, Group};
@@ -17,18 +17,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers of transactions in a batch.
+/// Histogram bounds: the number of transactions in a batch.
 const BATCH_BOUNDS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096];
 
-/// Errors have few first words. More than this would be a fault, and is counted as `OTHER`.
+/// The most kinds of errors. Errors have few first words, so more kinds would be a defect. Further kinds
+/// count as `OTHER`.
 const ERROR_KINDS: usize = 64;
 
-/// What one event loop counts.
+/// The counters of one event loop.
 #[derive(Debug)]
 pub struct Tally {
-    /// By place in the table of commands.
+    /// By position in the command table.
     commands: Box<[Counter]>,
-    /// Answered at once in this turn, by group.
+    /// Commands answered without the batch in this turn, by group.
     known: [Counter; GROUPS.len()],
     durations_us: [Buckets; GROUPS.len()],
     batches: Buckets,
@@ -52,19 +53,19 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts a command by its place in the table.
+    /// Counts a command by its position in the table.
     pub fn command(&self, place: usize) {
         if let Some(count) = self.commands.get(place) {
             count.add(1);
         }
     }
 
-    /// A command was answered at once.
+    /// Counts a command that was answered without the batch.
     pub fn answered(&self, group: Group) {
         self.known[group as usize].add(1);
     }
 
-    /// All that was answered at once took so long.
+    /// Records the duration of the turn for all commands that were answered in it without the batch.
     pub fn known_took(&self, us: u64) {
         for (count, durations) in self.known.iter().zip(&self.durations_us) {
             match count.take() {
@@ -74,27 +75,27 @@ impl Tally {
         }
     }
 
-    /// A command took so long.
+    /// Records the duration of a command in microseconds.
     pub fn took(&self, group: Group, us: u64) {
         self.durations_us[group as usize].add(us, 1);
     }
 
-    /// A batch of so many transactions is executed.
+    /// Records an executed batch of `transactions` transactions.
     pub fn batch(&self, transactions: usize) {
         self.batches.add(transactions as u64, 1);
     }
 
-    /// So many bytes have come.
+    /// Counts received bytes.
     pub fn received(&self, bytes: usize) {
         self.received_bytes.add(bytes as u64);
     }
 
-    /// So many bytes have left.
+    /// Counts sent bytes.
     pub fn sent(&self, bytes: usize) {
         self.sent_bytes.add(bytes as u64);
     }
 
-    /// Counts a reply that is an error, by its first word.
+    /// Counts an error reply by its first word.
     pub fn reply(&self, reply: &Reply) {
         if let Reply::Error(text) = reply {
             self.error(text);
@@ -110,44 +111,44 @@ impl Tally {
     }
 }
 
-/// What the face counts, all loops together.
+/// The counters of the front end, of all loops together.
 #[derive(Debug, Default)]
 pub struct Figures {
     tallies: Mutex<Vec<Arc<Tally>>>,
-    /// What is measured outside the loops; one at a time.
+    /// The tally for work measured outside the loops. The lock lets only one thread write it at a time.
     work: Mutex<Option<Arc<Tally>>>,
-    /// Connections that were taken.
+    /// Number of accepted connections.
     pub accepted: AtomicU64,
-    /// Connections that were one too many.
+    /// Number of connections rejected because of the limit.
     pub rejected: AtomicU64,
-    /// Connections that were cut because they did not read.
+    /// Number of connections aborted because the client did not read.
     pub slow_readers: AtomicU64,
-    /// Long work that waits for a worker.
+    /// Number of long tasks that wait for a worker.
     pub work_waiting: AtomicU64,
-    /// Long work that is being done.
+    /// Number of long tasks being executed.
     pub work_running: AtomicU64,
-    /// Those who wait for changes.
+    /// Number of clients that wait for changes.
     pub feed_readers: AtomicU64,
-    /// Commands that wait for what others do.
+    /// Number of commands that wait for actions of other clients.
     pub tasks_waiting: AtomicU64,
 }
 
 impl Figures {
-    /// A tally for one more loop.
+    /// Creates the tally of another loop.
     pub fn tally(&self) -> Arc<Tally> {
         let tally: Arc<Tally> = Arc::default();
         self.tallies.lock().push(tally.clone());
         tally
     }
 
-    /// Long work of a group took so long.
+    /// Records the duration of long work of a group, in microseconds.
     pub fn worked(&self, group: Group, us: u64) {
         let mut work = self.work.lock();
         let tally = work.get_or_insert_with(|| self.tally());
         tally.durations_us[group as usize].add(us, 1);
     }
 
-    /// All that was counted so far.
+    /// Returns the sums over all tallies.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         self.tallies.lock().iter().for_each(|tally| totals.add(tally));
@@ -155,30 +156,30 @@ impl Figures {
     }
 }
 
-/// Counts one up.
+/// Increments a counter.
 pub fn count(figure: &AtomicU64) {
     figure.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts one down.
+/// Decrements a gauge.
 pub fn uncount(figure: &AtomicU64) {
     figure.fetch_sub(1, Ordering::Relaxed);
 }
 
-/// What all loops counted.
+/// The sums over all loops.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Commands by name, those that were asked at least once.
+    /// Calls by command name, without commands that were never called.
     pub commands: BTreeMap<&'static str, u64>,
-    /// How long commands took, by group.
+    /// Durations of commands in microseconds, by group.
     pub durations_us: [Histogram; GROUPS.len()],
-    /// Transactions in a batch.
+    /// Histogram of the number of transactions in a batch.
     pub batches: Histogram,
-    /// Bytes that came.
+    /// Number of bytes received.
     pub received_bytes: u64,
-    /// Bytes that left.
+    /// Number of bytes sent.
     pub sent_bytes: u64,
-    /// Replies that were errors, by their first word.
+    /// Number of error replies, by their first word.
     pub errors: BTreeMap<String, u64>,
 }
 
@@ -201,12 +202,12 @@ impl Totals {
         }
     }
 
-    /// All commands together.
+    /// Number of all commands.
     pub fn command_count(&self) -> u64 {
         self.commands.values().sum()
     }
 
-    /// All errors together.
+    /// Number of all errors.
     pub fn error_count(&self) -> u64 {
         self.errors.values().sum()
     }

@@ -1,13 +1,14 @@
-//! Tasks: commands whose reply takes several steps, none of which holds a thread.
+//! Tasks: asynchronous commands of several steps, polled by the event loop so that none of them blocks a
+//! thread.
 //!
 //! ```text
 //!   command --> Task --poll--> ready: the reply, in the same turn
 //!                 ^     |
-//!                 |     v not yet: its connection keeps it and rests
-//!   the loop <-message- waker, which whatever is waited for has
+//!                 |     v pending: the connection stores the task and is suspended
+//!   the loop <-message- waker, held by the event that the task waits for
 //! ```
 //!
-//! A task that is dropped, because its connection is gone, waits for nothing any more.
+//! A task is dropped when its connection is gone. It then waits for nothing.
 
 use super::reply::Reply;
 use super::session::Session;
@@ -20,23 +21,24 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// What gives a reply in the end.
+/// A future that resolves to the reply.
 pub type Answering = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-/// A command that is under way.
+/// A command in progress.
 pub struct Task {
     answering: Answering,
-    /// What is said when nobody waits any longer, if it waits for others and not only for the log.
+    /// The reply if the wait is ended early; `None` if the task waits only for the write-ahead log.
     in_vain: Option<Reply>,
 }
 
 impl Task {
-    /// One that is done as soon as the log is.
+    /// Creates a task that waits only for the write-ahead log.
     pub fn new(answering: impl Future<Output = Reply> + Send + 'static) -> Task {
         Task { answering: Box::pin(answering), in_vain: None }
     }
 
-    /// One that waits for what others do, and for what is said where that is in vain.
+    /// Creates a task that waits for actions of other clients. `in_vain` is its reply if the wait is ended
+    /// early.
     pub fn waiting(
         answering: impl Future<Output = Reply> + Send + 'static,
         in_vain: Reply,
@@ -44,12 +46,12 @@ impl Task {
         Task { answering: Box::pin(answering), in_vain: Some(in_vain) }
     }
 
-    /// Whether it waits for what others do, which may never happen.
+    /// Returns whether it waits for actions of other clients, which may never happen.
     pub fn waits(&self) -> bool {
         self.in_vain.is_some()
     }
 
-    /// Goes on as far as it can; the reply, if that is the end of it.
+    /// Polls the task. Returns the reply if it is complete.
     pub fn go_on(&mut self, waker: &Waker) -> Option<Reply> {
         match self.answering.as_mut().poll(&mut Context::from_waker(waker)) {
             Poll::Ready(reply) => Some(reply),
@@ -57,7 +59,7 @@ impl Task {
         }
     }
 
-    /// The reply, however long that takes.
+    /// Blocks the thread until the reply is known.
     pub fn wait(mut self) -> Reply {
         let waker = Waker::from(Arc::new(Sleeper(std::thread::current())));
         loop {
@@ -69,7 +71,7 @@ impl Task {
     }
 }
 
-/// A thread that sleeps until its task can go on.
+/// A waker that unparks a sleeping thread.
 struct Sleeper(Thread);
 
 impl Wake for Sleeper {
@@ -78,18 +80,18 @@ impl Wake for Sleeper {
     }
 }
 
-/// A task that its connection keeps, with what has to be known to measure it.
+/// A task stored by its connection, with the data for its metrics.
 pub struct Kept {
     task: Task,
     began_us: u64,
     told: Told,
     group: Group,
-    /// Counted among those that wait for others.
+    /// Counts the task in the gauge of waiting tasks.
     _waits: Option<Counted>,
 }
 
 impl Kept {
-    /// Of a session whose last command it is.
+    /// Creates it for a session whose last command is the task.
     pub fn new(task: Task, session: &Session, told: Told) -> Kept {
         let shared = &session.shared;
         let waits = || Counted::new(shared, |figures| &figures.tasks_waiting);
@@ -97,17 +99,17 @@ impl Kept {
         Kept { task, began_us: shared.ticks_us(), told, group: session.group(), _waits }
     }
 
-    /// Goes on as far as it can; the reply, if that is the end of it.
+    /// Polls the task. Returns the reply if it is complete.
     pub fn go_on(&mut self, session: &Session, waker: &Waker) -> Option<Reply> {
         let reply = self.task.go_on(waker)?;
-        // The time that somebody waited for others says nothing about the server.
+        // A wait for other clients says nothing about the speed of the server.
         if !self.task.waits() {
             self.measure(session);
         }
         Some(reply)
     }
 
-    /// What is said when nobody waits any longer, if it waits for others.
+    /// Returns the reply for a wait that is ended early, if the task waits for other clients.
     pub fn in_vain(&self) -> Option<&Reply> {
         self.task.in_vain.as_ref()
     }

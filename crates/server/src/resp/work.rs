@@ -1,4 +1,4 @@
-//! Long work, as it is measured: how much waits, how much is being done, how long it took.
+//! Metrics of long work: how much waits, how much runs, and how long it took.
 
 use super::Shared;
 use super::connection::Connection;
@@ -8,14 +8,14 @@ use crate::telemetry::spans;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Counted while it is there, also when work panics or is never done.
+/// A gauge guard: counts as long as it lives, also when work panics or is never executed.
 pub struct Counted {
     shared: Arc<Shared>,
     figure: fn(&Figures) -> &AtomicU64,
 }
 
 impl Counted {
-    /// One more of what this figure counts.
+    /// Increments the gauge.
     pub fn new(shared: &Arc<Shared>, figure: fn(&Figures) -> &AtomicU64) -> Counted {
         count(figure(&shared.figures));
         Counted { shared: shared.clone(), figure }
@@ -28,7 +28,7 @@ impl Drop for Counted {
     }
 }
 
-/// The same work, measured.
+/// Wraps work so that its waiting, running and duration are measured.
 pub fn measured(shared: &Arc<Shared>, connection: &Connection, job: Job) -> Job {
     let session = &connection.session;
     let (told, group, client) = (connection.told(), session.group(), session.client());

@@ -1,7 +1,7 @@
-//! Workers: threads for work that would hold an event loop up.
+//! A worker thread pool for work that would block an event loop, with fair queueing between users.
 //!
 //! ```text
-//!   take --> queue, whose users take turns --> thread: the next user with less than its share of the threads
+//!   take --> queue, users take turns --> thread: the next user that uses less than its share of the threads
 //! ```
 
 use super::session::Job;
@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Work, and what is done with its reply.
+/// Work, and the function that receives its reply.
 struct Task {
     job: Job,
     done: Done,
@@ -19,7 +19,7 @@ struct Task {
 
 type Done = Box<dyn FnOnce(super::Reply) + Send>;
 
-/// Whose work it is: how many tasks of this user may wait, and how many may run.
+/// The user that a task belongs to, with the most tasks of this user that may wait and that may run.
 #[derive(Clone, Debug, PartialEq)]
 struct Owner {
     user: String,
@@ -30,9 +30,9 @@ struct Owner {
 #[derive(Default)]
 struct State {
     waiting: FairQueue<Owner, Task>,
-    /// How many tasks of each user run; of nobody who has none.
+    /// Number of running tasks of each user, without users that have none.
     running: BTreeMap<String, usize>,
-    /// No further work comes.
+    /// True once no further work comes.
     ended: bool,
 }
 
@@ -43,7 +43,7 @@ struct Queue {
     changed: Condvar,
 }
 
-/// Threads that do long work. They end when the last handle is dropped and all work is done.
+/// A handle to the pool. The threads end when the last handle is dropped and all work is done.
 #[derive(Clone)]
 pub struct Workers {
     handle: Arc<Handle>,
@@ -59,12 +59,12 @@ impl Drop for Handle {
 }
 
 impl Workers {
-    /// So many threads, for which so much work may wait.
+    /// Starts `count` threads, for which at most `waiting_limit` tasks may wait.
     pub fn start(count: usize, waiting_limit: usize) -> std::io::Result<Workers> {
         let threads = count.max(1);
         let (state, changed) = (Mutex::default(), Condvar::new());
         let queue = Arc::new(Queue { threads, waiting_limit, state, changed });
-        // If a thread cannot be had, those before it end with this.
+        // If a thread cannot be started, dropping this handle ends the earlier ones.
         let handle = Arc::new(Handle(queue.clone()));
         for _ in 0..threads {
             let queue = queue.clone();
@@ -74,7 +74,7 @@ impl Workers {
         Ok(Workers { handle })
     }
 
-    /// Has work done; gives `done` back if there is too much of it already, of all users or of this one.
+    /// Queues work. Returns `done` if too much work is waiting already, in total or of this user.
     pub fn take(
         &self,
         user: Option<&User>,
@@ -106,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Does the next task; false when there will be none.
+    /// Executes the next task. Returns false when no more tasks will come.
     fn work(&self) -> bool {
         let Some((owner, Task { job, done })) = self.next() else { return false };
         let reply = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
@@ -141,7 +141,7 @@ impl Queue {
                 state.running.remove(&owner.user);
             }
         }
-        // A task of this user may have waited for its share, and threads for the end.
+        // A task of this user may have waited for its share, and threads may wait for the end of the queue.
         self.changed.notify_all();
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         names.map(|name| security.user(name))
     }
 
-    /// Work that waits to be let go.
+    /// Submits a task that runs until the returned sender is dropped.
     fn held(workers: &Workers, user: &User) -> Option<Sender<()>> {
         let (sender, receiver) = channel::<()>();
         let job = Box::new(move || {

@@ -1,36 +1,38 @@
-//! The writes that wait for the next batch.
+//! The write queue: transactions that wait for the next batch.
 //!
 //! ```text
-//!   small writes --all of them---------------------+--> batch: executed together, one sync
-//!   large writes --a bounded part, users in turn---+
+//!   small writes --all of them------------------------+--> batch: executed together, one fsync
+//!   large writes --a bounded part, users take turns---+
 //! ```
 //!
-//! A small write waits for the batch under way and for its own, and not for all the megabytes that others have sent before it. RocksDB
-//! bounds its groups of writes the same way. Beyond a mebibyte, small writes wait with the large ones.
+//! A small write waits for the running batch and for its own batch. It does not wait for all the megabytes
+//! that other clients sent before it. RocksDB bounds its write groups in the same way. Beyond one mebibyte,
+//! small writes wait with the large ones.
 
 use crate::fair_queue::FairQueue;
 use mainstay::{Command, Transaction};
 
-/// Keys and values of one turn of a connection are large beyond this.
+/// The writes of one connection in one turn are large if their keys and values have more bytes than this.
 const LARGE_BYTES: usize = 16 << 10;
-/// A batch takes no further writes once it has so many bytes of keys and values: those that come meanwhile wait for it.
+/// A batch takes no more writes once its keys and values reach this size. Later writes wait for the next
+/// batch.
 const BATCH_BYTES: usize = 1 << 20;
-/// The same for a batch that has small writes, which wait for all of it.
+/// The same limit for a batch with small writes, because they wait for all of it.
 const BATCH_BYTES_BESIDE_SMALL: usize = BATCH_BYTES / 4;
 
 /// A connection that waits for a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiter {
     pub place: usize,
-    /// The number of its session.
+    /// The session id.
     pub id: u64,
-    /// How many transactions of the batch are its own.
+    /// Number of this connection's transactions in the batch.
     pub transactions: usize,
-    /// When its turn began, in microseconds.
+    /// Start of its turn, in microseconds.
     pub began_us: u64,
 }
 
-/// Transactions that are executed together, and who waits for them, in the same order.
+/// Transactions that are executed together, and the connections that wait for them, in the same order.
 #[derive(Default)]
 pub struct Batch {
     pub transactions: Vec<Transaction>,
@@ -42,7 +44,7 @@ pub struct Writes {
     pub owner: usize,
     pub place: usize,
     pub id: u64,
-    /// The place of the first of its transactions in the batch; those behind are its own as well.
+    /// Index of its first transaction in the batch. All later transactions are its own too.
     pub first: usize,
     pub began_us: u64,
 }
@@ -53,17 +55,17 @@ struct Large {
     data_bytes: usize,
 }
 
-/// The writes that wait for the next batch.
 #[derive(Default)]
 pub struct WriteQueue {
     small: Batch,
     small_bytes: usize,
-    /// By owner, who take turns.
+    /// Large writes by owner. Owners take turns.
     large: FairQueue<usize, Large>,
 }
 
 impl WriteQueue {
-    /// Where a connection puts its transactions, before it is told by [`WriteQueue::put`] whose they are.
+    /// Returns the list to which a connection appends its transactions before [`WriteQueue::put`] assigns
+    /// them to it.
     pub fn gathered(&mut self) -> &mut Vec<Transaction> {
         &mut self.small.transactions
     }
@@ -72,7 +74,7 @@ impl WriteQueue {
         self.small.waiters.is_empty() && self.large.is_empty()
     }
 
-    /// The last transactions that were gathered are these writes.
+    /// Assigns the last gathered transactions to a connection.
     pub fn put(&mut self, writes: Writes) {
         let Writes { owner, place, id, first, began_us } = writes;
         let gathered = &mut self.small.transactions;
@@ -87,12 +89,12 @@ impl WriteQueue {
         }
     }
 
-    /// Nobody waits for the last transactions that were gathered: they are dropped.
+    /// Drops the last gathered transactions, because no connection waits for them.
     pub fn drop_from(&mut self, first: usize) {
         self.small.transactions.truncate(first);
     }
 
-    /// The next batch.
+    /// Takes the next batch.
     pub fn take(&mut self) -> Batch {
         let mut batch = std::mem::take(&mut self.small);
         self.small_bytes = 0;
@@ -108,7 +110,8 @@ impl WriteQueue {
             batch.transactions.extend(large.transactions);
             batch.waiters.push(large.waiter);
         }
-        // Receipts are handed out by these numbers: one too many would be somebody else's.
+        // Receipts are assigned by these counts, so a wrong count would give a receipt to another
+        // connection.
         debug_assert_eq!(
             batch.waiters.iter().map(|waiter| waiter.transactions).sum::<usize>(),
             batch.transactions.len()
@@ -117,7 +120,7 @@ impl WriteQueue {
     }
 }
 
-/// The memory of its keys and values, about.
+/// Returns the approximate memory of the keys and values of a transaction.
 fn data_bytes(transaction: &Transaction) -> usize {
     let bare = size_of::<Transaction>() + transaction.steps.len() * size_of::<Command>();
     transaction.weight_bytes().saturating_sub(bare)
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
     use mainstay::{CellCommand, Name, Value};
 
-    /// Puts two writes into the queue, the first one of so many bytes.
+    /// Adds two writes to the queue, the first one with `bytes` bytes.
     fn put(queue: &mut WriteQueue, owner: usize, id: u64, bytes: usize) {
         let first = queue.gathered().len();
         for bytes in [bytes, 1] {
@@ -139,7 +142,7 @@ mod tests {
         queue.put(Writes { owner, place: 0, id, first, began_us: id });
     }
 
-    /// The connections of the next batch, whose transactions have to be theirs.
+    /// Returns the connections of the next batch, and checks that its transactions belong to them.
     fn next(queue: &mut WriteQueue) -> Vec<u64> {
         let Batch { transactions, waiters } = queue.take();
         let mut transactions = transactions.iter();

@@ -1,4 +1,4 @@
-//! Accounts: users and how they prove who they are.
+//! Accounts: users and their password hashes.
 
 use super::password::Hash;
 use super::prefixes::Prefixes;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The longest name.
+/// The longest user name.
 const NAME_LIMIT_BYTES: usize = 128;
 
 struct Account {
@@ -20,10 +20,9 @@ struct Account {
     place: Place,
 }
 
-/// All users.
 pub(super) struct Accounts {
     by_name: BTreeMap<String, Account>,
-    /// Nothing to remember where there are no users.
+    /// `None` without users.
     remembered: Option<Remembered>,
     verifications: AtomicU64,
 }
@@ -33,13 +32,13 @@ impl Accounts {
         Accounts { by_name: BTreeMap::new(), remembered: None, verifications: AtomicU64::new(0) }
     }
 
-    /// Reads all users; what is wrong is said with the user's name.
+    /// Reads all users. Errors name the user.
     pub fn new(settings: &Settings) -> Result<Accounts> {
         if settings.users.is_empty() {
             return Ok(Accounts::none());
         }
         let mut by_name = BTreeMap::new();
-        // One user alone has nobody to leave something to.
+        // A single user has the whole of each limit, because no other user needs a share.
         let is_one_of_many = settings.users.len() > 1;
         let percent = if is_one_of_many { settings.user_share_percent } else { 100 };
         let pace = is_one_of_many.then_some(settings.user_paced_bytes);
@@ -57,7 +56,7 @@ impl Accounts {
         self.by_name.get(name).map(|account| account.user.clone())
     }
 
-    /// The part of a limit that is one user's.
+    /// Returns the part of a limit that belongs to one user.
     pub fn share_of(&self, limit: usize) -> usize {
         let first = self.by_name.values().next();
         first.map_or(limit, |account| account.user.share_of(limit))
@@ -71,7 +70,7 @@ impl Accounts {
         self.by_name.contains_key(name)
     }
 
-    /// The user whose password this is, if that was verified a short while ago.
+    /// Returns the user if this password was verified recently.
     pub fn recall(&self, name: &str, password: &Secret) -> Option<Arc<User>> {
         let remembered = self.remembered.as_ref()?;
         let print = remembered.print(name, password);
@@ -83,16 +82,16 @@ impl Accounts {
         self.verifications.load(Ordering::Relaxed)
     }
 
-    /// The account that a password is verified against. A name that nobody has costs as much as a wrong
-    /// password: the costliest account stands in for it.
+    /// Returns the account to verify a password against. For an unknown name it is the account with the
+    /// most expensive hash, so that an unknown name costs as much as a wrong password.
     fn looked_at(&self, name: &str) -> Option<&Account> {
         let costliest = || self.by_name.values().max_by_key(|account| account.hash.work);
         self.by_name.get(name).or_else(costliest)
     }
 
-    /// The user whose password this is.
+    /// Verifies the password and returns its user.
     pub fn verify(&self, name: &str, password: &Secret) -> Option<Arc<User>> {
-        // Whoever waited may find that another one with the same password was faster.
+        // An attempt with the same password may have completed while this one waited in the queue.
         if let Some(user) = self.recall(name, password) {
             return Some(user);
         }
@@ -133,7 +132,7 @@ fn account(settings: &UserSettings, share_percent: u32, pace: Option<u64>) -> Re
     Ok(Account { user: Arc::new(user), hash, place: Place::default() })
 }
 
-/// A name goes through Basic authentication, `CLIENT LIST` and the record without being escaped.
+/// Names appear unescaped in Basic authentication, `CLIENT LIST` and the audit log.
 fn check_name(settings: &UserSettings) -> Result<()> {
     let name = &settings.name;
     let fits = |c: char| !c.is_whitespace() && !c.is_control() && !matches!(c, ':' | '=');

@@ -1,7 +1,7 @@
-//! The record of authentications and administrative commands: a line of JSON for each.
+//! The audit log: one JSON line for each authentication and administrative command.
 //!
-//! It says who did what to what and how that ended, never values or passwords. A line that cannot be
-//! written is counted and reported; what was asked is done all the same.
+//! A line holds the user, the command, its object and the outcome, but never values or passwords. If a line
+//! cannot be written, the failure is counted and logged, and the command runs all the same.
 
 use mainstay::{Clock, Code, Error, Result, SystemClock};
 use parking_lot::Mutex;
@@ -11,40 +11,40 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Names longer than this are cut.
+/// Longer names are truncated to this many bytes.
 const ABOUT_LIMIT_BYTES: usize = 1024;
 
-/// How something ended.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was done.
+    /// It succeeded.
     Done,
-    /// It failed, or there was nothing to do it to.
+    /// It failed, or its object did not exist.
     Failed,
-    /// The user may not.
+    /// The user lacks a permission.
     Denied,
     /// The name or the password was wrong.
     Wrong,
-    /// Too many passwords waited to be verified.
+    /// Too many logins were waiting for verification.
     Busy,
 }
 
-/// Something that happened.
+/// An event to record.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Who: nobody where the name is not one of a user, which may have been a password.
+    /// The user. `None` if no user has the name, because the client may have sent a password in its place.
     pub user: Option<String>,
-    /// From where.
+    /// The address of the client.
     pub peer: String,
-    /// What, as the command is called.
+    /// The name of the command.
     pub command: &'static str,
-    /// To what: names of branches and tags.
+    /// The objects of the command: names of branches and tags.
     pub about: Vec<String>,
 }
 
 impl Entry {
-    /// What was done to what, by whom.
+    /// Creates an entry. Long names are truncated.
     pub fn new(
         user: Option<&str>,
         peer: &str,
@@ -70,7 +70,7 @@ struct Line<'a> {
     outcome: Outcome,
 }
 
-/// The file, and how often it could not be written.
+/// The audit file, and the number of lines that could not be written.
 pub struct Audit {
     file: Option<Writing>,
     clock: SystemClock,
@@ -84,17 +84,17 @@ struct Writing {
 
 struct Open {
     file: File,
-    /// The last line failed, which was said.
+    /// True if the last line failed, which was logged.
     failing: bool,
 }
 
 impl Audit {
-    /// Nothing is recorded.
+    /// Creates a log that records nothing.
     pub fn none() -> Audit {
         Audit { file: None, clock: SystemClock::new(), failures: AtomicU64::new(0) }
     }
 
-    /// Recorded at the end of a file, if there is to be one.
+    /// Opens a file for appending, if a path is given.
     pub fn open(path: Option<&Path>) -> Result<Audit> {
         let Some(path) = path else { return Ok(Audit::none()) };
         let opened = OpenOptions::new().create(true).append(true).open(path);
@@ -108,22 +108,23 @@ impl Audit {
         Ok(Audit { file: Some(Writing { path: path.to_owned(), file }), ..Audit::none() })
     }
 
-    /// Whether anything is recorded.
+    /// Returns whether events are recorded.
     pub fn is_on(&self) -> bool {
         self.file.is_some()
     }
 
-    /// How many lines could not be written.
+    /// Returns the number of lines that could not be written.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// Records something.
+    /// Records one event.
     pub fn record(&self, entry: &Entry, outcome: Outcome) {
         self.record_all([(entry, outcome)]);
     }
 
-    /// Records all that a transaction did, with one write: a hundred thousand of them would hold up whoever waits for its answer.
+    /// Records all events of a transaction with one write. A hundred thousand single writes would delay the
+    /// reply to the client.
     pub fn record_all<'e>(&self, entries: impl IntoIterator<Item = (&'e Entry, Outcome)>) {
         let Some(writing) = &self.file else { return };
         let (mut lines, mut count) = (String::new(), 0);
@@ -135,7 +136,8 @@ impl Audit {
             return;
         }
         let mut open = writing.file.lock();
-        // One call for whole lines: others who append to the file do not come between.
+        // One call for whole lines, so that lines of other processes that append to the file do not get in
+        // between.
         let written = open.file.write_all(lines.as_bytes());
         if written.is_err() {
             self.failures.fetch_add(count, Ordering::Relaxed);
@@ -153,7 +155,7 @@ impl Audit {
         let Entry { user, peer, command, about } = entry;
         let time = time(self.clock.wall_us());
         let line = Line { time, user: user.as_deref(), peer, command, about, outcome };
-        // A form of text always has a JSON.
+        // Serialization of this struct cannot fail.
         serde_json::to_string(&line).unwrap_or_default() + "\n"
     }
 }

@@ -1,14 +1,15 @@
-//! Login back-off: wrong passwords are counted by user and address, and after some of them further attempts wait.
+//! Login back-off: counts wrong passwords per user and address, and delays further attempts after too many.
 //!
 //! ```text
-//!   attempt --> (user, address) waits? --yes--> refused at once, no password is verified
-//!           --> address waits?         --yes--> the same
-//!           --> verified --wrong--> both counts grow; beyond their limit the wait doubles, up to its limit
-//!                        --right--> the count of (user, address) is forgotten
+//!   attempt --> (user, address) is delayed? --yes--> rejected at once, no password is verified
+//!           --> address is delayed?         --yes--> the same
+//!           --> verified --wrong--> both counts grow; beyond its limit the delay doubles, up to a maximum
+//!                        --right--> the count of (user, address) is removed
 //! ```
 //!
-//! There is no count of a user alone: a flood of guesses from one address would lock the user out of all others.
-//! Names of users that do not exist are counted as others are, so that nobody learns which ones exist.
+//! Users are not counted alone. Otherwise a flood of guesses from one address would lock the user out at
+//! all other addresses. Unknown user names are counted like others, so that an attacker cannot find out
+//! which users exist.
 
 use super::settings::Settings;
 use hashbrown::HashMap;
@@ -19,20 +20,20 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many counts there are at most. The one whose last failure is the longest ago makes room.
+/// The most counts that are kept. Beyond it, the count with the oldest failure is removed.
 const COUNTS: usize = 10_000;
 
-/// How long after the end of its wait a count is kept, so that a slow attempt is still counted with the others.
+/// A count is kept for this long after the end of its delay, so that a slow attack is still counted.
 const KEPT_US: u64 = 900_000_000;
 
-/// The bits of an IPv6 address that one client has: it chooses the rest.
+/// The prefix length of an IPv6 network that belongs to one client, which can choose the remaining bits.
 const CLIENT_BITS: u32 = 64;
 
-/// Identifies a count: a user at an address, or an address.
+/// The key of a count: a user at an address, or an address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     address: Option<IpAddr>,
-    /// A hash, because strangers choose how long names are; nothing for the count of the address.
+    /// A hash of the name, because clients choose the length of names. `None` for the count of the address.
     user: Option<u64>,
 }
 
@@ -43,7 +44,6 @@ struct Count {
     waits_until_us: u64,
 }
 
-/// See the module.
 pub(super) struct LoginBackoff {
     failures_per_user: u32,
     failures_per_address: u32,
@@ -75,7 +75,7 @@ impl LoginBackoff {
         }
     }
 
-    /// How many milliseconds this user has to wait at this address; nothing where it need not.
+    /// Returns the delay for this user at this address, in milliseconds; `None` without a delay.
     pub fn wait_ms(&self, user: &str, peer: &str) -> Option<u64> {
         let now_us = self.clock.monotonic_us();
         let counts = self.counts.lock();
@@ -90,7 +90,7 @@ impl LoginBackoff {
         Some(wait_us.div_ceil(1000))
     }
 
-    /// A password was wrong.
+    /// Records a wrong password.
     pub fn failed(&self, user: &str, peer: &str) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let now_us = self.clock.monotonic_us();
@@ -99,7 +99,8 @@ impl LoginBackoff {
         for (key, limit) in [(pair, self.failures_per_user), (address, self.failures_per_address)] {
             make_room(&mut counts, &key, now_us);
             let count = counts.entry(key).or_default();
-            // Whoever guesses no more often than the longest wait allows adds nothing up: behind one address there may be many.
+            // One failure is forgiven per maximum delay. Slow failures therefore never add up, because one
+            // address may have many clients behind it.
             let forgiven = now_us.saturating_sub(count.last_us) / self.wait_limit_us.max(1);
             let forgiven = u32::try_from(forgiven).unwrap_or(u32::MAX);
             count.failures = count.failures.saturating_sub(forgiven).saturating_add(1);
@@ -108,38 +109,38 @@ impl LoginBackoff {
         }
     }
 
-    /// A password was right.
+    /// Records a right password.
     pub fn succeeded(&self, user: &str, peer: &str) {
         let [pair, _] = self.keys(user, peer);
         self.counts.lock().remove(&pair);
     }
 
-    /// How long to wait after so many failures, in microseconds.
+    /// Returns the delay after this many failures, in microseconds.
     fn wait_after(&self, failures: u32, limit: u32) -> u64 {
         let Some(beyond) = failures.checked_sub(limit) else { return 0 };
         let wait_us = self.wait_us.saturating_mul(1 << beyond.min(40));
         wait_us.min(self.wait_limit_us)
     }
 
-    /// The count of the user at this address, and that of the address.
+    /// Returns the key of the user at this address, and that of the address.
     fn keys(&self, user: &str, peer: &str) -> [Key; 2] {
         let address = peer.parse().ok().map(|peer: SocketAddr| client_of(peer.ip()));
         let user = Some(self.hasher.hash_one(user));
         [Key { address, user }, Key { address, user: None }]
     }
 
-    /// How many passwords were wrong.
+    /// Returns the number of wrong passwords.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// How many attempts were refused without a look at the password.
+    /// Returns the number of attempts rejected without verifying the password.
     pub fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
 }
 
-/// The address as far as a client cannot choose it.
+/// Returns the part of an address that a client cannot choose.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -150,7 +151,7 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Forgets what is over, and where that is not enough the oldest.
+/// Removes expired counts. If that is not enough, removes the oldest one.
 fn make_room(counts: &mut HashMap<Key, Count>, key: &Key, now_us: u64) {
     if counts.len() < COUNTS || counts.contains_key(key) {
         return;
@@ -220,7 +221,7 @@ mod tests {
         assert_eq!(backoff.wait_ms("new", "10.0.0.8:1000"), None);
     }
 
-    /// Somebody behind the same address who guesses now and then keeps nobody out.
+    /// A client that guesses now and then must not delay other clients behind the same address.
     #[test]
     fn failures_far_apart_do_not_add_up() {
         let (backoff, clock) = backoff();

@@ -1,18 +1,19 @@
-//! Who may do what: users, their rights, and the record of what was administered.
+//! Authentication, authorization and the audit log.
 //!
 //! ```text
-//!   name and password --> remembered? --yes---------------------------> User
+//!   name and password --> cached? --yes-------------------------------> User
 //!                              |no                                        ^
 //!                              v                                          |
-//!                         verifiers: argon2id on threads of their own ----+
+//!                         verifiers: argon2id on dedicated threads -------+
 //!
-//!   User --+--> right:  may it do such things at all?   the tables of commands and routes say which
-//!          +--> keys:   may it touch these names?       one function at the waist, for every face
-//!          +--> audit:  who did what to what, a line each
+//!   User --+--> permission: may it use this kind of command?  tables of commands and routes
+//!          +--> keys:       may it access these keys?         one check shared by all front ends
+//!          +--> audit:      who did what to what, one line each
 //! ```
 //!
-//! Without users everything is allowed, and the server listens on this machine alone. Rights are
-//! fixed for a connection when it authenticates: what it has begun, as a feed, ends with it.
+//! Without users everything is allowed, and the server listens only on the loopback interface. A connection
+//! keeps the permissions that it had when it authenticated. Its subscriptions end when it authenticates
+//! again.
 
 mod account;
 mod audit;
@@ -52,14 +53,14 @@ use session_shares::SessionShares;
 use std::sync::Arc;
 use verifiers::Verifiers;
 
-/// The user that `AUTH password` means, and everybody where there are no users.
+/// The user of `AUTH password`, and of all clients if no users are configured.
 pub const DEFAULT_USER: &str = "default";
 
-/// The users of a server, shared by its faces.
+/// The users of a server, shared by its front ends.
 pub struct Security {
     settings: Settings,
     accounts: Arc<Accounts>,
-    /// Who everybody is, where there are no users.
+    /// The user of all clients, if no users are configured.
     everybody: Option<Arc<User>>,
     verifiers: Option<Verifiers>,
     backoff: Arc<LoginBackoff>,
@@ -68,7 +69,7 @@ pub struct Security {
 }
 
 impl Security {
-    /// Nobody is asked, and everything is allowed.
+    /// Creates it without users: no authentication, and everything is allowed.
     pub fn open() -> Arc<Security> {
         let settings = Settings::default();
         let accounts = Arc::new(Accounts::none());
@@ -86,7 +87,7 @@ impl Security {
         })
     }
 
-    /// As the settings say; what is wrong in them is an error that names it.
+    /// Creates it from the settings. An error names the setting.
     pub fn new(settings: &Settings) -> Result<Arc<Security>> {
         let accounts = Arc::new(Accounts::new(settings)?);
         let audit = Arc::new(Audit::open(settings.audit_file.as_deref())?);
@@ -110,12 +111,12 @@ impl Security {
         }))
     }
 
-    /// Whether whoever connects has to say who they are.
+    /// Returns whether clients have to authenticate.
     pub fn asks(&self) -> bool {
         self.everybody.is_none()
     }
 
-    /// The part of a limit that is one user's.
+    /// Returns the part of a limit that belongs to one user.
     pub fn share_of(&self, limit: usize) -> usize {
         match &self.everybody {
             Some(_) => limit,
@@ -123,7 +124,8 @@ impl Security {
         }
     }
 
-    /// Counts the sessions that commands of a user open, which are at most its share.
+    /// Counts the sessions that the commands of a user open. Fails if the user has its share of sessions
+    /// already.
     pub fn admit_sessions<'c>(
         &self,
         user: &User,
@@ -133,22 +135,22 @@ impl Security {
         self.session_shares.admit(user, db, commands)
     }
 
-    /// Who somebody is before they have said it: nobody, where they are asked.
+    /// Returns the user of an unauthenticated connection; `None` if authentication is required.
     pub fn stranger(&self) -> Option<Arc<User>> {
         self.everybody.clone()
     }
 
-    /// What can be set.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The record of what was administered.
+    /// Returns the audit log.
     pub fn audit(&self) -> &Audit {
         &self.audit
     }
 
-    /// With users of these names, who may do nothing.
+    /// Creates it with users of these names, who have no permissions.
     #[cfg(test)]
     pub(crate) fn of(names: &[&str]) -> Arc<Security> {
         let hash = "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo";
@@ -161,13 +163,13 @@ impl Security {
         Security::new(&Settings { users, ..Settings::default() }).unwrap()
     }
 
-    /// The user of this name.
+    /// Returns the user with this name.
     #[cfg(test)]
     pub(crate) fn user(&self, name: &str) -> Arc<User> {
         self.accounts.user(name).unwrap()
     }
 
-    /// The names of all users, in order.
+    /// Returns the names of all users, sorted.
     pub fn user_names(&self) -> Vec<&str> {
         match &self.everybody {
             Some(everybody) => vec![everybody.name()],
@@ -175,13 +177,13 @@ impl Security {
         }
     }
 
-    /// The user whose password this is, if it was verified a short while ago.
+    /// Returns the user if this password was verified recently.
     pub fn recall(&self, name: &str, password: &Secret) -> Option<Arc<User>> {
         self.accounts.recall(name, password)
     }
 
-    /// Verifies a password elsewhere and tells `done`, soon or later, on another thread or on this one.
-    /// It is recorded, whether anybody waits for it or not.
+    /// Verifies a password on another thread and calls `done`, sooner or later, there or on this thread.
+    /// The attempt is audited even if the caller no longer waits for it.
     pub fn verify(
         &self,
         name: String,
@@ -211,23 +213,24 @@ impl Security {
         }
     }
 
-    /// What is recorded of a login. A name that nobody has may be a password in the wrong place.
+    /// Creates the audit entry of a login. An unknown name is left out, because it may be a password in the
+    /// wrong place.
     pub fn login(&self, name: &str, peer: &str) -> Entry {
         let user = Some(name).filter(|name| self.accounts.knows(name));
         Entry::new(user, peer, "auth", [""; 0])
     }
 
-    /// How many passwords were wrong.
+    /// Returns the number of wrong passwords.
     pub fn login_failures(&self) -> u64 {
         self.backoff.failures()
     }
 
-    /// How many attempts had to wait because of earlier wrong passwords.
+    /// Returns the number of attempts delayed because of earlier wrong passwords.
     pub fn login_waits(&self) -> u64 {
         self.backoff.refusals()
     }
 
-    /// How many passwords were verified, right or wrong.
+    /// Returns the number of verified passwords, right or wrong.
     pub fn verifications(&self) -> u64 {
         self.accounts.verifications()
     }

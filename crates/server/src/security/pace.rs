@@ -1,46 +1,47 @@
-//! The pace of a user: while flushes fall behind, each user's requests are taken at a limited rate.
+//! Rate limit per user: while flushes fall behind, the requests of each user are taken at a limited rate.
 //!
 //! ```text
-//!   room for unflushed writes:  free ............ 2/5 ......... 3/5 ......... 4/5 ......... full: all writers wait
-//!   rate of each user:          unlimited         all of it     a quarter     a sixteenth
+//!   write buffer in use:  empty ............ 2/5 ......... 3/5 ......... 4/5 ......... full: all writers wait
+//!   rate of each user:    unlimited         full rate     a quarter     a sixteenth
 //! ```
 //!
-//! So a flood of one user's writes never fills the room, and the few writes of another user do not wait for a flush. This is
-//! the generic cell rate algorithm: one number says until when the bytes of the past have used up the rate.
+//! A flood of writes from one user therefore never fills the write buffer, and the few writes of another
+//! user do not wait for a flush. The algorithm is GCRA (generic cell rate algorithm): a single timestamp
+//! says until when past bytes have used up the rate.
 
 use mainstay::{Clock, Database, SystemClock};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A user may be ahead of its rate by this much time.
+/// The burst tolerance: a user may be ahead of its rate by this much time.
 const BURST_US: u64 = 50_000;
-/// Nobody waits longer for one request: leases and sessions have to be kept alive.
+/// The longest delay of a request. It is limited because leases and sessions have to be renewed.
 const WAIT_LIMIT_US: u64 = 2_000_000;
-/// And no large write waits longer for flushes.
+/// The longest time that a large write waits for flushes.
 pub const FLUSH_WAIT_LIMIT: Duration = Duration::from_micros(WAIT_LIMIT_US);
-/// From this part of the room on flushes are behind.
+/// Flushes are behind once this part of the write buffer is in use.
 const FIRST_STEP: f64 = 0.4;
-/// Each step of the backlog divides the rate by this.
+/// Each further step of the backlog divides the rate by this.
 const STEP_FACTOR: u64 = 4;
 
-/// Waits while flushes are behind, [`FLUSH_WAIT_LIMIT`] at most: a write of megabytes takes much of the room at once, and whoever
-/// writes little must not wait for it.
+/// Waits while flushes are behind, at most [`FLUSH_WAIT_LIMIT`]. A write of megabytes takes much of the
+/// write buffer at once, and small writes of other clients must not wait for it.
 pub fn await_flushes(db: &Database) {
     db.wait_for_flushes(FIRST_STEP, FLUSH_WAIT_LIMIT);
 }
 
-/// Whether flushes are behind.
+/// Returns whether flushes are behind.
 pub fn flushes_are_behind(db: &Database) -> bool {
     db.flush_backlog() >= FIRST_STEP
 }
 
-/// The rate of one user. Clones of a user share it.
+/// The rate limiter of one user. Clones of a user share it.
 pub struct Pace {
-    /// Nothing where there is nobody to leave room to.
+    /// `None` if the user is not limited, because it is the only one.
     bytes_per_second: Option<u64>,
     clock: SystemClock,
-    /// When the bytes that were taken have passed at the rate of their time.
+    /// The time until which past bytes have used up the rate (the theoretical arrival time of GCRA).
     passed_us: AtomicU64,
 }
 
@@ -53,12 +54,12 @@ impl fmt::Debug for Pace {
 }
 
 impl Pace {
-    /// With this rate at the first step; without one it is never limited.
+    /// Creates a limiter with this rate at the first step of the backlog. `None` never limits.
     pub fn new(bytes_per_second: Option<u64>) -> Pace {
         Pace { bytes_per_second, clock: SystemClock::new(), passed_us: AtomicU64::new(0) }
     }
 
-    /// Takes bytes of requests; the backlog goes from 0 to 1, where all writers wait.
+    /// Charges bytes of requests. The backlog ranges from 0 to 1; at 1 all writers wait.
     pub fn take(&self, bytes: usize, backlog: f64) {
         let Some(rate) = self.rate(backlog) else { return };
         let cost_us = (bytes as u64).saturating_mul(1_000_000) / rate;
@@ -66,11 +67,11 @@ impl Pace {
         let add = |passed_us: u64| {
             Some(passed_us.max(now_us).saturating_add(cost_us).min(now_us + WAIT_LIMIT_US))
         };
-        // The closure never refuses.
+        // The closure never returns `None`, so the update always succeeds.
         let _ = self.passed_us.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// How long to wait before more is taken, a few seconds at most; nothing where it may go on.
+    /// Returns the delay until more may be taken, at most a few seconds; `None` without a delay.
     pub fn wait(&self, backlog: f64) -> Option<Duration> {
         self.rate(backlog)?;
         let passed_us = self.passed_us.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Passwords: hashed with argon2id, and verified against such hashes.
+//! Password hashing and verification with argon2id.
 
 use super::Secret;
 use argon2::password_hash::phc::PasswordHash;
@@ -6,11 +6,11 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Argon2, Params};
 use mainstay::{Code, Error, Result};
 
-/// What a hash may ask for: verifying it must not be an attack by itself.
+/// Limits for the parameters of a hash, because verifying it must not exhaust the server.
 const MEMORY_LIMIT_KIB: u32 = 1 << 20;
 const PASSES_LIMIT: u32 = 64;
 
-/// Hashes a password, as settings want it.
+/// Hashes a password, in the format of the settings.
 pub fn hash(password: &Secret) -> Result<String> {
     let hashed: std::result::Result<PasswordHash, _> =
         Argon2::default().hash_password(password.expose());
@@ -18,15 +18,15 @@ pub fn hash(password: &Secret) -> Result<String> {
     hashed.map(|hash| hash.to_string()).map_err(failed)
 }
 
-/// The hash of a password, read and known to be usable.
+/// A parsed password hash that can be verified.
 pub(super) struct Hash {
     hash: PasswordHash,
-    /// How much work verifying takes: memory times passes.
+    /// The cost of a verification: memory times passes.
     pub work: u64,
 }
 
 impl Hash {
-    /// Reads a PHC string; gives what is wrong with it, without showing it.
+    /// Parses a PHC string. The error says what is wrong without showing the string.
     pub fn read(text: &Secret) -> std::result::Result<Hash, &'static str> {
         let text = std::str::from_utf8(text.expose()).map_err(|_| "it is not text")?;
         let hash = PasswordHash::new(text).map_err(|_| "it is no PHC string")?;
@@ -44,13 +44,13 @@ impl Hash {
         Ok(Hash { hash, work })
     }
 
-    /// Whether it is the hash of this password. Takes its time, on purpose.
+    /// Returns whether it is the hash of this password. Slow on purpose.
     pub fn fits(&self, password: &Secret) -> bool {
         Argon2::default().verify_password(password.expose(), &self.hash).is_ok()
     }
 }
 
-/// Whether a text is a hash to use, for fuzzers.
+/// Returns whether a text is a usable hash. For fuzzers.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn is_usable_hash(text: &Secret) -> bool {
     Hash::read(text).is_ok()

@@ -1,6 +1,5 @@
-//! Prefixes: what a user's keys begin with.
+//! Key prefixes: the keys that a user may access.
 
-/// What a user's keys begin with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prefixes(Vec<String>);
 
@@ -13,12 +12,12 @@ impl Prefixes {
         Prefixes(vec![String::new()])
     }
 
-    /// Whether a key is among them; also whether all keys with this prefix are.
+    /// Returns whether a key has one of the prefixes. For a prefix: whether all keys with it do.
     pub fn hold(&self, key: &[u8]) -> bool {
         self.0.iter().any(|prefix| key.starts_with(prefix.as_bytes()))
     }
 
-    /// Whether all keys are among them.
+    /// Returns whether all keys are included.
     pub fn hold_everything(&self) -> bool {
         self.hold(b"")
     }

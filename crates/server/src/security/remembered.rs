@@ -1,7 +1,7 @@
-//! Passwords that were verified a short while ago, so that not every request pays for it.
+//! A cache of recently verified passwords, so that not every request pays for argon2id.
 //!
-//! What is kept is a keyed hash: the key is made when the server starts and is nowhere but in its
-//! memory. There is one place for each user, so their number bounds it.
+//! The cache holds keyed hashes. The key is created when the server starts and exists only in its memory.
+//! Each user has one entry, so the number of users bounds the size.
 
 use super::Secret;
 use argon2::password_hash::try_generate_salt;
@@ -13,14 +13,14 @@ use subtle::ConstantTimeEq;
 
 type Print = [u8; 32];
 
-/// The key of the prints, and how long they are kept.
+/// The key of the hashes, and how long entries are valid.
 pub(super) struct Remembered {
     key: [[u8; 16]; 2],
     clock: Arc<dyn Clock>,
     limit_us: u64,
 }
 
-/// A user's place.
+/// The cache entry of a user.
 #[derive(Default)]
 pub(super) struct Place(Mutex<Option<(Print, u64)>>);
 
@@ -38,7 +38,7 @@ impl Remembered {
         Ok(Remembered { key: [piece()?, piece()?], clock, limit_us })
     }
 
-    /// The print of a password; it takes the same for users that there are not.
+    /// Hashes a password. It takes the same time for unknown users.
     pub fn print(&self, name: &str, password: &Secret) -> Print {
         let mut hasher = Sha256::new();
         self.key.iter().for_each(|piece| hasher.update(piece));
@@ -48,7 +48,7 @@ impl Remembered {
         hasher.finalize().into()
     }
 
-    /// Whether this is what was verified, and not too long ago.
+    /// Returns whether this is the verified password and the entry is still valid.
     pub fn holds(&self, place: &Place, print: &Print) -> bool {
         let kept = *place.0.lock();
         kept.is_some_and(|(kept, until_us)| {
@@ -56,7 +56,7 @@ impl Remembered {
         })
     }
 
-    /// Remembers what was verified.
+    /// Stores a verified password.
     pub fn keep(&self, place: &Place, print: Print) {
         let until_us = self.clock.monotonic_us().saturating_add(self.limit_us);
         *place.0.lock() = Some((print, until_us));

@@ -1,33 +1,33 @@
-//! Rights: areas of what can be done, each to read, to write, or both.
+//! Permissions: areas of the database, each with read access, write access, or both.
 
 use std::fmt;
 
-/// What can be reached. Few, so that people can say who needs what.
+/// An area of the database. The areas are few, so that an administrator can easily grant them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Area {
-    /// Cells and what they hold, now and before.
+    /// Cells and their values, present and past.
     Cells,
-    /// Records and what they hold, now and before.
+    /// Records and their fields, present and past.
     Records,
-    /// Runs, their events and what they add up to.
+    /// Runs, their events and their derived state.
     Runs,
-    /// Messages to be sent.
+    /// Messages to be delivered.
     Outbox,
-    /// Spaces of keyed state and what they hold, now and before.
+    /// Spaces of keyed state and their contents, present and past.
     Keyed,
-    /// Sessions: requests in them, and what is sent to their clients.
+    /// Sessions: their requests, and messages to their clients.
     Sessions,
     /// Branches and tags.
     Branches,
-    /// The feed of changes, values included.
+    /// The feed of changes, including values.
     Feed,
-    /// Figures and settings of the server, and who is connected.
+    /// Metrics and settings of the server, and the connected clients.
     Server,
-    /// What concerns everything at once: files, backups, deleting all keys, users.
+    /// Operations on everything at once: files, backups, deleting all keys, users.
     Admin,
 }
 
-/// All areas, as they are named in settings.
+/// All areas with their names in settings.
 const AREAS: [(Area, &str); 10] = [
     (Area::Cells, "cells"),
     (Area::Records, "records"),
@@ -41,48 +41,48 @@ const AREAS: [(Area, &str); 10] = [
     (Area::Admin, "admin"),
 ];
 
-/// The names of all areas, as settings have them.
+/// Returns the names of all areas, as in settings.
 pub(super) fn area_names() -> String {
     AREAS.map(|(_, name)| name).join(", ")
 }
 
-/// What is done there.
+/// The access that is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing is changed.
+    /// Reading only.
     Read,
-    /// Something is changed.
+    /// Writing.
     Write,
-    /// One of both is enough.
+    /// Reading or writing: one of them is enough.
     Either,
 }
 
-/// A right that something needs.
+/// A permission that something needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     area: Area,
-    /// The same right there is enough, too.
+    /// Alternative areas: the same access there is enough, too.
     others: [Option<Area>; 5],
     access: Access,
 }
 
 impl Right {
-    /// To read there.
+    /// Read access to an area.
     pub const fn read(area: Area) -> Right {
         Right { area, others: [None; 5], access: Access::Read }
     }
 
-    /// To write there.
+    /// Write access to an area.
     pub const fn write(area: Area) -> Right {
         Right { area, others: [None; 5], access: Access::Write }
     }
 
-    /// To do anything there.
+    /// Read or write access to an area.
     pub const fn either(area: Area) -> Right {
         Right { area, others: [None; 5], access: Access::Either }
     }
 
-    /// Here or there: one of them is enough. There are at most five others.
+    /// Adds an alternative area, of which the user needs only one. At most five can be added.
     pub const fn or(mut self, other: Area) -> Right {
         let mut place = 0;
         while place + 1 < self.others.len() && self.others[place].is_some() {
@@ -112,7 +112,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// The rights of a user: two bits for each area.
+/// The permissions of a user: two bits for each area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rights(u32);
 
@@ -120,10 +120,10 @@ const READ: u32 = 1;
 const WRITE: u32 = 2;
 
 impl Rights {
-    /// All there are.
+    /// All permissions.
     pub const ALL: Rights = Rights(u32::MAX >> (u32::BITS as usize - 2 * AREAS.len()));
 
-    /// Reads what settings allow; what is not understood is given back.
+    /// Parses the permissions in settings. Returns the first one that is invalid.
     pub fn read<'a>(allow: impl IntoIterator<Item = &'a String>) -> Result<Rights, &'a str> {
         let mut rights = Rights::default();
         for text in allow {
@@ -145,7 +145,7 @@ impl Rights {
         Some(Rights(found.reduce(|a, b| a | b)?))
     }
 
-    /// Whether they include this one.
+    /// Returns whether they include this permission.
     pub fn include(self, right: Right) -> bool {
         let bits = match right.access {
             Access::Read => READ,
@@ -155,7 +155,7 @@ impl Rights {
         right.areas().any(|area| self.0 >> shift(area) & bits != 0)
     }
 
-    /// Whether there are rights that mean nothing without keys.
+    /// Returns whether they include permissions that need keys to be useful.
     pub fn need_keys(self) -> bool {
         let without = [Area::Server, Area::Admin];
         let with = AREAS.iter().map(|(area, _)| *area).filter(|area| !without.contains(area));

@@ -1,22 +1,22 @@
-//! Secrets: what may be used and never shown.
+//! Secrets: values that are never printed.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// A password or its hash. Neither `Debug` nor serde writes it: only whoever asks for it sees it.
+/// A password or its hash. Neither `Debug` nor serde prints it. Only [`Secret::expose`] returns it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// What is shown instead.
+/// The text printed in its place.
 const SHOWN: &str = "(secret)";
 
 impl Secret {
-    /// Keeps a secret.
+    /// Wraps a secret.
     pub fn new(secret: impl Into<Vec<u8>>) -> Secret {
         Secret(secret.into())
     }
 
-    /// The secret itself.
+    /// Returns the secret.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }

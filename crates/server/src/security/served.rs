@@ -1,4 +1,4 @@
-//! What the remote client asks beside transactions, against what a user may.
+//! Authorization of binary (`WIRE`) requests other than transactions.
 
 use super::audit::{Audit, Entry};
 use super::right::{Area, Right};
@@ -6,7 +6,7 @@ use super::user::{Denied, User};
 use mainstay::wire::{AdminRequest, FeedRequest, ReadOp, ReadRequest, TransactionRequest};
 use mainstay::{CellCommand, Filter, RecordCommand, RunCommand, StateCommand, Transaction};
 
-/// To do anything with what keys hold.
+/// Any permission on the contents of keys.
 const DATA: Right = Right::either(Area::Cells)
     .or(Area::Records)
     .or(Area::Runs)
@@ -14,22 +14,17 @@ const DATA: Right = Right::either(Area::Cells)
     .or(Area::Keyed)
     .or(Area::Sessions);
 
-/// What somebody wants over the wire.
+/// A request of the remote client.
 pub enum Wanted<'a> {
-    /// To execute a transaction.
     Execute(&'a Transaction),
-    /// To read a branch.
     Look(&'a ReadRequest),
-    /// To do something in what the connection holds.
     Act(&'a TransactionRequest),
-    /// To follow changes.
     Follow(&'a FeedRequest),
-    /// To know something of the database as a whole.
     Ask(&'a AdminRequest),
 }
 
 impl User {
-    /// What is wanted has to be allowed.
+    /// Checks that the user may execute a request.
     pub fn allow_wanted(&self, wanted: &Wanted<'_>) -> Result<(), Denied> {
         if self.is_unlimited() {
             return Ok(());
@@ -52,7 +47,7 @@ impl User {
                 self.may(Right::read(Area::Cells))?;
                 self.may_list(prefix.as_bytes())
             }
-            // A read of records needs what the command does that reads the same.
+            // A read of records needs the same permissions as the command with the same effect.
             ReadOp::Records(command) => self.allow_record(command),
             ReadOp::RecordHistory { key, .. } => {
                 self.allow_command(&RecordCommand::Get { key: key.clone(), fields: None }.into())
@@ -63,7 +58,7 @@ impl User {
         }
     }
 
-    /// What is committed was looked at when it was run.
+    /// A commit needs no check, because its commands were checked when they ran.
     fn allow_act(&self, act: &TransactionRequest) -> Result<(), Denied> {
         match act {
             TransactionRequest::Run(command) => self.allow_command(command),
@@ -85,14 +80,14 @@ impl User {
 
     fn allow_question(&self, question: &AdminRequest) -> Result<(), Denied> {
         match question {
-            // Numbers that every answer to a read or a write has, too.
+            // These numbers are also part of every answer to a read or a write.
             AdminRequest::Revision
             | AdminRequest::DurableRevision
             | AdminRequest::StampOf(_)
             | AdminRequest::Resolve(_)
             | AdminRequest::WaitFor { .. }
             | AdminRequest::Sync => Ok(()),
-            // Whoever works on a branch asks whether it is there.
+            // A client that works on a branch first asks whether the branch exists.
             AdminRequest::Branch(_) => {
                 self.may(DATA).or_else(|_| self.may(Right::read(Area::Branches)))
             }
@@ -116,7 +111,7 @@ impl User {
                 self.may(Right::read(Area::Records))?;
                 self.may_list(prefix.as_bytes())
             }
-            // These have the names of branches and tags.
+            // These contain the names of branches and tags.
             AdminRequest::Pins => {
                 self.may(Right::read(Area::Server))?;
                 self.may(Right::read(Area::Branches))
@@ -133,7 +128,7 @@ impl User {
     }
 }
 
-/// What is to be recorded of a question.
+/// Returns the audit entry of a request, if it is audited.
 pub fn recorded_question(
     audit: &Audit,
     user: &User,
@@ -144,7 +139,7 @@ pub fn recorded_question(
     Some(Entry::new(Some(user.name()), peer, name, about))
 }
 
-/// What the record calls a question, and what it is about, if it needs administrative rights.
+/// Returns the audit name and the object of a request that needs administrative permissions.
 fn administrative(question: &AdminRequest) -> Option<(&'static str, Option<&str>)> {
     match question {
         AdminRequest::Sweep => Some(("sweep", None)),

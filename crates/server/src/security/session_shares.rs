@@ -1,14 +1,14 @@
-//! Sessions by user: which ones each user has opened through this server, so that one user does not take all that a
-//! database may have.
+//! Session quotas: counts the sessions that each user opened through this server, so that one user cannot
+//! take all sessions that a database may have.
 //!
 //! ```text
-//!   open --> known already, or fewer than the share --> noted, opened
-//!        --> as many as the share                   --> refused, and counted anew beside it
+//!   open --> already counted, or fewer than the share --> counted, opened
+//!        --> share used up                            --> rejected, and a recount starts in the background
 //! ```
 //!
-//! Sessions end in many ways, by their lease above all, and nobody is told. So names that were noted are compared
-//! with those that are there before it matters, on a thread of its own. After a restart nothing is noted: sessions
-//! of before belong to no user.
+//! Sessions end in many ways, mostly because their lease expires, and this table gets no notice of it. When
+//! a user comes close to its share, a background thread therefore compares the counted names with the
+//! existing sessions. After a restart the table is empty, so older sessions count for no user.
 
 use super::shares::{Resource, ShareExhausted};
 use super::user::User;
@@ -17,16 +17,15 @@ use mainstay::{Clock, Command, Database, Name, Result, SessionCommand, SystemClo
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// How many names are read at once.
+/// Page size for reading session names.
 const PAGE: usize = 1000;
 
-/// At so many parts in a hundred of the share, what was noted is counted anew.
+/// A recount starts when a user has this percentage of its share.
 const RECOUNT_PERCENT: usize = 80;
 
-/// The shortest time between two counts, which read all sessions.
+/// The shortest time between two recounts, because each of them reads all sessions.
 const RECOUNT_PAUSE_US: u64 = 10_000_000;
 
-/// See the module.
 pub(super) struct SessionShares {
     limit: usize,
     clock: SystemClock,
@@ -36,17 +35,17 @@ pub(super) struct SessionShares {
 #[derive(Default)]
 struct State {
     of_users: HashMap<String, HashSet<Name>>,
-    /// When it may be counted anew.
+    /// The earliest time of the next recount.
     next_count_us: u64,
 }
 
 impl SessionShares {
-    /// Of so many sessions.
+    /// Creates a table for at most `limit` sessions of all users.
     pub fn new(limit: usize) -> SessionShares {
         SessionShares { limit, clock: SystemClock::new(), state: Arc::default() }
     }
 
-    /// Notes the sessions that commands open and close; an error where that would be more than the user's share.
+    /// Counts the sessions that commands open and close. Fails if the user would exceed its share.
     pub fn admit<'c>(
         &self,
         user: &User,
@@ -104,11 +103,11 @@ impl SessionShares {
         }
     }
 
-    /// Forgets the sessions that are no longer there. Without a thread they are forgotten the next time.
+    /// Removes sessions that no longer exist. If no thread can be started, the next recount does it.
     fn count_anew(&self, db: Database) {
         let state = self.state.clone();
         let count = move || {
-            // What was noted meanwhile may not be there yet.
+            // Sessions counted after this point may not exist in the database yet.
             let before = state.lock().of_users.clone();
             let Ok(there) = there(&db) else { return };
             for (user, noted) in &mut state.lock().of_users {
@@ -120,12 +119,12 @@ impl SessionShares {
             }
         };
         let thread = std::thread::Builder::new().name("mainstay-sessions".to_owned());
-        // Without a thread it is tried again after the pause.
+        // If no thread can be started, the recount is tried again after the pause.
         let _ = thread.spawn(count);
     }
 }
 
-/// The names of all sessions that are there.
+/// Returns the names of all existing sessions.
 fn there(db: &Database) -> Result<HashSet<Name>> {
     let (mut there, mut after) = (HashSet::new(), None);
     loop {
@@ -164,7 +163,7 @@ mod tests {
         admit(&greedy, "3").unwrap();
         admit(&honest, "h").unwrap();
         db.sessions().close("3").unwrap();
-        // Until the names are compared with those that are there.
+        // The count is corrected once the background thread has compared the names.
         let is_admitted = || {
             shares.state.lock().next_count_us = 0;
             std::thread::sleep(std::time::Duration::from_millis(10));

@@ -1,4 +1,4 @@
-//! Settings: the table `[security]`.
+//! The table `[security]`: settings of users, logins and the audit log.
 
 use super::Secret;
 use super::account::Accounts;
@@ -60,7 +60,7 @@ settings! {
 }
 
 impl Settings {
-    /// Whether the users are in order.
+    /// Checks the users.
     pub fn check(&self) -> Result<()> {
         Accounts::new(self).map(|_| ())
     }

@@ -1,32 +1,32 @@
-//! Shares: how much of a bounded resource one user may hold, so that there is always some for the others.
+//! Quotas: the part of a bounded resource that one user may hold, so that other users always get some.
 //!
 //! ```text
 //!   resp.connections = 10,000, security.user_share_percent = 50 --> 5,000 connections for each user
 //! ```
 //!
-//! A server with one user, or without users, gives it all of them.
+//! On a server with one user or without users, the user gets everything.
 
 use super::User;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A resource of which there is a bounded number.
+/// A resource of limited number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// Connections of Redis clients.
     RespConnections,
     /// Connections over HTTP.
     HttpConnections,
-    /// Readers of the feed on the face for Redis clients.
+    /// Feed readers of Redis clients.
     RespFeedReaders,
-    /// Readers of the feed over HTTP.
+    /// Feed readers over HTTP.
     HttpFeedReaders,
     /// Open sessions.
     Sessions,
 }
 
-/// All resources: what they are called, and the setting that bounds them, if one does.
+/// All resources: the name, and the setting that limits it, if one does.
 const RESOURCES: [(Resource, &str, &str); 5] = [
     (Resource::RespConnections, "connections", "resp.connections"),
     (Resource::HttpConnections, "connections", "http.connections"),
@@ -35,7 +35,7 @@ const RESOURCES: [(Resource, &str, &str); 5] = [
     (Resource::Sessions, "sessions", ""),
 ];
 
-/// How much of each resource a user holds, and how much it may.
+/// The number of each resource that a user holds, and its share in percent.
 #[derive(Debug)]
 pub(super) struct Held {
     percent: usize,
@@ -43,18 +43,18 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Nothing yet, of so many in a hundred.
+    /// Creates a table with nothing held and a share of `percent`.
     pub fn new(percent: u32) -> Held {
         Held { percent: percent as usize, counts: Default::default() }
     }
 
-    /// The part of this limit that one user may hold, which is at least one.
+    /// Returns the part of a limit that one user may hold, which is at least one.
     pub fn share_of(&self, limit: usize) -> usize {
         (limit.saturating_mul(self.percent) / 100).max(1)
     }
 }
 
-/// One more of a resource that a user holds, until this is dropped.
+/// A counted unit of a resource, released on drop.
 #[derive(Debug)]
 pub struct Share {
     user: Arc<User>,
@@ -62,7 +62,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Whether this user holds it.
+    /// Returns whether this user holds it.
     pub fn is_of(&self, user: &Arc<User>) -> bool {
         Arc::ptr_eq(&self.user, user)
     }
@@ -74,7 +74,7 @@ impl Drop for Share {
     }
 }
 
-/// A user holds as much as it may.
+/// The error for a user that already holds its share.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ShareExhausted {
     user: String,
@@ -84,7 +84,7 @@ pub struct ShareExhausted {
 }
 
 impl ShareExhausted {
-    /// Of this user, of a resource of which there are so many.
+    /// Creates the error for a user and a resource that is limited to `limit` in total.
     pub(super) fn new(user: &User, resource: Resource, limit: usize) -> ShareExhausted {
         ShareExhausted {
             user: user.name().to_owned(),
@@ -99,7 +99,7 @@ impl fmt::Display for ShareExhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ShareExhausted { user, resource, share, limit } = self;
         let (_, name, setting) = RESOURCES[*resource as usize];
-        // Some have a limit that no setting raises.
+        // Some resources have a limit that no setting raises.
         let or = if setting.is_empty() { "" } else { " or " };
         write!(
             f,
@@ -110,7 +110,7 @@ impl fmt::Display for ShareExhausted {
 }
 
 impl User {
-    /// One more of a resource of which there are so many.
+    /// Takes one unit of a resource that is limited to `limit` in total.
     pub fn share(
         self: &Arc<User>,
         resource: Resource,
@@ -125,7 +125,7 @@ impl User {
         }
     }
 
-    /// The part of a limit that is one user's.
+    /// Returns the part of a limit that belongs to one user.
     pub fn share_of(&self, limit: usize) -> usize {
         self.held.share_of(limit)
     }

@@ -1,4 +1,4 @@
-//! Users: a name, rights, and the keys they are for.
+//! Users: a name, permissions and key prefixes.
 
 use super::DEFAULT_USER;
 use super::pace::Pace;
@@ -7,21 +7,21 @@ use super::right::{Right, Rights};
 use super::shares::Held;
 use std::fmt;
 
-/// A user. It never changes: a connection keeps the one it has authenticated as.
+/// A user. It is immutable, so a connection keeps the permissions that it authenticated with.
 #[derive(Debug)]
 pub struct User {
     name: String,
     rights: Rights,
     prefixes: Prefixes,
     unlimited: bool,
-    /// Set where the server has no users, so that nothing is kept apart.
+    /// True for the user of a server without users, whose clients are not separated.
     everybody: bool,
     pub(super) held: Held,
-    /// The rate that its requests are taken at.
+    /// The rate limiter for its requests.
     pub pace: Pace,
 }
 
-/// What a user may not do, and why.
+/// A permission error: the user, and the permission that is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Denied {
     user: String,
@@ -29,14 +29,14 @@ pub struct Denied {
 }
 
 impl Denied {
-    /// Who may not.
+    /// Returns the name of the user.
     pub fn user(&self) -> &str {
         &self.user
     }
 }
 
 impl fmt::Display for Denied {
-    /// The right that is missing.
+    /// Formats the missing permission.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.missing)
     }
@@ -49,43 +49,43 @@ impl User {
         User { name, rights, prefixes, unlimited, everybody: false, held, pace }
     }
 
-    /// The same with a share of so many in a hundred.
+    /// Sets the share in percent.
     pub(super) fn with_share(self, percent: u32) -> User {
         User { held: Held::new(percent), ..self }
     }
 
-    /// The same with so many bytes of requests each second while flushes fall behind.
+    /// Sets the rate limit in bytes per second, which applies while flushes fall behind.
     pub(super) fn with_pace(self, bytes_per_second: Option<u64>) -> User {
         User { pace: Pace::new(bytes_per_second), ..self }
     }
 
-    /// Everybody, where nobody is asked.
+    /// Creates the user of all clients of a server without users.
     pub fn everybody() -> User {
         let user = User::new(DEFAULT_USER.to_owned(), Rights::ALL, Prefixes::everything());
         User { everybody: true, ..user }
     }
 
-    /// Whether the server has no users, and this one stands for all of its clients.
+    /// Returns whether it is the user of a server without users.
     pub fn is_everybody(&self) -> bool {
         self.everybody
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it may do everything with all keys, so that nothing need be looked at.
+    /// Returns whether it may do everything with all keys, so that checks can be skipped.
     pub fn is_unlimited(&self) -> bool {
         self.unlimited
     }
 
-    /// Whether all keys are its own.
+    /// Returns whether it may access all keys.
     pub fn has_all_keys(&self) -> bool {
         self.prefixes.hold_everything()
     }
 
-    /// It has to have this right.
+    /// Checks that it has this permission.
     pub fn may(&self, right: Right) -> Result<(), Denied> {
         match self.rights.include(right) {
             true => Ok(()),
@@ -93,7 +93,7 @@ impl User {
         }
     }
 
-    /// It has to have some right.
+    /// Checks that it has any permission.
     pub fn may_something(&self) -> Result<(), Denied> {
         match self.rights == Rights::default() {
             false => Ok(()),
@@ -101,7 +101,7 @@ impl User {
         }
     }
 
-    /// A key has to be its own.
+    /// Checks that it may access this key.
     pub fn may_touch(&self, key: &[u8]) -> Result<(), Denied> {
         match self.prefixes.hold(key) {
             true => Ok(()),
@@ -109,7 +109,7 @@ impl User {
         }
     }
 
-    /// All keys that begin with this have to be its own.
+    /// Checks that it may access all keys with this prefix.
     pub fn may_list(&self, prefix: &[u8]) -> Result<(), Denied> {
         let message = || format!("give a prefix that begins with {}", self.prefixes);
         match self.prefixes.hold(prefix) {
@@ -118,7 +118,7 @@ impl User {
         }
     }
 
-    /// All keys have to be its own.
+    /// Checks that it may access all keys.
     pub fn may_touch_everything(&self) -> Result<(), Denied> {
         match self.has_all_keys() {
             true => Ok(()),

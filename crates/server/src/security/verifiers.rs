@@ -1,12 +1,12 @@
-//! Verifiers: threads that do nothing but verify passwords, for all faces.
+//! A thread pool that verifies passwords, shared by all front ends.
 //!
 //! ```text
 //!   attempt --> [ a bounded queue ] --> a few threads --> done(verdict)
 //!        \--full--> Busy, at once
 //! ```
 //!
-//! A flood of attempts takes these threads and no other: whoever has authenticated is served, and
-//! whoever is remembered does not come here.
+//! A flood of login attempts occupies only these threads. Authenticated connections are served as usual,
+//! and cached passwords are not verified here.
 
 use super::account::Accounts;
 use super::{Outcome, Secret, Settings, User};
@@ -16,21 +16,21 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-/// What became of an attempt.
+/// The result of a login attempt.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It is this user.
+    /// The password is right, for this user.
     Known(Arc<User>),
-    /// There is no such user, or the password is another one; nobody is told which.
+    /// The user does not exist or the password is wrong. The client cannot see which.
     Wrong,
-    /// Too many attempts wait already.
+    /// Too many attempts are waiting already.
     Busy,
-    /// Too many passwords were wrong before: the next one is looked at after so many milliseconds.
+    /// Too many passwords were wrong before: the client has to wait this many milliseconds.
     Wait(u64),
 }
 
 impl Verdict {
-    /// What is recorded of it.
+    /// Returns the outcome for the audit log.
     pub fn outcome(&self) -> Outcome {
         match self {
             Verdict::Known(_) => Outcome::Done,
@@ -48,7 +48,7 @@ struct Attempt {
     done: Done,
 }
 
-/// The way to the threads; they end with it.
+/// The handle to the threads, which end when it is dropped.
 pub(super) struct Verifiers {
     attempts: SyncSender<Attempt>,
 }

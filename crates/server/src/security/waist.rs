@@ -1,4 +1,4 @@
-//! The check at the waist: what a transaction touches, against what a user may.
+//! Authorization of transactions and commands, shared by all front ends.
 //!
 //! ```text
 //!   RESP plans, MULTI, TXN  --+
@@ -6,8 +6,8 @@
 //!   HTTP transactions       --+
 //! ```
 //!
-//! Every face comes through here, so none can forget a kind of command; what is not known here needs
-//! all rights there are.
+//! Every front end uses this check, so none can forget a kind of command. A command that is unknown here
+//! needs all permissions.
 
 use super::audit::{Audit, Entry, Outcome};
 use super::right::{Area, Right};
@@ -31,12 +31,12 @@ const READ_SESSIONS: Right = Right::read(Area::Sessions);
 const WRITE_SESSIONS: Right = Right::write(Area::Sessions);
 
 impl User {
-    /// All that a transaction may do has to be allowed, also what it does only if a guard fails.
+    /// Checks every step of a transaction, including the steps for the case that a guard fails.
     pub fn allow(&self, transaction: &Transaction) -> Result<(), Denied> {
         if self.is_unlimited() {
             return Ok(());
         }
-        // Whoever sends a request that was sent before is told what it was answered.
+        // A repeated request returns the stored answer, so the user needs write access to its session.
         if let Some(request) = transaction.session() {
             self.allow_key(&[WRITE_SESSIONS], &request.session)?;
         }
@@ -46,9 +46,9 @@ impl User {
         steps.try_for_each(|step| self.allow_command(&step.command))
     }
 
-    /// Makes the name of a request the user's own: another user who chooses the same name neither gets the
-    /// kept answer nor collides with it. A server without users keeps names as they are, as its older receipts
-    /// are kept.
+    /// Binds a request id to the user. Another user with the same id then neither gets the stored answer
+    /// nor collides with it. On a server without users the id stays as it is, so that it still matches
+    /// older receipts.
     pub fn own_request(&self, mut transaction: Transaction) -> Transaction {
         if let Some(Request::Named(id)) = &mut transaction.request
             && !self.is_everybody()
@@ -58,7 +58,7 @@ impl User {
         transaction
     }
 
-    /// A command has to be allowed.
+    /// Checks a command.
     pub fn allow_command(&self, command: &Command) -> Result<(), Denied> {
         if self.is_unlimited() {
             return Ok(());
@@ -73,7 +73,7 @@ impl User {
             Command::State(command) => self.allow_state(command),
             Command::Session(command) => self.allow_session(command),
             Command::Key(command) => self.allow_names(command),
-            // A branch is all keys at once.
+            // A branch contains all keys.
             Command::Branch(_) => {
                 self.may(Right::write(Area::Branches))?;
                 self.may_touch_everything()
@@ -85,7 +85,7 @@ impl User {
         }
     }
 
-    /// A guard tells whether something is so: that is reading.
+    /// Checks a guard. A guard reveals whether a condition holds, so it counts as a read.
     fn allow_guard(&self, guard: &Guard) -> Result<(), Denied> {
         match guard {
             Guard::Counter { name, .. } | Guard::Value { name, .. } => {
@@ -98,7 +98,7 @@ impl User {
             Guard::StateVersion { space, .. } | Guard::StateUnchanged { space, .. } => {
                 self.allow_key(&[READ_KEYED], space)
             }
-            // The number of a message is no key that anybody has a right on.
+            // The number of a message is no key, so no prefix covers it.
             Guard::Unchanged { contract, .. } if !has_keys(*contract) => {
                 self.may(reading(*contract))?;
                 self.may_touch_everything()
@@ -117,8 +117,7 @@ impl User {
                 self.allow_key(&[READ], name)
             }
             CellCommand::List { prefix, .. } => self.allow_range(READ, prefix),
-            // The sum tells what was there.
-            // So does whether a condition held.
+            // The result reveals the old value. So does the outcome of a condition.
             CellCommand::Incr { name, .. }
             | CellCommand::Init { name, .. }
             | CellCommand::Cas { name, .. }
@@ -142,8 +141,8 @@ impl User {
             StringCommand::Get { name } => self.allow_key(&[READ], name),
             StringCommand::Expire { name, only: ExpireOnly::Always, .. }
             | StringCommand::Put { name, .. } => self.allow_key(&[WRITE], name),
-            // These answer what was there, or what has become of it. So does whether a condition on the expiry
-            // held.
+            // The answers reveal the old value or the new one. So does the outcome of a condition on the
+            // expiry.
             StringCommand::Expire { name, .. }
             | StringCommand::Persist { name }
             | StringCommand::Set { name, .. }
@@ -165,14 +164,14 @@ impl User {
             RecordCommand::Scan { prefix, .. } | RecordCommand::Count { prefix, .. } => {
                 self.allow_range(READ_RECORDS, prefix)
             }
-            // Which one it is given tells of all of them.
+            // The choice of a record reveals something about all records with the prefix.
             RecordCommand::Pick(pick) => {
                 self.allow_range(READ_RECORDS, &pick.prefix)?;
                 self.allow_range(WRITE_RECORDS, &pick.prefix)
             }
             RecordCommand::Write(write) => match write.is_blind() {
                 true => self.allow_key(&[WRITE_RECORDS], &write.key),
-                // Whether a condition held tells what was there.
+                // The outcome of a condition reveals the old value.
                 false => self.allow_key(&[READ_RECORDS, WRITE_RECORDS], &write.key),
             },
             RecordCommand::Delete { key, when } if !when.is_empty() => {
@@ -197,7 +196,7 @@ impl User {
                 kinds.iter().try_for_each(|kind| self.may(reading(*kind)))?;
                 self.may_touch_everything()
             }
-            // The number that it answers tells what was there.
+            // The number of deleted keys reveals which keys existed.
             KeyCommand::Clear { .. } => {
                 let admin = Right::write(Area::Admin);
                 let rights = [READ, WRITE, READ_RECORDS, WRITE_RECORDS, admin];
@@ -217,7 +216,7 @@ impl User {
             HashCommand::Set { only_absent: false, .. } | HashCommand::Delete { .. } => {
                 self.allow_key(&[WRITE_RECORDS], key)
             }
-            // These answer whether a field was there, or what has become of it.
+            // The answers reveal whether a field existed, or its new value.
             HashCommand::Set { only_absent: true, .. }
             | HashCommand::Add { .. }
             | HashCommand::AddFloat { .. } => self.allow_key(&[READ_RECORDS, WRITE_RECORDS], key),
@@ -229,7 +228,7 @@ impl User {
         if let RunCommand::List { filter, .. } = command {
             return self.allow_range(READ_RUNS, &filter.prefix);
         }
-        // What comes of an append tells whether the run had the event, and what it says.
+        // The result of an append reveals whether the run has the event, and its contents.
         let rights: &[Right] = match command {
             command if command.is_read() => &[READ_RUNS],
             RunCommand::Append { .. } | RunCommand::Bootstrap { .. } => &[READ_RUNS, WRITE_RUNS],
@@ -244,7 +243,7 @@ impl User {
         self.allow_messages(command)
     }
 
-    /// An append with messages needs the rights that writing the messages alone needs, too.
+    /// Checks the messages of an append, which need the same permissions as writing the messages alone.
     fn allow_messages(&self, command: &RunCommand) -> Result<(), Denied> {
         let events = match command {
             RunCommand::Append { event, .. } => std::slice::from_ref(&**event),
@@ -261,7 +260,7 @@ impl User {
     pub(super) fn allow_state(&self, command: &StateCommand) -> Result<(), Denied> {
         let rights: &[Right] = match command {
             command if command.is_read() => &[READ_KEYED],
-            // What became of these tells what was there.
+            // The answers of these reveal the old state.
             StateCommand::Declare { .. }
             | StateCommand::Write { .. }
             | StateCommand::Seal { .. }
@@ -281,7 +280,7 @@ impl User {
     fn allow_session(&self, command: &SessionCommand) -> Result<(), Denied> {
         let rights: &[Right] = match command {
             command if command.reads() => &[READ_SESSIONS],
-            // What is told of one that is there, and what is given out, was written before.
+            // Opening an existing session returns its data, and a retry returns messages written before.
             SessionCommand::Open { .. } | SessionCommand::Retry { .. } => {
                 &[READ_SESSIONS, WRITE_SESSIONS]
             }
@@ -293,7 +292,7 @@ impl User {
         };
         match command.session() {
             Some(session) => self.allow_key(rights, session),
-            // They tell of all sessions.
+            // These commands read all sessions.
             None => {
                 rights.iter().try_for_each(|right| self.may(*right))?;
                 self.may_touch_everything()
@@ -301,15 +300,15 @@ impl User {
         }
     }
 
-    /// Whether a user is told of a change, of keys that begin with what they may. Names of branches, tags and messages
-    /// are no keys.
+    /// Returns whether a user may see a change. The caller has already limited changes to the user's key
+    /// prefixes. Names of branches, tags and messages are not keys.
     pub fn may_follow(&self, contract: Contract, key: &str) -> bool {
         if self.has_all_keys() {
             return true;
         }
         match contract {
-            // `space/key` and `space@source`: where a user's prefix has such a sign itself, it may reach beyond the name
-            // of the space, which is what users have rights on.
+            // The form is `space/key` or `space@source`. A prefix that contains such a character could
+            // match beyond the name of the space, but permissions are on names of spaces.
             Contract::Keyed => {
                 let space = key.split(['/', '@']).next().unwrap_or_default();
                 self.may_touch(space.as_bytes()).is_ok()
@@ -318,7 +317,7 @@ impl User {
         }
     }
 
-    /// Whoever writes a message needs its subject, whoever sends them needs all.
+    /// Writing a message needs access to its subject. Delivering messages needs access to all keys.
     pub(super) fn allow_outbox(&self, command: &OutboxCommand) -> Result<(), Denied> {
         match command {
             OutboxCommand::Put { subject, run, .. } => {
@@ -347,7 +346,7 @@ impl User {
         self.may_touch(name.as_bytes())
     }
 
-    /// A command that came later than this file: whoever may do everything may do it.
+    /// Checks a command newer than this file: it needs all permissions.
     fn allow_unknown(&self) -> Result<(), Denied> {
         [READ, WRITE, READ_RECORDS, WRITE_RECORDS].iter().try_for_each(|right| self.may(*right))?;
         [READ_KEYED, WRITE_KEYED].iter().try_for_each(|right| self.may(*right))?;
@@ -357,7 +356,7 @@ impl User {
     }
 }
 
-/// What it takes to read state of a kind.
+/// Returns the permission for reading a kind of state.
 const fn reading(contract: Contract) -> Right {
     match contract {
         Contract::Cells => READ,
@@ -370,7 +369,8 @@ const fn reading(contract: Contract) -> Right {
     }
 }
 
-/// Whether state of a kind has names that users have rights on: branches, tags and messages have not.
+/// Returns whether a kind of state has keys, on which users have permissions. Branches, tags and messages
+/// have none.
 pub const fn has_keys(contract: Contract) -> bool {
     matches!(
         contract,
@@ -382,20 +382,21 @@ pub const fn has_keys(contract: Contract) -> bool {
 #[derive(Default)]
 pub struct TransactionAudit {
     entries: Vec<CommandEntry>,
-    /// Checks a session's receipt: a receipt of another request means that this one was not executed.
+    /// Checks the receipt of a session request. A receipt of another request means that this one was not
+    /// executed.
     expected: Option<Expected>,
 }
 
 struct CommandEntry {
     entry: Entry,
-    /// Whether the command is one of `steps`, not of `otherwise`.
+    /// True if the command is one of `steps`, not of `otherwise`.
     is_step: bool,
-    /// Where its answer is, if that side of the transaction ran.
+    /// Index of its answer, if that side of the transaction ran.
     position: usize,
 }
 
 impl TransactionAudit {
-    /// The entries of a transaction that a user sent.
+    /// Creates the entries of a transaction of a user.
     pub fn new(audit: &Audit, user: &User, peer: &str, transaction: &Transaction) -> Self {
         if !audit.is_on() {
             return TransactionAudit::default();
@@ -411,19 +412,19 @@ impl TransactionAudit {
         TransactionAudit { entries: entries.collect(), expected: Expected::of(transaction) }
     }
 
-    /// Whether none of its commands is an administrative one.
+    /// Returns whether it has no administrative command.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Records that the user may not.
+    /// Records that the user lacks a permission.
     pub fn record_denied(&self, audit: &Audit) {
         audit.record_all(self.entries.iter().map(|it| (&it.entry, Outcome::Denied)));
     }
 
-    /// Records how each command ended. Without a receipt the transaction failed, and which side of it ran is not known:
-    /// all its commands failed. A step that did not run, because a guard did not hold, failed as well; an alternative that
-    /// was not needed is not recorded.
+    /// Records the outcome of each command. Without a receipt the transaction failed, and it is unknown
+    /// which side ran, so all commands count as failed. A step that did not run because a guard failed
+    /// counts as failed too. An unused alternative is not recorded.
     pub fn record(&self, audit: &Audit, receipt: Option<&Receipt>) {
         let is_expected = |receipt: &&Receipt| {
             self.expected.as_ref().is_none_or(|expected| expected.is_met_by(receipt))
@@ -444,7 +445,7 @@ impl TransactionAudit {
     }
 }
 
-/// The entries of the record for the administrative ones of some commands.
+/// Returns the audit entries of the administrative commands.
 pub fn recorded_commands<'c>(
     audit: &Audit,
     user: &User,
@@ -458,7 +459,7 @@ pub fn recorded_commands<'c>(
     commands.filter_map(administrative).map(entry).collect()
 }
 
-/// What the record calls a command, and what it is about, if it is an administrative one.
+/// Returns the audit name and the objects of an administrative command.
 pub fn administrative(command: &Command) -> Option<(&'static str, Vec<String>)> {
     match command {
         Command::Branch(command) => {
@@ -472,7 +473,7 @@ pub fn administrative(command: &Command) -> Option<(&'static str, Vec<String>)> 
     }
 }
 
-/// The words that `REC.INDEX` would be asked with.
+/// Returns the words of the equivalent `REC.INDEX`.
 fn of_indexes(command: &IndexCommand) -> Vec<String> {
     match command {
         IndexCommand::Add { prefix, .. } => vec!["ADD".into(), prefix.clone()],

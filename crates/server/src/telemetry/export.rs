@@ -1,7 +1,7 @@
-//! Spans on their way out: sampled, through a bounded queue, by a thread of their own.
+//! Span export: spans are sampled, put into a bounded queue, and sent by a background thread.
 //!
-//! A collector that is slow or gone costs spans and nothing else: what the queue has no room for is
-//! dropped, and one line of the log says so.
+//! A slow or missing collector costs only spans: if the queue is full, spans are dropped, and one line of
+//! the log says so.
 
 use super::invalid;
 use crate::config::settings::settings;
@@ -18,11 +18,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many spans wait for the thread that sends them; further ones are dropped.
+/// The most spans in the queue. Further ones are dropped.
 const QUEUE_LIMIT: usize = 2048;
-/// How many spans go in one request.
+/// The most spans in one request.
 const BATCH_LIMIT: usize = 512;
-/// Where a collector takes spans.
+/// The path at which a collector receives spans.
 const PATH: &str = "/v1/traces";
 
 settings! {
@@ -44,7 +44,7 @@ settings! {
 }
 
 impl Export {
-    /// What makes spans and sends them, if they are wanted.
+    /// Creates the provider that makes and sends spans, if an endpoint is set.
     pub(super) fn provider(&self) -> Result<Option<SdkTracerProvider>> {
         let Some(endpoint) = self.otlp_endpoint.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -66,7 +66,7 @@ impl Export {
         Ok(Some(provider))
     }
 
-    /// Whether its settings fit.
+    /// Checks the settings.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.sample_ratio) {
             return Err(invalid("telemetry.sample_ratio lies between 0 and 1".to_owned()));
@@ -74,7 +74,7 @@ impl Export {
         self.header_pairs().map(|_| ())
     }
 
-    /// Names and values; neither is shown, they may be secrets.
+    /// Returns header names and values. Errors show neither, because they may be secrets.
     fn header_pairs(&self) -> Result<HashMap<String, String>> {
         let pair = |(number, line): (usize, &String)| match line.split_once(':') {
             Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
@@ -104,7 +104,7 @@ impl Export {
     }
 }
 
-/// An exporter that tells when it begins to fail, and when that is over.
+/// An exporter that logs when it starts to fail and when it works again.
 #[derive(Debug)]
 struct Told {
     inner: SpanExporter,

@@ -1,4 +1,4 @@
-//! The program's log: which events, in which form, where.
+//! The program's log: level filter, format and output.
 
 use super::{invalid, spans};
 use crate::config::settings::settings;
@@ -26,29 +26,25 @@ settings! {
 }
 
 impl Log {
-    /// Whether the level is one.
+    /// Checks that the level is valid.
     pub fn check(&self) -> Result<()> {
         self.filter().map(|_| ())
     }
 }
 
-/// How a line looks.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// For people.
     Text,
-    /// An object per line, for programs.
     Json,
 }
 
-/// Where lines go.
+/// The destination of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Output {
-    /// To the standard error stream.
     Stderr,
-    /// To the end of a file.
     File(PathBuf),
 }
 
@@ -71,7 +67,7 @@ impl From<Output> for String {
 }
 
 impl Log {
-    /// The part of the subscriber that writes lines.
+    /// Creates the subscriber layer that writes lines.
     pub(super) fn layer<S>(&self) -> Result<Box<dyn Layer<S> + Send + Sync>>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -95,7 +91,7 @@ impl Log {
                 self.level
             ))
         })?;
-        // Spans are for the exporter: no line shows them, whatever the level.
+        // Spans are only for the exporter, so no line shows them at any level.
         let no_spans = format!("{}=off", spans::TARGET).parse();
         Ok(no_spans.map_or(EnvFilter::new(&self.level), |none| filter.add_directive(none)))
     }

@@ -1,11 +1,11 @@
-//! What the program tells of itself while it serves: its log, and spans for those who collect them.
+//! Telemetry of the server: its log, and spans for OpenTelemetry.
 //!
 //! ```text
 //!   tracing events --level--> text or JSON --> stderr or a file
 //!   tracing spans  --sampled--> a bounded queue --thread--> OTLP over HTTP
 //! ```
 //!
-//! Values and secrets are in neither. Spans cost nothing while no endpoint is set.
+//! Neither contains values or secrets. Spans cost nothing while no endpoint is set.
 
 mod export;
 mod log;
@@ -21,17 +21,17 @@ use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::time::Duration;
 use tracing_subscriber::layer::SubscriberExt;
 
-/// How long spans may hold up the end.
+/// The longest time that unsent spans may delay the end of the program.
 const FLUSH_LIMIT: Duration = Duration::from_secs(3);
 
-/// The program's log and its spans, until it ends.
+/// The program's log and spans, as long as it lives.
 #[must_use = "spans that wait are sent when it ends"]
 pub struct Telemetry {
     provider: Option<SdkTracerProvider>,
 }
 
 impl Telemetry {
-    /// Begins to tell. A program does that once: whoever has a log already keeps it.
+    /// Installs the subscriber. This has an effect only once per program; an existing subscriber stays.
     pub fn start(log: &Log, export: &Export) -> Result<Telemetry> {
         let (provider, spans) = match export.provider()? {
             Some(provider) => {
@@ -46,7 +46,7 @@ impl Telemetry {
         Ok(Telemetry { provider })
     }
 
-    /// Sends the spans that wait, for a while.
+    /// Sends the queued spans, within a time limit.
     pub fn finish(self) {
         if let Some(provider) = self.provider
             && let Err(error) = provider.shutdown_with_timeout(FLUSH_LIMIT)

@@ -1,6 +1,6 @@
-//! Spans: how long work took, for whoever collects traces.
+//! Tracing spans: the durations of requests, batches and long work.
 //!
-//! They are made only while an endpoint is set: otherwise asking for one is a look at a flag.
+//! Spans are created only while an endpoint is set. Otherwise a request for a span only tests a flag.
 
 use axum::http::HeaderMap;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
@@ -15,19 +15,19 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What all spans are marked with, so that the log's level does not concern them.
+/// The tracing target of all spans, so that the log level does not affect them.
 pub const TARGET: &str = "mainstay_spans";
 
-/// Makes spans of what is known only when it is over.
+/// The tracer for spans that are created after the fact.
 static AFTERWARDS: OnceLock<SdkTracer> = OnceLock::new();
 
-/// The part of the subscriber that makes spans.
+/// Creates the subscriber layer that makes spans.
 pub(super) fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let tracer = provider.tracer("mainstay");
-    // Only the first provider of a program counts, as with its log.
+    // Only the first provider of a program counts, as for its log.
     let _ = AFTERWARDS.set(tracer.clone());
     let wanted = Targets::new().with_target(TARGET, LevelFilter::DEBUG);
     tracing_opentelemetry::layer()
@@ -38,17 +38,17 @@ where
         .with_filter(wanted)
 }
 
-/// A batch of so many transactions.
+/// Returns the span of a batch of transactions.
 pub fn batch(transactions: usize) -> Span {
     debug_span!(target: TARGET, "resp.batch", transactions)
 }
 
-/// Long work of a command.
+/// Returns the span of a command's long work.
 pub fn work(command: &'static str) -> Span {
     debug_span!(target: TARGET, "resp.work", command)
 }
 
-/// A request over HTTP, as part of the trace that its headers name.
+/// Returns the span of an HTTP request, as part of the trace named in its headers.
 pub fn request(method: &'static str, route: &str, headers: &HeaderMap) -> Span {
     let span = debug_span!(
         target: TARGET, "http.request", otel.kind = "server", otel.name = format!("{method} {route}"),
@@ -56,18 +56,18 @@ pub fn request(method: &'static str, route: &str, headers: &HeaderMap) -> Span {
     );
     if !span.is_disabled() {
         let parent = TraceContextPropagator::new().extract(&Headers(headers));
-        // Where no layer takes spans, there is nothing to be part of.
+        // This fails only if no layer takes spans. The span then needs no parent.
         let _ = span.set_parent(parent);
     }
     span
 }
 
-/// What a request over HTTP was answered with.
+/// Records the status of an HTTP response.
 pub fn answered(span: &Span, status: u16) {
     span.record("http.response.status_code", status);
 }
 
-/// A command that was slow, known when it is over.
+/// Creates the span of a slow command after its end.
 pub fn slow(command: &'static str, ended_us: u64, took_us: u64) {
     let Some(tracer) = AFTERWARDS.get() else { return };
     let time = |us: u64| UNIX_EPOCH + Duration::from_micros(us);

@@ -1,6 +1,6 @@
-//! Watches a database, and those who work beside it, and tells the log when something about it changes that a person should know.
+//! The health watch: logs changes in the health of a database and its background services.
 //!
-//! The engine knows no log: it keeps what went wrong, and this looks once a second.
+//! The engine does not log. It keeps its last error, and this thread checks it once a second.
 
 use crate::crew::Crew;
 use mainstay::{Database, Stats};
@@ -9,17 +9,17 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the database is looked at.
+/// The check interval.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Watches until it is dropped.
+/// A handle to the watch thread, which ends when it is dropped.
 pub struct Watch {
     over: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Watches a database and those who work beside it.
+    /// Starts to watch a database and its background services.
     pub fn start(db: Database, crew: Arc<Crew>) -> std::io::Result<Watch> {
         let (over, wait) = channel::<()>();
         let look = move || {
@@ -31,7 +31,7 @@ impl Watch {
                     break;
                 }
             }
-            // What happened last is told, too.
+            // Log changes since the last check, too.
             seen.follow(now());
         };
         let thread = std::thread::Builder::new().name("mainstay-watch".to_owned()).spawn(look)?;
@@ -43,21 +43,21 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.over = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told on its own thread.
+            // A panic was already reported by its own thread.
             let _ = thread.join();
         }
     }
 }
 
-/// What a person should know about a database.
+/// The health of a database and its background services.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Condition {
     read_only: bool,
-    /// Why writes are refused, if they are.
+    /// The reason why writes are rejected, if they are.
     refusal: Option<String>,
     last_failure: Option<String>,
     clock_jump_us: Option<u64>,
-    /// Stamps and the wall clock are apart.
+    /// True if timestamps are ahead of the wall clock.
     is_apart: bool,
     relay_error: Option<String>,
     archive_error: Option<String>,
@@ -74,12 +74,13 @@ impl Condition {
             clock_jump_us,
             is_apart: db.wall_offset_us() != 0,
             relay_error: crew.relayed().last_error,
-            // Within a round one run fails behind the other; what its end shows is the same each time.
+            // Within a round, runs fail one after the other. Only the error at the end of a round is the
+            // same each time.
             archive_error: archived.last_error.filter(|_| archived.current.is_none()),
         }
     }
 
-    /// Tells what is new; gives what is known now.
+    /// Logs what has changed since the last check. Returns the new state.
     fn follow(&self, now: Condition) -> Condition {
         if now.read_only && !self.read_only {
             let why = now.refusal.as_deref().unwrap_or("a sync of the log failed");

@@ -1,4 +1,4 @@
-//! What the files hold, and the configuration made of it.
+//! Reads the TLS files and builds the rustls configuration from them.
 
 use super::settings::{Files, Version};
 use super::{pem, provider};
@@ -11,13 +11,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Whoever is neither the owner nor in the group may read.
+/// The mode bit that lets other users of the machine read a file.
 const READABLE_BY_OTHERS: u32 = 0o004;
 
 static BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
 static NEWEST: &[&SupportedProtocolVersion] = &[&version::TLS13];
 
-/// A file as it was read.
+/// A file and its contents.
 #[derive(PartialEq, Eq)]
 struct Piece {
     path: PathBuf,
@@ -30,7 +30,7 @@ impl Piece {
     }
 }
 
-/// What the files held when they were read: equal means that nothing is new.
+/// The contents of all files. Two equal values mean that no file has changed.
 #[derive(PartialEq, Eq)]
 pub(super) struct Material {
     certificate: Piece,
@@ -39,7 +39,6 @@ pub(super) struct Material {
 }
 
 impl Material {
-    /// Reads the files.
     pub fn read(files: &Files<'_>) -> Result<Material> {
         Ok(Material {
             certificate: Piece::read(files.certificate)?,
@@ -48,7 +47,7 @@ impl Material {
         })
     }
 
-    /// The configuration of a server. A key that is not that of the certificate is refused.
+    /// Builds the configuration of the server. Fails if the key does not belong to the certificate.
     pub fn config(&self, minimum: Version) -> Result<Arc<ServerConfig>> {
         self.warn_of_readers();
         let chain = pem::certificates(&self.certificate.path, &self.certificate.bytes)?;
@@ -66,7 +65,7 @@ impl Material {
         Ok(Arc::new(config))
     }
 
-    /// Who looks at the certificates of clients; without authorities nobody does.
+    /// Returns the verifier for client certificates. Without authorities, clients need no certificate.
     fn verifier(&self) -> Result<Arc<dyn ClientCertVerifier>> {
         let Some(piece) = &self.client_ca else {
             return Ok(WebPkiClientVerifier::no_client_auth());
@@ -81,7 +80,7 @@ impl Material {
         pem::apart(&self.certificate.path, &self.key.path, why)
     }
 
-    /// A key that everybody on the machine can read is no secret.
+    /// Warns if every user of the machine can read the key.
     fn warn_of_readers(&self) {
         let path = &self.key.path;
         let mode = std::fs::metadata(path).map(|metadata| metadata.permissions().mode());

@@ -1,13 +1,14 @@
-//! TLS for both faces: certificates out of files, and out of newer files while connections go on.
+//! TLS for both front ends, with certificate reload while connections stay open.
 //!
 //! ```text
 //!   certificate, key, client_ca --read--> material --checked--> configuration --> every new connection
 //!            ^                                |
-//!            |  SIGHUP, and every minute      +--> wrong: reported, and the one before is kept
+//!            |  SIGHUP, and every minute      +--> invalid: reported, and the old one is kept
 //!            +------------------ watch
 //! ```
 //!
-//! A connection keeps the configuration it was accepted with, so a reload disturbs nobody.
+//! A connection keeps the configuration with which it was accepted, so a reload does not disturb open
+//! connections.
 
 mod material;
 mod settings;
@@ -24,10 +25,10 @@ use rustls::ServerConfig;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The first byte of every TLS connection. Whoever begins with another one does not speak TLS.
+/// The first byte of every TLS connection. A client that starts with another byte does not use TLS.
 pub const FIRST_BYTE: u8 = 0x16;
 
-/// What new connections are accepted with. Clones share it.
+/// The TLS configuration for new connections. Clones share it.
 #[derive(Clone)]
 pub struct Tls {
     shared: Arc<Shared>,
@@ -44,7 +45,7 @@ struct Current {
 }
 
 impl Tls {
-    /// Reads the files that the settings name; nothing when they name none.
+    /// Reads the files named in the settings. Returns `None` if no file is named.
     pub fn open(settings: &Settings) -> Result<Option<Tls>> {
         let Some(files) = settings.files()? else { return Ok(None) };
         let material = Material::read(&files)?;
@@ -54,18 +55,18 @@ impl Tls {
         Ok(Some(Tls { shared: Arc::new(shared) }))
     }
 
-    /// What a connection that comes now is accepted with.
+    /// Returns the configuration for a new connection.
     pub fn config(&self) -> Arc<ServerConfig> {
         self.shared.current.read().config.clone()
     }
 
-    /// How long a connection may take until it can be talked on.
+    /// Returns the time limit of the handshake.
     pub fn handshake_limit(&self) -> Duration {
         Duration::from_millis(self.shared.settings.handshake_limit_ms.max(1))
     }
 
-    /// Looks at the files again; whether new ones were taken. What is wrong with them leaves
-    /// everything as it was.
+    /// Reads the files again. Returns whether new ones took effect. If they are invalid, the old
+    /// configuration is kept.
     pub fn reload(&self) -> Result<bool> {
         let Some(files) = self.shared.settings.files()? else { return Ok(false) };
         let material = Material::read(&files)?;
@@ -77,7 +78,7 @@ impl Tls {
         Ok(true)
     }
 
-    /// Has the files looked at now and then, and when it is told to.
+    /// Starts a thread that reloads the files periodically and on request.
     pub fn watch(&self) -> std::io::Result<Watch> {
         let interval = Duration::from_millis(self.shared.settings.look_interval_ms.max(1));
         Watch::start(self.clone(), interval)

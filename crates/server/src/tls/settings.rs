@@ -1,4 +1,4 @@
-//! Settings of TLS: which files, for which faces.
+//! Settings of TLS: the certificate files, and the front ends that use TLS.
 
 use crate::config::settings::settings;
 use mainstay::{Code, Error, Result};
@@ -28,10 +28,9 @@ settings! {
     }
 }
 
-/// A version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
-    /// TLS 1.2, which older clients need.
+    /// TLS 1.2, for older clients.
     #[default]
     #[serde(rename = "1.2")]
     Tls12,
@@ -40,7 +39,6 @@ pub enum Version {
     Tls13,
 }
 
-/// The files that are read.
 pub(super) struct Files<'a> {
     pub certificate: &'a Path,
     pub key: &'a Path,
@@ -48,12 +46,12 @@ pub(super) struct Files<'a> {
 }
 
 impl Settings {
-    /// Whether the files are given together.
+    /// Checks that certificate and key are given together.
     pub fn check(&self) -> Result<()> {
         self.files().map(|_| ())
     }
 
-    /// The files, which come together or not at all.
+    /// Returns the files. Certificate and key have to be given together.
     pub(super) fn files(&self) -> Result<Option<Files<'_>>> {
         let client_ca = self.client_ca.as_deref();
         match (&self.certificate, &self.key) {

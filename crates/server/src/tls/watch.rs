@@ -1,10 +1,10 @@
-//! The watch: a thread that looks at the files now and then.
+//! The reload thread, which checks the TLS files periodically.
 
 use super::Tls;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Somebody who looks at the files, until it is dropped.
+/// A handle to the reload thread, which ends when it is dropped.
 pub struct Watch {
     nudges: Sender<()>,
 }
@@ -17,9 +17,9 @@ impl Watch {
         Ok(Watch { nudges })
     }
 
-    /// Has it look at once, and say what is wrong even if that was said before.
+    /// Makes the thread check the files at once, and log an error even if it was logged before.
     pub fn look_now(&self) {
-        // The thread ends with this handle only.
+        // The thread ends only with this handle, so the message cannot be lost.
         let _ = self.nudges.send(());
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs and locks through sockets: every command, who waits, transactions, fencing, rights.
+//! Jobs and locks over the network: all commands, waiting, transactions, fencing, permissions.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Whoever may write records under the keys of jobs may work on those jobs, and nobody else.
+//! A user needs write access to the records behind jobs in order to work on those jobs.
 
 use crate::speaker::{claim, parts, text};
 use crate::world::{World, user};

@@ -1,8 +1,7 @@
-//! A client that reads what it is told of jobs.
+//! Helpers that parse replies about jobs.
 
 use crate::support::Client;
 
-/// A job that was claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Claimed {
     pub id: String,
@@ -10,7 +9,7 @@ pub struct Claimed {
     pub data: Option<String>,
 }
 
-/// The texts and numbers of a reply, without their lengths.
+/// Returns the texts and numbers of a reply, without length prefixes.
 pub fn parts(reply: &str) -> Vec<String> {
     let lines = reply.split(r"\r\n").filter(|line| !line.is_empty());
     let is_length =
@@ -21,7 +20,7 @@ pub fn parts(reply: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a claim answered.
+/// Parses the reply of a claim.
 pub fn claimed(reply: &str) -> Option<Claimed> {
     if reply == r"$-1\r\n" {
         return None;
@@ -32,13 +31,13 @@ pub fn claimed(reply: &str) -> Option<Claimed> {
     Some(Claimed { id: parts[0].clone(), token: parts[1].parse().unwrap(), data })
 }
 
-/// Claims, and has to get one.
+/// Claims a job, and fails if none is available.
 pub fn claim(client: &mut Client, line: &str) -> Claimed {
     let reply = client.line(line);
     claimed(&reply).unwrap_or_else(|| panic!("{line}: {reply}"))
 }
 
-/// A text as the protocol has it.
+/// Encodes a text as a bulk string.
 pub fn text(text: &str) -> String {
     format!(r"${}\r\n{text}\r\n", text.len())
 }

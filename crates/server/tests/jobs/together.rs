@@ -1,4 +1,4 @@
-//! Jobs and locks inside `MULTI` and `TXN`: with everything else, or not at all.
+//! Jobs and locks inside `MULTI` and `TXN`: atomic with all other commands.
 
 use crate::speaker::{claim, parts, text};
 use crate::support::{Client, Ours};
@@ -161,12 +161,11 @@ fn counters_inside_exec_are_the_final_ones() {
     });
 }
 
-/// So many connections at once.
+/// Number of concurrent connections.
 const WORKERS: usize = 8;
-/// So many jobs.
 const JOBS: usize = 320;
 
-/// Does `MULTI`, these lines, `EXEC`.
+/// Sends `MULTI`, these lines and `EXEC`.
 fn multi(client: &mut Client, lines: &[&str]) -> String {
     client.line("MULTI");
     for line in lines {
@@ -177,7 +176,8 @@ fn multi(client: &mut Client, lines: &[&str]) -> String {
 
 #[test]
 fn exec_without_watch_never_conflicts_however_many_claim() {
-    // What is synced is executed long before it is seen, so that those who try again meet others who are further.
+    // With fsync, a transaction is executed long before it is visible. Retries therefore meet other clients
+    // that are further ahead.
     let ours = Ours::with(Settings::default());
     let mut client = ours.client();
     for id in 0..JOBS {
@@ -194,7 +194,7 @@ fn exec_without_watch_never_conflicts_however_many_claim() {
                     let mark = format!("CELL.SET mark/{number} {round}");
                     let done = multi(&mut client, &[&claim, "INCR claims", &mark]);
                     assert!(done.starts_with(r"*3\r\n"), "{done}");
-                    // Nothing is left.
+                    // No job is left.
                     if done.starts_with(r"*3\r\n$-1\r\n") {
                         return ids;
                     }
@@ -211,7 +211,7 @@ fn exec_without_watch_never_conflicts_however_many_claim() {
     });
     let once: std::collections::BTreeSet<&String> = claimed.iter().collect();
     assert_eq!((claimed.len(), once.len()), (JOBS, JOBS), "each of them once");
-    // Whoever found nothing counted, too.
+    // The last claim of each worker found no job, but increased the counter.
     assert_eq!(client.line("GET claims"), text(&(JOBS + WORKERS).to_string()));
 }
 
@@ -247,7 +247,7 @@ fn exec_without_watch_never_conflicts_however_many_take_one_lock() {
     assert_eq!(client.line("GET freed"), text(&held.to_string()));
 }
 
-/// Answers in `EXEC` are final, also where it holds orders: no revision is 0.
+/// Answers in `EXEC` are final, also in a queue with job commands: no revision is 0.
 #[test]
 fn reads_beside_orders_in_exec_tell_what_is_there_afterwards() {
     let ours = Ours::start();
@@ -260,7 +260,7 @@ fn reads_beside_orders_in_exec_tell_what_is_there_afterwards() {
     }
 }
 
-/// They failed at `EXEC`, and the order was executed all the same.
+/// Regression test: these commands failed at `EXEC`, although the job command was executed.
 #[test]
 fn what_the_writer_alone_answers_is_refused_beside_jobs() {
     let ours = Ours::start();

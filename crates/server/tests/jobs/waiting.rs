@@ -1,4 +1,4 @@
-//! Who waits for a job: woken by what others do, and by the clock; gone without a trace.
+//! Waiting claims: woken by other clients and by the clock, and removed completely when the client leaves.
 
 use crate::speaker::{Claimed, claim, claimed, text};
 use crate::support::Ours;
@@ -9,7 +9,7 @@ use std::thread;
 
 const WAITS: &str = "JOB.CLAIM t WORKER w WAIT 60000";
 
-/// Waits until so many commands wait for others.
+/// Waits until `count` commands are waiting for other clients.
 fn until_waiting(ours: &Ours, count: u64) {
     let mut client = ours.client();
     let wanted = format!("blocked_clients:{count}\\r\\n");
@@ -28,7 +28,7 @@ fn a_waiting_claim_is_woken_by_a_submission() {
     let (mut worker, mut client) = (ours.client(), ours.client());
     worker.send(&WAITS.split(' ').collect::<Vec<_>>());
     until_waiting(&ours, 1);
-    // What has nothing to do with it wakes nobody.
+    // Unrelated changes wake no waiting claim.
     client.line("SET a 1");
     client.line("JOB.SUBMIT other a");
     client.line("JOB.SUBMIT t a DATA x");
@@ -129,7 +129,7 @@ fn a_pipeline_of_orders_is_answered_in_order() {
     }
 }
 
-/// Works until there is nothing for a while; what it got.
+/// Claims and completes jobs until none comes for a while. Returns the claimed jobs.
 fn work(ours: &Ours, worker: usize, wait: bool) -> Vec<Claimed> {
     let (mut client, mut got) = (ours.client(), Vec::new());
     let wait = if wait { " WAIT 300" } else { "" };
@@ -169,7 +169,7 @@ fn claims_of_many_connections_share_the_writes_of_the_log() {
     for n in 0..256 {
         clients[0].line(&format!("JOB.SUBMIT t {n}"));
     }
-    // Something large is always under way, so that a sync takes its time.
+    // A large write is always in progress, so that an fsync takes long.
     let (done, large) = (AtomicBool::new(false), mainstay::Value::Bytes(vec![7; 4 << 20]));
     let syncs = thread::scope(|scope| {
         let write = || {

@@ -1,4 +1,4 @@
-//! Every command, with words that make sense and words that do not.
+//! All commands on jobs and locks, with valid and invalid arguments.
 
 use crate::speaker::{claim, claimed, parts, text};
 use crate::support::{Client, Ours};
@@ -116,7 +116,7 @@ fn whoever_lost_a_job_is_fenced_and_nothing_changes() {
     let (mut first, mut second) = (ours.client(), ours.client());
     first.line("JOB.SUBMIT t a RETRIES 5");
     let lost = claim(&mut first, "JOB.CLAIM t WORKER w1 LEASE 1");
-    // The lease is over when the clock says so, and swept then.
+    // The lease expires by the clock, and then the sweep finds it.
     while second.line("JOB.SWEEP") != r"*2\r\n:1\r\n:0\r\n" {}
     let held = claim(&mut second, "JOB.CLAIM t WORKER w2");
     assert!(held.token > lost.token);

@@ -1,5 +1,5 @@
-//! The server in a process of its own, with its log and its spans set as a test wants them: a program
-//! has one log.
+//! A server in a child process, with its log and spans configured by the test. A child process is necessary
+//! because a process has only one log.
 
 use crate::support::Client;
 use crate::world::get;
@@ -13,7 +13,6 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
-/// A server that runs.
 pub struct Server {
     pub resp: SocketAddr,
     pub http: SocketAddr,
@@ -23,7 +22,7 @@ pub struct Server {
     _directory: TempDir,
 }
 
-/// What a server has said when it ended.
+/// The output of a server that has ended.
 pub struct Said {
     pub stdout: String,
     pub stderr: String,
@@ -49,7 +48,7 @@ impl Server {
         get(self.http, path)
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM, and waits until the server has ended.
     pub fn end(mut self) -> Said {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         let (mut stdout, mut stderr) = (String::new(), String::new());
@@ -68,13 +67,13 @@ impl Drop for Server {
 }
 
 impl Said {
-    /// The log's lines as objects.
+    /// Parses the lines of the log as JSON.
     pub fn objects(&self) -> Vec<Value> {
         objects(&self.stderr)
     }
 }
 
-/// Lines as objects.
+/// Parses lines as JSON.
 pub fn objects(text: &str) -> Vec<Value> {
     let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
     text.lines().map(parse).collect()
@@ -89,7 +88,7 @@ fn command(directory: &Path, log: &Log, export: &Export) -> Command {
     command
 }
 
-/// Settings as flags.
+/// Converts settings to flags.
 fn flags(table: &str, settings: &impl Serialize) -> Vec<String> {
     let settings = serde_json::to_value(settings).unwrap();
     let flag = |(name, value): (&String, &Value)| {
@@ -99,7 +98,7 @@ fn flags(table: &str, settings: &impl Serialize) -> Vec<String> {
     settings.as_object().unwrap().iter().flat_map(flag).collect()
 }
 
-/// What stands behind this in the output, up to the next space.
+/// Returns the text behind `what` in the output, up to the next space.
 fn after(output: &mut impl BufRead, what: &str) -> String {
     let mut line = String::new();
     while output.read_line(&mut line).unwrap() > 0 {

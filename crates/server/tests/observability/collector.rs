@@ -1,10 +1,9 @@
-//! A collector of spans: a real listener that takes what is posted.
+//! A collector of spans: an HTTP listener that records all requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A request that was posted.
 #[derive(Clone, Debug, Default)]
 pub struct Posted {
     pub path: String,
@@ -18,7 +17,7 @@ impl Posted {
         found.map_or("", |(_, value)| value)
     }
 
-    /// Whether the body has these bytes somewhere.
+    /// Returns whether the body contains these bytes.
     pub fn has(&self, bytes: impl AsRef<[u8]>) -> bool {
         let bytes = bytes.as_ref();
         self.body.windows(bytes.len()).any(|window| window == bytes)
@@ -55,7 +54,7 @@ impl Collector {
     }
 }
 
-/// Takes one request; nothing at the end of the connection.
+/// Reads one request. Returns `None` at the end of the connection.
 fn take(stream: &TcpStream, all: &Mutex<Vec<Posted>>) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! The list of metrics in the documentation is the list of metrics.
+//! The documentation lists exactly the metrics that the server exports.
 
 use crate::world::World;
 use mainstay_server::resp::Settings;
@@ -9,7 +9,7 @@ const LIST: &str = include_str!("../../../../docs/metrics.md");
 #[test]
 fn every_metric_is_documented_with_its_type_and_nothing_else_is() {
     let w = World::new(Settings::default());
-    // Requests are counted when they are answered: the first page is there in the second.
+    // A request is counted when it is answered, so the second page contains the first request.
     w.metrics();
     let page = w.metrics();
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));

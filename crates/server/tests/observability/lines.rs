@@ -1,4 +1,4 @@
-//! The log of this program, kept in memory.
+//! The log of this process, kept in memory.
 
 use std::io::{self, Write};
 use std::sync::{Mutex, OnceLock};
@@ -26,7 +26,7 @@ impl<'a> MakeWriter<'a> for Kept {
     }
 }
 
-/// Keeps what is logged from now on.
+/// Starts to keep log lines.
 pub fn keep() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -35,7 +35,7 @@ pub fn keep() {
     });
 }
 
-/// All that was logged.
+/// Returns all log lines.
 pub fn all() -> String {
     String::from_utf8(LINES.lock().unwrap().clone()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the server tells of itself: metrics, the slow log, `INFO`, the program's log, spans.
+//! Observability of the server: metrics, the slow log, `INFO`, the program's log, spans.
 
 mod child;
 mod collector;

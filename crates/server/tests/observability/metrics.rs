@@ -7,14 +7,14 @@ use mainstay::{
 use mainstay_server::resp::Settings;
 use std::time::Duration;
 
-/// A hang is a failure; nothing else is measured by it.
+/// Time limit that only detects hangs.
 const HANG_US: u64 = 60_000_000;
 
 fn world() -> World {
     World::new(Settings::default())
 }
 
-/// Waits until a line of the metrics is so: loops count when a turn is over.
+/// Waits until a metric satisfies a condition, because loops count at the end of a turn.
 fn until(world: &World, name: &str, is_so: impl Fn(f64) -> bool) {
     let clock = SystemClock::new();
     while !is_so(world.metric(name)) {
@@ -126,7 +126,8 @@ fn records_their_indexes_and_what_expires_are_shown() {
     assert_eq!(client.line("REC.INDEX ADD j: state"), r":1\r\n");
     until(&w, r#"mainstay_record_index_ready{index="1"}"#, |ready| ready == 1.0);
     assert_eq!(w.metric(r#"mainstay_record_index_filled_records{index="1"}"#), 2.0);
-    // Figures run ahead of what readers see; what is answered behind it is behind it for them, too.
+    // Metrics may be ahead of the visible state. A request that is answered after this write sees the
+    // write.
     client.line("SET behind 1");
     client.line("REC.COUNT j: WHERE state = a");
     client.line("REC.SCAN j: WHERE other = a");

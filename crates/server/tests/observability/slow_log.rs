@@ -43,7 +43,7 @@ fn the_log_answers_as_redis_does() {
     let mut client = w.client();
     client.line("GET some-key");
     let reply = client.line("SLOWLOG GET 1");
-    // The newest first: number, seconds, microseconds, words, address, name.
+    // The newest first: id, seconds, microseconds, words, address, name.
     assert!(reply.starts_with(r"*1\r\n*6\r\n:"), "{reply}");
     assert!(reply.contains(r"*2\r\n$3\r\nget\r\n$8\r\nsome-key\r\n"), "{reply}");
     assert!(reply.contains(r"127.0.0.1:"), "{reply}");

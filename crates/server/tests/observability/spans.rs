@@ -3,7 +3,7 @@ use crate::collector::{Collector, Posted};
 use mainstay_server::telemetry::{Export, Log};
 use std::net::TcpListener;
 
-/// Nothing is sent before the end.
+/// An interval so long that nothing is sent before the end.
 const LATE_MS: u64 = 3_600_000;
 
 fn export(collector: &Collector, sample_ratio: f64) -> Export {
@@ -85,7 +85,7 @@ fn without_an_endpoint_nobody_is_called() {
 
 #[test]
 fn a_collector_that_is_gone_or_silent_holds_nobody_up() {
-    // Nobody answers at the first; the second takes connections and says nothing.
+    // Nothing listens at the first address. The second accepts connections and never answers.
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     for address in [gone, silent.local_addr().unwrap()] {
@@ -98,7 +98,7 @@ fn a_collector_that_is_gone_or_silent_holds_nobody_up() {
         };
         let server = Server::start(&Log::default(), &export);
         let mut client = server.client();
-        // Far more than the queue holds.
+        // Far more than the capacity of the queue.
         for _ in 0..3_000 {
             assert_eq!(client.line("SET a 1"), r"+OK\r\n");
         }

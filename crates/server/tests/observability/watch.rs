@@ -40,7 +40,7 @@ fn a_clock_that_jumped_is_told_of() {
 fn what_fails_each_round_beside_the_faces_is_told_once() {
     lines::keep();
     let directory = tempfile::tempdir().unwrap();
-    // A file is in the way of the directory that the archive needs.
+    // A file blocks the path of the directory that the archive needs.
     std::fs::write(directory.path().join("archive"), "in the way").unwrap();
     let db = Options::new().memory().unwrap();
     for kind in ["RunStarted", "RunCompleted"] {
@@ -54,7 +54,7 @@ fn what_fails_each_round_beside_the_faces_is_told_once() {
         std::thread::sleep(Duration::from_millis(1));
     }
     crew.stop();
-    // It looks when it begins and when it ends, and both times finds a failure.
+    // The watch checks when it starts and when it ends, and finds a failure both times.
     drop(Watch::start(db.clone(), crew).unwrap());
     let told = lines::all().matches("runs could not be archived").count();
     assert_eq!(told, 1, "{}", lines::all());

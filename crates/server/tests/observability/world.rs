@@ -1,4 +1,4 @@
-//! Both faces of one database, in this process.
+//! Both front ends of one database, in this process.
 
 use crate::support::Client;
 use mainstay::{Database, Options};
@@ -52,7 +52,7 @@ impl World {
         self.get("/metrics")
     }
 
-    /// The value of a line of the metrics.
+    /// Returns the value of a metric.
     pub fn metric(&self, name: &str) -> f64 {
         let page = self.metrics();
         let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -60,7 +60,7 @@ impl World {
     }
 }
 
-/// What a path answers.
+/// Returns the body at a path.
 pub fn get(address: SocketAddr, path: &str) -> String {
     let mut answer = ureq::get(format!("http://{address}{path}")).call().unwrap();
     answer.body_mut().read_to_string().unwrap()

@@ -1,4 +1,4 @@
-//! The archive over a served database: runs leave it for files, are verified there, and come back.
+//! The archive of a remote database: runs are moved to files, verified there, and restored.
 
 use crate::support::Ours;
 use mainstay::{Code, Database, NewEvent, Value, remote};
@@ -15,7 +15,7 @@ fn archive(db: &Database, directory: &Path) -> Archive {
     Archive::open(db, &store, settings).unwrap()
 }
 
-/// A run that has ended, with a value of every kind of bytes, and one that has not.
+/// Writes a completed run with values of all kinds of bytes, and an open run.
 fn write(db: &Database) {
     let runs = db.runs();
     let begin = vec![NewEvent::new("done", "RunStarted").plan("1")];
@@ -59,12 +59,12 @@ fn a_run_goes_into_the_archive_and_comes_back_as_it_was() {
     assert_eq!(everything(&db), before);
     assert_eq!(db.runs().get("done").unwrap().unwrap().metadata, metadata);
     assert_eq!(archive.import(&archived).unwrap().written, 0, "it is there already");
-    // The next event follows, and an old one is known.
+    // The next event is appended, and an old event is recognized.
     let again = NewEvent::new("done", "Noted").with_key("note 7").value(7_i64);
     assert!(db.runs().append(again).unwrap().idempotent);
 }
 
-/// A file that is not what was written brings nothing back.
+/// A damaged file restores nothing.
 #[test]
 fn a_damaged_file_is_refused_and_the_database_stays_as_it_is() {
     let (server, files) = (Ours::start(), tempfile::tempdir().unwrap());

@@ -1,4 +1,4 @@
-//! The handles to be awaited, under a runtime.
+//! The async handles, under a runtime.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;

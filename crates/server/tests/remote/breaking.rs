@@ -1,4 +1,4 @@
-//! Connections that break, in every moment: nothing is done twice, nothing is answered wrongly.
+//! Connections that break at any moment: nothing is executed twice, and no answer is wrong.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -18,7 +18,7 @@ fn named(name: &str, id: &str) -> Transaction {
     incr(name).request(RequestId::new(id).unwrap())
 }
 
-/// A server, a proxy before it, and a client that has used all its connections.
+/// Starts a server with a proxy in front of it, and a client that has used all its connections.
 fn world() -> (Ours, Proxy, Database) {
     let server = Ours::start();
     let proxy = Proxy::to(server.address);
@@ -28,18 +28,19 @@ fn world() -> (Ours, Proxy, Database) {
     (server, proxy, db)
 }
 
-/// Runs something, and cuts its connections when the server has done it.
+/// Runs `work`, and cuts its connections once the server has executed it.
 fn cut_before_the_answer<T: Send>(proxy: &Proxy, work: impl FnOnce() -> T + Send) -> T {
     cut_when(proxy, || proxy.wait_until_swallowed(), work)
 }
 
-/// Runs something whose answers vanish, and cuts its connections when somebody has waited for it.
+/// Runs `work` with all answers dropped, and cuts its connections when `wait` returns.
 fn cut_when<T: Send>(proxy: &Proxy, wait: impl FnOnce(), work: impl FnOnce() -> T + Send) -> T {
     proxy.swallow(true);
     thread::scope(|scope| {
         let working = scope.spawn(work);
         wait();
-        // What is still on its way on these connections vanishes, and what comes on new ones does not.
+        // Answers still in transit on these connections are dropped, but answers on new connections are
+        // not.
         proxy.mute();
         proxy.swallow(false);
         proxy.cut();
@@ -68,7 +69,7 @@ fn a_write_with_an_id_is_sent_again_and_done_once() {
 fn tickets_and_callbacks_are_told_as_well() {
     let (server, proxy, db) = world();
     let (done, called) = std::sync::mpsc::channel();
-    // All of them: one that was not sent yet would be sent anew.
+    // Waits for all of them, because a request that was not sent yet would be sent again.
     let all_done = || {
         let cell = |name: &str| server.db.cells().get(name).unwrap();
         while cell("n") != Some(2.into()) || cell("m") != Some(1.into()) {
@@ -181,7 +182,7 @@ fn a_server_that_comes_back_is_found() {
         let waiting = scope.spawn(|| db.cells().get("a"));
         let handle = crate::support::serve_at(address, &server.db);
         assert_eq!(waiting.join().unwrap().unwrap(), Some(1.into()));
-        // With an id: that its old connection is over may not be known yet when it is sent.
+        // With a request id, because the client may not know yet that its old connection is closed.
         assert!(!db.execute(named("n", "r")).unwrap().repeated);
         handle.stop();
     });
@@ -201,7 +202,7 @@ fn a_server_that_stays_away_is_unavailable() {
         db.begin().map(drop).unwrap_err(),
         db.try_tags().map(drop).unwrap_err(),
     ] {
-        // What was under way when the server went may have been done; what was not sent was not.
+        // A request in progress when the server stopped may have been executed. An unsent one was not.
         let kinds = [ErrorKind::Unavailable, ErrorKind::UnknownOutcome];
         assert!(kinds.contains(&error.kind()), "{error}");
     }

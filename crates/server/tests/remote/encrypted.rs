@@ -29,14 +29,14 @@ fn serve(settings: &tls::Settings) -> Ours {
     Ours::with_tls(resp::Settings::default(), tls)
 }
 
-/// An authority, and a server with a certificate of it.
+/// Creates an authority, and a server with a certificate signed by it.
 fn world() -> (Authority, Ours) {
     let authority = Authority::new();
     let server = serve(&authority.sign("server").settings());
     (authority, server)
 }
 
-/// A server that asks for certificates of its authority.
+/// Starts a server that requires client certificates of its authority.
 fn asking_world() -> (Authority, Ours) {
     let authority = Authority::new();
     let mut settings = authority.sign("server").settings();
@@ -56,7 +56,7 @@ fn options(address: SocketAddr, tls: Tls) -> Options {
     Options::new(&address.to_string()).tls(tls)
 }
 
-/// Why there is no connection, which both kinds of handles say.
+/// Returns the connection error, which is the same for both kinds of handles.
 fn refusal(options: &Options) -> Error {
     let error = options.clone().connect().map(drop).unwrap_err();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -254,7 +254,7 @@ fn a_silent_server_is_given_up() {
     assert_eq!(db.cells().get("a").unwrap(), Some(1.into()));
 }
 
-/// Somebody who says hello and then neither speaks, nor listens, nor hangs up.
+/// Starts a server that completes the handshake and then neither sends, nor reads, nor closes.
 fn frozen(authority: &Authority) -> (SocketAddr, mpsc::Sender<()>) {
     let tls = tls::Tls::open(&authority.sign("server").settings()).unwrap().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -278,7 +278,8 @@ fn hanging_up_ends_both_directions_whatever_the_other_end_does() {
     assert_eq!(options.connect().map(drop).unwrap_err().code(), Code::TimedOut);
 }
 
-/// Somebody who announces a long record and then sends it byte by byte; tells how many were sent.
+/// Starts a server that announces a long TLS record and sends it byte by byte. Returns the counter of sent
+/// bytes.
 fn dripping() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, sent) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));

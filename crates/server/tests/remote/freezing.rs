@@ -1,4 +1,4 @@
-//! Servers that stop taking what they are sent, in the middle of it.
+//! Servers that stop reading in the middle of a request.
 
 use crate::papers::Authority;
 use crate::proxy::Proxy;
@@ -11,18 +11,18 @@ use std::thread;
 use std::time::Duration;
 
 const SILENCE: Duration = Duration::from_secs(1);
-/// Long enough for everything that ends at all.
+/// Long enough for every operation that ends at all.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More than systems hold for a socket that nobody reads.
+/// More than the system buffers for a socket whose peer does not read.
 const LARGE_BYTES: usize = 15 << 20;
 
-/// A write that cannot be out before somebody takes a part of it.
+/// Returns a write that cannot be sent completely unless the server reads a part of it.
 fn large() -> Transaction {
     let set = |n| CellCommand::set(Name::new(n).unwrap(), Value::Bytes(vec![7; LARGE_BYTES]));
     Transaction::new().step(set("a")).step(set("b")).step(set("c"))
 }
 
-/// What becomes of a write that hangs; the test fails if it hangs for ever.
+/// Returns the error of a write that hangs. The test fails if the write never ends.
 fn told(db: &Database, transaction: Transaction) -> Error {
     let (done, told) = channel();
     let db = db.clone();
@@ -38,11 +38,11 @@ fn assert_given_up(error: &Error) {
 fn check(proxy: &Proxy, options: Options) {
     let db = options.timeout(SILENCE).connect().unwrap();
     proxy.freeze(true);
-    // Nobody has written yet: the thread that would notice silence is the one that writes.
+    // This is the first write. The thread that would notice the silence is the one that writes.
     assert_given_up(&told(&db, large()));
     assert_given_up(&told(&db, large().request(RequestId::new("r").unwrap())));
     db.cells().set("small", 1).unwrap();
-    // Now the caller writes.
+    // Now the calling thread writes.
     assert_given_up(&told(&db, large()));
     assert_eq!(db.cells().get("small").unwrap(), Some(1.into()), "others go on");
     proxy.freeze(false);

@@ -1,5 +1,5 @@
-//! Those who give up: futures that are dropped, handles that are closed, more than there are seats
-//! for. Nobody else waits behind them, and nothing of theirs is left over.
+//! Dropped futures, closed handles, and more requests than connections: other requests do not wait behind
+//! them, and no resource leaks.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -14,10 +14,10 @@ use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-/// Long enough to be seen, and short enough for a test that fails.
+/// Long enough to be noticed, and short enough for a failing test.
 const LONG: Duration = Duration::from_secs(10);
 
-/// How often, and how many times, it is looked for something that has to happen soon.
+/// Poll interval, and the number of polls, for something that has to happen soon.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: usize = 1_000;
 
@@ -26,12 +26,13 @@ fn set(name: &str, value: &str) -> Transaction {
     Transaction::new().request(id).step(CellCommand::set(Name::new(name).unwrap(), value))
 }
 
-/// Polls a future once and drops it, even if it was fast enough to be done.
+/// Polls a future once and drops it, even if it is ready.
 fn begin_to(future: impl Future) {
     let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// A client with at most so many connections, two of them in use, and one kept for a seat.
+/// Connects a client with a limit of connections. Two of them are in use, and one is kept for a dedicated
+/// connection.
 async fn world(connections: usize) -> (Ours, Proxy, AsyncDatabase) {
     let server = Ours::start();
     let proxy = Proxy::to(server.address);
@@ -42,7 +43,7 @@ async fn world(connections: usize) -> (Ours, Proxy, AsyncDatabase) {
     (server, proxy, db)
 }
 
-/// The connection that nobody took is there for the next one, whoever was faster.
+/// An unused dedicated connection goes to the next request, whichever of both was faster.
 #[tokio::test]
 async fn a_seat_that_nobody_takes_is_given_back() {
     let server = Ours::start();
@@ -56,7 +57,7 @@ async fn a_seat_that_nobody_takes_is_given_back() {
             thread::yield_now();
         }
     }
-    // There is one place: taken over or made anew, but never lost.
+    // Only one dedicated connection is possible: reused or opened again, but never lost.
     for _ in 0..4 {
         begin_to(db.begin());
         drop(db.begin().await.unwrap());
@@ -89,7 +90,7 @@ async fn a_merge_that_nobody_waits_for_is_done_and_leaves_nothing_behind() {
     }
 }
 
-/// The two connections that all share are there whatever takes seats.
+/// The two shared connections stay available, however many dedicated connections are requested.
 #[test]
 fn seats_leave_the_shared_connections_alone() {
     let server = Ours::start();
@@ -108,7 +109,7 @@ fn seats_leave_the_shared_connections_alone() {
     assert_eq!(none.begin().map(drop).unwrap_err().code(), Code::QueueFull);
 }
 
-/// Says when it dials, and goes on when it is told, behind the first time.
+/// Reports each dial. From the second one on, waits for a message before it continues.
 #[derive(Debug)]
 struct Slowly(Mutex<(usize, Sender<()>, Receiver<()>)>);
 
@@ -137,7 +138,7 @@ fn nothing_is_sent_behind_the_end() {
     assert_eq!(ticket.wait().unwrap_err().code(), Code::Closed);
     assert_eq!(server.db.cells().get("a").unwrap(), None);
     let mut looks = 0..LOOKS;
-    // The one that looks is connected, and nobody else.
+    // The only connection left is the one that asks.
     let mut client = server.client();
     while !client.line("INFO").contains(r"connected_clients:1\r\n") {
         looks.next().expect("no connection is left over");
@@ -145,7 +146,7 @@ fn nothing_is_sent_behind_the_end() {
     }
 }
 
-/// Holds up who wakes it, until it is told.
+/// A waker that blocks the waking thread until it gets a message.
 struct Stubborn(Mutex<(Sender<()>, Receiver<()>)>);
 
 impl Wake for Stubborn {
@@ -156,7 +157,8 @@ impl Wake for Stubborn {
     }
 }
 
-/// Whoever sees that a connection broke comes behind those who were sent on it.
+/// A request of a thread that has seen a connection break must run after the requests sent on that
+/// connection.
 #[test]
 fn what_is_sent_again_is_not_overtaken() {
     let server = Ours::start();

@@ -1,4 +1,4 @@
-//! Jobs and locks on a served database: through the client they are what they are here.
+//! Jobs and locks through the remote client behave as in the embedded database.
 
 use crate::limited::connect as connect_as;
 use crate::proxy::Proxy;
@@ -22,7 +22,7 @@ fn jobs(db: &Database) -> Jobs {
     Jobs::open(db, Settings::default()).unwrap()
 }
 
-/// Works until there is nothing more; the ids it got.
+/// Claims and completes jobs until none is left. Returns their ids.
 fn work(jobs: &Jobs, worker: &str) -> Vec<String> {
     let mut got = Vec::new();
     while let Some(claimed) = jobs.claim("t", worker, LEASE).unwrap() {
@@ -88,7 +88,7 @@ fn a_claim_waits_at_the_server_and_is_woken_there() {
     assert!(worker.claim_within("t", "w", LEASE, Duration::from_millis(20)).unwrap().is_none());
 }
 
-/// What an answer that never came leaves: a job that one worker has, and nobody twice.
+/// A lost answer leaves a job claimed by one worker, and no job is claimed twice.
 #[test]
 fn a_connection_lost_in_mid_claim_gives_no_job_to_two() {
     let server = Ours::start();
@@ -98,7 +98,7 @@ fn a_connection_lost_in_mid_claim_gives_no_job_to_two() {
     for n in 0..4 {
         here.submit(&Submission::new("t", &n.to_string())).unwrap();
     }
-    // One answer on this connection first, so that only the claim's is swallowed.
+    // This answer comes first, so that only the answer of the claim is dropped.
     assert_eq!(broken.count("t", State::Pending).unwrap(), 4);
     proxy.swallow(true);
     let outcome = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Keyed state through the client: what a database in this process answers, a served one answers too.
+//! Keyed state through the remote client: the answers equal those of an embedded database.
 
 use crate::support::Ours;
 use mainstay::remote::{self, AsyncInteractive};
@@ -11,7 +11,7 @@ fn connect(server: &Ours) -> Database {
     remote::connect(&server.address.to_string()).unwrap()
 }
 
-/// Something of every operation; what it answers, as text.
+/// Runs some of every operation. Returns the answers as text.
 fn everything(db: &Database) -> Vec<String> {
     let (space, mut said) = (db.keyed("counts").unwrap(), Vec::new());
     let mut say =
@@ -93,7 +93,7 @@ fn there_is_as_here() {
     }
 }
 
-/// More than one page and one piece of everything.
+/// More than one page, and more than one piece, of everything.
 #[test]
 fn a_large_space_is_taken_and_restored_in_pieces() {
     let server = Ours::start();

@@ -1,4 +1,4 @@
-//! A server that is killed under load and started again: retried requests are done once.
+//! A server that is killed under load and restarted: retried requests are executed once.
 
 use crate::support::process::Process;
 use mainstay::{CellCommand, ErrorKind, Name, RequestId, Transaction, remote};
@@ -8,14 +8,13 @@ use std::time::Duration;
 
 const WRITERS: u64 = 8;
 const CYCLES: u64 = 3;
-/// How many writes are answered before the server is killed.
+/// Number of writes answered before the server is killed.
 const ENOUGH: u64 = 100;
 
-/// What one writer knows.
+/// The state of one writer.
 #[derive(Default)]
 struct Writer {
     id: u64,
-    /// The number of its next request.
     next: u64,
 }
 
@@ -26,7 +25,7 @@ impl Writer {
         Transaction::new().request(id).step(CellCommand::Incr { name, by: 1.into() })
     }
 
-    /// Writes until the server is gone. The request that failed is sent again next time.
+    /// Writes until the server is gone. The next run sends the failed request again.
     fn run(&mut self, address: &str, total: &AtomicU64) {
         let options = remote::Options::new(address).patience(Duration::from_millis(100));
         let Ok(db) = options.connect() else { return };
@@ -67,7 +66,7 @@ fn every_request_is_done_once() {
     let server = Process::serve(&data);
     let db = remote::connect(&server.address.to_string()).unwrap();
     for writer in &writers {
-        // The last one may or may not have been done: asked again, it has.
+        // The last request may or may not have been executed. After this retry it has been.
         db.execute(writer.request(writer.next)).unwrap();
         let count = db.cells().get(&format!("count/{}", writer.id)).unwrap();
         assert_eq!(count, Some((writer.next as i64 + 1).into()), "writer {}", writer.id);

@@ -1,4 +1,4 @@
-//! A user with some keys, through every handle: nothing is read, written or told outside of them.
+//! A user limited to some keys, through every handle: no other key is read, written or revealed.
 
 use crate::world::{PASSWORD, World, user};
 use mainstay::remote::{AsyncDatabase, Options};
@@ -8,7 +8,7 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// What is wanted through some handle.
+/// An operation through a handle, with its name.
 type Attempt = (&'static str, fn(&Database) -> Result<()>);
 
 pub fn options(world: &World, user: &str) -> Options {
@@ -45,7 +45,7 @@ fn inside<T>(
 ) -> Result<()> {
     let mut open = db.begin()?;
     let worked = work(&mut open).map(drop);
-    // What was refused leaves it open, and nothing of it is in there.
+    // A rejected command leaves the transaction open, and is not part of it.
     open.commit()?;
     worked
 }
@@ -79,7 +79,7 @@ fn unchanged(key: &str) -> Guard {
     }
 }
 
-/// What a user whose keys begin with `app:` may not, with all rights there are.
+/// Operations that a user limited to `app:` must not do, although it has all permissions.
 const OUTSIDE: &[Attempt] = &[
     ("get", |db| db.cells().get("other").map(drop)),
     ("get the beginning", |db| db.cells().get("ap").map(drop)),
@@ -177,7 +177,7 @@ const OUTSIDE: &[Attempt] = &[
     ("trim", |db| db.trim()),
 ];
 
-/// What it may.
+/// Operations that it may do.
 const INSIDE: &[Attempt] = &[
     ("init", |db| db.cells().init("app:i", 1).map(drop)),
     ("set", |db| db.cells().set("app:a", 1).map(drop)),
@@ -244,7 +244,7 @@ fn shut<T>(result: Result<T>) -> Result<()> {
     result.map(drop)
 }
 
-/// A server with something that is not the user's.
+/// Starts a server with keys that do not belong to the user.
 fn world() -> World {
     let world = World::new();
     world.db.cells().set("other", "secret-value").unwrap();

@@ -1,5 +1,5 @@
-//! The remote client: what it does when connections break, servers are silent or talk nonsense, when
-//! many share it, over TLS, and as a user who may not do everything.
+//! The remote client: broken connections, silent and malformed servers, many threads on one client, TLS,
+//! and users with limited permissions.
 
 #[path = "../support/mod.rs"]
 mod support;

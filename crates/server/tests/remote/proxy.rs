@@ -1,4 +1,4 @@
-//! A proxy between a client and a server, which cuts connections, swallows answers and freezes when told.
+//! A proxy between a client and a server that can cut connections, drop answers and freeze.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,28 +7,28 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What a frozen proxy still takes of each connection: handshakes, and no large request.
+/// Bytes that a frozen proxy still forwards per connection: enough for handshakes, too few for a large
+/// request.
 const FROZEN_AT_BYTES: usize = 64 << 10;
 
-/// What the proxy does with connections.
+/// The state of the proxy. It uses `SeqCst`, so all threads of a test see the switches in one order.
 #[derive(Default)]
 struct State {
-    /// Answers go nowhere.
+    /// True if answers are dropped.
     swallows: AtomicBool,
-    /// Answers on so many connections, the first ones, go nowhere.
+    /// Answers on this many of the first connections are dropped.
     mute: AtomicUsize,
-    /// How many bytes were swallowed.
+    /// Number of dropped bytes.
     swallowed: AtomicUsize,
-    /// Requests of so many connections, the first ones, go nowhere.
+    /// Requests of this many of the first connections are dropped.
     deaf: AtomicUsize,
-    /// Large requests are taken no more.
+    /// True if large requests are no longer read.
     frozen: AtomicBool,
-    /// How many connections there were.
+    /// Number of connections so far.
     count: AtomicUsize,
     sockets: Mutex<Vec<TcpStream>>,
 }
 
-/// A proxy to one server.
 pub struct Proxy {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -50,45 +50,44 @@ impl Proxy {
         Proxy { address, state }
     }
 
-    /// Lets answers vanish from now on, or no more.
+    /// Starts or stops dropping answers.
     pub fn swallow(&self, swallows: bool) {
         self.state.swallowed.store(0, Ordering::SeqCst);
         self.state.swallows.store(swallows, Ordering::SeqCst);
     }
 
-    /// Lets answers vanish on the connections that there are, for good.
+    /// Drops all further answers on the present connections.
     pub fn mute(&self) {
         self.state.swallowed.store(0, Ordering::SeqCst);
         self.state.mute.store(self.count(), Ordering::SeqCst);
     }
 
-    /// Lets requests vanish, those of the connections that there are.
+    /// Drops all further requests on the present connections.
     pub fn deafen(&self) {
         self.state.swallowed.store(0, Ordering::SeqCst);
         self.state.deaf.store(self.count(), Ordering::SeqCst);
     }
 
-    /// Takes nothing any more of a connection that says much, or takes it again.
+    /// Stops or resumes reading large requests.
     pub fn freeze(&self, frozen: bool) {
         self.state.frozen.store(frozen, Ordering::SeqCst);
     }
 
-    /// Waits until something has vanished: of an answer, that shows that the server has done what
-    /// was asked.
+    /// Waits until something was dropped. A dropped answer shows that the server has executed the request.
     pub fn wait_until_swallowed(&self) {
         while self.state.swallowed.load(Ordering::SeqCst) == 0 {
             thread::yield_now();
         }
     }
 
-    /// Ends all connections.
+    /// Closes all connections.
     pub fn cut(&self) {
         for socket in self.state.sockets.lock().unwrap().drain(..) {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections so far.
     pub fn count(&self) -> usize {
         self.state.count.load(Ordering::SeqCst)
     }

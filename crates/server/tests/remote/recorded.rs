@@ -1,10 +1,10 @@
-//! What is recorded of what the remote client does.
+//! The audit log of requests by the remote client.
 
 use crate::limited::connect;
 use crate::world::{PASSWORD, World};
 use mainstay::{At, BranchCommand, CellCommand, Code, MergeStrategy, Name, Transaction, remote};
 
-/// User, command, names and outcome of each line, without logins.
+/// Returns user, command, names and outcome of each line, without logins.
 fn lines(world: &World) -> Vec<String> {
     let text = |line: &serde_json::Value, name: &str| line[name].as_str().unwrap_or("-").to_owned();
     let about = |line: &serde_json::Value| {

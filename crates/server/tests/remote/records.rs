@@ -1,4 +1,4 @@
-//! Records through the client: what a database in this process answers, a served one answers too.
+//! Records through the remote client: the answers equal those of an embedded database.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -23,7 +23,7 @@ fn is(field: &str, value: &str) -> Where {
     Where { field: Field::new(field).unwrap(), test: Test::Eq(value.into()) }
 }
 
-/// Something of every operation; what it answers, as text.
+/// Runs some of every operation. Returns the answers as text.
 fn everything(db: &Database) -> Vec<String> {
     let (records, mut said) = (db.records(), Vec::new());
     let mut say =
@@ -173,7 +173,7 @@ fn a_transaction_sees_its_own_records_and_conflicts_with_those_of_others() {
         t.set("counted", 2).unwrap();
         records.set_field("j/3", "state", "pending").unwrap();
         assert_eq!(t.commit().unwrap_err().code(), Code::Conflict);
-        // A blind write conflicts with nothing.
+        // A blind write causes no conflict.
         let mut t = db.begin().unwrap();
         t.write_record(RecordWrite::to("j/3").unwrap().set("a", "1").unwrap()).unwrap();
         records.set_field("j/3", "b", "2").unwrap();

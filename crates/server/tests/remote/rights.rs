@@ -1,4 +1,4 @@
-//! What each right opens to the remote client, and to nobody else.
+//! The operations that each permission allows for the remote client.
 
 use crate::limited::connect;
 use crate::world::{World, user};
@@ -8,24 +8,24 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// What is wanted, how, and who may; `default` always may.
+/// An operation with its name and the users who may do it. `default` always may.
 type Attempt = (&'static str, fn(&Database) -> Result<()>, &'static [&'static str]);
 
-/// Those with some rights. All have all keys, where keys matter.
+/// Users with some permissions. All of them have all keys, if keys matter.
 const USERS: [&str; 10] = [
     "reader", "writer", "keeper", "taker", "giver", "figures", "watcher", "names", "admin",
     "changer",
 ];
 
-/// Those who may do something with keys of either kind.
+/// Users with any permission on cells or records.
 const DATA: &[&str] = &["reader", "writer", "keeper", "taker", "giver"];
-/// Those who may do something with branches, too.
+/// The same users, and those with permissions on branches.
 const BRANCHES: &[&str] = &["reader", "writer", "keeper", "taker", "giver", "names", "changer"];
-/// Those who may read records.
+/// Users who may read records.
 const TAKERS: &[&str] = &["reader", "keeper", "taker"];
-/// Those who may write them without a look.
+/// Users who may write records without reading them.
 const GIVERS: &[&str] = &["keeper", "giver"];
-/// Those who may do both.
+/// Users who may do both.
 const KEEPERS: &[&str] = &["keeper"];
 
 fn name() -> Name {

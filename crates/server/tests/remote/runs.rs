@@ -1,4 +1,4 @@
-//! Runs and the outbox through the client: what a database in this process answers, a served one answers too.
+//! Runs and the outbox through the remote client: the answers equal those of an embedded database.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -22,7 +22,8 @@ fn note(number: i64) -> NewEvent {
     NewEvent::new("r", "Noted").with_key(&format!("note-{number}")).value(number)
 }
 
-/// Something of every operation; what it answers, as text, but for times and names that are made of them.
+/// Runs some of every operation. Returns the answers as text, without times and without names derived from
+/// them.
 fn everything(db: &Database) -> Vec<String> {
     let (runs, mut said) = (db.runs(), Vec::new());
     let mut say =
@@ -147,7 +148,7 @@ fn a_tail_is_woken_by_an_append_and_holds_no_thread_of_the_server() {
         .collect();
     let mut client = server.client();
     while !client.line("INFO clients").contains(r"blocked_clients:16\r\n") {}
-    // Long work finds a thread.
+    // Long work still finds a free thread.
     assert_eq!(db.runs().project("none").unwrap(), None);
     db.runs().append(note(1)).unwrap();
     for tail in tails {

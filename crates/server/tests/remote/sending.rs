@@ -1,4 +1,4 @@
-//! The relay over a served database: it dies in the middle, and another one goes on in order.
+//! The outbox relay on a remote database: it dies in the middle, and another relay continues in order.
 
 use crate::support::Ours;
 use mainstay::{Answering, Database, Message, remote};
@@ -15,7 +15,7 @@ fn connect(server: &Ours) -> Database {
     remote::connect(&server.address.to_string()).unwrap()
 }
 
-/// Delivers some messages, and then never comes back from one.
+/// Delivers some messages, and then never returns from the next one.
 struct Dying {
     inner: Arc<MemoryTransport>,
     delivers: usize,
@@ -38,17 +38,17 @@ impl Transport for Dying {
     }
 }
 
-/// Leases are short, so that what the dead relay had is soon given to the next one.
+/// Leases are short, so that messages of the dead relay are soon available to the next one.
 fn settings() -> RelaySettings {
     RelaySettings { lease_ms: 300, poll_ms: 50, ..RelaySettings::default() }
 }
 
-/// Runs a relay until its transport dies, and lets it go as it stands.
+/// Runs a relay until its transport hangs, and abandons it in that state.
 fn run_until_death(db: &Database, delivers: usize) -> Vec<Message> {
     let (died, dies): (Sender<()>, Receiver<()>) = channel();
     let inner = MemoryTransport::new();
     let transport = Arc::new(Dying { inner: inner.clone(), delivers, died });
-    // What is hung is not given up by the relay itself while this test looks.
+    // The lease is so long that the relay itself does not give up the hanging message during this test.
     let settings = RelaySettings { lease_ms: 5_000, ..settings() };
     let relay = Relay::new(db, transport, settings).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -59,7 +59,7 @@ fn run_until_death(db: &Database, delivers: usize) -> Vec<Message> {
     inner.delivered()
 }
 
-/// The numbers of messages by run, in the order in which they came; repeats of one behind itself are one.
+/// Returns the ids of messages by run, in the order of delivery. Immediate repeats are merged.
 fn by_run(messages: &[Message]) -> BTreeMap<String, Vec<u64>> {
     let mut runs: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for message in messages {
@@ -84,7 +84,7 @@ fn a_relay_that_dies_in_the_middle_is_followed_by_one_that_keeps_the_order() {
     let transport = MemoryTransport::new();
     let relay = Relay::new(&connect(&server), transport.clone(), settings()).unwrap();
     let thread = relay.start().unwrap();
-    // Of the first ten at most those of one claim, one of each run, were not acknowledged.
+    // Of the first ten messages at most those of one claim, one of each run, were not acknowledged.
     let left = 3 * PER_RUN as usize - came.len();
     transport.wait_for(left);
     while writer.outbox().state().unwrap().pending > 0 {

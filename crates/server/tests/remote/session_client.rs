@@ -1,4 +1,4 @@
-//! The client of sessions on a server: connections that break, a server that is killed; every request is executed once.
+//! The session client on a server: broken connections and a killed server. Every request is executed once.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -27,14 +27,14 @@ fn quick() -> Settings {
     Settings { first_pause, longest_pause: Duration::from_millis(20), ..Settings::default() }
 }
 
-/// Adds to a cell of the client, and sends a letter to its own session: once each, or not at all.
+/// Adds to a cell of the client and sends a message to its own session, atomically.
 fn request(session: &str) -> Transaction {
     let letter =
         SessionCommand::Send { session: Name::new(session).unwrap(), payload: b"x".into() };
     Transaction::new().step(add(&format!("count/{session}"))).step(letter)
 }
 
-/// A client, and the letters that it has got.
+/// A client, and the messages that it has received.
 struct Teller {
     session: Session,
     letters: Arc<Mutex<Vec<u64>>>,
@@ -60,7 +60,7 @@ impl Teller {
         }
     }
 
-    /// Every request was executed once, and every letter of them was handled once, in order.
+    /// Checks that every request was executed once, and that every message was handled once, in order.
     fn check(&self, db: &Database, requests: usize) {
         let name = self.session.name().as_str();
         assert_eq!(value(db, &format!("count/{name}")), requests as i64);
@@ -99,7 +99,7 @@ fn connections_that_break_change_nothing() {
     tellers.iter().for_each(|teller| teller.check(&server.db, 40));
 }
 
-/// Finds the server wherever it is by now.
+/// Connects to the server at its present address.
 #[derive(Debug)]
 struct Moving(Mutex<SocketAddr>);
 
@@ -131,7 +131,7 @@ fn a_server_that_is_killed_under_its_clients_executes_everything_once() {
             wait_until(|| total(&tellers, |figures| figures.answered) >= enough);
             let retries = total(&tellers, |figures| figures.retries);
             server.kill();
-            // Longer than connections are waited for: sessions have to ask again themselves.
+            // Longer than the client waits for a connection, so sessions have to retry themselves.
             wait_until(|| total(&tellers, |figures| figures.retries) > retries);
             let next = Process::serve(&data);
             *moving.0.lock().unwrap() = next.address;
@@ -147,7 +147,7 @@ fn total(tellers: &[Teller], figure: impl Fn(Figures) -> u64) -> u64 {
     tellers.iter().map(|teller| figure(teller.session.figures())).sum()
 }
 
-/// A hang if it never is.
+/// Waits until a condition holds; hangs if it never does.
 fn wait_until(is_so: impl Fn() -> bool) {
     while !is_so() {
         thread::sleep(Duration::from_millis(1));

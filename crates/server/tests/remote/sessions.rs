@@ -1,5 +1,5 @@
-//! Sessions through the client: what a database in this process answers, a served one answers too, and requests whose
-//! answers are lost are sent again by themselves.
+//! Sessions through the remote client: the answers equal those of an embedded database, and the client
+//! retries requests with lost answers.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -20,7 +20,7 @@ fn add(cell: &str) -> Transaction {
     Transaction::new().step(CellCommand::Incr { name: name(cell), by: 1.into() })
 }
 
-/// What a receipt says, without what differs between two databases.
+/// Formats a receipt without the parts that differ between two databases.
 fn told(receipt: Result<Receipt>) -> String {
     match receipt {
         Ok(receipt) => {
@@ -31,7 +31,7 @@ fn told(receipt: Result<Receipt>) -> String {
     }
 }
 
-/// Something of every operation; what it answers, as text.
+/// Runs some of every operation. Returns the answers as text.
 fn everything(db: &Database) -> Vec<String> {
     let (sessions, mut said) = (db.sessions(), Vec::new());
     let mut say =
@@ -133,7 +133,7 @@ fn the_handles_to_be_awaited_do_the_same() {
     assert_eq!(server.db.cells().get("n").unwrap(), Some(1.into()));
 }
 
-/// Runs something whose answers vanish, and cuts its connections when the server has done it.
+/// Runs `work` with its answers dropped, and cuts its connections once the server has executed it.
 fn cut_before_the_answer<T: Send>(
     db: &Database,
     proxy: &Proxy,
@@ -142,16 +142,17 @@ fn cut_before_the_answer<T: Send>(
     cut_after(db, proxy, || (), work)
 }
 
-/// The same; what happens meanwhile has happened when it is sent again.
+/// Does the same, and runs `meanwhile` before the retry.
 fn cut_after<T: Send>(
     db: &Database,
     proxy: &Proxy,
     meanwhile: impl FnOnce(),
     work: impl FnOnce() -> T + Send,
 ) -> T {
-    // All connections are there and used, so that what vanishes is the answer.
+    // All connections are open and used first, so that only the answer is dropped.
     for round in 0..4 {
-        // Outside of a session, what meets a connection that was just cut may have been sent: nobody repeats it.
+        // Outside a session, a request on a connection that was just cut may have been sent, so the client
+        // does not retry it.
         while let Err(error) = db.cells().set("warm", round) {
             assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
         }
@@ -181,12 +182,12 @@ fn a_request_whose_answer_is_lost_is_sent_again_and_done_once() {
         assert!(receipt.repeated, "the first answer was lost");
     }
     assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(3)));
-    // Whoever only says that it is there, or looks, may do so twice.
+    // Keep-alives and reads may be executed twice.
     cut_before_the_answer(&db, &proxy, || session.keep_alive(2)).unwrap();
     let look = || db.sessions().info("s");
     let known = cut_before_the_answer(&db, &proxy, look).unwrap().unwrap();
     assert_eq!((known.mark, known.next_request), (3, 4));
-    // What is sent outside of a session may have been sent.
+    // Outside a session, the request may have been executed.
     let send = || db.sessions().send("s", "x");
     let error = cut_before_the_answer(&db, &proxy, send).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnknownOutcome);
@@ -197,7 +198,8 @@ fn a_request_whose_answer_is_lost_is_sent_again_and_done_once() {
     assert_eq!(pending, [(1, b"x".to_vec()), (2, b"y".to_vec())], "each of them once");
 }
 
-/// Whoever is told that nothing was executed sends it with a new number, in a new session.
+/// An error that means "not executed" would make the client send the request with a new number in a new
+/// session.
 #[test]
 fn a_request_that_is_sent_again_into_a_session_that_is_gone_may_have_been_executed() {
     let server = Ours::start();
@@ -208,7 +210,7 @@ fn a_request_that_is_sent_again_into_a_session_that_is_gone_may_have_been_execut
     let told = cut_after(&db, &proxy, close, || session.execute(1, 1, add("n")));
     assert_eq!(told.unwrap_err().kind(), ErrorKind::UnknownOutcome);
     assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(1)), "it was executed");
-    // One that was sent once was not.
+    // A request that was sent only once was not executed.
     let told = session.execute(2, 2, add("n"));
     assert_eq!(told.unwrap_err().kind(), ErrorKind::SessionExpired);
 
@@ -237,7 +239,7 @@ fn requests_of_a_session_can_be_under_way_together() {
     assert_eq!(server.db.cells().get("n").unwrap(), Some(Value::Int(50)));
 }
 
-/// A user has the sessions of its prefix; the answers that are kept there are no others'.
+/// A user has only the sessions with its prefix, and cannot get the answers stored in others.
 #[test]
 fn a_user_has_its_own_sessions() {
     let world = World::with(|settings| {

@@ -1,5 +1,5 @@
-//! Shards in processes of their own, which meet at a served database: killed at any time they make what one makes that
-//! nobody kills.
+//! Shards in child processes that coordinate through a server: killed at any time, they produce the same
+//! result as one worker that is never killed.
 
 use crate::support::Ours;
 use mainstay::{Code, Database, KeyedState, remote};
@@ -17,13 +17,12 @@ use std::time::Duration;
 const ITEMS: u64 = 8_000;
 const SHARDS: u32 = 3;
 const KILLS: u32 = 9;
-/// What a shard is told: where it finds the server and its files, and which one it is.
+/// Environment variables of a shard: the address of the server, the directory, and the shard number.
 const ADDRESS: &str = "MAINSTAY_TEST_ADDRESS";
 const WHERE: &str = "MAINSTAY_TEST_WHERE";
 const SHARD: &str = "MAINSTAY_TEST_SHARD";
 
 type Counts = StatefulOperator<u64, u64, String>;
-/// States by key.
 type States = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn pipeline(out: PathBuf) -> PipelineBuilder<Counts> {
@@ -52,7 +51,8 @@ fn space(shard: u32) -> String {
     format!("counts-{shard}")
 }
 
-/// A shard: it is a test so that it is in this program, and does nothing unless it is told where. It works until it is killed.
+/// The main function of a shard. It is a test so that it is part of this binary, and does nothing without
+/// its environment variables. It works until it is killed.
 #[test]
 fn shard() {
     let Ok(address) = std::env::var(ADDRESS) else { return };
@@ -71,7 +71,6 @@ fn shard() {
     }
 }
 
-/// Shards as processes.
 struct Shards {
     address: String,
     directory: PathBuf,
@@ -113,7 +112,7 @@ impl Drop for Shards {
     }
 }
 
-/// Takes a checkpoint; one that a restarted shard ends is followed by another. Says whether all items are in it.
+/// Takes a checkpoint, and retries if a restarted shard aborts it. Returns whether it covers all items.
 fn checkpoint(conductor: &mut Conductor) -> bool {
     loop {
         match conductor.checkpoint() {
@@ -147,7 +146,7 @@ fn lines(directories: impl Iterator<Item = PathBuf>) -> Vec<String> {
     all
 }
 
-/// What one worker alone makes of the items.
+/// Returns the result of a single worker.
 fn alone() -> (States, Vec<String>) {
     let directory = tempfile::tempdir().unwrap();
     let state = Arc::new(MemoryState::new());
@@ -179,7 +178,7 @@ fn killed_at_any_time_they_count_once() {
         killer.join().unwrap();
     });
     while !checkpoint(&mut conductor) {}
-    // Once more, so that all have heard of the one before.
+    // One more checkpoint, so that all shards know of the previous one.
     checkpoint(&mut conductor);
     drop(shards);
     let spaces: Vec<_> = (0..SHARDS).map(|shard| db.keyed(&space(shard)).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! Many threads on one client.
+//! Many threads that share one client.
 
 use crate::proxy::Proxy;
 use crate::support::Ours;
@@ -65,7 +65,7 @@ fn open_transactions_have_connections_that_are_used_again() {
     }
     assert_eq!(proxy.count(), before + 1, "one after the other");
     assert_eq!(db.cells().get("a").unwrap(), Some(48.into()));
-    // Nobody waits for the server to let go, but it does.
+    // The server releases the snapshots asynchronously.
     while server.db.pins().iter().any(|pin| ["transaction", "reader"].contains(&&*pin.holder)) {
         thread::yield_now();
     }

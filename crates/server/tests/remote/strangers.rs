@@ -1,4 +1,4 @@
-//! Servers that are none of ours, and clients that do not finish what they say.
+//! Servers that speak another protocol, and clients that send incomplete requests.
 
 use crate::support::Ours;
 use mainstay::{Code, ErrorKind, remote, wire};
@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-/// Somebody who answers one request after the other with these bytes and then says no more.
+/// Starts a server that answers each request with the next of these byte strings, and then stays silent.
 fn stranger(answers: &'static [&'static [u8]]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -19,7 +19,7 @@ fn stranger(answers: &'static [&'static [u8]]) -> SocketAddr {
                 let _ = client.read(&mut asked);
                 let _ = client.write_all(answer);
             }
-            // The rest is read and nothing said, until the other side goes.
+            // Reads the rest without answering, until the client closes.
             while let Ok(1..) = client.read(&mut asked) {}
         }
     });

@@ -1,4 +1,4 @@
-//! Users apart: what one user does neither reaches nor stops another.
+//! Isolation of users: one user neither accesses the data of another nor blocks it.
 
 use crate::world::{PASSWORD, World, basic, user};
 use mainstay::{CellCommand, Name, RequestId, Transaction};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// A request with a header of its own; its status and its body.
+/// Sends a request with an extra header. Returns its status and its body.
 fn with(world: &World, user: &str, path: &str, header: (&str, &str), body: &str) -> (u16, Value) {
     let authorization = basic(user, PASSWORD);
     let (status, _, text) =
@@ -38,7 +38,7 @@ fn a_key_of_one_user_tells_another_nothing() {
     assert_eq!(world.db.revision(), 3);
 }
 
-/// Receipts that a server without users has kept are found again.
+/// Receipts stored by a server without users are still found.
 #[test]
 fn without_users_a_key_is_kept_as_it_is() {
     let world = World::with(|settings| settings.users.clear());
@@ -50,7 +50,7 @@ fn without_users_a_key_is_kept_as_it_is() {
     assert!(agent.0 == 200 && text.contains("\"repeated\":true"), "{text}");
 }
 
-/// A browser sends the password that it has for this server along with what a page of elsewhere asks.
+/// A browser attaches its password for this server to requests of a foreign page too.
 #[test]
 fn a_page_of_elsewhere_gets_nothing_with_the_password_of_a_user() {
     let world = World::new();
@@ -71,7 +71,7 @@ fn a_page_of_elsewhere_gets_nothing_with_the_password_of_a_user() {
         }
     }
     assert_eq!(world.db.revision(), 1);
-    // Its own pages, programs, and servers that have a name go on.
+    // Requests of its own pages, of programs, and of servers with a host name succeed.
     let own = format!("http://{}", world.http);
     let headers = [("origin", own.as_str())];
     assert_eq!(world.ask_as(Some(&password), "PUT", "/v1/cells/a", &headers, b"2").0, 200);
@@ -85,7 +85,7 @@ fn browsers_guess_no_type_and_html_loads_nothing() {
     let world = World::new();
     let password = basic("default", PASSWORD);
     for (method, path) in route_names() {
-        // These do not end.
+        // These responses do not end.
         if path == "/v1/feed" || path.ends_with("/tail") {
             continue;
         }
@@ -106,7 +106,7 @@ fn browsers_guess_no_type_and_html_loads_nothing() {
         "{policy}"
     );
     assert!(!policy.contains("unsafe"), "{policy}");
-    // What the policy would refuse is not on the page.
+    // The page must not contain anything that its policy forbids.
     let page = String::from_utf8(page).unwrap();
     assert!(!page.contains("<script") && !page.contains(" style="), "it has inline parts");
     assert_eq!(
@@ -115,7 +115,7 @@ fn browsers_guess_no_type_and_html_loads_nothing() {
     );
 }
 
-/// Somebody who takes what there is, and somebody who takes little.
+/// A user who takes everything available, and one who takes little.
 fn two_users() -> Vec<UserSettings> {
     ["greedy", "honest"].map(|name| user(name, &["all"], &[""])).into()
 }
@@ -134,13 +134,14 @@ fn one_user_does_not_take_all_connections() {
     assert_eq!(another.receive_or_end(), None, "it takes no place of others");
     let mut honest = world.client("honest");
     assert_eq!(honest.line("PING"), r"+PONG\r\n");
-    // Who says again who it is has one connection and not two; who becomes another gives it back.
+    // A repeated login keeps one connection slot and takes no second one. A login as another user releases
+    // it.
     assert_eq!(greedy[0].call(&["AUTH", "greedy", PASSWORD]), r"+OK\r\n");
     assert_eq!(greedy[0].call(&["AUTH", "honest", PASSWORD]), r"+OK\r\n");
     assert_eq!(world.client("greedy").line("PING"), r"+PONG\r\n");
 }
 
-/// A request on a connection that stays open, and the status of its answer.
+/// Sends a request on a connection that stays open. Returns the connection and the status of the answer.
 fn kept_open(world: &World, user: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(world.http).unwrap();
     let authorization = basic(user, PASSWORD);
@@ -219,7 +220,7 @@ fn one_user_does_not_make_the_cursors_of_others_forgotten() {
     assert!(page.contains("k2") && page.contains("k4"), "{page}");
 }
 
-/// The reply to a line on a new connection from this loopback address.
+/// Returns the reply to a line on a new connection from this loopback address.
 fn said_from(address: [u8; 4], to: std::net::SocketAddr, words: &str) -> String {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -237,7 +238,7 @@ fn wrong_passwords_wait_by_user_and_address_and_lock_nobody_out_elsewhere() {
     let world = World::with(|settings| {
         settings.users = two_users();
         settings.failures_per_user_and_address = 6;
-        // So long that it does not end while this test runs.
+        // So long that the delay does not end during this test.
         (settings.failure_wait_ms, settings.failure_wait_limit_ms) = (3_600_000, 3_600_000);
         settings.remember_ms = 0;
     });
@@ -255,7 +256,7 @@ fn wrong_passwords_wait_by_user_and_address_and_lock_nobody_out_elsewhere() {
     assert!(guess(here, "honest", PASSWORD).starts_with("-UNAVAILABLE"), "nothing is verified");
     assert_eq!(guess([127, 0, 0, 3], "honest", PASSWORD), "+OK\r\n", "elsewhere it goes on");
     assert_eq!(guess(here, "greedy", PASSWORD), "+OK\r\n", "and so do other users here");
-    // Names that nobody has are counted alike: nobody learns which ones there are.
+    // Unknown names are counted in the same way, so an attacker cannot find out which names exist.
     let unknown: Vec<String> = (0..8).map(|_| guess(here, "nosuch", "guess")).collect();
     assert_eq!(unknown[..6], replies[..], "as a user that there is");
     assert!(unknown[6].starts_with("-UNAVAILABLE"), "{unknown:?}");
@@ -295,7 +296,7 @@ fn an_origin_that_is_allowed_may_use_the_server_from_a_browser() {
         (status, &headers["access-control-allow-origin"]),
         (200, &"https://app.test".parse().unwrap())
     );
-    // A browser asks first, and without a password.
+    // A browser first sends a preflight request, without a password.
     let asks = [origin, ("access-control-request-method", "PUT")];
     let (status, headers, _) = world.ask_as(None, "OPTIONS", "/v1/cells/a", &asks, b"");
     assert_eq!((status, headers.contains_key("access-control-allow-methods")), (200, true));

@@ -1,4 +1,4 @@
-//! What is recorded, and what never is.
+//! The contents of the audit log, and secrets that it never contains.
 
 use crate::world::{PASSWORD, World, basic};
 use mainstay::{At, CellCommand, Demand, Guard, KeyCommand, Name, Step, Transaction, wire};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::net::TcpStream;
 
-/// User, command, names and outcome of each line.
+/// Returns user, command, names and outcome of each line.
 fn lines(world: &World) -> Vec<String> {
     let line = |line: &Value| {
         let about: Vec<&str> =
@@ -251,7 +251,7 @@ fn administrative_requests_over_http_are_recorded_alike() {
 #[test]
 fn requests_whose_client_leaves_are_recorded() {
     let world = World::new();
-    // Its password is known from here on.
+    // The password is cached from here on.
     assert_eq!(world.ask(Some("default"), "GET", "/v1/branches", "").0, 200);
     let names: Vec<String> = (0..20).map(|n| format!("trial-{n}")).collect();
     for name in &names {
@@ -262,7 +262,7 @@ fn requests_whose_client_leaves_are_recorded() {
         let set = |all: Transaction, n: usize| {
             all.step(CellCommand::set(Name::new(&format!("c{n}")).unwrap(), 1))
         };
-        // The request waits for this, while its client leaves.
+        // The request waits for this transaction while its client leaves.
         let writer =
             std::thread::spawn(move || db.execute((0..5_000).fold(Transaction::new(), set)));
         let authorization = basic("default", PASSWORD);
@@ -273,7 +273,8 @@ fn requests_whose_client_leaves_are_recorded() {
         writer.join().unwrap().unwrap();
     }
     let gone = || names.iter().filter(|name| world.db.branch(name).is_err()).count();
-    // All were sent; those that nobody had begun when their client left may stay, and are failures.
+    // All requests were sent. Those not started when their client left may be dropped, and count as
+    // failures.
     let is_done = |line: &&String| line.contains("branch.delete") && line.ends_with(" done");
     let recorded = || lines(&world).iter().filter(is_done).count();
     let (mut before, mut looks) = (usize::MAX, 0);
@@ -285,7 +286,8 @@ fn requests_whose_client_leaves_are_recorded() {
     assert_eq!(recorded(), gone());
 }
 
-/// A number of a session that was used for something else: the receipt is of that, and this command was not executed.
+/// A session number already used for another request: the receipt belongs to that request, and this command
+/// was not executed.
 #[test]
 fn a_request_under_a_used_number_is_recorded_as_failed() {
     let world = World::new();

@@ -1,22 +1,22 @@
-//! Users who may write and not read: no answer tells them what was there, but for those that are listed here.
+//! Users who may write but not read: no answer reveals the old state, except for the commands listed here.
 
 use crate::world::{World, user};
 use mainstay::{NewEvent, SessionOptions};
 use mainstay_server::resp::table::{self, Group};
 use std::collections::BTreeSet;
 
-/// How much the answer to a line tells a user with no right to read.
+/// The information that an answer reveals to a user without read permission.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tells {
-    /// The same whatever was there, or that a right is missing.
+    /// The answer is the same for every old state, or a permission error.
     Nothing,
-    /// Whether something was there, or how often it was written: docs/security.md lists these.
+    /// Whether the key existed, or how often it was written. `docs/security.md` lists these commands.
     Presence,
 }
 
 use Tells::{Nothing, Presence};
 
-/// Every command that writes data. `%` is the number of the line, so that each has names of its own.
+/// Every command that writes data. `%` is replaced by the line number, so that each line has its own names.
 const LINES: &[(&str, Tells)] = &[
     ("DEL c%", Presence),
     ("DEL r%", Presence),
@@ -67,7 +67,7 @@ const LINES: &[(&str, Tells)] = &[
     ("CELL.DEL c% IF 1", Nothing),
     ("CELL.INCR c%", Nothing),
     ("HSET r% f 2", Presence),
-    // A cell is in the way.
+    // A cell has this name already.
     ("HSET c% f 2", Presence),
     ("HMSET r% f 2", Nothing),
     ("HSETNX r% f 2", Nothing),
@@ -173,7 +173,7 @@ fn fill(world: &World, there: There, number: usize) {
     }
 }
 
-/// The reply to each line.
+/// Returns the reply to each line.
 fn replies(there: There) -> Vec<String> {
     let world = world(there);
     let mut client = world.client("blind");
@@ -207,14 +207,14 @@ fn who_may_not_read_is_told_nothing_of_what_is_there() {
 fn no_command_that_writes_data_is_left_out() {
     let name = |line: &str| line.split(' ').next().unwrap().to_lowercase();
     let listed = LINES.iter().map(|(line, _)| name(line));
-    // These end or hold other commands.
+    // These commands end or contain other commands.
     let listed: BTreeSet<String> = listed.chain(["session.exec".to_owned()]).collect();
     let there = table::all().filter(|spec| spec.writes && GROUPS.contains(&spec.group));
     let there: BTreeSet<String> = there.map(|spec| spec.name.to_owned()).collect();
     assert_eq!(listed, there);
 }
 
-/// Conditions over HTTP, on cells and records that are there and that are not.
+/// Conditions over HTTP, on cells and records that exist and that do not.
 #[test]
 fn conditions_over_http_need_the_right_to_read() {
     let world = world(There::Nothing);

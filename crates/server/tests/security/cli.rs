@@ -1,4 +1,4 @@
-//! The command line as a user of a server, and the hashes it makes.
+//! The command line as a user of a server, and its password hashes.
 
 use crate::world::{PASSWORD, World};
 use mainstay_server::security::{Secret, Security, Settings, UserSettings};
@@ -12,7 +12,7 @@ fn mainstay(arguments: &[&str], password: Option<&str>, input: &str) -> Output {
         command.env("MAINSTAY_PASSWORD", password);
     }
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Who does not read its input may end before all of it is written.
+    // A program that does not read its input may end before all of it is written.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Real clients that say who they are.
+//! Real clients that authenticate.
 
 use crate::world::{PASSWORD, World};
 use std::process::Command;

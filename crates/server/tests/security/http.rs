@@ -1,11 +1,11 @@
-//! What each user may do over HTTP.
+//! Permissions of each user over HTTP.
 
 use crate::world::{PASSWORD, World, basic, user};
 use mainstay_server::http::route_names;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// These answer whoever asks.
+/// These routes need no authentication.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
 #[test]
@@ -22,7 +22,8 @@ fn who_does_not_say_who_it_is_gets_401_everywhere() {
     }
 }
 
-/// A connection is kept for whoever has said who it is: strangers would take all seats with health checks.
+/// Connections stay open only for authenticated clients. Otherwise unauthenticated ones could use up all
+/// connection slots with health checks.
 #[test]
 fn strangers_keep_no_connection() {
     let world = World::new();
@@ -65,7 +66,7 @@ fn a_wrong_password_and_an_unknown_user_are_told_the_same() {
     assert_eq!(said(&basic("default", "wrong")).0, 401, "also when the right one is remembered");
 }
 
-/// Method, path, body: all of it concerns keys that are not `app`'s.
+/// Method, path, body. All of them concern keys that do not belong to `app`.
 const OUTSIDE: &[(&str, &str, &str)] = &[
     ("GET", "/v1/cells", ""),
     ("GET", "/v1/cells?prefix=ap", ""),
@@ -180,7 +181,7 @@ fn who_has_a_prefix_stays_inside_it() {
         assert_eq!(status, 403, "{method} {path} {body}: {text}");
         assert!(!text.contains("secret"), "{text}");
     }
-    // Two prefixes: whichever is looked at, nothing is told.
+    // Two prefixes: whichever of them is checked, nothing is revealed.
     let path = "/v1/cells?prefix=app:&prefix=";
     assert!(matches!(world.ask(Some("app"), "GET", path, "").0, 400 | 403));
     assert_eq!(world.db.revision(), 1, "nothing of it was done");
@@ -207,7 +208,7 @@ fn the_feed_of_a_prefix_tells_of_its_keys_and_of_no_branch() {
     assert!(seen.contains("app:a") && seen.contains("app:r"), "{seen}");
     assert!(seen.contains("app:run"), "{seen}");
     assert!(!seen.contains("app:branch"), "{seen}");
-    // The number of a message is no key, and whoever sends them has all.
+    // The number of a message is not a key, and a user who delivers messages has all keys.
     let (_, seen) =
         world.ask(Some("app"), "GET", "/v1/feed/page?after=0&prefix=app:&contract=outbox", "");
     assert!(seen.contains("\"events\":[]"), "{seen}");
@@ -311,7 +312,7 @@ fn a_write_on_a_condition_reads_as_well() {
 fn a_body_is_not_waited_for_before_it_is_known_who_sends_it() {
     let world = World::new();
     let mut stream = TcpStream::connect(world.http).unwrap();
-    // The body never comes.
+    // The body never arrives.
     let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! Which right each command on keyed state needs, that no other does, and whose spaces they reach.
+//! The permission that each command on keyed state needs, and the spaces that a user can access.
 
 use crate::table::Table;
 use crate::world::{World, user};
@@ -6,7 +6,6 @@ use mainstay::Name;
 use mainstay::wire::{self, AdminRequest};
 use mainstay_server::resp::table::Group;
 
-/// The right that something needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Needs {
     Read,
@@ -16,7 +15,7 @@ enum Needs {
 
 use Needs::{Both, Read, Write};
 
-/// A user for each combination, who has all keys, and what that opens.
+/// A user with all keys for each combination of permissions, with the commands that it allows.
 const USERS: &[(&str, &[&str], &[Needs])] = &[
     ("looker", &["keyed:read"], &[Read]),
     ("filler", &["keyed:write"], &[Write]),
@@ -55,7 +54,7 @@ fn fill(world: &World) {
     }
 }
 
-/// The words of a line; one of them stands for a snapshot.
+/// Returns the words of a line. The word `SNAPSHOT` is replaced by a snapshot.
 fn words(world: &World, line: &str) -> Vec<Vec<u8>> {
     use mainstay::KeyedState;
     let word = |word: &str| match word {
@@ -80,7 +79,7 @@ fn what_stands_inside_a_transaction_needs_the_same() {
     TABLE.each_needs_it_inside_a_transaction();
 }
 
-/// `app` may do everything, but only with what begins with `app:`.
+/// `app` has all permissions, but only on keys that begin with `app:`.
 #[test]
 fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
     let world = TABLE.world();
@@ -99,7 +98,7 @@ fn a_user_reaches_the_spaces_of_its_prefix_and_no_others() {
     assert_eq!(world.db.keyed("s").unwrap().get("a").unwrap().unwrap().value, b"1");
 }
 
-/// What has changed of a space is told to whoever may read it.
+/// Changes of a space are returned only to users who may read the space.
 #[test]
 fn what_has_changed_needs_the_right_to_read_the_space() {
     let world = TABLE.world();
@@ -113,7 +112,7 @@ fn what_has_changed_needs_the_right_to_read_the_space() {
     }
 }
 
-/// Keys of other spaces may look as if they were of a space of the user's.
+/// Keys of other spaces may look like keys of a space that belongs to the user.
 #[test]
 fn a_feed_tells_of_the_spaces_of_a_user_and_of_no_key_that_looks_like_one() {
     let world = World::with(|settings| {

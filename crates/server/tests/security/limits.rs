@@ -1,4 +1,4 @@
-//! What is allowed to those who have not said who they are, and where a server may listen.
+//! Limits for unauthenticated clients, and the allowed listen addresses.
 
 use crate::world::{PASSWORD, World, settings, user};
 use mainstay_server::config::Config;
@@ -7,7 +7,7 @@ use mainstay_server::serve::run;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-/// A hash that takes long to verify: 64 MiB, 24 passes. Of which password, nobody knows.
+/// A hash that is slow to verify: 64 MiB, 24 passes. Its password is unknown.
 const SLOW_HASH: &str = "$argon2id$v=19$m=65536,t=24,p=1$c2FsdHNhbHRzYWx0$\
     aGFzaGhhc2hoYXNoaGFzaGhhc2hoYXNoaGFzaGhhc2g";
 
@@ -27,7 +27,7 @@ fn a_stranger_says_little() {
     assert_eq!(known.call(&["SET", "a", &long]), r"+OK\r\n");
     let many = [["EXISTS"].as_slice(), &["a"; 100]].concat();
     assert_eq!(known.call(&many), r":100\r\n");
-    // After RESET it is a stranger again.
+    // RESET makes the connection unauthenticated again.
     known.line("RESET");
     known.send(&many);
     assert!(known.receive().starts_with("-ERR Protocol error"));
@@ -38,7 +38,7 @@ fn the_head_of_a_request_is_bounded() {
     let world = World::new();
     let mut stream = TcpStream::connect(world.http).unwrap();
     let line = format!("x: {}\r\n", "y".repeat(6 << 10));
-    // It may be closed before all of it is taken.
+    // The server may close the connection before it has read all.
     let _ =
         stream.write_all(format!("GET /healthz HTTP/1.1\r\n{}\r\n", line.repeat(40)).as_bytes());
     let mut answer = [0; 12];
@@ -63,7 +63,7 @@ fn a_stranger_has_to_authenticate_in_time_and_a_user_may_be_silent() {
     assert_eq!(user.line("PING"), r"+PONG\r\n");
 }
 
-/// A stranger counts as nobody's connection, so nobody may stay one.
+/// An unauthenticated connection counts for no user, so it must not stay open.
 #[test]
 fn whoever_says_reset_has_to_authenticate_in_time_again() {
     let world = World::with(|settings| settings.login_limit_ms = 300);
@@ -93,7 +93,7 @@ fn verifying_a_password_holds_nobody_up() {
     guess.write_all(b"PING\r\n").unwrap();
     guess.read_exact(&mut [0; 34]).unwrap();
     guess.write_all(b"AUTH slow guess\r\n").unwrap();
-    // The one loop reads the guess before this, and answers this before the guess.
+    // The only loop has read the guess before this request, and answers this request before the guess.
     assert_eq!(user.line("PING"), r"+PONG\r\n");
     guess.set_nonblocking(true).unwrap();
     let error = guess.read(&mut [0; 1]).expect_err("verifying takes long");
@@ -110,10 +110,11 @@ fn a_flood_of_guesses_is_bounded_and_users_are_served() {
     let mut guesses: Vec<_> = (0..20).map(|_| world.stranger()).collect();
     guesses.iter_mut().for_each(|guess| guess.send(&["AUTH", "slow", "guess"]));
     assert_eq!(user.line("SET app:a 1"), r"+OK\r\n");
-    // Whoever was verified a short while ago does not wait behind the guesses.
+    // A recently verified user does not wait behind the guesses.
     assert_eq!(user.call(&["AUTH", "app", PASSWORD]), r"+OK\r\n");
     assert_eq!(world.client("app").line("GET app:a"), r"$1\r\n1\r\n");
-    // One is verified while two wait; how many more find room depends on how long it takes.
+    // One is verified while two wait. How many others find room depends on the duration of the
+    // verification.
     let replies: Vec<String> = guesses.iter_mut().map(|guess| guess.receive()).collect();
     let begin_with = |word: &str| replies.iter().filter(|reply| reply.starts_with(word)).count();
     let (busy, wrong) = (begin_with("-UNAVAILABLE too many are"), begin_with("-WRONGPASS"));

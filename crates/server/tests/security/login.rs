@@ -1,4 +1,4 @@
-//! `AUTH`, `HELLO … AUTH`, `RESET`: becoming somebody.
+//! `AUTH`, `HELLO … AUTH`, `RESET`: changing the user of a connection.
 
 use crate::world::{PASSWORD, World};
 use mainstay_server::resp::table;
@@ -52,7 +52,7 @@ fn a_wrong_password_and_an_unknown_user_are_told_the_same() {
     assert_eq!(client.call(&["AUTH".as_bytes(), b"\xff", PASSWORD.as_bytes()]), WRONG);
     assert_eq!(client.line("PING"), NOAUTH);
     assert_eq!(client.call(&["AUTH", "app", PASSWORD]), r"+OK\r\n");
-    // One that is remembered opens nothing to others.
+    // A cached password does not help with a wrong one.
     assert_eq!(client.call(&["AUTH", "app", "wrong"]), WRONG);
     assert_eq!(client.line("ACL WHOAMI"), r"$3\r\napp\r\n", "it stays who it was");
 }
@@ -116,7 +116,7 @@ fn becoming_another_user_ends_what_was_watched() {
     assert_eq!(witness.line("FEED.WATCH"), r"+OK\r\n");
     assert_eq!(watcher.call(&["AUTH", "app", PASSWORD]), r"+OK\r\n");
     world.db.cells().set("other", 1).unwrap();
-    // Both would be told by one thread, the watcher first.
+    // One thread would deliver to both, to the watcher first.
     assert!(witness.receive().starts_with(">2"));
     assert_eq!(watcher.line("PING"), r"+PONG\r\n");
     watcher.line("MULTI");

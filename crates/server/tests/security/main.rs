@@ -1,4 +1,4 @@
-//! Users: who is asked, what they may do on each face, and what is recorded of it.
+//! Users: authentication, permissions on each front end, and the audit log.
 
 #[path = "../support/mod.rs"]
 mod support;

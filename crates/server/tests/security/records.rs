@@ -1,23 +1,22 @@
-//! Which right each command and each route on records needs, and that no other does.
+//! The permission that each command and each route on records needs.
 
 use crate::world::{World, user};
 use mainstay_server::http::route_names;
 use mainstay_server::resp::table::{self, Group};
 use std::collections::BTreeSet;
 
-/// The right that something needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Needs {
     Read,
     Write,
     Both,
-    /// To administer.
+    /// The admin permission.
     Admin,
 }
 
 use Needs::{Admin, Both, Read, Write};
 
-/// A user for each combination, who has all keys, and what that opens.
+/// A user with all keys for each combination of permissions, with the commands that it allows.
 const USERS: [(&str, &[&str], &[Needs]); 5] = [
     ("taker", &["records:read"], &[Read]),
     ("giver", &["records:write"], &[Write]),
@@ -95,7 +94,7 @@ fn no_command_on_records_is_left_out() {
     assert_eq!(listed, there);
 }
 
-/// Inside a transaction, queued and open, commands need what they need outside.
+/// Inside a transaction, in `MULTI` and in `TXN`, commands need the same permissions as outside.
 #[test]
 fn what_stands_inside_a_transaction_needs_the_same() {
     for (who, _, opens) in &USERS[..4] {

@@ -1,9 +1,9 @@
-//! What each user may do over RESP.
+//! Permissions of each user over RESP.
 
 use crate::world::World;
 use mainstay_server::resp::table::{self, Group};
 
-/// Words that a command takes, none of which is a key of `app`.
+/// Returns words for a command, none of which is a key of `app`.
 fn some_words(spec: &table::Spec) -> Vec<&'static str> {
     let mut words = vec![spec.name];
     words.resize(spec.arity.unsigned_abs() as usize, "other");
@@ -38,7 +38,7 @@ fn no_command_reaches_a_key_that_is_not_the_users() {
     let mut client = world.client("app");
     for spec in table::all().filter(|spec| spec.keys.0 != 0) {
         let reply = client.call(&some_words(spec));
-        // Words that make no sense may be told so before the keys are looked at.
+        // Invalid words may be reported before the keys are checked.
         let refused = ["-NOPERM User app ", "-ERR ", "-INVALID ", "-CORRUPT "]
             .iter()
             .any(|it| reply.starts_with(it));
@@ -47,7 +47,7 @@ fn no_command_reaches_a_key_that_is_not_the_users() {
     assert_eq!(world.db.revision(), 1);
 }
 
-/// What a user that has only `app:` may not do, with all rights there are.
+/// Commands that a user limited to `app:` must not execute, although it has all permissions.
 const OUTSIDE: &[&str] = &[
     "GET other",
     "GET ap",
@@ -112,7 +112,7 @@ const OUTSIDE: &[&str] = &[
     "TAG.DEL app:t",
 ];
 
-/// What it may, and what it is answered.
+/// Commands that it may execute, with their replies.
 const INSIDE: &[(&str, &str)] = &[
     ("SET app:a 1", r"+OK\r\n"),
     ("INCR app:a", r":2\r\n"),
@@ -246,7 +246,7 @@ fn to_read_and_to_write_are_two_rights() {
     }
 }
 
-/// What is on names, whatever they hold, does as much as a user may; to the other kind it is blind.
+/// A command on names of any kind does as much as the user may do. The other kind of state is invisible.
 #[test]
 fn who_has_one_kind_of_state_does_nothing_with_the_other() {
     let world = World::new();

@@ -1,11 +1,10 @@
-//! Which right each command on runs and on the outbox needs, that no other does, and whose runs they reach.
+//! The permission that each command on runs and on the outbox needs, and the runs that a user can access.
 
 use crate::table::{Table, as_they_are};
 use crate::world::World;
 use mainstay::NewEvent;
 use mainstay_server::resp::table::Group;
 
-/// The right that something needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Needs {
     ReadRuns,
@@ -20,7 +19,7 @@ enum Needs {
 
 use Needs::{BothRuns, Dead, Put, ReadRuns, Send, Tell, WriteRuns};
 
-/// A user for each combination, who has all keys, and what that opens.
+/// A user with all keys for each combination of permissions, with the commands that it allows.
 const USERS: &[(&str, &[&str], &[Needs])] = &[
     ("follower", &["runs:read"], &[ReadRuns]),
     ("teller", &["runs:write"], &[WriteRuns]),
@@ -92,7 +91,7 @@ fn what_stands_inside_a_transaction_needs_the_same() {
     TABLE.each_needs_it_inside_a_transaction();
 }
 
-/// `app` may do everything, but only with what begins with `app:`.
+/// `app` has all permissions, but only on keys that begin with `app:`.
 #[test]
 fn a_user_reaches_the_runs_of_its_prefix_and_no_others() {
     let world = TABLE.world();

@@ -1,4 +1,5 @@
-//! Which right each command on sessions needs, that no other does, and whose sessions and kept answers they reach.
+//! The permission that each command on sessions needs, and the sessions and stored answers that a user can
+//! access.
 
 use crate::table::{Table, as_they_are};
 use crate::world::{PASSWORD, World, basic, user};
@@ -7,7 +8,6 @@ use mainstay::{CellCommand, Name, SessionCommand, SessionOptions, SessionRequest
 use mainstay_server::resp::table::{self, Group};
 use std::collections::BTreeSet;
 
-/// The right that something needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Needs {
     Read,
@@ -17,10 +17,10 @@ enum Needs {
 
 use Needs::{Both, Read, Write};
 
-/// A user for each combination, who has all keys, and what that opens.
+/// A user with all keys for each combination of permissions, with the commands that it allows.
 const USERS: &[(&str, &[&str], &[Needs])] = &[
     ("looker", &["sessions:read"], &[Read]),
-    // What is done in a session is looked at by itself.
+    // The command inside a session request is checked by itself.
     ("sender", &["sessions:write", "cells"], &[Write]),
     ("operator", &["sessions", "cells"], &[Read, Write, Both]),
     (
@@ -30,7 +30,7 @@ const USERS: &[(&str, &[&str], &[Needs])] = &[
     ),
 ];
 
-/// Every command on sessions but `SESSION.EXEC`, which ends something.
+/// Every command on sessions except `SESSION.EXEC`, which ends `MULTI`.
 const LINES: &[(&str, Needs)] = &[
     ("SESSION.OPEN ID made", Both),
     ("SESSION.DO s 1 LOWEST 1 INCR app:n", Write),
@@ -66,7 +66,7 @@ fn each_command_needs_its_right_and_no_other_will_do() {
     TABLE.each_needs_its_right();
 }
 
-/// The others stand alone, whoever says them.
+/// The other commands cannot be part of a transaction.
 #[test]
 fn what_stands_inside_a_transaction_needs_the_same() {
     const INSIDE: &[(&str, Needs)] = &[LINES[2], LINES[3], LINES[5], LINES[7], LINES[8]];
@@ -84,7 +84,7 @@ fn no_command_on_sessions_is_left_out() {
     );
 }
 
-/// `app` may do everything, but only with what begins with `app:`.
+/// `app` has all permissions, but only on keys that begin with `app:`.
 #[test]
 fn a_user_reaches_the_sessions_of_its_prefix_and_no_others() {
     let world = TABLE.world();
@@ -99,7 +99,7 @@ fn a_user_reaches_the_sessions_of_its_prefix_and_no_others() {
             assert!(!reply.starts_with('-'), "{own}: {reply}");
         }
     }
-    // One that gets a name of its own has none that begins with what is the user's.
+    // A generated session id does not begin with the prefix of the user.
     assert!(client.line("SESSION.OPEN").starts_with("-NOPERM"));
 }
 
@@ -136,7 +136,7 @@ fn what_is_done_in_a_session_needs_its_own_rights() {
     assert_eq!(kept, 1, "what was denied is not kept");
 }
 
-/// Whoever knows a name and guesses a number is not told what was answered there.
+/// A client that knows the name of a session and guesses a number does not get the answer stored there.
 #[test]
 fn kept_answers_are_told_to_whoever_may_write_the_session() {
     let world = TABLE.world();
@@ -157,7 +157,7 @@ fn kept_answers_are_told_to_whoever_may_write_the_session() {
     assert_eq!(world.db.cells().get("app:n").unwrap(), None);
 }
 
-/// The same over the wire of our own client.
+/// The same with the binary commands of our own client.
 #[test]
 fn commands_over_the_wire_need_the_same() {
     let world = TABLE.world();
@@ -200,7 +200,7 @@ fn a_feed_tells_of_the_sessions_of_a_user() {
     assert!(client.line("FEED.READ").starts_with("-NOPERM"));
 }
 
-/// Settings of before know nothing of sessions.
+/// Settings written before sessions existed have no permissions on sessions.
 #[test]
 fn users_of_before_keep_what_they_had() {
     let world = World::new();
@@ -218,7 +218,7 @@ fn users_of_before_keep_what_they_had() {
     }
 }
 
-/// The header is looked at as the words are.
+/// The header is checked in the same way as the words.
 #[test]
 fn a_request_over_http_needs_its_session_too() {
     let world = TABLE.world();

@@ -1,29 +1,30 @@
-//! Tables of commands: the right that each needs, tried by a user for every combination of rights.
+//! Test tables of commands: the permission that each command needs, tried by a user for every combination
+//! of permissions.
 
 use crate::world::{World, user};
 use mainstay_server::resp::table::{self, Group};
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-/// Every command of some groups with what it needs, and users with what their rights open. The last of these may do
-/// something else altogether.
+/// Every command of some groups with the permission it needs, and users with the commands they may execute.
+/// The last user has unrelated permissions.
 pub struct Table<N: 'static> {
     pub users: &'static [(&'static str, &'static [&'static str], &'static [N])],
     pub lines: &'static [(&'static str, N)],
     pub groups: &'static [Group],
-    /// Puts something there to be asked for.
+    /// Creates state for the commands.
     pub fill: fn(&World),
-    /// The words of a line.
+    /// Returns the words of a line.
     pub words: fn(&World, &str) -> Vec<Vec<u8>>,
 }
 
-/// The words of a line as they stand there.
+/// Splits a line into its words.
 pub fn as_they_are(_: &World, line: &str) -> Vec<Vec<u8>> {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
 impl<N: PartialEq + Debug> Table<N> {
-    /// A server with these users, who have all keys.
+    /// Starts a server with these users, who have all keys.
     pub fn world(&self) -> World {
         let world = World::with(|settings| {
             let users = self.users.iter().map(|(name, allow, _)| user(name, allow, &[""]));
@@ -33,7 +34,7 @@ impl<N: PartialEq + Debug> Table<N> {
         world
     }
 
-    /// Whoever has the right is answered, and nobody else is.
+    /// Checks that each command succeeds exactly for the users with its permission.
     pub fn each_needs_its_right(&self) {
         for (who, _, opens) in self.users {
             let world = self.world();
@@ -48,7 +49,7 @@ impl<N: PartialEq + Debug> Table<N> {
         }
     }
 
-    /// The same where it is queued.
+    /// Checks the same for queued commands.
     pub fn each_needs_it_inside_a_transaction(&self) {
         for (who, _, opens) in &self.users[..self.users.len() - 1] {
             let world = self.world();
@@ -64,7 +65,7 @@ impl<N: PartialEq + Debug> Table<N> {
         }
     }
 
-    /// The lines are of all commands there are.
+    /// Checks that the lines contain all commands of the groups.
     pub fn none_is_left_out(&self) {
         let name = |line: &str| line.split(' ').next().unwrap().to_lowercase();
         let listed: BTreeSet<String> = self.lines.iter().map(|(line, _)| name(line)).collect();

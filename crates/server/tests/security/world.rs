@@ -1,4 +1,4 @@
-//! A server with users on both faces, and callers that say things in one line.
+//! A server with users on both front ends, and clients with one-line requests.
 
 use crate::support::Client;
 use base64::Engine;
@@ -10,10 +10,10 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 
-/// The password of every user here.
+/// The password of all users.
 pub const PASSWORD: &str = "correct horse";
 
-/// Hashing takes its time: once is enough.
+/// Hashing is slow, so it is done once.
 static HASH: LazyLock<String> = LazyLock::new(|| hash(&Secret::new(PASSWORD)).unwrap());
 
 pub struct World {
@@ -32,7 +32,7 @@ pub fn user(name: &str, allow: &[&str], prefixes: &[&str]) -> UserSettings {
     UserSettings { name: name.into(), password_hash, allow, prefixes }
 }
 
-/// Somebody of each kind.
+/// Returns users of all kinds.
 pub fn users() -> Vec<UserSettings> {
     vec![
         user("default", &["all"], &[""]),
@@ -53,21 +53,21 @@ impl World {
         World::with(|_| {})
     }
 
-    /// With other settings, and an audit file.
+    /// Starts a server with changed settings and an audit file.
     pub fn with(change: impl FnOnce(&mut Settings)) -> World {
         World::limited(|settings, _, _| change(settings))
     }
 
-    /// The same with other settings of the faces, too.
+    /// Does the same with changed settings of the front ends too.
     pub fn limited(
         change: impl FnOnce(&mut Settings, &mut resp::Settings, &mut http::Settings),
     ) -> World {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = settings();
         settings.audit_file = Some(directory.path().join("audit.log"));
-        // One loop: what comes first is done first, on whichever connection.
+        // With one loop, requests are executed in the order of arrival, across connections.
         let mut resp = resp::Settings { loops: 1, ..resp::Settings::default() };
-        // A small disk is no failure.
+        // A test machine with little disk space is no failure.
         let mut web = http::Settings { scratch_reserve_bytes: 0, ..http::Settings::default() };
         change(&mut settings, &mut resp, &mut web);
         World::serve(&settings, resp, web, directory)
@@ -92,25 +92,25 @@ impl World {
         World { db, resp, http, directory, face, stop }
     }
 
-    /// A connection that has not said who it is.
+    /// Opens an unauthenticated connection.
     pub fn stranger(&self) -> Client {
         Client::to(self.resp)
     }
 
-    /// A connection of a user.
+    /// Opens a connection of a user.
     pub fn client(&self, user: &str) -> Client {
         let mut client = self.stranger();
         assert_eq!(client.call(&["AUTH", user, PASSWORD]), r"+OK\r\n");
         client
     }
 
-    /// The lines of the record.
+    /// Returns the lines of the audit log.
     pub fn audit(&self) -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(self.directory.path().join("audit.log")).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A request over HTTP by a user, or by nobody; its status and its body.
+    /// Sends an HTTP request of a user, or an unauthenticated one. Returns its status and its body.
     pub fn ask(&self, user: Option<&str>, method: &str, path: &str, body: &str) -> (u16, String) {
         let header = user.map(|user| basic(user, PASSWORD));
         let (status, _, text) = self.ask_as(header.as_deref(), method, path, &[], body.as_bytes());

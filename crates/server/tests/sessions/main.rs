@@ -1,4 +1,4 @@
-//! Sessions on the wire, byte by byte: every command, requests that are sent again, transactions, branches, bad input.
+//! Sessions over RESP, byte by byte: all commands, repeated requests, transactions, branches, bad input.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -9,7 +9,7 @@ mod transactions;
 
 use support::{Client, Ours};
 
-/// Lines and how each is answered, one after the other.
+/// Sends lines one after the other and checks the beginning of each reply.
 fn answers_as_written_down(cases: &[(&str, &str)]) {
     let ours = Ours::start();
     answers(&mut ours.client(), cases);
@@ -22,7 +22,7 @@ fn answers(client: &mut Client, cases: &[(&str, &str)]) {
     }
 }
 
-/// What is known of a session, as its JSON.
+/// Returns the description of a session, as JSON.
 fn info(client: &mut Client, session: &str) -> serde_json::Value {
     let reply = client.line(&format!("SESSION.INFO {session}"));
     let text = reply.split(r"\r\n").nth(1).unwrap().replace(r#"\""#, r#"""#);
@@ -85,7 +85,7 @@ fn a_session_is_known_by_what_it_was_opened_with() {
     assert!(unnamed.starts_with(r"$24\r\n"), "{unnamed}");
 }
 
-/// Whatever connection it comes over, and however many at once: one effect, one answer.
+/// One effect and one answer, over any connection and for any number of concurrent repeats.
 #[test]
 fn many_connections_send_the_same_requests() {
     let ours = Ours::start();
@@ -112,7 +112,7 @@ fn a_session_ends_when_its_client_is_silent() {
     let mut client = ours.client();
     client.line("SESSION.OPEN ID s LEASE 50");
     client.line("SESSION.SEND s x");
-    // A hang if it never does.
+    // This hangs if the session never ends.
     while client.line("SESSION.INFO s") != r"$-1\r\n" {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -129,7 +129,7 @@ fn the_feed_tells_of_sessions() {
     client.line("SESSION.OPEN ID s");
     client.line("SESSION.SEND s x");
     client.line("SESSION.CLOSE s");
-    // A hang if it never does.
+    // This hangs if the event never comes.
     let mut told = String::new();
     while !told.contains("closed") {
         told = client.line("FEED.READ PREFIX s WAIT 1000");

@@ -1,8 +1,9 @@
-//! What is refused, what is too much, and what is kept of it.
+//! Rejected session requests, limits, and stored answers.
 
 use super::*;
 
-/// All commands on data that make a transaction can be done once: a further one is either such, or says why not.
+/// Every data command that is one transaction can be a session request. A further command either can too,
+/// or is rejected with the reason.
 #[test]
 fn what_is_no_transaction_on_data_is_refused_and_not_kept() {
     let ours = Ours::start();
@@ -135,7 +136,7 @@ fn a_word_that_stands_twice_is_refused() {
     ]);
 }
 
-/// A number is for one request. The answer of another one is none to this.
+/// A number belongs to one request. The answer of another request does not fit this one.
 #[test]
 fn a_number_that_was_used_for_something_else_is_told_so() {
     answers_as_written_down(&[
@@ -156,7 +157,7 @@ fn a_number_that_was_used_for_something_else_is_told_so() {
         ("HGETALL h", r"+QUEUED\r\n"),
         ("SESSION.EXEC s 1 LOWEST 1", "-INVALID request 1 "),
         ("GET n", r"$1\r\n1\r\n"),
-        // It was answered the first time, so it is answered now.
+        // A stored answer of the same kind is returned, because it was the answer to this number.
         ("SESSION.DO s 1 LOWEST 1 INCR other", r":1\r\n"),
         ("EXISTS other a h", r":0\r\n"),
     ]);

@@ -1,4 +1,4 @@
-//! Requests: done once, and a repeat gets the same bytes.
+//! Session requests: executed once, and a repeat gets the same bytes.
 
 use super::*;
 
@@ -11,20 +11,20 @@ fn a_command_is_done_once_and_a_repeat_is_answered_the_same() {
         ("session.do s 2 lowest 1 incr n", r":2\r\n"),
         ("SESSION.DO s 1 LOWEST 1 INCR n", r":1\r\n"),
         ("GET n", r"$1\r\n2\r\n"),
-        // Numbers need not come in order.
+        // Numbers need not be in order.
         ("SESSION.DO s 9 LOWEST 1 SET a x", r"+OK\r\n"),
         ("SESSION.DO s 5 LOWEST 1 APPEND a y", r":2\r\n"),
         ("SESSION.DO s 5 LOWEST 1 APPEND a y", r":2\r\n"),
-        // What was read then, not what there is now.
+        // The value at the first execution, not the present one.
         ("SESSION.DO s 10 LOWEST 1 GET a", r"$2\r\nxy\r\n"),
         ("SET a z", r"+OK\r\n"),
         ("SESSION.DO s 10 LOWEST 1 GET a", r"$2\r\nxy\r\n"),
-        // A failure is an answer, too.
+        // An error is an answer too.
         ("SESSION.DO s 11 LOWEST 1 INCR a", "-ERR value is not an integer"),
         ("SET a 1", r"+OK\r\n"),
         ("SESSION.DO s 11 LOWEST 1 INCR a", "-ERR value is not an integer"),
         ("GET a", r"$1\r\n1\r\n"),
-        // What the client has got may go.
+        // Answers that the client has received may be removed.
         ("SESSION.DO s 12 LOWEST 12 INCR a", r":2\r\n"),
         ("SESSION.DO s 11 LOWEST 11 INCR a", "-EVICTED "),
         ("SESSION.DO s 1 LOWEST 1 INCR n", "-EVICTED "),
@@ -37,7 +37,7 @@ fn a_command_is_done_once_and_a_repeat_is_answered_the_same() {
         ("SESSION.PENDING s", "-SESSIONEXPIRED "),
         ("SESSION.ACK s 1", "-SESSIONEXPIRED "),
         ("GET a", r"$1\r\n2\r\n"),
-        // Numbers go on in the next one of its name, behind what may still be on its way.
+        // In the next session with the same name, numbers start above those that may still be in transit.
         ("SESSION.OPEN ID s", r"$1\r\ns\r\n"),
         ("SESSION.DO s 12 LOWEST 1 INCR a", "-EVICTED "),
         ("SESSION.DO s 1012 LOWEST 1 INCR a", "-EVICTED "),
@@ -45,7 +45,8 @@ fn a_command_is_done_once_and_a_repeat_is_answered_the_same() {
     ]);
 }
 
-/// Every kind of reply, in both protocols: a repeat is the same, byte by byte, also when all that it was made of is gone.
+/// Every kind of reply, in both protocols: a repeat has the same bytes, even if all keys behind it are
+/// gone.
 #[test]
 fn a_repeat_is_the_same_bytes_whatever_the_command() {
     const LINES: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Requests that are transactions, on branches, and beside them.
+//! Session requests that are transactions, on branches, and concurrent with others.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn what_multi_keeps_is_done_once() {
         ("LPUSH", "-ERR unknown command"),
         ("SESSION.EXEC s 1 LOWEST 1", "-EXECABORT "),
         ("EXISTS n h", r":0\r\n"),
-        // Nothing of it was kept.
+        // Nothing of it was stored.
         ("MULTI", r"+OK\r\n"),
         ("INCR n", r"+QUEUED\r\n"),
         ("HINCRBY h f x", r"+QUEUED\r\n"),
@@ -25,7 +25,7 @@ fn what_multi_keeps_is_done_once() {
             "SESSION.EXEC s 1 LOWEST 1",
             r"*5\r\n:1\r\n-ERR value is not an integer or out of range\r\n:1\r\n-ERR hash value is not an integer\r\n:1\r\n",
         ),
-        // The connection was lost, so it is all said again.
+        // The connection was lost, so the client sends everything again.
         ("MULTI", r"+OK\r\n"),
         ("INCR n", r"+QUEUED\r\n"),
         ("HINCRBY h f x", r"+QUEUED\r\n"),
@@ -38,7 +38,7 @@ fn what_multi_keeps_is_done_once() {
         ),
         ("GET n", r"$1\r\n1\r\n"),
         ("SESSION.PENDING s", r"*1\r\n"),
-        // It is over, so these are no part of it.
+        // `MULTI` has ended, so these commands are not part of it.
         ("INCR n", r":2\r\n"),
         ("EXEC", "-ERR EXEC without MULTI"),
         ("MULTI", r"+OK\r\n"),
@@ -51,7 +51,7 @@ fn what_multi_keeps_is_done_once() {
     ]);
 }
 
-/// A command that fails inside of EXEC does not stop the others, also where it is about a session that is gone.
+/// A command that fails inside EXEC does not stop the others, also if its session does not exist.
 #[test]
 fn a_session_that_is_not_there_stops_no_command_beside() {
     answers_as_written_down(&[
@@ -67,14 +67,14 @@ fn a_session_that_is_not_there_stops_no_command_beside() {
         ("INCR z", r"+QUEUED\r\n"),
         ("EXEC", r"*2\r\n-SESSIONEXPIRED there is no session `nobody`"),
         ("GET z", r"$1\r\n2\r\n"),
-        // With an order among them it is another way to the same.
+        // With a job command in the queue, EXEC runs in a different way with the same result.
         ("MULTI", r"+OK\r\n"),
         ("LOCK.TAKE l OWNER o LEASE 1000", r"+QUEUED\r\n"),
         ("SESSION.ACK nobody 1", r"+QUEUED\r\n"),
         ("INCR z", r"+QUEUED\r\n"),
         ("EXEC", r"*3\r\n"),
         ("GET z", r"$1\r\n3\r\n"),
-        // In a session, whose client must not take it for its own.
+        // In a session request, the client must not take this error for its own session.
         ("MULTI", r"+OK\r\n"),
         ("INCR z", r"+QUEUED\r\n"),
         ("SESSION.ACK nobody 1", r"+QUEUED\r\n"),
@@ -104,7 +104,7 @@ fn what_is_watched_decides_once() {
         assert_eq!(client.line(&format!("SESSION.EXEC s {number} LOWEST 1")), expected);
     };
     attempt(1, true, r"*-1\r\n");
-    // That nothing was done is the answer, for good.
+    // That nothing was executed is the final answer.
     attempt(1, false, r"*-1\r\n");
     attempt(2, false, r"*1\r\n:1\r\n");
     attempt(2, true, r"*1\r\n:1\r\n");
@@ -189,14 +189,14 @@ fn a_request_runs_where_its_connection_stands() {
             ("GET a", r"$4\r\nfork\r\n"),
             ("BRANCH.USE main", r"+OK\r\n"),
             ("GET a", r"$4\r\nmain\r\n"),
-            // Its answer is kept for the session, not for the branch.
+            // The answer is stored for the session, not for the branch.
             ("SESSION.DO s 2 LOWEST 1 SET a fork", r"+OK\r\n"),
             ("GET a", r"$4\r\nmain\r\n"),
         ],
     );
 }
 
-/// A change of branches is one transaction, too.
+/// A change of branches is one transaction too.
 #[test]
 fn branches_are_changed_once() {
     let ours = Ours::start();

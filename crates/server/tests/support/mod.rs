@@ -1,4 +1,4 @@
-//! Servers and a client for the tests of the RESP face.
+//! Servers and a client for the tests of the RESP front end.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod process;
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 /// Longer than any reply takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Our server, in this process.
+/// A Mainstay server in this process.
 pub struct Ours {
     pub address: SocketAddr,
     pub db: Database,
@@ -42,8 +42,7 @@ impl Ours {
         Ours::on(TcpListener::bind("127.0.0.1:0").unwrap(), settings, tls)
     }
 
-    /// One that deletes what has expired only when somebody comes by, so that nothing is written that
-    /// nobody asked for.
+    /// Starts a server without a periodic sweep, so that it writes nothing by itself.
     pub fn unswept() -> Ours {
         let settings = Settings { durability: Durability::Interval, ..Settings::default() };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -54,7 +53,7 @@ impl Ours {
         Ours::open(listener, settings, tls, Options::new())
     }
 
-    /// One whose clients may make it hold so much.
+    /// Starts a server with limits for the memory of its clients.
     pub fn budgeted(settings: Settings, options: Options, memory: memory::Settings) -> Ours {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Ours::served(listener, settings, None, options, MemoryBudget::new(memory))
@@ -85,7 +84,7 @@ impl Ours {
         Client::to(self.address)
     }
 
-    /// Drains and stops.
+    /// Drains and stops the server.
     pub fn stop(&mut self) {
         if let Some(handle) = self.handle.take() {
             handle.stop();
@@ -100,13 +99,13 @@ impl Drop for Ours {
     }
 }
 
-/// Serves a database at this address, where somebody may have listened before.
+/// Serves a database at this address, which another server may have used before.
 pub fn serve_at(address: SocketAddr, db: &Database) -> Handle {
     let listener = TcpListener::bind(address).unwrap();
     resp::serve(listener, &Shared::new(db.clone(), Settings::default())).unwrap()
 }
 
-/// A real Redis.
+/// A real Redis server.
 pub struct Redis {
     pub address: SocketAddr,
     child: Child,
@@ -141,7 +140,7 @@ impl Drop for Redis {
     }
 }
 
-/// Waits until somebody listens.
+/// Waits until a server listens.
 pub fn wait_for(address: SocketAddr) {
     for _ in 0..600 {
         if TcpStream::connect(address).is_ok() {
@@ -152,7 +151,7 @@ pub fn wait_for(address: SocketAddr) {
     panic!("nobody listens at {address}");
 }
 
-/// Whether nothing came in all the time there was.
+/// Returns whether the error is a timeout without any data.
 fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -162,7 +161,7 @@ pub struct Client<S = TcpStream> {
     stream: BufReader<S>,
 }
 
-/// A socket that gives up only when something hangs.
+/// Connects a socket whose read timeout only detects hangs.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -175,12 +174,12 @@ impl Client {
         Client::over(connect(address))
     }
 
-    /// Waits for the first byte of a reply and leaves it.
+    /// Waits for the first byte of a reply, without reading it.
     pub fn peek(&mut self) {
         assert!(self.stream.get_ref().peek(&mut [0]).unwrap() > 0);
     }
 
-    /// Sends as much as the other end takes at once; whether that was all.
+    /// Sends as many bytes as the peer takes at once. Returns whether that was all.
     pub fn offer(&mut self, bytes: &[u8]) -> bool {
         let stream = self.stream.get_mut();
         stream.set_nonblocking(true).unwrap();
@@ -189,8 +188,9 @@ impl Client {
         taken
     }
 
-    /// Sends from a thread of its own while replies are read: a server that waits for its replies to be taken
-    /// does not read on, so whoever sends more than sockets hold has to read meanwhile.
+    /// Sends on a separate thread while `read` reads replies. A server that waits until its replies are
+    /// read does not read requests, so a client that sends more than the socket buffers hold has to read
+    /// meanwhile.
     pub fn send_and_read<T>(&mut self, bytes: &[u8], read: impl FnOnce(&mut Client) -> T) -> T {
         let mut sending = self.stream.get_ref().try_clone().unwrap();
         sending.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -202,12 +202,12 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// On something that bytes go over.
+    /// Creates a client over a stream.
     pub fn over(stream: S) -> Client<S> {
         Client { stream: BufReader::new(stream) }
     }
 
-    /// What bytes go over.
+    /// Returns the stream.
     pub fn stream(&mut self) -> &mut S {
         self.stream.get_mut()
     }
@@ -220,21 +220,21 @@ impl<S: Read + Write> Client<S> {
         self.send_bytes(&encode(words));
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn byte(&mut self) -> u8 {
         let mut byte = [0];
         self.stream.read_exact(&mut byte).unwrap();
         byte[0]
     }
 
-    /// One reply, as the bytes it came in.
+    /// Reads one reply. Returns its bytes.
     pub fn receive(&mut self) -> String {
         let mut reply = Vec::new();
         self.read_one(&mut reply).unwrap();
         reply.escape_ascii().to_string()
     }
 
-    /// One reply, as the bytes it came in; nothing when the connection is over before its end.
+    /// Reads one reply. Returns its bytes, or `None` if the connection ends first.
     pub fn receive_or_end(&mut self) -> Option<String> {
         let mut reply = Vec::new();
         let received = self.read_one(&mut reply);
@@ -261,7 +261,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Whether the other end has hung up.
+    /// Returns whether the peer has closed the connection.
     pub fn is_closed(&mut self) -> bool {
         match self.stream.read(&mut [0; 64]) {
             Ok(count) => count == 0,
@@ -269,23 +269,23 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Whether the connection is over before so many replies have come.
+    /// Returns whether the connection ends before this many replies.
     pub fn ends_early(&mut self, replies: usize) -> bool {
         (0..replies).any(|_| self.receive_or_end().is_none())
     }
 
-    /// Sends; false when the connection is over.
+    /// Sends bytes. Returns false if the connection is closed.
     pub fn send_or_end(&mut self, bytes: &[u8]) -> bool {
         self.stream.get_mut().write_all(bytes).is_ok()
     }
 
-    /// Sends and receives.
+    /// Sends a request and receives the reply.
     pub fn call(&mut self, words: &[impl AsRef<[u8]>]) -> String {
         self.send(words);
         self.receive()
     }
 
-    /// Sends a typed line and receives.
+    /// Sends a typed line and receives the reply.
     pub fn line(&mut self, line: &str) -> String {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         self.call(&words)
@@ -303,7 +303,7 @@ pub fn encode(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     out
 }
 
-/// Whether a program is there.
+/// Returns whether a program is installed.
 pub fn has(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&paths).any(|path| Path::new(&path).join(program).exists())

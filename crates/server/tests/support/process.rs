@@ -1,4 +1,4 @@
-//! The real program, serving in a process of its own: it can be killed, and its memory read.
+//! The real program in a child process, which can be killed and whose memory can be measured.
 
 use super::Client;
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,15 +9,14 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How often, and how many times, the end of a process is looked for.
+/// Poll interval and number of polls for the end of a process.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: usize = 3_000;
 
-/// A server in a process of its own.
 pub struct Process {
     pub address: SocketAddr,
     child: Child,
-    /// Held open, so that the server can go on printing.
+    /// Held open, so that the server can continue to print.
     _output: BufReader<ChildStdout>,
 }
 
@@ -27,14 +26,14 @@ impl Process {
         Process::serve_with(data, &[], Stdio::inherit())
     }
 
-    /// Serves a directory with more arguments; what it complains of goes there.
+    /// Serves a directory with more arguments. Its stderr goes to `complaints`.
     pub fn serve_with(data: &Path, more: &[&OsStr], complaints: Stdio) -> Process {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mainstay"));
         command.arg("serve").args(more).stderr(complaints);
         Process::start(command, data)
     }
 
-    /// Serves a directory with so few files open at once.
+    /// Serves a directory with a limit of open files.
     pub fn serve_with_files(data: &Path, count: u32) -> Process {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
@@ -46,7 +45,7 @@ impl Process {
         let mut child = command
             .args(["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(data)
-            // A small disk is no failure.
+            // A test machine with little disk space is no failure.
             .env("MAINSTAY_HTTP__SCRATCH_RESERVE_BYTES", "0")
             .stdout(Stdio::piped())
             .spawn()
@@ -61,7 +60,7 @@ impl Process {
         Client::to(self.address)
     }
 
-    /// The memory it holds at the moment.
+    /// Returns its resident memory.
     pub fn memory_bytes(&self) -> u64 {
         let path = format!("/proc/{}/statm", self.child.id());
         let text = std::fs::read_to_string(path).unwrap();
@@ -69,22 +68,22 @@ impl Process {
         pages * rustix::param::page_size() as u64
     }
 
-    /// Ends it without a word.
+    /// Sends SIGKILL.
     pub fn kill(&self) {
         kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
     }
 
-    /// Tells it to look at its files again.
+    /// Sends SIGHUP.
     pub fn hang_up(&self) {
         kill_process(Pid::from_child(&self.child), Signal::HUP).unwrap();
     }
 
-    /// How it ended, which it has to do soon.
+    /// Waits for the process to end. Returns its exit status.
     pub fn ended(mut self) -> ExitStatus {
         for _ in 0..LOOKS {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -103,7 +102,7 @@ impl Drop for Process {
     }
 }
 
-/// The port in the welcome, which is shown when the server can be talked to.
+/// Reads the port from the welcome text, which is printed once the server is ready.
 fn port_in(output: &mut impl BufRead) -> u16 {
     let mut line = String::new();
     while output.read_line(&mut line).unwrap() > 0 {

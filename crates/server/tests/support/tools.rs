@@ -1,9 +1,9 @@
-//! Programs of others, run to their end.
+//! Runs external programs to completion.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// Runs a program that `./test` installs, with this on its standard input.
+/// Runs a program that `./test` installs, with this standard input.
 pub fn run(command: &mut Command, input: &[u8]) -> Output {
     let name = command.get_program().to_string_lossy().into_owned();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -14,7 +14,7 @@ pub fn run(command: &mut Command, input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What a program printed. It has to end well.
+/// Returns the output of a program, which must have succeeded.
 pub fn printed(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let (out, errors) = (text(&output.stdout), text(&output.stderr));
@@ -22,7 +22,7 @@ pub fn printed(output: &Output) -> String {
     out
 }
 
-/// A session of redis-py with the server at this port; more words are for the script.
+/// Runs a script with redis-py against the server at this port, with more arguments.
 pub fn python_session(port: u16, protocol: &str, more: &[&std::ffi::OsStr]) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/session.py");
     let mut command = Command::new(python());
@@ -30,7 +30,7 @@ pub fn python_session(port: u16, protocol: &str, more: &[&std::ffi::OsStr]) {
     assert_eq!(printed(&run(&mut command, b"")), "done\n");
 }
 
-/// The interpreter that has redis-py: `./test` makes one and says where.
+/// Returns the Python interpreter with redis-py, which `./test` installs.
 fn python() -> String {
     std::env::var("MAINSTAY_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned())
 }

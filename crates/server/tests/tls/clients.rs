@@ -6,7 +6,7 @@ use crate::support::{Ours, encode};
 use crate::world::resp_face;
 use std::process::Command;
 
-/// A program of Redis that is to connect over TLS; nothing where it was built without.
+/// Returns a Redis program that connects over TLS, or `None` if it was built without TLS.
 fn tool(name: &str, ours: &Ours, authority: &Authority) -> Option<Command> {
     let help =
         Command::new(name).arg("--help").output().expect("./test installs what the tests need");

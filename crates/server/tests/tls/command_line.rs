@@ -1,4 +1,4 @@
-//! The command line as a client over TLS.
+//! The command line as a TLS client.
 
 use crate::papers::Authority;
 use crate::program::{Done, Program};

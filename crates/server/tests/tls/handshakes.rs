@@ -1,4 +1,4 @@
-//! Handshakes that go wrong, or never end.
+//! Handshakes that fail or never end.
 
 use crate::papers::Authority;
 use crate::support::{Client, Ours, connect};
@@ -6,17 +6,17 @@ use crate::world::{Caller, resp_face, resp_with};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Reads until the server hangs up, which it has to do.
+/// Reads until the server closes the connection, which it has to do.
 fn all_said(mut stream: TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
     match stream.read_to_end(&mut said) {
         Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("still open"),
-        // A reset is an end, too.
+        // A connection reset counts as an end too.
         _ => said,
     }
 }
 
-/// The first bytes of a handshake.
+/// Returns the first bytes of a handshake.
 fn hello(caller: &Caller) -> Vec<u8> {
     let mut bytes = Vec::new();
     let name = "localhost".try_into().unwrap();
@@ -63,7 +63,7 @@ fn garbage_is_refused() {
     let (authority, ours) = resp_face();
     for garbage in [&[0x16, 3, 1, 0, 5, 9, 9, 9, 9, 9][..], &[0x16; 5_000], &[0xff; 100_000]] {
         let mut stream = connect(ours.address);
-        // It may have hung up before all of it was taken.
+        // The server may have closed the connection before it has read all.
         let _ = stream.write_all(garbage);
         all_said(stream);
     }

@@ -1,4 +1,4 @@
-//! The HTTP face inside TLS.
+//! The HTTP front end over TLS.
 
 use crate::papers::Authority;
 use crate::support::connect;
@@ -51,12 +51,12 @@ fn request(method: &str, path: &str, body: &str) -> String {
     )
 }
 
-/// The status and the body that one request gets on a connection of its own.
+/// Sends a request on a new connection. Returns its status and its body.
 fn ask(caller: &Caller, face: &Face, request: &str) -> (u16, String) {
     let mut stream = caller.connect(face.address);
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
-    // An end without a goodbye is an error here.
+    // The end of the stream without a TLS close message is an error here.
     stream.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
@@ -116,7 +116,7 @@ fn a_handshake_that_does_not_go_on_leaves_its_seat() {
 fn half_a_handshake_does_not_hold_up_the_end() {
     let authority = Authority::new();
     let mut tls = authority.sign("server").settings();
-    // Longer than anybody waits for a test.
+    // Longer than any test runs.
     tls.handshake_limit_ms = 3_600_000;
     let patient = Settings { drain_limit_ms: 3_600_000, ..Settings::default() };
     let mut face = Face::with(&tls, patient);

@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::process::Stdio;
 
 const IDLE: usize = 500;
-/// What one may cost at most; about a third of it is measured.
+/// The most memory of one connection. The measured value is about a third of it.
 const LIMIT_BYTES: u64 = 48 << 10;
 
 #[test]

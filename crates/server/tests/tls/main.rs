@@ -1,4 +1,4 @@
-//! TLS on both faces and on the command line: real sockets, real certificates, one test per rule.
+//! TLS on both front ends and on the command line: real sockets, real certificates, one test per rule.
 
 mod clients;
 mod command_line;

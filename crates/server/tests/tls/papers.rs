@@ -1,4 +1,4 @@
-//! Certificates for the tests: an authority, and what it signs.
+//! Certificates for the tests: an authority and certificates signed by it.
 
 use mainstay_server::tls::Settings;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -6,13 +6,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// An authority with a directory for what it signs.
+/// An authority, with a directory for its certificates.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: TempDir,
 }
 
-/// A certificate and its key, as files.
+/// The files of a certificate and its key.
 #[derive(Clone)]
 pub struct Pair {
     pub certificate: PathBuf,
@@ -30,7 +30,7 @@ impl Authority {
         authority
     }
 
-    /// The file with its certificate.
+    /// Returns the path of its certificate.
     pub fn path(&self) -> PathBuf {
         self.file("authority.pem")
     }
@@ -39,7 +39,7 @@ impl Authority {
         self.directory.path().join(name)
     }
 
-    /// Signs a certificate for this machine, in files that begin with this name.
+    /// Signs a certificate for this machine, in files with this name.
     pub fn sign(&self, name: &str) -> Pair {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).unwrap();
@@ -57,19 +57,19 @@ impl Authority {
     }
 }
 
-/// Who may do what with a file.
+/// Sets the mode of a file.
 pub fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 impl Pair {
-    /// The settings of a server that shows it.
+    /// Returns settings of a server with this certificate.
     pub fn settings(&self) -> Settings {
         let Pair { certificate, key } = self.clone();
         Settings { certificate: Some(certificate), key: Some(key), ..Settings::default() }
     }
 
-    /// Puts another pair into these files.
+    /// Replaces the files by those of another pair.
     pub fn become_like(&self, other: &Pair) {
         std::fs::copy(&other.certificate, &self.certificate).unwrap();
         std::fs::copy(&other.key, &self.key).unwrap();

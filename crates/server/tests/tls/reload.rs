@@ -1,4 +1,5 @@
-//! New certificates under a server that runs: who is there goes on, who comes sees the new one.
+//! Certificate reload on a running server: existing connections continue, and new ones get the new
+//! certificate.
 
 use crate::papers::{Authority, Pair, set_mode};
 use crate::support::Ours;
@@ -14,7 +15,7 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: usize = 3_000;
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..LOOKS {
         if is_so() {
@@ -57,7 +58,7 @@ fn files_that_do_not_fit_are_refused_and_the_ones_before_kept() {
     let caller = Caller::of(&authority);
     let first = of(&used);
 
-    // The certificate is there already, its key is not.
+    // The certificate is new already, but its key is not.
     std::fs::copy(&newer.certificate, &used.certificate).unwrap();
     let said = tls.reload().unwrap_err().to_string();
     assert!(said.contains("used.pem") && said.contains("used.key"), "{said}");
@@ -90,7 +91,7 @@ fn the_files_are_looked_at_now_and_then() {
     until("the new certificate", || caller.meet(ours.address).0 == of(&newer));
 }
 
-/// The program, with its complaints in a file.
+/// The program, with its stderr in a file.
 struct Program {
     process: Process,
     complaints: PathBuf,

@@ -1,4 +1,4 @@
-//! The RESP face inside TLS: everything goes both ways as without.
+//! The RESP front end over TLS: all data passes in both directions as without TLS.
 
 use crate::papers::Authority;
 use crate::support::{Client, Ours, encode};
@@ -58,14 +58,14 @@ fn thousands_of_commands_before_the_first_reply_is_read() {
 fn the_largest_value_goes_both_ways() {
     let (authority, ours) = resp_face();
     let mut client = Caller::of(&authority).client(ours.address);
-    // Some bytes of the 16 MiB are for what surrounds it.
+    // Some of the 16 MiB are for the overhead of the request.
     let value = "0123456789abcdef".repeat(MIB - 1);
     assert_eq!(client.call(&["SET", "large", &value]), r"+OK\r\n");
     assert!(client.line("GET large") == bulk(&value), "another value came back");
     assert_eq!(client.line("PING"), r"+PONG\r\n");
 }
 
-/// Whatever the number of bytes, none is left behind in a buffer that no event tells of.
+/// With any number of bytes, none is left in a buffer for which no event comes.
 #[test]
 fn requests_of_all_sizes_are_answered_at_once() {
     let (authority, ours) = resp_face();
@@ -79,7 +79,7 @@ fn requests_of_all_sizes_are_answered_at_once() {
     }
 }
 
-/// Takes the encrypted bytes that a client would send.
+/// Returns the encrypted bytes that a client would send.
 fn sealed(client: &mut Client<Secure>, bytes: &[u8]) -> Vec<u8> {
     let tls = &mut client.stream().conn;
     tls.writer().write_all(bytes).unwrap();
@@ -134,7 +134,7 @@ fn slow_readers_get_everything_and_hold_nobody_up() {
     assert_eq!(slow.line("PING"), r"+PONG\r\n");
 }
 
-/// A client that has said goodbye still gets what it asked for, and a goodbye.
+/// A client that has sent its TLS close message still gets its replies, and a close message.
 #[test]
 fn whoever_says_goodbye_is_answered_first() {
     let (authority, ours) = resp_face();
@@ -195,15 +195,15 @@ fn many_clients_at_once() {
     assert_eq!(caller.client(ours.address).line("GET all"), bulk("16000"));
 }
 
-/// Some of a reply waits encrypted when the socket takes no more. Of all these sizes, some leave nothing
-/// but that.
+/// When the socket is full, a part of a reply waits encrypted. With some of these sizes, nothing else is
+/// left to send.
 #[test]
 fn the_last_bytes_leave_when_there_is_room_for_them() {
     let authority = Authority::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // Sockets have theirs from the listener: so they are full soon.
+    // Accepted sockets inherit the buffer size of the listener, so they fill up soon.
     set_socket_send_buffer_size(&listener, 16 << 10).unwrap();
-    // With one loop, whoever asks later is answered later.
+    // With one loop, later requests are answered later.
     let face = Settings { loops: 1, durability: Durability::Interval, ..Settings::default() };
     let ours = Ours::on(listener, face, Some(tls(&authority.sign("server").settings())));
     let caller = Caller::of(&authority);

@@ -1,4 +1,4 @@
-//! Servers with TLS, and clients that see every byte inside of it.
+//! Servers with TLS, and clients that see every byte inside it.
 
 use crate::papers::{Authority, Pair};
 use crate::support::{Client, Ours, connect};
@@ -13,36 +13,36 @@ use std::sync::Arc;
 
 pub type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-/// What a server with these settings of TLS is given.
+/// Creates the TLS configuration of a server.
 pub fn tls(settings: &Settings) -> Tls {
     Tls::open(settings).unwrap().unwrap()
 }
 
-/// The RESP face with TLS, in this process.
+/// Starts the RESP front end with TLS, in this process.
 pub fn resp_with(settings: &Settings) -> Ours {
     let face = resp::Settings { durability: Durability::Interval, ..resp::Settings::default() };
     Ours::with_tls(face, Some(tls(settings)))
 }
 
-/// An authority, and the RESP face with a certificate of it.
+/// Creates an authority, and starts the RESP front end with a certificate signed by it.
 pub fn resp_face() -> (Authority, Ours) {
     let authority = Authority::new();
     let ours = resp_with(&authority.sign("server").settings());
     (authority, ours)
 }
 
-/// How somebody connects.
+/// The TLS configuration of a client.
 pub struct Caller {
     pub config: Arc<ClientConfig>,
 }
 
 impl Caller {
-    /// Somebody who believes an authority.
+    /// Creates a client that trusts an authority.
     pub fn of(authority: &Authority) -> Caller {
         Caller::with(authority, rustls::ALL_VERSIONS, None)
     }
 
-    /// Somebody who speaks these versions, and may show a certificate.
+    /// Creates a client with these TLS versions, and optionally a certificate.
     pub fn with(
         authority: &Authority,
         versions: &[&'static SupportedProtocolVersion],
@@ -65,19 +65,19 @@ impl Caller {
         Caller { config: Arc::new(config) }
     }
 
-    /// Connects, without a word.
+    /// Connects without sending anything.
     pub fn connect(&self, address: SocketAddr) -> Secure {
         let name = ServerName::try_from("localhost").unwrap();
         let client = ClientConnection::new(self.config.clone(), name).unwrap();
         StreamOwned::new(client, connect(address))
     }
 
-    /// A client of the RESP face.
+    /// Connects a client to the RESP front end.
     pub fn client(&self, address: SocketAddr) -> Client<Secure> {
         Client::over(self.connect(address))
     }
 
-    /// The certificate that a server shows, with a connection that sees it.
+    /// Connects. Returns the certificate of the server and the connection.
     pub fn meet(&self, address: SocketAddr) -> (CertificateDer<'static>, Client<Secure>) {
         let mut client = self.client(address);
         assert_eq!(client.line("PING"), r"+PONG\r\n");
@@ -85,7 +85,7 @@ impl Caller {
         (shown, client)
     }
 
-    /// Why the server refuses to talk.
+    /// Returns the error with which the server rejects the connection.
     pub fn refusal(&self, address: SocketAddr) -> io::Error {
         use std::io::{Read, Write};
         let mut stream = self.connect(address);
@@ -98,7 +98,7 @@ impl Caller {
     }
 }
 
-/// The certificates of a file.
+/// Returns the certificates of a file.
 pub fn certificates(path: &std::path::Path) -> Vec<CertificateDer<'static>> {
     pem::certificates(path, &pem::read(path).unwrap()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Branches and tags: `BRANCH.*`, `TAG.*`.
+//! Commands on branches and tags: `BRANCH.*`, `TAG.*`.
 
 use super::runs::did;
 use crate::resp::arguments::{Arguments, name, syntax_error};
@@ -46,7 +46,7 @@ pub const COMMANDS: &[Spec] = &[
     of("tag.list", 1, Run::Settled(tags)).about("All tags with their branch and revision"),
 ];
 
-/// A command that changes branches: they are all keys at once, and it is recorded with its names.
+/// A command that changes branches. It reaches all keys, and is audited with its names.
 const fn change_of(name: &'static str, arity: i32, names: usize, run: Run) -> Spec {
     of(name, arity, run).writes().reaches(Reach::Everything).audited(names)
 }
@@ -55,7 +55,7 @@ const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
     Spec::new(name, arity, Group::Branches, run)
 }
 
-/// What something came to, as a reply.
+/// Makes the reply from a result.
 pub(super) fn reply<T>(result: mainstay::Result<T>, of: impl FnOnce(T) -> Reply) -> Reply {
     result.map_or_else(Reply::from, of)
 }
@@ -72,7 +72,7 @@ fn fork(session: &Session, words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(BranchCommand::Fork { name, from, at }, Shape::ours(revision)).at(time))
 }
 
-/// The revision that `REV` or `AT` names, if that comes next, and the time that it was named by.
+/// Consumes `REV` or `AT`. Returns the revision, and the timestamp if the point was given by time.
 fn point(
     session: &Session,
     arguments: &mut Arguments<'_>,
@@ -147,7 +147,7 @@ fn diff(call: &mut Call<'_>) -> Result<Job, Reply> {
     }))
 }
 
-/// The name of a kind of state.
+/// Returns the name of a kind of state.
 pub fn contract(contract: Contract) -> &'static str {
     match contract {
         Contract::Cells => "cells",
@@ -161,7 +161,7 @@ pub fn contract(contract: Contract) -> &'static str {
     }
 }
 
-/// The name of what happened.
+/// Returns the name of a kind of change.
 pub fn change(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Set => "set",

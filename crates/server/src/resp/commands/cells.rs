@@ -1,4 +1,4 @@
-//! Cells: `CELL.*`.
+//! Commands on cells: `CELL.*`.
 
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::plan::{Answers, Plan, Shape, only, unexpected};
@@ -6,7 +6,7 @@ use crate::resp::reply::Reply;
 use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Answer, CellCommand, HistoryEntry, Number, Stamp, Ttl, Versioned};
 
-/// How many versions or names are given where no limit is said.
+/// The default limit for versions or names.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
@@ -101,7 +101,8 @@ fn incr(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(CellCommand::Incr { name, by }, Shape::ours(sum)))
 }
 
-/// An integer where it is one, else a float. An integer beyond 64 bits is refused: as a float it would be another number.
+/// Parses an integer if possible, otherwise a float. An integer beyond 64 bits is rejected, because the
+/// nearest float is a different number.
 fn number(word: &[u8]) -> Result<Number, Reply> {
     let text = crate::resp::arguments::text(word)?;
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -116,7 +117,7 @@ fn number(word: &[u8]) -> Result<Number, Reply> {
     number.ok_or_else(|| Reply::error(format!("INVALID `{text}` is not a number to add")))
 }
 
-/// The counter after a write.
+/// Returns the counter after a write.
 pub fn counter(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::Counter(counter)) => Reply::number(counter),
@@ -124,7 +125,7 @@ pub fn counter(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// The counter after a conditional write, if that happened.
+/// Returns the counter after a conditional write; nil if nothing was written.
 pub fn maybe_counter(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::MaybeCounter(counter)) => Reply::maybe(counter.map(Reply::number)),
@@ -132,7 +133,7 @@ pub fn maybe_counter(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// Whether something happened.
+/// Returns 1 if something was changed, otherwise 0.
 pub fn did(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::Did(did)) => Reply::Int(did.into()),
@@ -149,7 +150,7 @@ fn sum(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// The value of a cell.
+/// Returns the value of a cell, or nil.
 pub fn value(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::Cell(cell)) => Reply::maybe(cell.map(|cell| Reply::value(cell.value))),
@@ -216,7 +217,7 @@ fn history(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(CellCommand::History { name, limit, before }, Shape::ours(history_rows)))
 }
 
-/// `[LIMIT n] [BEFORE counter]`, which end a command.
+/// Consumes `[LIMIT n] [BEFORE counter]`, the last options of a command.
 pub(super) fn versions(arguments: &mut Arguments<'_>) -> Result<(usize, Option<u64>), Reply> {
     let (mut limit, mut before) = (DEFAULT_LIMIT, None);
     while arguments.left() > 0 {

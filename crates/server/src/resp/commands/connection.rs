@@ -1,4 +1,4 @@
-//! The connection itself: `PING`, `HELLO`, `CLIENT` and the like.
+//! Connection commands: `PING`, `HELLO`, `CLIENT` and others.
 
 use crate::resp::arguments::{Arguments, syntax_error};
 use crate::resp::multi;
@@ -9,7 +9,8 @@ use crate::resp::table::{self, Group, Run, Spec, wrong_arity};
 use crate::security::{Area, Right};
 use std::collections::HashSet;
 
-/// What a client may call itself and its library: others keep it, too.
+/// The longest client or library name in bytes. The limit exists because the server stores it for the
+/// client list.
 const NAME_LIMIT_BYTES: usize = 256;
 
 /// The commands of this file.
@@ -59,7 +60,7 @@ fn echo(call: &mut Call<'_>) -> Reply {
     Reply::text(call.words[1])
 }
 
-/// What `HELLO` asks for.
+/// The options of `HELLO`.
 pub struct Greeting {
     protocol: Protocol,
     name: Option<String>,
@@ -106,7 +107,7 @@ const HELLO_WITHOUT_AUTH: &str = "NOAUTH HELLO must be called with the client al
      otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
      select the RESP protocol version at the same time";
 
-/// Does what `HELLO` asks for, and says who is here.
+/// Applies the options of `HELLO`, and returns the description of the server.
 pub fn greet(session: &mut Session, greeting: Greeting) -> Reply {
     session.protocol = greeting.protocol;
     if let Some(name) = greeting.name {
@@ -133,7 +134,7 @@ fn who_is_here(session: &Session, protocol: Protocol) -> Reply {
     ])
 }
 
-/// What Redis says where there are no users.
+/// The error of Redis if no users are configured.
 pub fn no_password() -> Reply {
     Reply::error(
         "ERR AUTH <password> called without any password configured for the default user. Are you \
@@ -158,7 +159,7 @@ fn reset(call: &mut Call<'_>) -> Handled {
     Handled::Reply(Reply::Status("RESET"))
 }
 
-/// Who else is connected is not for everybody.
+/// Listing other clients needs a permission.
 fn client_right(words: &[&[u8]]) -> Option<Right> {
     let is_list = words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"LIST"));
     is_list.then_some(Right::read(Area::Server))

@@ -1,9 +1,9 @@
-//! Times to live as Redis says them: in seconds or milliseconds, from now or since 1970.
+//! Expiry times in the forms of Redis: in seconds or milliseconds, from now or since 1970.
 
 use crate::resp::reply::Reply;
 use mainstay::{Stamp, Ttl};
 
-/// What a time is counted in.
+/// The unit of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
@@ -12,7 +12,7 @@ pub enum Unit {
     Millis,
 }
 
-/// What a time is counted from.
+/// The origin of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// From now.
@@ -21,16 +21,17 @@ pub enum Clock {
     Unix,
 }
 
-/// A moment that is over, whatever the clock says.
+/// A timestamp in the past for every clock.
 const LONG_AGO: Stamp = 1;
 
-/// The time to live; one that is over ends at once. Nothing if it lies beyond the calendar.
+/// Converts a time to an expiry. A time in the past expires at once. Returns `None` if the time is too
+/// large.
 pub fn expiry(n: i64, unit: Unit, clock: Clock) -> Option<Ttl> {
     let ms = match unit {
         Unit::Seconds => n.checked_mul(1000)?,
         Unit::Millis => n,
     };
-    // What is added to the clock has to fit, too.
+    // The sum with the current time must not overflow either.
     let us = ms.checked_mul(1000).filter(|us| *us < i64::MAX / 2)?;
     Some(match (u64::try_from(us), clock) {
         (Ok(1..), Clock::FromNow) => Ttl::Millis(ms.unsigned_abs()),
@@ -39,12 +40,12 @@ pub fn expiry(n: i64, unit: Unit, clock: Clock) -> Option<Ttl> {
     })
 }
 
-/// What Redis says of a time that it does not take.
+/// The error of Redis for an invalid expire time.
 pub fn invalid_time(command: &str) -> Reply {
     Reply::error(format!("ERR invalid expire time in '{command}' command"))
 }
 
-/// How long something lives: -2 when it is not there, -1 when for ever.
+/// Returns the remaining time to live: -2 if the key does not exist, -1 if it never expires.
 pub fn remaining(expires: Option<Option<Stamp>>, now: Stamp, unit: Unit, clock: Clock) -> i64 {
     let expires = match expires {
         None => return -2,

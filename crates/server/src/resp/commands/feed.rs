@@ -1,4 +1,4 @@
-//! The feed of changes: `FEED.READ`, `FEED.WATCH`.
+//! Commands on the feed of changes: `FEED.READ`, `FEED.WATCH`.
 
 use super::branches::{change, contract};
 use crate::resp::arguments::{Arguments, syntax_error};
@@ -10,9 +10,9 @@ use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Event, Filter};
 use std::sync::Arc;
 
-/// How often one connection may watch.
+/// The most subscriptions of one connection.
 const WATCHES: usize = 16;
-/// How many changes are given where no limit is said.
+/// The default limit for changes.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
@@ -27,7 +27,7 @@ pub const COMMANDS: &[Spec] = &[
         .about("Changes as they come, pushed"),
 ];
 
-/// What is asked for.
+/// The options of a request.
 struct Wish {
     after: Option<u64>,
     filter: Filter,
@@ -35,7 +35,8 @@ struct Wish {
     wait_ms: u64,
 }
 
-/// Words that cannot be read tell of nothing, and count as all keys.
+/// Returns the prefix that a request reads. A request with invalid words returns no changes, and counts as
+/// all keys.
 fn range(words: &[&[u8]]) -> String {
     read_wish(words).ok().and_then(|wish| wish.filter.prefix).unwrap_or_default()
 }
@@ -64,7 +65,7 @@ fn read_wish(words: &[&[u8]]) -> Result<Wish, Reply> {
     Ok(wish)
 }
 
-/// As for every other page: none at all is no page.
+/// Checks that a limit is at least 1, as for all pages.
 fn some(limit: usize) -> Result<usize, Reply> {
     match limit {
         0 => Err(Reply::error("INVALID a limit is at least 1")),
@@ -91,7 +92,7 @@ fn reading(call: &mut Call<'_>) -> Result<Handled, Reply> {
     }
 }
 
-/// What is said to whoever would wait inside a transaction.
+/// The error for a blocking read inside a transaction.
 pub fn no_waiting() -> Reply {
     Reply::error("ERR waiting is not for inside a transaction")
 }
@@ -106,7 +107,7 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     }
     let wish = wish(call)?;
     let seat = call.shared().feed_seat(call.session.user.as_ref())?;
-    // One is the session's own.
+    // The session itself holds one reference.
     if Arc::strong_count(&call.session.watches) > WATCHES {
         return Err(Reply::error("ERR this connection watches as much as one may: connect again"));
     }
@@ -118,7 +119,7 @@ fn watching(call: &mut Call<'_>) -> Result<Handled, Reply> {
     Ok(Handled::Watch(Box::new(reading.counted(call.session.watches.clone()))))
 }
 
-/// Rows show no values, and no place: whoever goes on does so behind the last row.
+/// Rows have no values and no position. A client continues after the revision of the last row.
 const ROWS: Telling = Telling { shape: rows, values: false, place: false };
 
 /// Changes as a client sees them.

@@ -1,7 +1,8 @@
-//! Redis's hashes, on records: `HSET`, `HGETALL` and the like, with Redis's own semantics and words.
+//! Redis hashes on top of records: `HSET`, `HGETALL` and others, with the semantics and error texts of
+//! Redis.
 //!
-//! Fields come in the order of their names, but for `HSCAN`, which goes by their hashes: so a place in a scan
-//! is a number, and fields that come and go meanwhile move no other.
+//! Fields are returned in the order of their names. `HSCAN` orders them by hash instead. Its cursor is then
+//! a number, and fields that are added or removed meanwhile do not move other fields.
 
 use super::cells::did;
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error, wrong_type};
@@ -13,9 +14,9 @@ use mainstay::limits::ANSWERS_LIMIT_BYTES;
 use mainstay::{Answer, Code, Error, Field, Fields, HashCommand, Stamp};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many fields `HSCAN` gives where it is not told.
+/// The default `COUNT` of `HSCAN`.
 const SCAN_COUNT: usize = 10;
-/// More fields than these are not looked for one by one: the whole record is read.
+/// With more fields than this, the whole record is read instead of single fields.
 const FEW_FIELDS: usize = 64;
 
 /// The commands of this file.
@@ -57,7 +58,7 @@ const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
     read(name, arity, plan).writes()
 }
 
-/// What Redis says of fields that are no whole numbers, and of keys that hold something else.
+/// Returns the error of Redis for fields that are no integers, and for keys of another type.
 fn redis_words(error: Error) -> Reply {
     match error.code() {
         Code::WrongType => wrong_type(),
@@ -133,7 +134,7 @@ fn hincrbyfloat(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(command, Shape::with(sum, float_words)))
 }
 
-/// What is to be added, as it was written.
+/// Checks the increment and returns its text unchanged.
 fn float(word: &[u8]) -> Result<String, Reply> {
     let not_a_float = || Reply::error("ERR value is not a valid float");
     let text = std::str::from_utf8(word).map_err(|_| not_a_float())?;
@@ -152,7 +153,7 @@ fn sum(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// The only field that was asked for.
+/// Creates a plan that reads one field.
 fn one_field(words: &[&[u8]], reply: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
     let fields = Some(fields(&words[2..3])?);
     Ok(Plan::one(HashCommand::Get { key: name(words[1])?, fields }, redis(reply)))
@@ -162,7 +163,7 @@ fn all_fields(words: &[&[u8]], shape: Shape) -> Result<Plan, Reply> {
     Ok(Plan::one(HashCommand::Get { key: name(words[1])?, fields: None }, shape))
 }
 
-/// The fields that were found: none where there is no record.
+/// Returns the fields of the answer, or no fields if the record does not exist.
 fn found(answers: Answers) -> Result<Fields, Reply> {
     match only(answers) {
         Some(Answer::Record(record)) => Ok(record.map(|it| it.fields).unwrap_or_default()),
@@ -170,7 +171,7 @@ fn found(answers: Answers) -> Result<Fields, Reply> {
     }
 }
 
-/// A reply of the fields that were found.
+/// Makes a reply from the fields of the answer.
 fn of_found(answers: Answers, reply: impl FnOnce(Fields) -> Reply) -> Reply {
     found(answers).map_or_else(|reply| reply, reply)
 }
@@ -230,7 +231,7 @@ fn hlen(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(HashCommand::Count { key: name(words[1])? }, redis(count)))
 }
 
-/// A reply of all fields.
+/// Creates a plan whose reply uses all fields.
 fn whole(
     words: &[&[u8]],
     reply: impl Fn(Fields) -> Reply + Send + Sync + 'static,
@@ -258,7 +259,7 @@ fn hrandfield(words: &[&[u8]]) -> Result<Plan, Reply> {
     at_random(words, move |fields, chance| some_at_random(fields, count, with_values, chance))
 }
 
-/// A reply of some of the fields.
+/// Creates a plan whose reply uses random fields.
 fn at_random(
     words: &[&[u8]],
     reply: impl Fn(Fields, Chance) -> Reply + Send + Sync + 'static,
@@ -279,7 +280,7 @@ fn one_at_random(fields: Fields, mut chance: Chance) -> Reply {
     }
 }
 
-/// So many fields, each once; with a negative number so many, each as often as chance has it.
+/// Returns `count` distinct fields. With a negative count, returns that many fields, which may repeat.
 fn some_at_random(fields: Fields, count: i64, with_values: bool, mut chance: Chance) -> Reply {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     let mut all: Vec<(Field, Vec<u8>)> = fields.into_iter().collect();
@@ -310,11 +311,11 @@ fn shown(fields: Vec<(Field, Vec<u8>)>, with_values: bool) -> Reply {
     }
 }
 
-/// Chance, as far as picking fields needs it.
+/// A pseudo-random generator for picking fields.
 struct Chance(u64);
 
 impl Chance {
-    /// A number below another, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     fn below(&mut self, limit: usize) -> usize {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -325,7 +326,7 @@ impl Chance {
     }
 }
 
-/// What `HSCAN` is asked for.
+/// The options of `HSCAN`.
 struct Scan {
     pattern: Option<Pattern>,
     count: usize,
@@ -352,7 +353,7 @@ impl Scan {
 fn hscan(words: &[&[u8]]) -> Result<Plan, Reply> {
     let mut arguments = Arguments::behind(&words[1..]);
     let cursor = arguments.count().map_err(|_| Reply::error("ERR invalid cursor"))?;
-    // Redis looks at the key first: words that make no sense are no error where there is no key.
+    // Redis reads the key first, so invalid options are no error for a missing key.
     let scan = Scan::read(&words[2..]);
     let pattern = scan.as_ref().ok().and_then(|scan| scan.pattern.as_ref());
     let pattern_bytes = pattern.map_or(0, Pattern::bytes);
@@ -364,7 +365,7 @@ fn hscan(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(plan.matching(pattern_bytes))
 }
 
-/// The fields whose places come from the cursor on, so many and those at the place of the last.
+/// Returns `count` fields from the cursor on, plus further fields with the same position as the last one.
 fn page(fields: Fields, cursor: u64, scan: &Scan) -> Reply {
     let placed = fields.into_iter().map(|(field, value)| (place(&field), field, value));
     let mut placed: Vec<_> = placed.filter(|(place, ..)| *place >= cursor).collect();
@@ -383,7 +384,8 @@ fn piece(next: u64, fields: Vec<(Field, Vec<u8>)>) -> Reply {
     Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(words.collect())])
 }
 
-/// Where a field stands in a scan: above 0, and small enough for clients whose numbers are floats.
+/// Returns the position of a field in a scan. It is above 0, and small enough for clients that store
+/// numbers as floats.
 fn place(field: &Field) -> u64 {
     let mut hasher = DefaultHasher::new();
     field.as_bytes().hash(&mut hasher);
@@ -417,7 +419,7 @@ mod tests {
             let (next, given) = words(&page(fields.clone(), cursor, &scan));
             assert!(given.len() <= 7);
             seen.extend(given);
-            // The even ones stay.
+            // The fields with even numbers stay.
             fields.remove(&Field::new(format!("f{}", 2 * round + 1)).unwrap());
             fields.insert(Field::new(format!("new{round}")).unwrap(), Vec::new());
             cursor = next;

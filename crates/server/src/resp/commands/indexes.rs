@@ -1,4 +1,4 @@
-//! Indexes over records: `REC.INDEX`, `REC.EXPLAIN`.
+//! Commands on record indexes: `REC.INDEX`, `REC.EXPLAIN`.
 
 use super::branches::reply;
 use super::records::Asked;
@@ -25,7 +25,8 @@ pub const COMMANDS: &[Spec] = &[
         .about("How a scan would go about it: by which index, or why by none"),
 ];
 
-/// An index concerns all records: who lists them reads, who changes them administers.
+/// An index concerns all records: listing indexes needs the read permission, changing them the admin
+/// permission.
 fn right(words: &[&[u8]]) -> Option<Right> {
     match words.get(1) {
         Some(word) if word.eq_ignore_ascii_case(b"LIST") => Some(Right::read(Area::Records)),
@@ -70,8 +71,8 @@ fn add(call: &Call<'_>, arguments: &mut Arguments<'_>) -> Result<Job, Reply> {
     Ok(Box::new(move || reply(records.add_index(&prefix, &fields), |id| Reply::number(id.into()))))
 }
 
-/// An index as a client sees it: its number, prefix and fields, from where on it serves (nil while it is
-/// being filled) and how many records were looked at for that.
+/// An index as a client sees it: its id, prefix and fields, the revision from which it serves queries (nil
+/// while it is being built), and the number of records processed so far.
 fn row(info: IndexInfo) -> Reply {
     Reply::Array(vec![
         Reply::number(info.id.into()),

@@ -1,4 +1,4 @@
-//! `INFO`: figures about the server as Redis writes them, in sections of `name:value` lines.
+//! `INFO`: metrics of the server in the format of Redis, in sections of `name:value` lines.
 
 use crate::memory::Kind;
 use crate::process;

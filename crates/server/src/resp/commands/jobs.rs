@@ -1,7 +1,7 @@
-//! Jobs: `JOB.*`.
+//! Commands of the job queue: `JOB.*`.
 //!
 //! ```text
-//!   JOB.SUBMIT, CLAIM, BEAT, … --> Order --> a task, or a step of the transaction that is open
+//!   JOB.SUBMIT, CLAIM, BEAT, … --> Order --> a task, or a step of the open transaction
 //!   JOB.GET, LIST, COUNT       --> Plan: jobs are records, so reading them is reading records
 //! ```
 
@@ -22,7 +22,7 @@ use mainstay::{
 use mainstay_jobs::{Grant, Job, JobName, JobVersion, Jobs, Retry, State, Submission, field};
 use std::time::Duration;
 
-/// How many jobs or versions are given where no limit is said.
+/// The default limit for jobs or versions.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
@@ -83,12 +83,12 @@ pub(super) const fn order(name: &'static str, arity: i32, read: Read) -> Spec {
     of(name, arity, Run::Order(read)).writes()
 }
 
-/// Milliseconds.
+/// Consumes a duration in milliseconds.
 pub(super) fn span(arguments: &mut Arguments<'_>) -> Result<Duration, Reply> {
     Ok(Duration::from_millis(arguments.count()?))
 }
 
-/// The words behind the command: type and id.
+/// Consumes the type and the id of a job.
 fn job_name(arguments: &mut Arguments<'_>) -> Result<JobName, Reply> {
     let (task_type, id) = (arguments.text()?, arguments.text()?);
     Ok(JobName::new(task_type, id)?)
@@ -196,7 +196,7 @@ fn retry(words: &[&[u8]]) -> Result<Order, Reply> {
     Ok(Order::Retry(job_name(&mut Arguments::behind(words))?))
 }
 
-/// What came of an order, as a client sees it.
+/// The outcome of a job command as a client sees it.
 pub fn shown(outcome: mainstay::Result<Outcome>) -> Reply {
     match outcome {
         Err(error) => error.into(),
@@ -209,7 +209,7 @@ pub fn shown(outcome: mainstay::Result<Outcome>) -> Reply {
         Ok(Outcome::Claimed(given)) => Reply::maybe(given.map(|given| claimed(*given))),
         Ok(Outcome::Taken(token)) => Reply::maybe(token.map(Reply::number)),
         Ok(Outcome::Freed(did)) => Reply::Int(did.into()),
-        // Whoever shows it says at which revision.
+        // The caller shows these outcomes with the revision of the transaction.
         Ok(Outcome::ClaimedIn(_) | Outcome::TakenIn(_)) => unexpected(),
     }
 }
@@ -228,7 +228,7 @@ fn get(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
 }
 
-/// Which jobs are listed or counted.
+/// The filter of `JOB.LIST` and `JOB.COUNT`.
 struct Asked {
     task_type: String,
     state: Option<State>,
@@ -241,7 +241,7 @@ impl Asked {
     fn read(words: &[&[u8]]) -> Result<Asked, Reply> {
         let mut arguments = Arguments::behind(words);
         let task_type = arguments.text()?.to_owned();
-        // What is no type has no jobs, and says so.
+        // Fails for an invalid type, which can have no jobs.
         JobName::new(&task_type, "any")?;
         let mut asked = Asked { task_type, state: None, after: None, limit: None, at: None };
         while arguments.left() > 0 {
@@ -257,7 +257,7 @@ impl Asked {
         Ok(asked)
     }
 
-    /// By type and state, which is what the index of jobs has.
+    /// Returns filters by type and state, the fields of the job index.
     fn filters(&self) -> Result<Vec<Where>, Reply> {
         let Some(state) = self.state else { return Ok(Vec::new()) };
         let is = |field: &str, value: &str| -> Result<Where, Reply> {
@@ -299,12 +299,12 @@ fn jobs(answers: Answers, prefix: &str) -> Reply {
     }
 }
 
-/// What a field holds, or nil.
+/// Returns the value of a field, or nil.
 pub(super) fn held(fields: &Fields, field: &str) -> Reply {
     Reply::maybe(fields.get(field).map(Reply::text))
 }
 
-/// The number that a field holds, or nil.
+/// Returns the number in a field, or nil.
 pub(super) fn count_of(fields: &Fields, field: &str) -> Reply {
     Reply::maybe(fields.text(field).and_then(|text| text.parse().ok()).map(Reply::number))
 }
@@ -319,7 +319,7 @@ fn count(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(count, Shape::ours(how_many)).at(asked.at))
 }
 
-/// The jobs of the branch, if there are any and the user may read these keys.
+/// Returns the jobs of the branch, if it has any and the user may read these keys.
 fn looked(call: &Call<'_>, keys: &str) -> Result<Option<Jobs>, Reply> {
     allowed(call, |user| user.may_list(keys.as_bytes()))?;
     Ok(call.shared().jobs.look(&call.session.branch)?)
@@ -347,7 +347,7 @@ fn history(keys: &Keys, words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RecordCommand::History { key, limit, before }, shape))
 }
 
-/// What a job was like, and who had it.
+/// One version of a job: its state, its worker and its progress.
 fn version(version: JobVersion) -> Reply {
     let job = version.job.as_ref();
     let text = |text: Option<&str>| Reply::maybe(text.map(Reply::text));
@@ -372,7 +372,7 @@ fn result(call: &mut Call<'_>) -> Result<Work, Reply> {
 
 type Bytes = fn(&Jobs, &Job) -> mainstay::Result<Option<Vec<u8>>>;
 
-/// What a job's record holds or names.
+/// Returns bytes that the record of a job holds or refers to.
 fn bytes(call: &mut Call<'_>, read: Bytes) -> Result<Work, Reply> {
     let name = job_name(&mut call.arguments())?;
     let key = call.shared().jobs.keys().job(&name);

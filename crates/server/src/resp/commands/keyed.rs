@@ -1,8 +1,8 @@
-//! Keyed state: `STATE.*`.
+//! Commands on keyed state: `STATE.*`.
 //!
 //! ```text
-//!   STATE.PUT, GET, SCAN, SNAPSHOT, … --> Plan, as with all data
-//!   STATE.SEAL                        --> as many transactions as it takes; one inside MULTI, TXN and SESSION.DO
+//!   STATE.PUT, GET, SCAN, SNAPSHOT, … --> Plan, as for all data
+//!   STATE.SEAL                        --> as many transactions as needed; one inside MULTI, TXN and SESSION.DO
 //! ```
 
 use super::records::how_many;
@@ -18,11 +18,12 @@ use mainstay::{
     StateCommand, StateKey, StatePage, StateWrite, Transaction, Version, WaitingEntry,
 };
 
-/// How many keys, items or spaces are given where no limit is said.
+/// The default limit for keys, items or spaces.
 const DEFAULT_LIMIT: usize = 1000;
-/// How many entries are sealed in one transaction, where there may be several.
+/// The most entries sealed in one transaction, if several transactions are allowed.
 const SEAL_PIECE: usize = 10_000;
-/// The largest snapshot that is given in a reply; one that came in a word can be taken in one.
+/// The largest snapshot in a reply. A snapshot that a command could restore can also be returned in a
+/// reply.
 const SNAPSHOT_LIMIT_BYTES: usize = 16 << 20;
 
 /// The commands of this file.
@@ -101,7 +102,7 @@ fn version(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
     Ok(arguments.text()?.parse()?)
 }
 
-/// A version behind its word.
+/// Consumes `VERSION version`.
 fn versioned(arguments: &mut Arguments<'_>) -> Result<Version, Reply> {
     match arguments.take("VERSION") {
         true => version(arguments),
@@ -137,7 +138,7 @@ fn advance(words: &[&[u8]]) -> Result<Plan, Reply> {
     })
 }
 
-/// What a command on keyed state answered.
+/// Returns the answer of a command on keyed state.
 fn answer(answers: Answers) -> Option<StateAnswer> {
     of_states(only(answers)?)
 }
@@ -178,7 +179,7 @@ fn state(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// Which page is wanted.
+/// The page that a request asks for.
 struct Wanted {
     prefix: Vec<u8>,
     after: Option<Vec<u8>>,
@@ -188,7 +189,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// What is said behind a space; these words have a meaning there.
+    /// Reads the options behind a space. `words` are the options that the command allows besides `LIMIT`,
+    /// `REV` and `AT`.
     fn read(arguments: &mut Arguments<'_>, words: &[&str]) -> Result<Wanted, Reply> {
         let (prefix, after, below) = (Vec::new(), None, None);
         let mut wanted = Wanted { prefix, after, below, limit: DEFAULT_LIMIT, at: None };
@@ -273,7 +275,7 @@ fn positions(words: &[&[u8]]) -> Result<Plan, Reply> {
 }
 
 fn positions_of(answers: Answers, _: Stamp) -> Reply {
-    // Never another number than it is, and the protocol has none that are larger.
+    // The protocol has no integers above `i64::MAX`, so a larger position is sent as text and stays exact.
     let shown = |position: u64| match i64::try_from(position) {
         Ok(position) => Reply::Int(position),
         Err(_) => Reply::text(position.to_string()),
@@ -328,7 +330,8 @@ fn create(words: &[&[u8]]) -> Result<Plan, Reply> {
     })
 }
 
-/// What is put to a merged space goes through a function, and there are none to be named.
+/// The error for declaring a merged space: its writes go through a function of a program, which a command
+/// cannot name.
 fn functions_are_programs() -> Reply {
     let message = "the function that merges is part of a program, which embeds Mainstay or its client: none can be named \
                    here, so declare the space in that program, with SpaceOptions::merged, and put to it there";
@@ -343,7 +346,7 @@ fn seal(words: &[&[u8]]) -> Result<Plan, Reply> {
     })
 }
 
-/// The reply to sealing in one piece.
+/// The reply to sealing in one transaction.
 fn sealed(answers: Answers, _: Stamp) -> Reply {
     match answer(answers) {
         Some(StateAnswer::Sealed { settled, done: true }) => Reply::number(settled),
@@ -355,8 +358,8 @@ fn sealed(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// Seals in as many pieces as it takes, each a transaction like this one: the frontier rises with each, so that whoever
-/// is cut off seals again.
+/// Seals in as many transactions as needed. Each of them raises the frontier, so a client whose connection
+/// breaks can simply seal again.
 async fn seal_all(db: Database, empty: Transaction, space: Name, frontier: Version) -> Reply {
     let mut all = 0;
     loop {
@@ -437,7 +440,7 @@ fn snapshot_of(answers: Answers, _: Stamp) -> Reply {
     let mut answers = answers.into_iter().map(of_states);
     match (answers.next().flatten(), answers.next().flatten()) {
         (Some(StateAnswer::Info(info)), Some(StateAnswer::Entries { block, next: None }))
-            // The last entry may have gone beyond it; one alone always goes.
+            // The last entry may exceed the limit, and a single entry is always allowed.
             if block.as_bytes().len() <= SNAPSHOT_LIMIT_BYTES || block.iter().nth(1).is_none() =>
         {
             written(info, &block).map_or_else(Reply::from, Reply::Bulk)
@@ -470,7 +473,7 @@ fn restore(words: &[&[u8]]) -> Result<Plan, Reply> {
                  `mainstay state restore`",
             ));
         }
-        // All of it is seen to be whole before anything is written.
+        // The whole snapshot is verified before anything is written.
         let (info, block) = read(bytes)?;
         let command = StateCommand::Restore { space, info, block, begun: None, ends: true };
         Ok(Plan::one(command, Shape::ours(how_many)))

@@ -1,4 +1,4 @@
-//! Names, whatever they hold: `DEL`, `EXPIRE`, `SCAN` and the like.
+//! Commands on keys of any type: `DEL`, `EXPIRE`, `SCAN` and others.
 
 use super::expiry::{Clock, Unit, expiry, invalid_time, remaining};
 use crate::resp::arguments::{Arguments, name, not_an_integer, syntax_error};
@@ -18,13 +18,13 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::resp::glob::{Glob, Pattern, fixed_prefix};
 
-/// How many names are looked at in one go.
+/// The most names read in one step.
 const PAGE: usize = 10_000;
-/// How many names `FLUSHDB` deletes at once.
+/// The most names that `FLUSHDB` deletes in one transaction.
 const FLUSH_NAMES: usize = 500;
-/// How many names `SCAN` looks at where it is not told.
+/// The default `COUNT` of `SCAN`.
 const SCAN_COUNT: usize = 10;
-/// How many names a step of `SCAN` looks at, dead ones included.
+/// The most names that a step of `SCAN` examines, including deleted ones.
 const STEP_LOOKS: usize = 2_000;
 
 /// The commands of this file.
@@ -111,7 +111,7 @@ fn del(words: &[&[u8]]) -> Result<Plan, Reply> {
     each_key(words, delete)
 }
 
-/// What deletes whatever has this name.
+/// Returns the commands that delete the cell and the record with this name.
 fn deletion(name: Name) -> [Command; 2] {
     let record = RecordCommand::Delete { key: name.clone(), when: Vec::new() };
     [CellCommand::Delete { name, counter: None }.into(), record.into()]
@@ -121,13 +121,15 @@ fn exists(words: &[&[u8]]) -> Result<Plan, Reply> {
     each_key(words, |name| lookup(name).into_iter())
 }
 
-/// What looks at whatever has this name; of a record only whether it is there and until when.
+/// Returns the commands that look up the cell and the record with this name. Of a record they read only its
+/// existence and expiry.
 pub fn lookup(name: Name) -> [Command; 2] {
     let record = RecordCommand::Get { key: name.clone(), fields: Some(Vec::new()) };
     [CellCommand::Get { name }.into(), record.into()]
 }
 
-/// Does something with each key, whatever it holds; how many were there.
+/// Creates a plan that applies commands to each key, of any kind. The reply is the number of keys that
+/// existed.
 fn each_key<C: Iterator<Item = Command>>(
     words: &[&[u8]],
     commands: impl Fn(Name) -> C,
@@ -136,7 +138,8 @@ fn each_key<C: Iterator<Item = Command>>(
     let names: Vec<Name> = names.collect::<Result<_, Reply>>()?;
     let keys = names.len();
     let reply = move |answers: Answers, _: Stamp| {
-        // First all cells, then all records; one kind is missing for who may not touch it.
+        // The answers come first for all cells, then for all records. One kind is missing if the user may
+        // not access it.
         let was_there = |key: &usize| answers.iter().skip(*key).step_by(keys).any(is_there);
         Reply::number((0..keys).filter(was_there).count() as u64)
     };
@@ -181,7 +184,7 @@ fn lives(answers: Answers, now: Stamp, unit: Unit, clock: Clock) -> Reply {
     Reply::Int(remaining(answers.iter().find_map(expiry_of), now, unit, clock))
 }
 
-/// When something expires, if it is there.
+/// Returns the expiry of a cell or record; the outer `Option` is `None` if it does not exist.
 pub fn expiry_of(answer: &Answer) -> Option<Option<Stamp>> {
     match answer {
         Answer::Cell(cell) => cell.as_ref().map(|cell| cell.expires),
@@ -237,7 +240,7 @@ fn expire_condition(arguments: &mut Arguments<'_>) -> Result<ExpireOnly, Reply> 
             Err(Reply::error("ERR GT and LT options at the same time are not compatible"))
         }
         (true, ..) => Ok(ExpireOnly::WithoutExpiry),
-        // Later than no expiry is never.
+        // GT treats a missing expiry as infinite, so no time is later than it.
         (_, _, true, _) => Ok(ExpireOnly::Later),
         (_, true, _, true) => Ok(ExpireOnly::EarlierThanThere),
         (_, _, _, true) => Ok(ExpireOnly::Earlier),
@@ -251,18 +254,18 @@ fn persist(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::all(commands, Shape::ours(one_did)))
 }
 
-/// What gives another time to live to whatever has this name.
+/// Returns the commands that set the expiry of the cell and the record with this name.
 fn expiring(name: Name, ttl: Ttl, only: ExpireOnly) -> [Command; 2] {
     let record = RecordCommand::Expire { key: name.clone(), ttl, only };
     [StringCommand::Expire { name, ttl, only }.into(), record.into()]
 }
 
-/// Whether something happened to one of what has the name.
+/// Returns 1 if the cell or the record was changed, otherwise 0.
 fn one_did(answers: Answers, _: Stamp) -> Reply {
     Reply::Int(answers.iter().any(is_there).into())
 }
 
-/// Gives all names of these kinds that begin with a prefix, a page at a time, until there is enough.
+/// Reads all names of these kinds with a prefix page by page, until `page` returns false.
 pub fn each_page(
     moment: &ReadView,
     kinds: &[Contract],
@@ -279,17 +282,18 @@ pub fn each_page(
     }
 }
 
-/// Whatever matches a pattern begins with this.
+/// Returns the literal prefix of the pattern, which all matching keys begin with.
 fn keys_range(words: &[&[u8]]) -> String {
     words.get(1).map(|pattern| fixed_prefix(pattern)).unwrap_or_default()
 }
 
-/// The kinds of state that names are of; those that a user may not read are left out when the plan is looked at.
+/// Returns both kinds of state that have names. The permission check removes kinds that the user may not
+/// read.
 fn both() -> Vec<Contract> {
     vec![Contract::Cells, Contract::Records]
 }
 
-/// `KEYS` in a transaction, which looks at no more names than a page has.
+/// The plan of `KEYS` inside a transaction, which examines at most one page of names.
 fn matching(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let (pattern, prefix) = (Pattern::new(words[1])?, fixed_prefix(words[1]));
     let reply = move |answers: Answers, _: Stamp| match only(answers) {
@@ -313,7 +317,7 @@ fn too_many_names() -> Reply {
     ))
 }
 
-/// `SCAN` in a transaction.
+/// The plan of `SCAN` inside a transaction.
 fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let scan = Scan::read(words)?;
     let Asker { shared, user } = *asker;
@@ -336,17 +340,18 @@ fn scanning(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(names, Shape::asked(reply, Reply::from)).once_only().matching(pattern_bytes))
 }
 
-/// A page of a scan: its cursor, and the names that match.
+/// Returns a page of a scan: the cursor and the matching names.
 fn scanned(next: u64, names: Vec<String>, glob: Option<&Glob>) -> Reply {
     let fits = |name: &String| glob.is_none_or(|glob| glob.matches(name.as_bytes()));
     let names = Reply::texts(names.into_iter().filter(fits));
     Reply::Array(vec![Reply::text(next.to_string()), names])
 }
 
-/// `RANDOMKEY` in a transaction chooses among so many.
+/// Number of names from which `RANDOMKEY` chooses inside a transaction.
 const RANDOM_NAMES: usize = 1_000;
 
-/// `RANDOMKEY` in a transaction: one of the first thousand names, all of which the transaction has read then.
+/// The plan of `RANDOMKEY` inside a transaction. It chooses from the first thousand names, all of which
+/// become part of the transaction's read set.
 fn some_name(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let (prefix, hidden) = (String::new(), asker.shared.jobs.hidden_keys().to_vec());
     let limit = RANDOM_NAMES;
@@ -362,7 +367,7 @@ fn some_name(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(names, Shape::ours(reply)))
 }
 
-/// `FLUSHDB` in a transaction: all keys or none.
+/// The plan of `FLUSHDB` inside a transaction: deletes all keys atomically.
 fn clearing(asker: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     flush_words(&mut Arguments::behind(words))?;
     let hidden = asker.shared.jobs.hidden_keys().to_vec();
@@ -399,12 +404,12 @@ fn too_many_matches() -> Reply {
     Reply::error(format!("TOOLARGE the names that match take more than {limit} MiB: use SCAN"))
 }
 
-/// What `SCAN` is asked for.
+/// The options of `SCAN`.
 struct Scan<'a> {
     cursor: u64,
     pattern: Option<&'a [u8]>,
     count: usize,
-    /// Only keys of this kind, and perhaps of one that we do not have.
+    /// Only keys of this type. It may be a Redis type that Mainstay does not have.
     kind: Option<&'a [u8]>,
 }
 
@@ -428,13 +433,13 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    /// Whether keys of this kind are wanted.
+    /// Returns whether keys of this kind are wanted.
     fn wants(&self, kind: Contract) -> bool {
         let name = if kind == Contract::Records { "hash" } else { "string" };
         self.kind.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name.as_bytes()))
     }
 
-    /// What it finds begins with this: no other name is looked at.
+    /// Returns the prefix to which the scan is limited.
     fn prefix(&self) -> String {
         self.pattern.map(fixed_prefix).unwrap_or_default()
     }
@@ -444,12 +449,13 @@ fn invalid_cursor() -> Reply {
     Reply::error("ERR invalid cursor")
 }
 
-/// Words that cannot be read find nothing, and count as all keys.
+/// Returns the prefix that a scan reads. A request with invalid words finds nothing, and counts as all
+/// keys.
 fn scan_range(words: &[&[u8]]) -> String {
     Scan::read(words).map(|scan| scan.prefix()).unwrap_or_default()
 }
 
-/// A page with nothing in it says where to go on, as in Redis: many names may be dead.
+/// A page may be empty and still return a cursor, as in Redis, because many of the names may be deleted.
 fn scan(call: &mut Call<'_>) -> Result<Job, Reply> {
     let scan = Scan::read(call.words)?;
     let after =
@@ -476,12 +482,12 @@ fn random(call: &mut Call<'_>) -> Result<Job, Reply> {
     }))
 }
 
-/// Some number, another one each time.
+/// Returns a random number.
 fn chance() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// Deletes what is there, in pieces: what is written meanwhile may stay.
+/// Deletes all present keys in several transactions. Keys written meanwhile may remain.
 fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     flush_words(&mut call.arguments())?;
     let (moment, empty) = (call.moment()?, call.session.transaction());
@@ -490,7 +496,7 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     Ok(Box::new(move || {
         let mut failed = None;
         let looked = each_page(&moment, &[Contract::Cells, Contract::Records], "", |names| {
-            // In small pieces, between which others write.
+            // Small transactions, so that other clients can write in between.
             names.chunks(FLUSH_NAMES).all(|names| {
                 failed = db.execute(deleting(empty.clone(), names, &hidden)).err();
                 failed.is_none()
@@ -503,7 +509,7 @@ fn flush(call: &mut Call<'_>) -> Result<Job, Reply> {
     }))
 }
 
-/// Deletes cells and records of these names; a hidden record of the same name stays.
+/// Adds deletions of the cells and records with these names. Hidden records of the same names are kept.
 fn deleting(transaction: Transaction, names: &[String], hidden: &[String]) -> Transaction {
     let names = names.iter().filter_map(|name| mainstay::Name::new(name).ok());
     let shown = |name: Name| {

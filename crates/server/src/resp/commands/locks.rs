@@ -1,4 +1,4 @@
-//! Locks: `LOCK.*`.
+//! Commands on locks: `LOCK.*`.
 
 use super::jobs::{count_of, held, order, span};
 use crate::jobs::{Keys, Order};
@@ -25,12 +25,12 @@ pub const COMMANDS: &[Spec] = &[
         .about("Who has a lock: owner, token, until when; or nil"),
 ];
 
-/// A name of which the key is one, too.
+/// Consumes the name of a lock. It has to be valid as a key as well.
 fn lock(arguments: &mut Arguments<'_>) -> Result<String, Reply> {
     Ok(arguments.name()?.as_str().to_owned())
 }
 
-/// `LEASE ms`, which ends the command.
+/// Consumes `LEASE ms` at the end of a command.
 fn lease(arguments: &mut Arguments<'_>) -> Result<Duration, Reply> {
     if !arguments.take("LEASE") {
         return Err(syntax_error());

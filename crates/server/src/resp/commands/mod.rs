@@ -1,4 +1,4 @@
-//! The commands, a file for each group.
+//! The RESP commands, one file per group.
 
 pub mod branches;
 pub mod cells;

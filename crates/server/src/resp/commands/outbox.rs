@@ -1,4 +1,4 @@
-//! The outbox: `OUTBOX.*`.
+//! Commands on the outbox: `OUTBOX.*`.
 
 use super::records::how_many;
 use super::runs::did;
@@ -9,7 +9,7 @@ use crate::resp::reply::Reply;
 use crate::resp::table::{Group, Run, Spec};
 use mainstay::{Answer, Failed, Message, OutboxAnswer, OutboxCommand, OutboxState, Stamp};
 
-/// How many dead messages are given where no limit is said.
+/// The default limit for dead messages.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
@@ -45,7 +45,7 @@ const fn of(name: &'static str, arity: i32, run: Run) -> Spec {
     Spec::new(name, arity, Group::Outbox, run)
 }
 
-/// A plan for a command that makes sense.
+/// Creates a plan for a command, if the command is valid.
 fn plan(command: OutboxCommand, shape: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
     command.check()?;
     Ok(Plan::one(command, Shape::ours(shape)))
@@ -85,7 +85,7 @@ fn claim(words: &[&[u8]]) -> Result<Plan, Reply> {
     plan(claim, if with_token { held } else { claimed })
 }
 
-/// With the token of their lease: the stamp of the transaction that claimed them.
+/// The claimed messages with their lease token, which is the timestamp of the claiming transaction.
 fn held(answers: Answers, stamp: Stamp) -> Reply {
     let mut reply = claimed(answers, stamp);
     if let Reply::Array(rows) = &mut reply {

@@ -1,4 +1,4 @@
-//! Records: `REC.*`.
+//! Commands on records: `REC.*`.
 
 use super::cells::{maybe_counter, versions};
 use super::expiry::{Clock, Unit, remaining};
@@ -11,7 +11,7 @@ use mainstay::{
     RecordHistoryEntry, RecordPage, RecordWrite, Stamp, Test, Ttl, Value, Where,
 };
 
-/// How many versions or records are given where no limit is said.
+/// The default limit for versions or records.
 const DEFAULT_LIMIT: usize = 100;
 
 /// The commands of this file.
@@ -60,7 +60,7 @@ fn field_value(arguments: &mut Arguments<'_>) -> Result<(Field, FieldValue), Rep
     Ok((field(arguments)?, FieldValue::from(arguments.word()?)))
 }
 
-/// `TTL ms`, behind its first word.
+/// Consumes the milliseconds behind `TTL`.
 fn ttl(arguments: &mut Arguments<'_>) -> Result<Ttl, Reply> {
     let ms = arguments.whole()?;
     let ms = u64::try_from(ms).map_err(|_| {
@@ -69,12 +69,12 @@ fn ttl(arguments: &mut Arguments<'_>) -> Result<Ttl, Reply> {
     Ok(Ttl::Millis(ms))
 }
 
-/// An empty write of a record, which leaves the expiry.
+/// Creates an empty write of a record, which keeps the expiry.
 fn write_to(key: Name) -> Result<RecordWrite, Reply> {
     Ok(RecordWrite::to(key.as_str())?)
 }
 
-/// `IS value` or `ABSENT`, behind a field.
+/// Consumes `IS value` or `ABSENT` behind a field.
 fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, Reply> {
     let is = match () {
         () if arguments.take("IS") => Some(arguments.word()?.to_vec()),
@@ -84,8 +84,9 @@ fn condition(field: Field, arguments: &mut Arguments<'_>) -> Result<Condition, R
     Ok(Condition::Field { field, is })
 }
 
-/// With a new value for the field that is compared, or without one: then the other words say all that is written, which
-/// may be that this field goes. Words that can be read with a new value are.
+/// The command has two forms: with a new value for the compared field, or without one. In the second form
+/// the other options say what to write, and may delete the compared field. Words that fit both forms are
+/// read as the first one.
 fn cas(words: &[&[u8]]) -> Result<Plan, Reply> {
     let write = swapping(words, true);
     let write = write.or_else(|reply| swapping(words, false).map_err(|_| reply))?;
@@ -151,7 +152,7 @@ fn get(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RecordCommand::Get { key, fields: None }, Shape::ours(whole_record)).at(at))
 }
 
-/// A record with its counter and what is left of its time to live.
+/// Returns a record with its counter and its remaining time to live.
 pub(super) fn whole_record(answers: Answers, now: Stamp) -> Reply {
     let shown = |record: Record| {
         let left_ms = remaining(Some(record.expires), now, Unit::Millis, Clock::FromNow);
@@ -164,7 +165,7 @@ pub(super) fn whole_record(answers: Answers, now: Stamp) -> Reply {
     }
 }
 
-/// Fields with their values, each a list of two.
+/// Returns the fields with their values, each as a list of two.
 fn pairs(fields: Fields) -> Reply {
     let pair = |(field, value): (Field, Vec<u8>)| {
         Reply::Array(vec![Reply::text(field.as_bytes()), Reply::Bulk(value)])
@@ -197,7 +198,7 @@ fn version(entry: RecordHistoryEntry) -> Reply {
     ])
 }
 
-/// What a scan or a count is asked for.
+/// The options of a scan or a count.
 pub(super) struct Asked {
     pub prefix: String,
     pub filters: Vec<Where>,
@@ -227,7 +228,7 @@ impl Asked {
         Ok(())
     }
 
-    /// The place where it goes on has to be one of this scan.
+    /// Checks that the cursor is within the scan.
     fn check_place(&self) -> Result<(), Reply> {
         match &self.after {
             Some(after) if !after.starts_with(&self.prefix) => {
@@ -242,7 +243,7 @@ impl Asked {
     }
 }
 
-/// `field op value`.
+/// Consumes `field op value`.
 fn filter(arguments: &mut Arguments<'_>) -> Result<Where, Reply> {
     let field = field(arguments)?;
     let (operator, value) = (arguments.word()?, arguments.word()?);
@@ -263,7 +264,7 @@ fn filter(arguments: &mut Arguments<'_>) -> Result<Where, Reply> {
     Ok(Where { field, test })
 }
 
-/// A JSON array of strings.
+/// Parses a JSON array of strings.
 fn texts(word: &[u8]) -> Result<Vec<Vec<u8>>, Reply> {
     let none = || Reply::error("INVALID IN takes a JSON array of strings, as [\"a\",\"b\"]");
     let json = std::str::from_utf8(word).map_err(|_| none())?;

@@ -1,9 +1,9 @@
-//! Runs: `RUN.*`.
+//! Commands on runs, which are event logs: `RUN.*`.
 //!
 //! ```text
-//!   RUN.APPEND, BATCH, BOOTSTRAP, FETCH, … --> Plan, as with all data
-//!   RUN.TAIL                               --> at once what is on stable storage, or who waits for events
-//!   RUN.KEY                                --> nothing but its words
+//!   RUN.APPEND, BATCH, BOOTSTRAP, FETCH, … --> Plan, as for all data
+//!   RUN.TAIL                               --> durable events at once, or a blocking read
+//!   RUN.KEY                                --> uses only its words
 //! ```
 
 use super::branches::reply;
@@ -21,7 +21,7 @@ use mainstay::{
     from_value,
 };
 
-/// How many events or runs are given where no limit is said.
+/// The default limit for events or runs.
 const DEFAULT_LIMIT: usize = 1000;
 
 /// The commands of this file.
@@ -79,7 +79,8 @@ const fn run(name: &'static str, arity: i32, run: Run) -> Spec {
     Spec::new(name, arity, Group::Runs, run).keys(1, 1, 1)
 }
 
-/// The command that appends an event. What can be wrong with it is told before anything is written.
+/// Creates the command that appends an event. An invalid event is rejected here, before anything is
+/// written.
 fn appending(mut event: NewEvent, expected: Option<u64>) -> mainstay::Result<RunCommand> {
     event.check()?;
     event.idempotency_key = Some(event.key()?);
@@ -110,13 +111,13 @@ fn append(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(appending(event, expected)?, Shape::ours(appended)))
 }
 
-/// JSON where it parses, else a string; bytes where it is no text.
+/// Parses data as JSON if possible, otherwise as a string. Bytes that are no UTF-8 stay bytes.
 fn value(word: &[u8]) -> Value {
     let json = std::str::from_utf8(word).ok().and_then(|text| Value::from_json_exact(text).ok());
     json.unwrap_or_else(|| Value::from_text(word))
 }
 
-/// One thing that is said of an event.
+/// Reads one option of an event.
 fn say(event: &mut NewEvent, arguments: &mut Arguments<'_>) -> Result<(), Reply> {
     let part = match () {
         () if arguments.take("STEP") => &mut event.step_id,
@@ -136,7 +137,8 @@ fn say(event: &mut NewEvent, arguments: &mut Arguments<'_>) -> Result<(), Reply>
     Ok(())
 }
 
-/// The event with further fields. What has a word of its own is not said here, so that nothing is said twice.
+/// Adds further fields to the event. A field that has an option of its own is rejected, so that no field is
+/// set twice.
 fn over(json: &str, event: NewEvent) -> Result<NewEvent, Reply> {
     let Value::Object(fields) = Value::from_json_exact(json)? else {
         return Err(Reply::error(
@@ -183,7 +185,7 @@ fn batch(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::all(appends.collect::<Result<Vec<_>, _>>()?, Shape::ours(appended_each)))
 }
 
-/// Says also which of several events it is that something is wrong with.
+/// Adds the position of the faulty event to an error.
 fn placed(error: mainstay::Error) -> Reply {
     match (error.position(), Reply::from(error)) {
         (Some(place), Reply::Error(text)) => {
@@ -205,7 +207,7 @@ fn bootstrap(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RunCommand::Bootstrap { run, metadata, events }, Shape::ours(sequences)))
 }
 
-/// What a command on runs answered.
+/// Returns the answer of a command on runs.
 fn answer(answers: Answers) -> Option<RunAnswer> {
     of_runs(only(answers)?)
 }
@@ -252,7 +254,7 @@ fn sequences(answers: Answers, _: Stamp) -> Reply {
     }
 }
 
-/// Which events are wanted.
+/// The options of a request for events.
 struct Wanted {
     run: Name,
     after: u64,
@@ -277,7 +279,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Without words that have no meaning here.
+    /// Fails if the request has options that this command does not allow.
     fn only(self, waits: bool, at: bool) -> Result<Wanted, Reply> {
         match (self.wait_ms.is_some() && !waits) || (self.at.is_some() && !at) {
             true => Err(syntax_error()),
@@ -324,7 +326,8 @@ fn tailing(call: &Call<'_>) -> Result<Handled, Reply> {
     })
 }
 
-/// In a transaction nothing waits: the events that it sees, its own included.
+/// The plan inside a transaction, where nothing waits: returns the events that the transaction sees,
+/// including its own.
 fn tail_inside(_: &Asker<'_>, words: &[&[u8]]) -> Result<Plan, Reply> {
     let Wanted { run, after, limit, wait_ms, .. } = Wanted::read(words)?.only(true, false)?;
     match wait_ms {
@@ -474,7 +477,7 @@ fn delete(words: &[&[u8]]) -> Result<Plan, Reply> {
     Ok(Plan::one(RunCommand::Delete { run }, Shape::ours(did)))
 }
 
-/// Whether something happened.
+/// Returns 1 if something was changed, otherwise 0.
 pub(super) fn did(answers: Answers, _: Stamp) -> Reply {
     match only(answers) {
         Some(Answer::Did(did)) => Reply::Int(did.into()),

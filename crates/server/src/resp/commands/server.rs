@@ -1,4 +1,4 @@
-//! The server: `COMMAND`, `CONFIG`, `TIME` and the like.
+//! Server commands: `COMMAND`, `CONFIG`, `TIME` and others.
 
 use super::records::how_many;
 use crate::resp::arguments::syntax_error;
@@ -71,7 +71,7 @@ fn command(call: &mut Call<'_>) -> Reply {
     }
 }
 
-/// A command as `COMMAND` tells of it.
+/// A command as `COMMAND` describes it.
 fn about(spec: &'static Spec) -> Reply {
     let (first, last, step) = spec.keys;
     let flag = if spec.writes { "write" } else { "readonly" };
@@ -101,7 +101,7 @@ fn docs(spec: &'static Spec) -> (Reply, Reply) {
     (Reply::text(spec.name), Reply::Map(about))
 }
 
-/// Where the HTTP face is, everybody who may be here may know.
+/// The address of the HTTP front end needs no permission, because every connected user may know it.
 fn config_right(words: &[&[u8]]) -> Option<Right> {
     let is_address = matches!(words, [_, _, what] if what.eq_ignore_ascii_case(b"http-address"));
     (!is_address).then_some(Right::read(Area::Server))
@@ -134,7 +134,7 @@ fn config(call: &mut Call<'_>) -> Reply {
 }
 
 fn time(call: &mut Call<'_>) -> Reply {
-    // Time stands still in a transaction.
+    // All commands of a transaction see the same time.
     let open = call.session.open.as_ref();
     let begun_us = open.and_then(|open| open.now()).or(call.session.exec_us);
     let now_us = begun_us.unwrap_or_else(|| call.shared().now());
@@ -156,7 +156,7 @@ fn durability(call: &mut Call<'_>) -> Reply {
     OK
 }
 
-/// In a transaction, which counts no more than a page has.
+/// The plan inside a transaction, which counts at most one page of names.
 fn counting(asker: &Asker<'_>, _: &[&[u8]]) -> Result<Plan, Reply> {
     let kinds = vec![Contract::Cells, Contract::Records];
     let hidden = asker.shared.jobs.hidden_keys().to_vec();

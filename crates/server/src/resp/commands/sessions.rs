@@ -1,9 +1,9 @@
-//! Sessions: `SESSION.*`.
+//! Commands of exactly-once sessions: `SESSION.*`.
 //!
 //! ```text
-//!   SESSION.SEND, ACK, PENDING, INFO, LIST    --> Plan, as with all data
-//!   SESSION.OPEN, KEEPALIVE, CLOSE, RETRY     --> Plan that is a transaction by itself
-//!   SESSION.DO, EXEC                          --> a request of a session: see `once.rs`
+//!   SESSION.SEND, ACK, PENDING, INFO, LIST    --> Plan, as for all data
+//!   SESSION.OPEN, KEEPALIVE, CLOSE, RETRY     --> Plan that is a transaction of its own
+//!   SESSION.DO, EXEC                          --> a session request: see `once.rs`
 //! ```
 
 use super::records::how_many;
@@ -22,7 +22,7 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// How many sessions, and requests to be sent again, are given where no limit is said.
+/// The default limit for sessions in a list and for retried requests.
 const DEFAULT_LIMIT: usize = 1000;
 
 /// The commands of this file.
@@ -81,12 +81,12 @@ const fn session(name: &'static str, arity: i32, run: Run) -> Spec {
     of(name, arity, run).keys(1, 1, 1)
 }
 
-/// A request of a session: no plan tells whose it is.
+/// A session request. No plan tells which session it belongs to, so its words are checked.
 const fn request_of(name: &'static str, arity: i32, run: Run) -> Spec {
     session(name, arity, run).reaches(Reach::Words)
 }
 
-/// A plan for a command that makes sense.
+/// Creates a plan for a command, if the command is valid.
 fn plan(command: SessionCommand, shape: fn(Answers, Stamp) -> Reply) -> Result<Plan, Reply> {
     command.check()?;
     Ok(Plan::one(command, Shape::ours(shape)))
@@ -151,7 +151,8 @@ fn pending(words: &[&[u8]]) -> Result<Plan, Reply> {
                 () => return Err(syntax_error()),
             }
         }
-        // All that may wait, where it is not said: whoever asks for no page gets none.
+        // Without a limit the reply has all pending requests, because a client that asks for no page
+        // expects all of them.
         let (after, limit) = (after.unwrap_or_default(), limit.unwrap_or(MAILBOX_LIMIT));
         plan(SessionCommand::Pending { session, after, limit, epoch: 0 }, requests)
     })

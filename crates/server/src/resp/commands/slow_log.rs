@@ -1,4 +1,4 @@
-//! `SLOWLOG`: commands that took longer than they should.
+//! `SLOWLOG`: commands that took longer than a threshold.
 
 use crate::resp::arguments::Arguments;
 use crate::resp::reply::{OK, Reply};
@@ -16,7 +16,7 @@ pub const COMMANDS: &[Spec] = &[Spec::new("slowlog", -2, Group::Server, Run::Ses
     .syntax("GET | LEN | RESET [count]")
     .about("SLOWLOG GET [count] | LEN | RESET: commands that were slow")];
 
-/// Whoever clears it takes something from others.
+/// Clearing the log needs the admin permission, because other users lose its entries too.
 fn right(words: &[&[u8]]) -> Option<Right> {
     match words.get(1).is_some_and(|what| what.eq_ignore_ascii_case(b"reset")) {
         true => Some(Right::write(Area::Admin)),
@@ -24,7 +24,7 @@ fn right(words: &[&[u8]]) -> Option<Right> {
     }
 }
 
-/// How many entries are shown if nothing is said.
+/// The default number of entries shown.
 const SHOWN: usize = 10;
 
 fn slow_log(call: &mut Call<'_>) -> Reply {
@@ -53,7 +53,7 @@ fn about(call: &mut Call<'_>) -> Result<Reply, Reply> {
     }
 }
 
-/// How many are wanted; -1: all.
+/// Consumes the number of entries; -1 means all.
 fn count(arguments: &mut Arguments<'_>) -> Result<usize, Reply> {
     if arguments.left() == 0 {
         return Ok(SHOWN);
@@ -67,7 +67,8 @@ fn count(arguments: &mut Arguments<'_>) -> Result<usize, Reply> {
     }
 }
 
-/// An entry as Redis shows it: number, seconds, microseconds it took, words, address, name.
+/// An entry in the format of Redis: id, time in seconds, duration in microseconds, words, address, client
+/// name.
 fn entry(entry: Entry) -> Reply {
     Reply::Array(vec![
         Reply::number(entry.id),

@@ -1,4 +1,4 @@
-//! Redis's strings, on cells: `GET`, `SET` and the like, with Redis's own semantics and words.
+//! Redis strings on top of cells: `GET`, `SET` and others, with the semantics and error texts of Redis.
 
 use super::cells::{did, value};
 use super::expiry::{Clock, Unit, expiry, invalid_time};
@@ -58,12 +58,12 @@ const fn write(name: &'static str, arity: i32, plan: Planner) -> Spec {
     read(name, arity, plan).writes().keys(1, 1, 1)
 }
 
-/// A shape with failures in Redis's words.
+/// Creates a shape with the error texts of Redis.
 const fn redis(reply: fn(Answers, Stamp) -> Reply) -> Shape {
     Shape::with(reply, redis_words)
 }
 
-/// What Redis says of numbers, and of keys that hold something else.
+/// Returns the error of Redis for invalid numbers and for keys of another type.
 fn redis_words(error: Error) -> Reply {
     match error.code() {
         Code::WrongType => wrong_type(),
@@ -122,7 +122,7 @@ impl SetOptions {
     }
 }
 
-/// An option may stand once.
+/// Sets an option that may be given once.
 fn put_once<T>(place: &mut Option<T>, option: T) -> Result<(), Reply> {
     match place.replace(option) {
         None => Ok(()),
@@ -140,7 +140,7 @@ fn condition(arguments: &mut Arguments<'_>) -> Result<Option<Only>, Reply> {
     }))
 }
 
-/// `EX`, `PX`, `EXAT` or `PXAT`, if one of them comes next.
+/// Consumes `EX`, `PX`, `EXAT` or `PXAT`, if one of them is next.
 fn expiry_form(arguments: &mut Arguments<'_>) -> Option<(Unit, Clock)> {
     match () {
         () if arguments.take("EX") => Some((Unit::Seconds, Clock::FromNow)),
@@ -151,7 +151,7 @@ fn expiry_form(arguments: &mut Arguments<'_>) -> Option<(Unit, Clock)> {
     }
 }
 
-/// An expiry that may not be zero or negative.
+/// Converts an expiry, which must be positive.
 fn positive_expiry(n: i64, unit: Unit, clock: Clock, command: &str) -> Result<Ttl, Reply> {
     let ttl = if n > 0 { expiry(n, unit, clock) } else { None };
     ttl.ok_or_else(|| invalid_time(command))
@@ -249,7 +249,7 @@ fn getex(words: &[&[u8]]) -> Result<Plan, Reply> {
     let (unit, clock) = expiry_form(&mut arguments).ok_or_else(syntax_error)?;
     let time = arguments.word()?;
     arguments.end()?;
-    // Redis looks at the key first: a time that makes no sense is no error where there is no key.
+    // Redis reads the key first, so an invalid time is no error for a missing key.
     let get = |name| StringCommand::Get { name };
     let Some(n) = whole(time) else {
         return Ok(Plan::one(get(name), redis(there_is_no_such_number)));
@@ -268,7 +268,7 @@ fn there_is_no_such_time(answers: Answers, _: Stamp) -> Reply {
     if_there(answers, || invalid_time("getex"))
 }
 
-/// A failure where there is a key, and nothing where there is none.
+/// Returns the error if the key exists, otherwise nil.
 fn if_there(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
     match only(answers) {
         Some(Answer::Cell(Some(_))) => failure(),
@@ -277,7 +277,7 @@ fn if_there(answers: Answers, failure: impl FnOnce() -> Reply) -> Reply {
     }
 }
 
-/// A record counts as nothing here.
+/// Reads only cells: a key that holds a record gives nil.
 fn mget(words: &[&[u8]]) -> Result<Plan, Reply> {
     let get = |word: &&[u8]| Ok(CellCommand::Get { name: name(word)? });
     let commands: Vec<_> = words[1..].iter().map(get).collect::<Result<_, Reply>>()?;

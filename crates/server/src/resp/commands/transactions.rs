@@ -1,4 +1,4 @@
-//! Several commands at once: `MULTI`, `EXEC`, `WATCH`, and `TXN.*`.
+//! Transaction commands: `MULTI`, `EXEC`, `WATCH`, and `TXN.*`.
 
 use crate::resp::multi;
 use crate::resp::reply::{OK, Reply};
@@ -58,7 +58,7 @@ fn watch(call: &mut Call<'_>) -> Handled {
     })
 }
 
-/// The keys as they are now, whatever they hold, all as of one revision.
+/// Returns guards for the present state of the keys, of every kind, as of one revision.
 fn watched(call: &Call<'_>, kinds: &[Contract]) -> Result<Vec<Guard>, Reply> {
     let moment = call.moment()?;
     let since = moment.revision();
@@ -100,7 +100,7 @@ fn begin(call: &mut Call<'_>) -> Handled {
     })
 }
 
-/// What is said where no transaction is open.
+/// The error if no transaction is open.
 pub fn none_open() -> Reply {
     Reply::error("ERR no transaction is open: TXN.BEGIN first")
 }

@@ -1,4 +1,4 @@
-//! Who asks: `AUTH` and `ACL`.
+//! Commands about users: `AUTH` and `ACL`.
 
 use super::connection::no_password;
 use crate::resp::arguments::{syntax_error, text};
@@ -36,7 +36,7 @@ fn auth(call: &mut Call<'_>) -> Handled {
     log_in(call, name, password, None).unwrap_or_else(Handled::Reply)
 }
 
-/// Logs in, where there are users.
+/// Starts a login. Fails if the server has no users.
 pub fn log_in(
     call: &mut Call<'_>,
     name: &[u8],
@@ -46,7 +46,8 @@ pub fn log_in(
     if !call.shared().security.asks() {
         return Err(no_password());
     }
-    // No user has a name that is not text: it fails as any other wrong one, at the same price.
+    // User names are UTF-8. Any other name fails like a wrong name, at the same cost, so that timing
+    // reveals nothing.
     let name = text(name).unwrap_or_default().to_owned();
     Ok(call.session.log_in(Login::new(name, Secret::new(password), greeting)))
 }

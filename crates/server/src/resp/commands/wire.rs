@@ -1,12 +1,12 @@
-//! Values of the waist as bytes: `WIRE.*`, which our own client speaks.
+//! The binary commands of our own client: `WIRE.*`.
 //!
 //! ```text
-//!   frame in one or more words --> Transaction, Look, Act, Follow, Question --> the database
-//!   frame of a Result          <-- Receipt, Seen, Acted, Followed, …        <--'
+//!   frame in one or more words --> Transaction or a request on reads, feeds, admin --> the database
+//!   frame of a Result          <-- Receipt or the matching reply                   <--'
 //! ```
 //!
-//! A failure is an answer like any other, so that the client gets the same error that it would have
-//! got in this process. Further contracts need nothing here: their commands are in the values.
+//! An error is encoded like any other result, so the client gets the same error as an embedded caller. New
+//! kinds of state need no change here, because their commands are part of the encoded values.
 
 use crate::resp::Shared;
 use crate::resp::feeds::{Arrival, Awaited, Following, Found, Reading, Telling, Until};
@@ -28,8 +28,8 @@ use mainstay::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Reads cells and records, as they are or as they were: both have the same methods and no type in
-/// common. Only what is read is asked for.
+/// Executes a read, on the present or on a past view. It is a macro because both have the same methods but
+/// no common trait. Each store is accessed only by the reads that need it.
 macro_rules! look {
     ($cells:expr, $records:expr, $runs:expr, $outbox:expr, $keyed:expr, $read:expr) => {
         match $read {
@@ -60,7 +60,7 @@ macro_rules! look {
     };
 }
 
-/// What was read of keyed state: names of spaces are names like others.
+/// Converts an answer about keyed state. The names of spaces use the reply type for names.
 fn of_states(answer: Answer) -> Result<ReadReply> {
     match answer {
         Answer::State(answer) => Ok(ReadReply::State(answer)),
@@ -69,18 +69,18 @@ fn of_states(answer: Answer) -> Result<ReadReply> {
     }
 }
 
-/// The outbox has no past: what was sent is gone.
+/// Rejects reads of the outbox in the past, because sent messages are deleted.
 fn no_past(_: OutboxCommand) -> Result<OutboxAnswer> {
     Err(Error::new(Code::Unsupported, "the outbox has no past: look at it as it is"))
 }
 
-/// A command that writes was given where something is read.
+/// The error for a write command in a read request.
 fn no_read() -> Error {
     let message = "this command on records writes: execute it in a transaction";
     Error::new(Code::InvalidArgument, message)
 }
 
-/// The longest answer; what is longer is told to be.
+/// The longest reply. A longer one is replaced by an error.
 const ANSWER_LIMIT_BYTES: usize = 192 << 20;
 
 /// The commands of this file.
@@ -101,12 +101,11 @@ pub const COMMANDS: &[Spec] = &[
 
 const fn of(name: &'static str, run: fn(&mut Call<'_>, Pending) -> Handled) -> Spec {
     let spec = Spec::new(name, -2, Group::Wire, Run::Direct(run));
-    // What the frame holds is looked at by itself.
+    // The contents of the frame are checked by `permit`.
     spec.needs(Needs::Some).syntax("frame [frame ...]")
 }
 
-/// Whether the user of this connection may do this. This is the one place that every `WIRE` command
-/// passes.
+/// Checks that the user may execute a request. Every `WIRE` command passes through this function.
 fn permit(call: &Call<'_>, wanted: &Wanted<'_>) -> std::result::Result<(), Reply> {
     let user = call.session.user.as_ref().ok_or_else(no_user)?;
     user.allow_wanted(wanted).map_err(|denied| {
@@ -118,7 +117,7 @@ fn permit(call: &Call<'_>, wanted: &Wanted<'_>) -> std::result::Result<(), Reply
     })
 }
 
-/// What a request holds: its words are pieces of one frame.
+/// Decodes the request. Its words are pieces of one frame.
 fn take<T: DeserializeOwned>(call: &Call<'_>) -> Result<T> {
     match &call.words[1..] {
         [frame] => wire::decode(frame),
@@ -126,7 +125,7 @@ fn take<T: DeserializeOwned>(call: &Call<'_>) -> Result<T> {
     }
 }
 
-/// An answer as a reply.
+/// Encodes a result as a reply.
 fn framed<T: Serialize>(answer: &Result<T>) -> Reply {
     match wire::encode(answer) {
         Ok(frame) if frame.len() <= ANSWER_LIMIT_BYTES => Reply::Bulk(frame),
@@ -140,7 +139,7 @@ fn too_long(code: Code, what_to_do: &str) -> Reply {
     framed::<()>(&Err(Error::new(code, message)))
 }
 
-/// What is done, or why it is not.
+/// Encodes a result as the outcome of a command.
 fn handled<T: Serialize>(work: Result<T>) -> Handled {
     Handled::Reply(framed(&work))
 }
@@ -149,16 +148,16 @@ fn refused(error: Error) -> Handled {
     handled::<()>(Err(error))
 }
 
-/// How the receipt of a transaction is told.
+/// The form in which the receipt of a transaction is returned.
 pub enum Receipts {
-    /// As it is.
+    /// The receipt itself.
     Executed,
-    /// As that of an interactive transaction, whose guards are its own business.
+    /// The receipt of an interactive transaction, whose failed guards are reported as a conflict.
     Committed,
 }
 
 impl Receipts {
-    /// The reply.
+    /// Makes the reply.
     pub fn reply(self, receipt: Result<Receipt>) -> Reply {
         let revision = receipt.as_ref().map_or(0, |receipt| receipt.revision);
         let reply = match self {
@@ -168,7 +167,8 @@ impl Receipts {
             ),
         };
         match reply {
-            // It is done, whatever becomes of its answers.
+            // The transaction is committed, so the client must get an unknown outcome rather than a
+            // failure.
             Reply::Bulk(frame) if revision > 0 && is_refusal(&frame) => {
                 let what = format!("it was committed as revision {revision}, so look there");
                 too_long(Code::UnknownOutcome, &what)
@@ -178,7 +178,7 @@ impl Receipts {
     }
 }
 
-/// Whether a frame of a `Result` holds an error: its first byte behind the version is the variant.
+/// Returns whether the frame of a `Result` holds an error. Byte 0 is the version, byte 1 the enum variant.
 fn is_refusal(frame: &[u8]) -> bool {
     frame.get(1) == Some(&1)
 }
@@ -264,7 +264,7 @@ fn look_at(db: &Database, cells: &Cells, look: ReadRequest) -> Result<ReadReply>
     }
 }
 
-/// Answers a command on keyed state that only reads, as it is now.
+/// Executes a read on the present keyed state.
 fn read_keyed(db: &Database, branch: &str, command: StateCommand) -> Result<Answer> {
     let (answers, _) = db.look(branch, &[command.into()])?;
     answers.into_iter().next().ok_or_else(no_read)
@@ -354,7 +354,7 @@ fn commit(session: &mut Session, durability: Option<Durability>) -> Result<Handl
         open.durability(durability);
     }
     if !open.has_steps() {
-        // Nothing is written, so nothing is waited for.
+        // Nothing is written, so the commit does not have to wait for a batch.
         return Ok(Handled::Reply(Receipts::Committed.reply(open.commit())));
     }
     let transaction = open.into_transaction()?;
@@ -401,7 +401,7 @@ fn following(call: &mut Call<'_>, follow: FeedRequest) -> Result<Handled> {
     Ok(wait(call, Awaited::Changes(Box::new(reading))))
 }
 
-/// The place is told, so that whoever waited long enough can go on from there.
+/// The reply includes the position, so that a client whose wait timed out can continue from there.
 const FOLLOWED: Telling = Telling { shape: followed, values: true, place: true };
 
 fn followed(read: Result<Found>) -> Reply {
@@ -413,7 +413,7 @@ fn deadline_us(call: &Call<'_>, wait_ms: u64) -> u64 {
     call.shared().deadline_us(wait_ms)
 }
 
-/// Tells what there is, or waits for it.
+/// Returns the reply if it is ready, otherwise a blocking read.
 fn wait(call: &Call<'_>, mut awaited: Awaited) -> Handled {
     match awaited.look_briefly(call.shared().ticks_us()) {
         Some(reply) => Handled::Reply(reply),
@@ -451,7 +451,7 @@ fn ask(call: &mut Call<'_>, pending: Pending) -> Handled {
     }
 }
 
-/// Tells events of a run, or waits for them.
+/// Returns the next events of a run, or a blocking read.
 fn following_run(
     call: &Call<'_>,
     branch: &str,
@@ -471,7 +471,7 @@ fn framed_events(events: Result<Vec<CanonicalEvent>>) -> Reply {
     framed(&events.map(RunAnswer::Events))
 }
 
-/// What is to be recorded of a question.
+/// Returns the audit entry of an admin request, if it is audited.
 fn entry(session: &Session, question: &AdminRequest) -> Option<Entry> {
     let user = session.user.as_ref()?;
     recorded_question(session.shared.security.audit(), user, &session.peer, question)

@@ -17,7 +17,7 @@ fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// Every command on one cell, and whether it reads and writes.
+/// Returns every command on one cell, with whether it reads and whether it writes.
 fn on_cell(key: &str) -> Vec<(Command, bool, bool)> {
     let (name, value) = (|| name(key), || Value::from("v"));
     let cells = [
@@ -69,7 +69,7 @@ fn on_cell(key: &str) -> Vec<(Command, bool, bool)> {
     cells.chain(strings.into_iter().map(|(command, r, w)| (command.into(), r, w))).collect()
 }
 
-/// Every command on one record, and whether it reads and writes.
+/// Returns every command on one record, with whether it reads and whether it writes.
 fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
     let (name, field) = (|| name(key), || Field::new("f").unwrap());
     let write = || RecordWrite::to(key).unwrap();
@@ -114,7 +114,7 @@ fn on_record(key: &str) -> Vec<(Command, bool, bool)> {
     records.chain(hashes.into_iter().map(|(command, r, w)| (command.into(), r, w))).collect()
 }
 
-/// Every command on one space, and whether it reads and writes.
+/// Returns every command on one space, with whether it reads and whether it writes.
 fn on_space(key: &str) -> Vec<(Command, bool, bool)> {
     let (space, info, block) = (|| name(key), SpaceInfo::default(), EntryBlock::default);
     let (prefix, limit, none) = (Vec::new, 1, || None::<Vec<u8>>);
@@ -155,7 +155,7 @@ fn on_space(key: &str) -> Vec<(Command, bool, bool)> {
     all.into_iter().map(|(command, r, w)| (Command::from(command), r, w)).collect()
 }
 
-/// Every command on one session, and whether it reads and writes.
+/// Returns every command on one session, with whether it reads and whether it writes.
 fn on_session(key: &str) -> Vec<(Command, bool, bool)> {
     let session = || name(key);
     let capabilities = Vec::new();
@@ -179,7 +179,7 @@ fn on_session(key: &str) -> Vec<(Command, bool, bool)> {
     all.into_iter().map(|(command, r, w)| (Command::from(command), r, w)).collect()
 }
 
-/// Every command on all sessions, and whether it writes.
+/// Returns every command on all sessions, with whether it writes.
 fn on_sessions() -> [(Command, bool); 3] {
     [
         (SessionCommand::Retry { sent_before: 1, limit: 1 }.into(), true),
@@ -204,10 +204,10 @@ fn branch_commands() -> Vec<Command> {
     commands.into_iter().map(Command::from).collect()
 }
 
-/// A function that makes every command on a key.
+/// A function that returns every command on a key.
 type Commands = fn(&str) -> Vec<(Command, bool, bool)>;
 
-/// The kinds of state, the others, and the commands.
+/// Each kind of state: its permission, another permission, and its commands.
 const KINDS: [(&str, &str, Commands); 4] = [
     ("cells", "records", on_cell),
     ("records", "cells", on_record),
@@ -255,7 +255,7 @@ fn branches_indexes_and_the_sweep_are_about_all_keys() {
     assert_eq!(administrative(&dropped), Some(("rec.index", vec!["DROP".into(), "7".into()])));
 }
 
-/// Every guard on a key of a kind.
+/// Returns every guard on a key of a kind.
 fn guards(key: &str, contract: Contract) -> Vec<Guard> {
     let own = match contract {
         Contract::Records => [
