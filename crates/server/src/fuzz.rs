@@ -1,5 +1,6 @@
-//! What fuzzers feed: any bytes to the readers of what clients send and of what users write into settings. None may panic,
-//! and how bytes arrive makes no difference.
+//! Bodies of the server's fuzz targets: arbitrary bytes for the parsers of client requests and of
+//! configuration files. No parser may panic, and the result must not depend on how the bytes are split into
+//! reads.
 
 mod commands;
 #[cfg(test)]
@@ -17,12 +18,12 @@ use crate::outbox;
 use crate::resp::request::{Limits, Parsed, Parser};
 use crate::resp::table::{self, Run};
 
-/// More is not fed byte by byte.
+/// Longer inputs are not fed byte by byte, because that takes quadratic time.
 const PIECES_LIMIT_BYTES: usize = 2048;
 const LIMITS: Limits = Limits { words: 64, word_bytes: 512, request_bytes: 1024, line_bytes: 512 };
 
-/// Requests of RESP: as one piece and byte by byte they are the same, and those of commands on data become
-/// plans or are refused.
+/// Parses RESP requests, in one piece and byte by byte, and compares the results. Data commands must become
+/// plans or be refused.
 pub fn requests(bytes: &[u8]) {
     let whole = read(bytes, bytes.len());
     if bytes.len() <= PIECES_LIMIT_BYTES {
@@ -33,7 +34,7 @@ pub fn requests(bytes: &[u8]) {
     }
 }
 
-/// Words as a command, if they are one that has a plan.
+/// Parses words as a command. Returns whether the command exists and has a valid plan.
 fn plan(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     match table::find(&words) {
@@ -44,7 +45,8 @@ fn plan(words: &[Vec<u8>]) -> bool {
     }
 }
 
-/// All requests, when so many bytes are there at first and one more comes each time.
+/// Parses all requests. The parser sees the first `there` bytes at first, and one more byte whenever a
+/// request is incomplete.
 fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
     let (mut parser, mut start, mut found) = (Parser::default(), 0, Vec::new());
     loop {
@@ -73,7 +75,7 @@ fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
     }
 }
 
-/// Transactions as JSON.
+/// Parses a transaction from JSON, twice; both results must be equal.
 pub fn transaction(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let sent = outbox::Settings::default();
@@ -109,7 +111,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// What a fuzzer does, a little of it with every run of the tests.
+        /// A short fuzzing run with each run of the tests.
         #[test]
         fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             for (name, body) in TARGETS {
@@ -118,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Every command on records, hashes, runs, the outbox and sessions that has a plan is among the seeds, as one that is taken.
+    /// Every planned command on records, hashes, runs, the outbox and sessions is among the seeds, in a valid
+    /// form.
     #[test]
     fn the_seeds_of_requests_have_all_commands_on_records_runs_and_sessions() {
         let mut taken = std::collections::BTreeSet::new();
@@ -135,7 +138,7 @@ mod tests {
         }
     }
 
-    /// What is refused at once leads a fuzzer nowhere.
+    /// A seed that is refused at once gives a fuzzer nothing to explore.
     #[test]
     fn the_seeds_of_commands_and_http_are_done() {
         let mut refused = Vec::new();
@@ -144,7 +147,7 @@ mod tests {
         assert!(refused.is_empty(), "{refused:#?}");
     }
 
-    /// The seeds are what the readers take, not what they refuse at once.
+    /// Every transaction seed is accepted by the parser.
     #[test]
     fn the_seeds_of_transactions_are_transactions() {
         feed("transaction", |bytes| {
