@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Limit on the size of all seeds together, because they are in the repository.
+/// The limit on the size of all seeds together.
 const SEEDS_LIMIT_BYTES: u64 = 400 << 10;
 
 /// The directory `fuzz` of the workspace, as a path from any crate.

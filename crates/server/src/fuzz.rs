@@ -18,7 +18,7 @@ use crate::outbox;
 use crate::resp::request::{Limits, Parsed, Parser};
 use crate::resp::table::{self, Run};
 
-/// Longer inputs are not fed byte by byte, because that takes quadratic time.
+/// Longer inputs are not fed byte by byte.
 const PIECES_LIMIT_BYTES: usize = 2048;
 const LIMITS: Limits = Limits { words: 64, word_bytes: 512, request_bytes: 1024, line_bytes: 512 };
 

@@ -97,7 +97,7 @@ impl Backup {
 }
 
 impl From {
-    /// The base: read from the header of the previous backup, or given as a revision.
+    /// The base: read from the previous backup, or given as a revision.
     fn known(&self) -> Result<Option<Since>> {
         if let Some(file) = &self.since_file {
             let head = backup_head(file)?;

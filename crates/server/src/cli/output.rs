@@ -47,8 +47,8 @@ pub enum Format {
 /// The part of a result that `raw` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bare {
-    /// The exact bytes of the value. A line break is added only on a terminal, so the output can be stored in
-    /// a file.
+    /// The exact bytes of the value, so that the output can be stored in a file. A line break is added only
+    /// on a terminal, or after `end_lines`.
     Value,
     /// This field, as a line.
     Field(&'static str),

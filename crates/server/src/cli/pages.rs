@@ -1,4 +1,5 @@
-//! Pagination of long lists, with all pages read at one revision.
+//! Pagination of long lists. Lists of versioned data are read at one revision, so that all pages are
+//! consistent.
 
 use super::args::Moment;
 use super::failure::Result;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
 use tower_http::timeout::TimeoutError;
 
-/// Bodies longer than this are parsed on a blocking thread, so that they do not stall the event loop.
+/// Bodies longer than this are parsed on a blocking thread, so that they do not hold up a serving thread.
 const LONG_BYTES: usize = 256 << 10;
 
 /// The first name in a path. It may contain slashes and percent-encoded bytes.
