@@ -2,7 +2,7 @@
 //! `Sec-Fetch-Site`.
 //!
 //! ```text
-//!   a page of elsewhere requests 127.0.0.1:   Origin: https://elsewhere  --> 403
+//!   a page of another site asks 127.0.0.1:    Origin: https://elsewhere  --> 403
 //!   its name resolves to 127.0.0.1 (rebound): Host: elsewhere            --> 403
 //!   it embeds an image from this server:      Sec-Fetch-Site: cross-site --> 403
 //!   curl, programs, a page of this machine:   no Origin, or localhost    --> admitted

@@ -64,7 +64,7 @@ struct Live {
     wanted: Wanted,
     account: Arc<Account>,
     sender: mpsc::Sender<Delivery>,
-    /// The bytes that are queued for it.
+    /// The bytes that are queued for the reader.
     queued: Arc<AtomicUsize>,
 }
 
