@@ -1,5 +1,5 @@
-//! Seeds for the tests of all crates that have a module `fuzz`: each of them includes this file, feeds every seed of its
-//! targets, as it is and changed, and checks that no target and no seeds are forgotten.
+//! Seed-corpus tests for fuzz targets. Every crate with a module `fuzz` includes this file, feeds each seed
+//! of its targets, both unchanged and mutated, and checks that no target and no seed directory is forgotten.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -9,15 +9,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// All seeds together stay small.
+/// The limit on the size of all seeds together.
 const SEEDS_LIMIT_BYTES: u64 = 400 << 10;
 
-/// Where fuzzing lives, seen from any crate.
+/// The directory `fuzz` of the workspace, as a path from any crate.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// Where the seeds of a target are.
+/// The directory of a target's seeds.
 pub(super) fn seeds(target: &str) -> PathBuf {
     root().join("seeds").join(target)
 }
@@ -27,13 +27,13 @@ fn names(directory: &Path) -> BTreeSet<String> {
     files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// Feeds all seeds of a target; gives how many there were.
+/// Feeds all seeds of a target to `body`. Returns the number of seeds.
 pub(super) fn feed(target: &str, mut body: impl FnMut(&[u8])) -> usize {
     let files = fs::read_dir(seeds(target)).unwrap().map(|file| file.unwrap().path());
     files.map(|file| body(&fs::read(file).unwrap())).count()
 }
 
-/// A change of a seed.
+/// A mutation of a seed: bytes that are replaced, and a position to truncate at.
 #[derive(Clone, Debug)]
 pub(super) struct Change(Vec<(Index, u8)>, Option<Index>);
 
@@ -49,14 +49,14 @@ impl Change {
     }
 }
 
-/// Some bytes are others, and the end may be missing.
+/// Replaces 1 to 5 bytes, and may truncate the end.
 pub(super) fn changes() -> impl Strategy<Value = Change> {
     let bytes = vec((any::<Index>(), any::<u8>()), 1..6);
     (bytes, option::of(any::<Index>())).prop_map(|(bytes, cut)| Change(bytes, cut))
 }
 
-/// Fails unless the targets whose bodies are in this crate are those that its tests feed, each has seeds, and all seeds
-/// together are small.
+/// Fails unless the targets implemented in this crate are exactly those that its tests feed, each target has
+/// seeds, and all seeds together are within the size limit.
 pub(super) fn check_targets(module: &str, fed: &[&str]) {
     let targets = names(&root().join("fuzz_targets"));
     assert_eq!(names(&root().join("seeds")), targets, "seeds and targets");

@@ -1,4 +1,4 @@
-//! Backups, full ones and increments.
+//! Fuzz target: backups, full and incremental.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Commands of RESP, done on a database in memory.
+//! Fuzz target: RESP commands, executed on an in-memory database.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mainstay_server::fuzz::commands(bytes));

@@ -1,4 +1,4 @@
-//! Exports of a branch.
+//! Fuzz target: exports of a branch.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,4 +1,5 @@
-//! Small files of a database: its header, its mark, heads of segments, lists of tables.
+//! Fuzz target: small files of a database: the database header, the flush mark, segment headers, lists of
+//! tables.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mainstay::fuzz::files(bytes));

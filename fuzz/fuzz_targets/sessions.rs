@@ -1,4 +1,4 @@
-//! What is stored of sessions, and snapshots of session machines.
+//! Fuzz target: stored session state, and snapshots of session state machines.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mainstay::fuzz::sessions(bytes));

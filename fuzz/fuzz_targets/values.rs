@@ -1,4 +1,4 @@
-//! Values, fields and what users write as text.
+//! Fuzz target: values, fields, and their text form.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mainstay::fuzz::values(bytes));

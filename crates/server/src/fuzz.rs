@@ -1,5 +1,6 @@
-//! Fuzz targets: feed arbitrary bytes to the parsers of client requests and settings. No input may cause a
-//! panic, and the way in which the bytes arrive must make no difference.
+//! Bodies of the server's fuzz targets: arbitrary bytes for the parsers of client requests and of
+//! configuration files. No parser may panic, and the result must not depend on how the bytes are split into
+//! reads.
 
 mod commands;
 #[cfg(test)]
@@ -21,8 +22,8 @@ use crate::resp::table::{self, Run};
 const PIECES_LIMIT_BYTES: usize = 2048;
 const LIMITS: Limits = Limits { words: 64, word_bytes: 512, request_bytes: 1024, line_bytes: 512 };
 
-/// Parses RESP requests. The result must be the same for the whole input and byte by byte, and data
-/// commands must give a plan or an error.
+/// Parses RESP requests, in one piece and byte by byte, and compares the results. Data commands must become
+/// plans or be refused.
 pub fn requests(bytes: &[u8]) {
     let whole = read(bytes, bytes.len());
     if bytes.len() <= PIECES_LIMIT_BYTES {
@@ -33,7 +34,7 @@ pub fn requests(bytes: &[u8]) {
     }
 }
 
-/// Makes the plan of a request, if it is a command that has one.
+/// Parses words as a command. Returns whether the command exists and has a valid plan.
 fn plan(words: &[Vec<u8>]) -> bool {
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     match table::find(&words) {
@@ -44,7 +45,8 @@ fn plan(words: &[Vec<u8>]) -> bool {
     }
 }
 
-/// Returns all requests of the input, of which `there` bytes are available at first and one more each time.
+/// Parses all requests. The parser sees the first `there` bytes at first, and one more byte whenever a
+/// request is incomplete.
 fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
     let (mut parser, mut start, mut found) = (Parser::default(), 0, Vec::new());
     loop {
@@ -73,7 +75,7 @@ fn read(bytes: &[u8], mut there: usize) -> Vec<Result<Vec<Vec<u8>>, String>> {
     }
 }
 
-/// Parses transactions in JSON.
+/// Parses a transaction from JSON, twice; both results must be equal.
 pub fn transaction(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let sent = outbox::Settings::default();
@@ -109,7 +111,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
-        /// Does the same as a fuzzer, with few inputs per test run.
+        /// A short fuzzing run with each run of the tests.
         #[test]
         fn changed_seeds_are_taken_without_a_panic(change in changes()) {
             for (name, body) in TARGETS {
@@ -118,8 +120,8 @@ mod tests {
         }
     }
 
-    /// The seeds contain a valid request for every planned command on records, hashes, runs, the outbox and
-    /// sessions.
+    /// Every planned command on records, hashes, runs, the outbox and sessions is among the seeds, in a valid
+    /// form.
     #[test]
     fn the_seeds_of_requests_have_all_commands_on_records_runs_and_sessions() {
         let mut taken = std::collections::BTreeSet::new();
@@ -136,7 +138,7 @@ mod tests {
         }
     }
 
-    /// An input that is rejected at once does not help a fuzzer.
+    /// A seed that is refused at once gives a fuzzer nothing to explore.
     #[test]
     fn the_seeds_of_commands_and_http_are_done() {
         let mut refused = Vec::new();
@@ -145,7 +147,7 @@ mod tests {
         assert!(refused.is_empty(), "{refused:#?}");
     }
 
-    /// The seeds must be valid inputs, not ones that are rejected at once.
+    /// Every transaction seed is accepted by the parser.
     #[test]
     fn the_seeds_of_transactions_are_transactions() {
         feed("transaction", |bytes| {

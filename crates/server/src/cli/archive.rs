@@ -1,4 +1,4 @@
-//! `mainstay run archive`, `archived` and `restore`: runs in files, there and back.
+//! `mainstay run archive`, `archived` and `restore`: moves runs between a database and archive files.
 //!
 //! ```text
 //!   --data or --server: runs --archive--> --archive: files --restore--> runs
@@ -20,7 +20,7 @@ use object_store::memory::InMemory;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where an archive is, unless told otherwise.
+/// The default location of an archive.
 const DIRECTORY: &str = "mainstay-archive";
 
 /// Archiving runs.
@@ -71,7 +71,7 @@ pub struct Restore {
 }
 
 impl Archive {
-    /// Archives what is due, and shows each run when it is done.
+    /// Archives the runs that are due, and prints each when it is done.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let settings = ArchiveSettings {
             runs_prefix: self.prefix.clone(),
@@ -90,7 +90,7 @@ impl Archive {
     }
 }
 
-/// Shows what is due; nothing is written anywhere.
+/// Prints the runs that are due, without writing anything.
 fn show_due(session: &mut Session, db: &Database, settings: ArchiveSettings) -> Result<()> {
     let nowhere = ArchiveStore::of(Arc::new(InMemory::new()));
     archive::Archive::new(db, nowhere, settings)?.each_due(&mut |run| {
@@ -109,13 +109,13 @@ fn due(run: &RunInfo) -> Row {
     ]
 }
 
-/// A run that cannot be archived stays and holds up no other; in the end it is told.
+/// Archives all due runs. A run that fails is skipped, and the last error is reported at the end.
 fn archive_all(session: &mut Session, archive: &archive::Archive) -> Result<()> {
     let (mut failed, mut why) = (0_u64, None);
     archive.each_due(&mut |run| {
         match archive.archive(&run.run_id) {
             Ok(Outcome::Archived { run, events }) => session.printer.row(archived(&run, events)),
-            // Whoever wrote to it meanwhile keeps it.
+            // The run was written to meanwhile, or deleted. A changed run stays in the database.
             Ok(Outcome::Changed | Outcome::Missing) => {}
             Err(error) => (failed, why) = (failed + 1, Some(error)),
         }
@@ -141,7 +141,7 @@ fn archived(run: &ArchivedRun, events: u64) -> Row {
 }
 
 impl Archived {
-    /// Shows what the archive has; no database is needed for that.
+    /// Lists the contents of the archive. This needs no database.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let (nothing, store) = (Database::memory()?, existing(&self.archive)?);
         let archive = archive::Archive::open(&nothing, &store, settings(&self.on, session))?;
@@ -156,7 +156,7 @@ impl Archived {
 }
 
 impl Restore {
-    /// Brings the run back and says how much of it was not there.
+    /// Restores the run and reports how many of its events were missing from the database.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let store = existing(&self.archive)?;
         let settings = settings(&self.on, session);
@@ -178,13 +178,13 @@ impl Restore {
     }
 }
 
-/// The archive of the branch that is meant.
+/// The settings for an archive of the selected branch.
 fn settings(on: &OnBranch, session: &Session) -> ArchiveSettings {
     let branch = on.branch.clone().unwrap_or_else(|| session.branch().to_owned());
     ArchiveSettings { branch, ..ArchiveSettings::default() }
 }
 
-/// An archive to be read: a directory that is not there is not made.
+/// Opens an archive for reading. Never creates a missing directory.
 fn existing(text: &str) -> Result<StoreSettings> {
     match StoreSettings::of(text) {
         StoreSettings::Directory { path } if !Path::new(&path).is_dir() => {

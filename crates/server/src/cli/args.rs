@@ -1,4 +1,4 @@
-//! The arguments: all nouns of the program.
+//! Command-line arguments: all nouns of the program.
 
 use super::backup::{Backup, Restore};
 use super::bench::Bench;
@@ -88,7 +88,7 @@ pub struct TlsArgs {
 }
 
 impl TlsArgs {
-    /// Whether TLS is spoken.
+    /// True if any option asks for TLS.
     pub fn is_wanted(&self) -> bool {
         let files = [&self.cacert, &self.cert, &self.key];
         self.tls || self.insecure || files.iter().any(|file| file.is_some())
@@ -225,7 +225,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Adds the point in time to a command.
+    /// Adds the options `REV` and `AT` to a command.
     pub fn on(&self, call: super::call::Call) -> super::call::Call {
         call.option("REV", self.rev).option("AT", self.at)
     }

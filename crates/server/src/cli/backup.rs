@@ -1,5 +1,5 @@
-//! `mainstay backup` and `mainstay restore`: everything in one file, what came since in another, and
-//! a directory out of them.
+//! `mainstay backup` and `mainstay restore`: full and incremental backups, and a new database directory
+//! restored from them.
 
 use super::failure::{Failure, Result};
 use super::field::{Field, Row};
@@ -66,7 +66,7 @@ pub struct Restore {
     increments: Vec<PathBuf>,
 }
 
-/// The revision that an increment goes on from, and the database, where that is known.
+/// The base of an incremental backup: its revision, and the database if it is known.
 #[derive(Clone, Copy)]
 struct Since {
     revision: u64,
@@ -74,7 +74,7 @@ struct Since {
 }
 
 impl Backup {
-    /// Makes or checks a file, and says what it holds.
+    /// Makes, shows or verifies a backup, and prints its contents.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let reports = match (self.verb, &self.file) {
             (Some(BackupVerb::Verify { files }), _) => {
@@ -97,7 +97,7 @@ impl Backup {
 }
 
 impl From {
-    /// Reads the end of the previous backup, where one is named.
+    /// The base: read from the previous backup, or given as a revision.
     fn known(&self) -> Result<Option<Since>> {
         if let Some(file) = &self.since_file {
             let head = backup_head(file)?;
@@ -126,7 +126,7 @@ fn made(
     })
 }
 
-/// Has a server make the backup and send it.
+/// Requests the backup from a server and downloads it.
 fn received(web: &Web, file: &Path, since: Option<Since>) -> Result<BackupReport> {
     let bar = Bar::waiting("the server makes the file");
     let path = match since {
@@ -155,7 +155,7 @@ fn check_meant(found: DatabaseId, since: Option<Since>) -> Result<()> {
 }
 
 impl Restore {
-    /// Fills the directory and says what it was filled from.
+    /// Restores into the directory and prints the contents of each backup.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let directory = &self.directory;
         if !is_free(directory) {
@@ -174,7 +174,7 @@ impl Restore {
     }
 }
 
-/// Whether nothing would be in the way.
+/// True if the directory is empty or does not exist.
 fn is_free(directory: &Path) -> bool {
     match std::fs::read_dir(directory) {
         Ok(mut entries) => entries.next().is_none(),

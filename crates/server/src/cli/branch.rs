@@ -1,4 +1,4 @@
-//! `mainstay branch`: forks of everything, compared and merged.
+//! `mainstay branch`: forks, compares and merges branches.
 
 use super::args::Moment;
 use super::call::Call;
@@ -81,7 +81,6 @@ enum Strategy {
 }
 
 impl BranchVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             BranchVerb::Fork(fork) => fork.run(session),
@@ -127,7 +126,8 @@ impl Merge {
     }
 }
 
-/// Names alone say little: each branch is asked for what is known of it.
+/// Lists the branches. Details take one `BRANCH.INFO` call per branch, because `BRANCH.LIST` returns only
+/// names.
 fn list(session: &mut Session) -> Result<()> {
     let reply = session.store()?.call(Call::new("BRANCH.LIST").words())?;
     let Reply::Array(names) = reply else {
@@ -141,7 +141,7 @@ fn list(session: &mut Session) -> Result<()> {
                 Shown::One(row) => session.printer.row(row),
                 odd => return Err(Failure::error(format!("BRANCH.INFO answered {odd:?}"))),
             },
-            // It was deleted meanwhile.
+            // The branch was deleted since it was listed.
             Err(failure) if failure.code() == NOT_HELD => {}
             Err(failure) => return Err(failure),
         }
@@ -161,7 +161,7 @@ fn delete(session: &mut Session, name: &str) -> Result<()> {
     session.show(Shape::Did("deleted"), named(name), reply, missing)
 }
 
-/// Says by name who changed a key.
+/// Compares two branches, and replaces `a` and `b` by the names of the branches.
 fn diff(session: &mut Session, a: &str, b: &str) -> Result<()> {
     let reply = session.store()?.call(Call::new("BRANCH.DIFF").word(a).word(b).words())?;
     let mut shown = shapes::shape("BRANCH.DIFF").show(reply, false);

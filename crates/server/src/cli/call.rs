@@ -1,11 +1,11 @@
-//! Calls: the words of a command, put together piece by piece.
+//! Builder for the words of a RESP command.
 
 /// The words of a command.
 #[derive(Clone, Debug)]
 pub struct Call(Vec<Vec<u8>>);
 
 impl Call {
-    /// A command without arguments so far.
+    /// Starts a command without arguments.
     pub fn new(command: &str) -> Call {
         Call(vec![command.into()])
     }
@@ -17,13 +17,13 @@ impl Call {
         self
     }
 
-    /// Adds a word when it applies.
+    /// Adds a word if `applies` is true.
     #[must_use]
     pub fn flag(self, word: &str, applies: bool) -> Call {
         if applies { self.word(word) } else { self }
     }
 
-    /// Adds a word and its argument, when there is one.
+    /// Adds a word and its argument, if the argument is given.
     #[must_use]
     pub fn option(self, word: &str, argument: Option<impl ToString>) -> Call {
         match argument {
@@ -32,13 +32,13 @@ impl Call {
         }
     }
 
-    /// All words.
+    /// The words of the command, its name first.
     pub fn words(self) -> Vec<Vec<u8>> {
         self.0
     }
 }
 
-/// The words with spaces between, for tests.
+/// The words joined by spaces, for tests.
 #[cfg(test)]
 pub(super) fn said(call: Call) -> String {
     let words = call.words();

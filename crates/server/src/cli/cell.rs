@@ -1,4 +1,4 @@
-//! `mainstay cell`: named values that count their writes.
+//! `mainstay cell`: named values with a write counter.
 
 use super::args::{Moment, OnBranch};
 use super::call::Call;
@@ -84,7 +84,7 @@ pub struct Cas {
     on: OnBranch,
 }
 
-/// A counter, or that there must be none.
+/// The expected counter; `None` if the cell must not exist.
 #[derive(Clone, Copy, Debug)]
 struct Expected(Option<u64>);
 
@@ -159,7 +159,6 @@ pub struct List {
 }
 
 impl CellVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             CellVerb::Get(get) => get.run(session, "CELL.GET"),
@@ -212,7 +211,7 @@ impl Cas {
 impl Delete {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("CELL.DEL").word(&self.name).option("IF", self.condition);
-        // A directory without a database has nothing to delete.
+        // Uses `read`, because a directory without a database has nothing to delete and must not be created.
         let reply = read(session, &self.on, call)?;
         let missing = || match self.condition {
             Some(n) => format!("there is no cell {} with counter {n}", self.name),
@@ -226,7 +225,7 @@ impl Incr {
     fn run(self, session: &mut Session) -> Result<()> {
         let call = Call::new("CELL.INCR").word(&self.name).word(&self.by);
         let reply = write(session, &self.on, call).map_err(|failure| self.hint(failure))?;
-        // A sum is a number whatever it is called on the wire.
+        // The reply has the sum as text. It is parsed as JSON, so that it is shown as a number.
         let shown = shapes::shape("CELL.INCR").show(reply, true);
         session.printer.shown(shown, named(&self.name), Bare::Field("value"));
         Ok(())
@@ -271,17 +270,17 @@ impl List {
     }
 }
 
-/// Asks something of a store that is there.
+/// Calls a command on a store that must exist.
 pub(super) fn read(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
     session.store()?.on(on.branch.as_deref(), |store| store.call(call.words()))
 }
 
-/// Changes something in a store that is made where there is none.
+/// Calls a command on a store. A missing database directory is created.
 pub(super) fn write(session: &mut Session, on: &OnBranch, call: Call) -> Result<Reply> {
     session.store_to_write()?.on(on.branch.as_deref(), |store| store.call(call.words()))
 }
 
-/// The value itself, or what the standard input holds.
+/// The value; `-` reads it from the standard input, except in the repl.
 pub(super) fn given(value: String, session: &Session) -> Result<Vec<u8>> {
     if value != "-" || session.interactive {
         return Ok(value.into_bytes());

@@ -1,7 +1,7 @@
-//! `mainstay checkpoint`: what jobs have written down, there and back.
+//! `mainstay checkpoint`: lists, verifies, takes, restores and rescales checkpoints of streaming jobs.
 //!
 //! ```text
-//!   --shelf: job --ls--> its checkpoints        --verify--> all files read and checked
+//!   --shelf: job --ls--> its checkpoints        --verify--> all files read and verified
 //!   --data or --server: space --take--> a checkpoint        a checkpoint --restore--> space
 //! ```
 
@@ -17,7 +17,7 @@ use mainstay_runs::archive::{ArchiveStore, StoreSettings};
 use mainstay_streams::{Checkpoints, Job, Manifest, Shelf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where checkpoints are, unless told otherwise.
+/// The default location of checkpoints.
 const DIRECTORY: &str = "mainstay-checkpoints";
 
 /// What can be done with checkpoints.
@@ -98,7 +98,6 @@ pub struct Restore {
 }
 
 impl CheckpointVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             CheckpointVerb::Ls { job: Some(job), shelf } => list(session, &shelf, &job),
@@ -118,7 +117,7 @@ impl CheckpointVerb {
 }
 
 impl ShelfArgs {
-    /// One to be read: a directory that is not there is not made.
+    /// Opens checkpoint storage for reading. Never creates a missing directory.
     fn open(&self) -> Result<Shelf> {
         let StoreSettings::Directory { path } = StoreSettings::of(&self.shelf) else {
             return self.make();
@@ -133,7 +132,7 @@ impl ShelfArgs {
         self.make()
     }
 
-    /// One to be written to.
+    /// Opens checkpoint storage for writing.
     fn make(&self) -> Result<Shelf> {
         Ok(match StoreSettings::of(&self.shelf) {
             StoreSettings::Directory { path } => Shelf::directory(path)?,
@@ -141,7 +140,7 @@ impl ShelfArgs {
         })
     }
 
-    /// The checkpoints of a job that has some.
+    /// The checkpoints of a job. Fails if the job has none.
     fn of_job(&self, job: &str) -> Result<Checkpoints> {
         of_job(self.open()?, job)
     }
@@ -156,7 +155,8 @@ fn of_job(shelf: Shelf, job: &str) -> Result<Checkpoints> {
     })
 }
 
-/// A shelf that shows on a bar what is read and written there: of so many bytes, where that is known.
+/// Wraps checkpoint storage so that a progress bar counts its reads and writes, up to `total` bytes if that
+/// is known.
 fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
     let (bar, done) = (Bar::of_bytes(what), AtomicU64::new(0));
     shelf.watched(move |bytes| {
@@ -171,7 +171,7 @@ fn shown(shelf: Shelf, what: &'static str, total: Option<u64>) -> Shelf {
 
 fn jobs(session: &mut Session, shelf: &ShelfArgs) -> Result<()> {
     for job in Checkpoints::jobs(&shelf.open()?)? {
-        // One that cannot be read is shown as such, and the others all the same.
+        // A damaged entry is shown as damaged, and the rest of the list is still shown.
         let row = job_row(shelf, &job).unwrap_or_else(|failure| {
             vec![
                 ("job".into(), Field::text(&job)),
@@ -199,7 +199,7 @@ fn job_row(shelf: &ShelfArgs, job: &str) -> Result<Row> {
 fn list(session: &mut Session, shelf: &ShelfArgs, job: &str) -> Result<()> {
     let checkpoints = shelf.of_job(job)?;
     for id in checkpoints.list()? {
-        // One that cannot be read is shown as such, and the others all the same.
+        // A damaged checkpoint is shown as damaged, and the rest of the list is still shown.
         let row = match checkpoints.manifest(id) {
             Ok(manifest) => row(&manifest),
             Err(error) => vec![
@@ -238,7 +238,7 @@ fn show(session: &mut Session, manifest: &Manifest) {
 }
 
 impl Which {
-    /// The job's checkpoints, and the one that is meant.
+    /// The checkpoints of the job, and the selected id: the given one, or the newest.
     fn find(&self) -> Result<(Checkpoints, u64)> {
         let checkpoints = self.shelf.of_job(&self.job)?;
         let all = checkpoints.list()?;
@@ -264,7 +264,7 @@ impl Take {
         Ok(())
     }
 
-    /// When this is over, nobody looks at the shelf any more, and the bar is gone.
+    /// Takes the checkpoint. The storage is dropped on return, which removes the progress bar.
     fn take(self, session: &mut Session) -> Result<Manifest> {
         let space = space(session, &self.on, &self.space, false)?;
         let Some(info) = space.info()? else {
@@ -273,7 +273,7 @@ impl Take {
             return Err(Failure::not_held(message));
         };
         let shelf = shown(self.shelf.make()?, "writing", None);
-        // The name of the space says whose states they are, unless somebody knows better.
+        // The name of the space is the default for the operator.
         let operator = self.operator.as_deref().unwrap_or(&self.space);
         let checkpoints = match Checkpoints::of_job(shelf.clone(), &self.job)? {
             Some(checkpoints) => checkpoints,
@@ -313,7 +313,7 @@ impl Restore {
     }
 }
 
-/// A space of the store that is meant, here or there; a directory that is not there may be made.
+/// Opens a space in a directory or on a server. `make` creates a missing database directory.
 fn space(
     session: &mut Session,
     on: &OnBranch,

@@ -1,4 +1,4 @@
-//! A server as a store: one connection that speaks RESP3 and waits for each reply.
+//! A RESP3 client over one connection, which waits for each reply.
 
 use super::args::TlsArgs;
 use super::failure::{Failure, Result};
@@ -16,12 +16,12 @@ pub struct Client {
     address: String,
     stream: BufReader<Wire>,
     timeout: Duration,
-    /// What comes next on the stream is nobody's answer any more.
+    /// The stream is out of step with its commands, so it cannot be used any more.
     broken: bool,
 }
 
 impl Client {
-    /// Connects, agrees on RESP3, and says who it is.
+    /// Connects, negotiates RESP3 with `HELLO`, and authenticates.
     pub fn connect(
         address: &str,
         credentials: Option<&Credentials>,
@@ -42,12 +42,12 @@ impl Client {
         }
     }
 
-    /// Where the server is.
+    /// The server's address.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether a reply is missing, so that no further command can be sent.
+    /// True if a reply is missing, so that no further command can be sent.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
@@ -63,7 +63,7 @@ impl Client {
         reply.map_err(|error| self.why(&error))
     }
 
-    /// Sends several commands at once and looks at each reply as it comes.
+    /// Pipelines several commands and passes each reply to `look` as it arrives.
     pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(Reply)) -> Result<()> {
         if self.broken {
             return Err(Failure::error(format!("the connection to {} broke", self.address)));

@@ -1,4 +1,4 @@
-//! `mainstay config`: what the server would be started with, and what is wrong with it.
+//! `mainstay config`: prints and checks the server's effective configuration.
 
 use super::args::ServeArgs;
 use super::failure::{Failure, Result};
@@ -27,7 +27,7 @@ pub enum ConfigVerb {
 }
 
 impl ConfigVerb {
-    /// Does it; `data` is the directory that all nouns share.
+    /// Runs the verb; `data` is the option `--data`, which all nouns share.
     pub fn run(self, data: Option<PathBuf>, output: Option<Output>) -> Result<()> {
         match self {
             ConfigVerb::Check { file } => {
@@ -60,7 +60,7 @@ fn print(loaded: &Loaded, output: Option<Output>) -> Result<()> {
     Ok(())
 }
 
-/// Reads the settings of a server; all that is wrong with them is one failure.
+/// Loads the server's configuration. All its errors are joined into one failure.
 pub fn load(given: ServeArgs) -> Result<Loaded> {
     sources(given)?.load().map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! `mainstay doctor`: the engine's doctor at the command line.
+//! `mainstay doctor`: inspects or salvages a database from the command line.
 
 use super::paper::{Paper, complain};
 use clap::Args;
@@ -24,9 +24,9 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Looks at a database, or salvages it. `data` is its directory where it is not an argument.
+    /// Inspects or salvages a database. `data` is its directory if that is not an argument.
     pub fn run(&self, data: Option<PathBuf>, paper: &mut Paper) -> ExitCode {
-        // clap looks at relations before it knows of a `--data` in front of the noun.
+        // clap checks relations between arguments before it sees a `--data` in front of the noun.
         let ((Some(directory), None) | (None, Some(directory))) = (self.directory.clone(), data)
         else {
             complain(
@@ -38,7 +38,7 @@ impl Doctor {
     }
 }
 
-/// Prints what is found; changes nothing.
+/// Prints the findings without changing anything.
 fn look(directory: &Path, paper: &mut Paper) -> ExitCode {
     match doctor::inspect(directory) {
         Ok(report) => {
@@ -52,7 +52,7 @@ fn look(directory: &Path, paper: &mut Paper) -> ExitCode {
     }
 }
 
-/// Makes the database open again where that is possible, and prints what was done.
+/// Repairs the database so that it opens again, if possible, and prints the repairs.
 fn salvage(directory: &Path, paper: &mut Paper) -> ExitCode {
     match doctor::salvage(directory) {
         Ok(report) => {

@@ -1,4 +1,4 @@
-//! A directory as a store: the same commands that a server takes, on a database in this process.
+//! An embedded database as a store: executes the commands of a server on a database in this process.
 
 use super::failure::{Failure, Result};
 use super::reply::Reply;
@@ -6,7 +6,7 @@ use mainstay::{Code, Database, Error, ErrorKind};
 use mainstay_server::resp::{self, Session, Settings, Shared};
 use std::path::{Path, PathBuf};
 
-/// The file that makes a directory a database.
+/// The file that identifies a database directory.
 const IDENTITY: &str = "DATABASE";
 
 /// A database in this process.
@@ -16,7 +16,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the database in a directory; makes one only where that is asked for.
+    /// Opens the database in a directory. Creates one only if `make` is true.
     pub fn open(path: &Path, make: bool) -> Result<Embedded> {
         if !make && !path.join(IDENTITY).exists() {
             return Err(Failure::error(format!(
@@ -29,13 +29,13 @@ impl Embedded {
         Ok(Embedded { path: path.to_owned(), session })
     }
 
-    /// Another session on the same database.
+    /// A further session on the same database.
     pub fn another(&self) -> Embedded {
         let session = Session::new(&self.session.shared, "here".to_owned());
         Embedded { path: self.path.clone(), session }
     }
 
-    /// Where it is.
+    /// The database's directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -51,7 +51,7 @@ impl Embedded {
         read(self.session.answer(&words))
     }
 
-    /// Finishes what is under way and closes.
+    /// Waits for work under way and closes the database.
     pub fn close(self) -> Result<()> {
         Ok(self.database().close()?)
     }
@@ -69,7 +69,7 @@ fn not_opened(path: &Path, error: Error) -> Failure {
     }
 }
 
-/// A reply as a client would have read it.
+/// Converts a reply to the form that a client decodes.
 fn read(reply: resp::Reply) -> Reply {
     let all = |items: Vec<resp::Reply>| items.into_iter().map(read).collect();
     match reply {

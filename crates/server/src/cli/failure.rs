@@ -1,22 +1,22 @@
-//! Failures: what is said on the standard error, and with which exit code the program ends.
+//! Failures: a message for the standard error, and the exit code.
 
 use mainstay::{Code, Error};
 use std::fmt;
 use std::process::ExitCode;
 
-/// What was asked for is not there, is there already, or a condition did not hold.
+/// Exit code if an entity is missing or exists already, or a condition failed.
 pub const NOT_HELD: u8 = 1;
-/// It could not be done.
+/// Exit code for errors.
 pub const ERROR: u8 = 2;
 
-/// Kinds of refusals that say something about the state, not about the request.
+/// Error kinds about the state of the database rather than about the request.
 const ABOUT_STATE: [&str; 6] =
     ["NOTFOUND", "EXISTS", "CONFLICT", "FENCED", "SESSIONEXPIRED", "EVICTED"];
 
-/// The result of everything the command line does.
+/// The result type of the command line.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// What happened, to what, what to do, and the exit code that goes with it.
+/// An error message and its exit code. The message names the problem, its object and the remedy.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -24,17 +24,17 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Something that could not be done.
+    /// A failure with exit code 2.
     pub fn error(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), code: ERROR }
     }
 
-    /// Something that is not there, or a condition that did not hold.
+    /// A failure with exit code 1: an entity is missing, or a condition failed.
     pub fn not_held(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), code: NOT_HELD }
     }
 
-    /// An error reply: its first word is the kind.
+    /// A failure from an error reply, whose first word is the kind.
     pub fn refused(line: &str) -> Failure {
         let kind = line.split(' ').next().unwrap_or_default();
         match ABOUT_STATE.contains(&kind) {
@@ -43,24 +43,23 @@ impl Failure {
         }
     }
 
-    /// The same with a sentence more about what to do.
+    /// Appends advice to the message.
     #[must_use]
     pub fn hint(mut self, hint: &str) -> Failure {
         self.message = format!("{}: {hint}", self.message);
         self
     }
 
-    /// Whether it is an error reply of this kind.
+    /// True if the message is an error reply of this kind.
     pub fn is_of_kind(&self, kind: &str) -> bool {
         self.message.split(' ').next() == Some(kind)
     }
 
-    /// The number of the exit code.
+    /// The exit code as a number.
     pub fn code(&self) -> u8 {
         self.code
     }
 
-    /// The exit code.
     pub fn exit(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
@@ -74,7 +73,7 @@ impl fmt::Display for Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        // Which command of a transaction it was says nothing to who asked for one thing.
+        // Leaves out the position of the command in its transaction, because the user gave only one.
         let message = format!("{}: {}", error.code().name(), error.message());
         match error.code() {
             Code::BranchNotFound | Code::BranchExists => Failure::not_held(message),

@@ -10,9 +10,9 @@ use super::shapes;
 use clap::Args;
 use std::sync::atomic::Ordering;
 
-/// How many changes are asked for at once.
+/// The number of changes per request.
 const PAGE: u64 = 1000;
-/// How long a server is asked to wait for the next change; well within the time an answer may take.
+/// The time that a server waits for the next change; it must be well below the reply timeout.
 const WAIT_MS: u64 = 1000;
 
 /// Reading the feed.
@@ -33,8 +33,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Shows page after page; what follows comes as it happens. In the repl Ctrl-C ends the following,
-    /// not the repl.
+    /// Shows page after page; with `--follow` also new changes. In the repl, Ctrl-C ends the feed and not the
+    /// repl.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self.follow && session.interactive {
             true => interrupt::until(|told| self.pages(session, || told.load(Ordering::Relaxed))),
@@ -51,7 +51,7 @@ impl Feed {
             let wanted = rows.into_iter().filter(|row| self.wants(row));
             wanted.for_each(|row| session.printer.row(row));
             if self.follow {
-                // What there is stands before the waiting begins.
+                // Print the available changes before the next request blocks.
                 session.printer.flush();
             }
             if session.printer.is_closed() || is_told() || (ended && !self.follow) {
@@ -65,7 +65,7 @@ impl Feed {
         Ok(())
     }
 
-    /// The next page. Who did not say where to begin begins with the oldest that is kept.
+    /// Requests the next page. Without `--after`, the feed starts at the oldest change that is kept.
     fn page(&mut self, session: &mut Session, waits: bool) -> Result<Vec<Row>> {
         match self.ask(session, waits) {
             Err(failure) if failure.is_of_kind("TRIMMED") => {
@@ -97,7 +97,7 @@ impl Feed {
     }
 }
 
-/// The revision before the oldest that is kept: a refusal ends with that one.
+/// The revision before the oldest that is kept. The last word of a `TRIMMED` error is the oldest.
 fn before_oldest(failure: &Failure) -> Option<u64> {
     let oldest: u64 = failure.to_string().rsplit(' ').next()?.parse().ok()?;
     Some(oldest.saturating_sub(1))

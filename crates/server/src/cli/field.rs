@@ -1,35 +1,35 @@
-//! Fields and rows: what is shown, before anybody knows how.
+//! Fields and rows: results before they are formatted.
 
 use super::time;
 use mainstay::Value;
 use std::borrow::Cow;
 
-/// One thing that is shown.
+/// One value of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Field {
-    /// A value; null where there is nothing.
+    /// A value; null if absent.
     Plain(Value),
-    /// A moment, in microseconds.
+    /// A timestamp in microseconds.
     Stamp(u64),
-    /// A moment, in milliseconds.
+    /// A timestamp in milliseconds.
     Millis(u64),
 }
 
-/// Fields with their names, in the order in which they are shown.
+/// Named fields in display order.
 pub type Row = Vec<(Cow<'static, str>, Field)>;
 
 impl Field {
-    /// A number that is never negative.
+    /// An unsigned number.
     pub fn number(n: u64) -> Field {
         Field::Plain(Value::Int(i64::try_from(n).unwrap_or(i64::MAX)))
     }
 
-    /// Bytes that are mostly text.
+    /// Bytes that are usually text.
     pub fn text(text: impl AsRef<[u8]>) -> Field {
         Field::Plain(Value::from_text(text.as_ref()))
     }
 
-    /// As JSON.
+    /// The field as JSON.
     pub fn json(&self) -> String {
         match self {
             Field::Plain(value) => value.to_json(),
@@ -37,7 +37,7 @@ impl Field {
         }
     }
 
-    /// The bare bytes.
+    /// The field's bare bytes.
     pub fn raw(&self) -> Cow<'_, [u8]> {
         match self {
             Field::Plain(Value::Null) => Cow::Borrowed(b""),
@@ -48,7 +48,7 @@ impl Field {
         }
     }
 
-    /// For eyes: times as times, and nothing that a terminal would obey.
+    /// The field for a terminal: formatted times, and no control characters.
     pub fn seen(&self) -> String {
         match self {
             Field::Plain(Value::Null) | Field::Stamp(0) => "-".to_owned(),
@@ -60,12 +60,12 @@ impl Field {
     }
 }
 
-/// The beginning of a row about something that has a name.
+/// Starts a row with the field `name`.
 pub fn named(name: &str) -> Row {
     vec![("name".into(), Field::text(name))]
 }
 
-/// Text without control characters: a stored value must not steer a terminal.
+/// Escapes control characters, because a stored value must not control the terminal.
 pub fn tame(text: &str) -> String {
     let tame = |letter: char| match letter {
         '\n' => letter.to_string(),

@@ -1,4 +1,4 @@
-//! `mainstay record index`: indexes over records, which scans use by themselves.
+//! `mainstay record index`: secondary indexes on records, which scans use automatically.
 
 use super::call::Call;
 use super::failure::{Failure, Result};
@@ -11,7 +11,7 @@ use super::shapes;
 use clap::{Args, Subcommand};
 use std::time::Duration;
 
-/// How long it takes until somebody who waits looks again.
+/// The polling interval of `--wait`.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What can be done with indexes.
@@ -43,7 +43,6 @@ pub struct Add {
 }
 
 impl IndexVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             IndexVerb::Add(add) => add.run(session),
@@ -76,7 +75,7 @@ fn all(session: &mut Session) -> Result<Reply> {
     session.store()?.call(Call::new("REC.INDEX").word("LIST").words())
 }
 
-/// Waits until an index serves, or is dropped by somebody else.
+/// Polls until an index is ready, or was dropped by another client.
 fn wait_for(session: &mut Session, id: &Reply) -> Result<()> {
     loop {
         let Reply::Array(rows) = all(session)? else {
@@ -89,7 +88,7 @@ fn wait_for(session: &mut Session, id: &Reply) -> Result<()> {
     }
 }
 
-/// Whether a row is that of an index that does not serve yet.
+/// True if a row describes the index `id` and the index is not ready yet.
 fn is_being_filled(row: &Reply, id: &Reply) -> bool {
     matches!(row, Reply::Array(row) if row.first() == Some(id) && row.get(3) == Some(&Reply::Nil))
 }

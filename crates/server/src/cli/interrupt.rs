@@ -1,12 +1,13 @@
-//! Ctrl-C while something is done: what is half made is removed, and the repl goes on.
+//! Signal handling: removes half-written files, and lets Ctrl-C end a feed in the repl without ending the
+//! repl.
 //!
 //! ```text
-//!   SIGINT, SIGTERM --> a thread --+--> a file is being made: removed, then the program ends
-//!                                  +--> a feed is followed in the repl, SIGINT: it is told to stop
-//!                                  +--> nothing of both: the program ends
+//!   SIGINT, SIGTERM --> a thread --+--> a file is being written: removed, then the program ends
+//!                                  +--> a feed is followed in the repl, SIGINT: its flag is set
+//!                                  +--> otherwise: the program ends
 //! ```
 //!
-//! A thread, because whoever is interrupted may wait for a server for as long as that takes.
+//! Signals have a thread of their own, because the interrupted thread may be blocked on a server.
 
 use super::failure::{Failure, Result};
 use parking_lot::Mutex;
@@ -17,26 +18,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What an interruption means at the moment; nothing until the first time that it means something.
+/// The action for the next signal; `None` until the signal thread has been started.
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 
 enum Plan {
-    /// What it means without us.
+    /// The default action.
     End,
-    /// This file is half made.
+    /// Remove this half-written file, then the default action.
     Remove(PathBuf),
-    /// Somebody looks at this now and then.
+    /// Set this flag, which the working thread polls.
     Tell(Arc<AtomicBool>),
 }
 
-/// Does something that makes a file; what is interrupted leaves no half of it.
+/// Runs work that writes a file. If it is interrupted, its `.part` file is removed.
 pub fn making<T>(file: &Path, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     during(Plan::Remove(part.into()), work)
 }
 
-/// Does something until it is interrupted, which it is told by `true`.
+/// Runs work that polls a flag. Ctrl-C sets the flag.
 pub fn until<T>(work: impl FnOnce(&AtomicBool) -> Result<T>) -> Result<T> {
     let told = Arc::new(AtomicBool::new(false));
     during(Plan::Tell(told.clone()), || work(&told))
@@ -63,11 +64,11 @@ fn interrupted(signal: i32) {
     match &*PLAN.lock() {
         Some(Plan::Tell(told)) if signal == SIGINT => return told.store(true, Ordering::Relaxed),
         Some(Plan::Remove(part)) => {
-            // It may not be there yet, or be whole just now.
+            // The file may not exist yet, or may have just been renamed.
             let _ = std::fs::remove_file(part);
         }
         _ => {}
     }
-    // Whoever started the program sees what ended it.
+    // Ends the program by the signal, so that its parent process sees the cause.
     let _ = emulate_default_handler(signal);
 }

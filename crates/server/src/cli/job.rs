@@ -1,4 +1,4 @@
-//! `mainstay job`: work that is claimed by one worker at a time.
+//! `mainstay job`: a job queue whose jobs are claimed by one worker at a time.
 
 use super::args::{Moment, OnBranch};
 use super::call::Call;
@@ -14,7 +14,7 @@ use super::{shapes, time};
 use clap::{Args, Subcommand};
 use mainstay::Value;
 
-/// How long a server is asked to wait for a job at once; well within the time an answer may take.
+/// The time that a server waits for a job per request; it must be well below the reply timeout.
 const WAIT_MS: u64 = 1000;
 
 /// What can be done with jobs.
@@ -233,7 +233,6 @@ pub struct Sweep {
 }
 
 impl JobVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             JobVerb::Submit(submit) => submit.run(session),
@@ -260,7 +259,7 @@ impl Which {
         Call::new(command).word(&self.task_type).word(&self.id)
     }
 
-    /// The beginning of a row about this job.
+    /// Starts a row about this job.
     fn row(&self) -> Row {
         vec![("type".into(), Field::text(&self.task_type)), ("id".into(), Field::text(&self.id))]
     }
@@ -272,7 +271,7 @@ impl Which {
         )
     }
 
-    /// Sends a command that answers the job's state.
+    /// Calls a command that replies with the job's state.
     fn becomes(&self, session: &mut Session, call: Call) -> Result<()> {
         let reply = write(session, &self.on, call)?;
         session.show(Shape::One("state"), self.row(), reply, || self.missing())
@@ -294,7 +293,7 @@ impl Held {
         self.job.call(command).word(self.token.to_string())
     }
 
-    /// Sends a command that answers 1, or that the job was taken away.
+    /// Calls a command that replies 1, or an error if the claim was lost.
     fn alive(&self, session: &mut Session, call: Call) -> Result<()> {
         let reply = write(session, &self.job.on, call)?;
         session.show(Shape::Did("held"), self.job.row(), reply, || self.job.missing())
@@ -328,7 +327,7 @@ impl Claim {
         call.option("LEASE", self.lease).option("WAIT", (wait_ms > 0).then_some(wait_ms))
     }
 
-    /// Asks again and again, so that each answer comes in time.
+    /// Splits a long wait into short requests, so that each is answered before the reply timeout.
     fn run(self, session: &mut Session) -> Result<()> {
         let mut left_ms = self.wait;
         let reply = loop {
@@ -382,7 +381,7 @@ impl Fail {
 }
 
 impl Get {
-    /// A program gets one object; a person, and a script that takes lines, a line for each field.
+    /// Prints one object as JSON; in the other formats one line per field.
     fn run(self, session: &mut Session) -> Result<()> {
         let call = self.moment.on(self.job.call("JOB.GET"));
         let reply = read(session, &self.job.on, call)?;
@@ -405,7 +404,7 @@ impl Get {
     }
 }
 
-/// A field of a job; those that end so are moments.
+/// The value of a job's field. Names that end with `_at` are timestamps in milliseconds.
 fn moment(name: &str, value: Value) -> Field {
     let ms = std::str::from_utf8(&value.as_text()).ok().and_then(|text| text.parse().ok());
     match ms.filter(|_| name.ends_with("_at")) {

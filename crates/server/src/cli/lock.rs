@@ -1,4 +1,4 @@
-//! `mainstay lock`: one holder at a time, for a while.
+//! `mainstay lock`: exclusive locks with a lease.
 
 use super::args::OnBranch;
 use super::call::Call;
@@ -73,7 +73,6 @@ pub struct Show {
 }
 
 impl LockVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             LockVerb::Take(take) => take.run(session),

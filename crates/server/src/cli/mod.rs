@@ -6,8 +6,8 @@
 //!   lines of the repl --split------------+
 //! ```
 //!
-//! Every verb on data is one command of the RESP face (or a few), so it works alike on a directory
-//! that this process opens and on a server.
+//! Every verb on data is one or a few RESP commands. So it works alike on a directory that this process opens
+//! and on a server.
 
 mod archive;
 mod args;
@@ -67,9 +67,9 @@ use session::Session;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs the program with these arguments, the first of which is its own name.
+/// Runs the program with these arguments, the first of which is the program's name.
 ///
-/// `serve` serves with what is configured, also when no noun is given.
+/// `serve` runs the server with its configuration. It is also the default without a noun.
 pub fn run(
     arguments: impl IntoIterator<Item = OsString>,
     serve: fn(&Config) -> ExitCode,
@@ -97,7 +97,7 @@ pub fn run(
     }
 }
 
-/// Executes a noun on data; the repl does, too.
+/// Executes a noun on data, from the command line or from the repl.
 fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
     match noun {
         DataNoun::Cell(verb) => verb.run(session),
@@ -120,7 +120,7 @@ fn execute(noun: DataNoun, session: &mut Session) -> Result<()> {
     }
 }
 
-/// Does the work of one invocation, and ends it in good order.
+/// Runs one invocation and closes its session.
 fn ended(session: Result<Session>, work: impl FnOnce(&mut Session) -> Result<()>) -> ExitCode {
     let worked = session.and_then(|mut session| {
         work(&mut session)?;
@@ -129,7 +129,7 @@ fn ended(session: Result<Session>, work: impl FnOnce(&mut Session) -> Result<()>
     done(worked.map(|()| ExitCode::SUCCESS))
 }
 
-/// What became of it; a failure is said on the standard error.
+/// Prints a failure to the standard error and returns the exit code.
 fn done(result: Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|failure| {
         complain(&failure.to_string());
@@ -137,9 +137,9 @@ fn done(result: Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// Help and versions are what was asked for; everything else could not be read.
+/// Prints clap's message: requested help or version, or an error in the arguments.
 fn misread(error: &clap::Error) -> ExitCode {
-    // Nobody reads where writing fails.
+    // The output may be closed; then nothing can be reported.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::ERROR))
 }

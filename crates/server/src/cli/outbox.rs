@@ -1,4 +1,4 @@
-//! `mainstay outbox`: messages that are written with a transaction, for those who send them.
+//! `mainstay outbox`: messages that are written in a transaction and delivered by a relay.
 
 use super::args::OnBranch;
 use super::call::Call;
@@ -109,13 +109,12 @@ pub struct Replay {
     on: OnBranch,
 }
 
-/// The beginning of a row about a message.
+/// Starts a row about a message.
 fn numbered(id: u64) -> Row {
     vec![("id".into(), Field::number(id))]
 }
 
 impl OutboxVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             OutboxVerb::Put(put) => put.run(session),

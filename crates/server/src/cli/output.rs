@@ -1,9 +1,9 @@
-//! Output: rows as tables for people, as JSON for programs, or bare.
+//! Output formats: tables, JSON lines, or bare values.
 //!
 //! ```text
 //!   rows --> table   collected, printed at the end
-//!        --> json    one object a line, at once
-//!        --> raw     bare values, at once, a tab between
+//!        --> json    one object per line, at once
+//!        --> raw     bare values, at once, separated by tabs
 //! ```
 
 use super::failure::{Failure, Result};
@@ -15,7 +15,7 @@ use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use mainstay_server::resp::line;
 use std::io::{self, IsTerminal, Write};
 
-/// No terminal is narrower than this.
+/// Terminals that report a smaller width do not know it.
 const NARROW: u16 = 20;
 const WIDTH: u16 = 80;
 
@@ -33,21 +33,22 @@ pub enum Output {
     Toml,
 }
 
-/// How results are written.
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A table, as on a terminal.
+    /// A table; the default on a terminal.
     Table,
-    /// JSON, as in a pipe: one object, or one per line for lists.
+    /// JSON, the default in a pipe: one object, or one per line for lists.
     Json,
-    /// Bare values, a tab between those of a line.
+    /// Bare values, separated by tabs within a line.
     Raw,
 }
 
-/// What of one result is written in `raw`.
+/// The part of a result that `raw` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bare {
-    /// The value, to the byte where it does not go to a terminal, so that it can go to a file.
+    /// The exact bytes of the value, so that the output can be stored in a file. A line break is added only
+    /// on a terminal, or after `end_lines`.
     Value,
     /// This field, as a line.
     Field(&'static str),
@@ -83,19 +84,19 @@ impl TryFrom<Output> for Format {
     }
 }
 
-/// Where results go.
+/// Prints results to the standard output.
 pub struct Printer {
     out: io::Stdout,
     format: Format,
     colours: bool,
-    /// Whether also a value alone ends with a line break.
+    /// If set, a line break also follows a single value.
     lines: bool,
     rows: Vec<Row>,
     closed: bool,
 }
 
 impl Printer {
-    /// The standard output; what nobody chose is a table on a terminal and JSON elsewhere.
+    /// Prints to the standard output. The default format is a table on a terminal, else JSON.
     pub fn stdout(format: Option<Format>) -> Printer {
         let out = io::stdout();
         let terminal = out.is_terminal();
@@ -105,32 +106,31 @@ impl Printer {
         Printer { out, format, colours, lines: terminal, rows: Vec::new(), closed: false }
     }
 
-    /// Ends also values with a line break, for more than one result after the other.
+    /// Adds a line break after single values too, because several results follow each other.
     pub fn end_lines(&mut self) {
         self.lines = true;
     }
 
-    /// How results are written.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether results are written for programs.
+    /// True if the format is JSON.
     pub fn is_json(&self) -> bool {
         self.format == Format::Json
     }
 
-    /// Whether nobody reads any more, as in `mainstay cell list | head -1`.
+    /// True if the reader has closed the pipe, as in `mainstay cell list | head -1`.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Writes a whole reply; says whether there was something.
+    /// Prints a reply. Returns false if the reply means "nothing".
     pub fn reply(&mut self, shape: Shape, reply: Reply, json: bool) -> bool {
         self.shown(shape.show(reply, json), Row::new(), shape.bare())
     }
 
-    /// Writes rows, each behind what is known of all of them; says whether there was something.
+    /// Prints rows, each after the common fields `known`. Returns false if the result is empty.
     pub fn shown(&mut self, shown: Shown, known: Row, bare: Bare) -> bool {
         match shown {
             Shown::Nothing => return false,
@@ -144,7 +144,7 @@ impl Printer {
         true
     }
 
-    /// Writes one result.
+    /// Prints a single result.
     pub fn one(&mut self, row: Row, bare: Bare) {
         match self.format {
             Format::Table => {
@@ -159,7 +159,7 @@ impl Printer {
         }
     }
 
-    /// Writes one of many results; `finish` comes behind the last.
+    /// Prints one row of a list; `finish` must follow the last.
     pub fn row(&mut self, row: Row) {
         match self.format {
             Format::Table => self.rows.push(row),
@@ -168,7 +168,7 @@ impl Printer {
         }
     }
 
-    /// Writes what is still to be written of many results, also that there are none.
+    /// Ends a list: prints the collected rows, or that the list is empty.
     pub fn finish(&mut self) {
         match self.format == Format::Table && self.rows.is_empty() {
             true => self.line("(none)"),
@@ -176,7 +176,7 @@ impl Printer {
         }
     }
 
-    /// Writes the rows that were collected so far.
+    /// Prints the rows collected so far.
     pub fn flush(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         if !rows.is_empty() {
@@ -185,19 +185,19 @@ impl Printer {
         }
     }
 
-    /// Writes a line for people; programs do not get it.
+    /// Prints a line for people; formats for programs omit it.
     pub fn note(&mut self, text: &str) {
         if self.format == Format::Table {
             self.line(text);
         }
     }
 
-    /// Writes text that was asked for, whatever the format.
+    /// Prints text in any format.
     pub fn text(&mut self, text: &str) {
         self.line(text.trim_end());
     }
 
-    /// Writes what has no rows: as `redis-cli` does, or as one JSON value.
+    /// Prints a reply without a known shape: like `redis-cli`, or as one JSON value.
     pub fn odd(&mut self, reply: Reply) {
         match self.format {
             Format::Table => self.line(&plain(&reply, "")),
@@ -216,7 +216,7 @@ impl Printer {
             true => out.write_all(b"\n"),
             false => Ok(()),
         });
-        // A line has to be there when it is read, also where a feed goes on for hours.
+        // Flush each line, because a feed may run for hours and its reader needs the lines at once.
         self.closed |= written.and_then(|()| out.flush()).is_err();
     }
 
@@ -225,7 +225,7 @@ impl Printer {
         table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         if table.width().is_some_and(|width| width < NARROW) {
-            // Terminals that do not know their width say zero.
+            // A terminal that does not know its width reports zero.
             table.set_width(WIDTH);
         }
         let head = rows.first().map(Vec::as_slice).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Printer {
     }
 }
 
-/// Moments are shown as such: their unit goes without saying.
+/// Removes the unit from a heading, because timestamps are shown as formatted times.
 fn heading(name: &str) -> &str {
     let unit = if name.ends_with("_at_ms") { "_at_ms" } else { "_us" };
     name.strip_suffix(unit).unwrap_or(name)
@@ -262,7 +262,7 @@ fn json(row: &Row) -> String {
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
-/// A reply as `redis-cli` shows it; lists inside lists are set in.
+/// A reply as `redis-cli` shows it; nested lists are indented.
 fn plain(reply: &Reply, indent: &str) -> String {
     match reply {
         Reply::Nil => "(nil)".to_owned(),

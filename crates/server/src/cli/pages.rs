@@ -1,4 +1,5 @@
-//! Pages: a long list asked for piece by piece, all at one revision, so that it is one picture.
+//! Pagination of long lists. Lists of versioned data are read at one revision, so that all pages are
+//! consistent.
 
 use super::args::Moment;
 use super::failure::Result;
@@ -6,35 +7,35 @@ use super::field::Row;
 use super::session::Session;
 use super::store::Begun;
 
-/// How many rows are asked for at once.
+/// The number of rows per request.
 const PAGE: u64 = 1000;
 
-/// Where a list stands.
+/// The position in a list.
 #[derive(Debug)]
 pub struct Pages {
-    /// The point in time that it shows.
+    /// The point in time of the list.
     pub moment: Moment,
-    /// The name it goes on behind.
+    /// The name after which the next page starts.
     pub after: Option<String>,
-    /// How many rows are still wanted.
+    /// The number of rows that remain to be printed.
     pub left: u64,
-    /// Whether a page may have fewer rows than were asked for, and others behind it.
+    /// If set, a page with fewer rows than requested is not necessarily the last.
     cut_short: bool,
 }
 
 impl Pages {
-    /// A list at a moment, behind a name, of at most so many rows.
+    /// A list at a point in time, after a name, of at most `limit` rows.
     pub fn new(moment: Moment, after: Option<String>, limit: Option<u64>) -> Pages {
         Pages { moment, after, left: limit.unwrap_or(u64::MAX), cut_short: false }
     }
 
-    /// Of rows that are long: a page ends behind so many bytes, so only one without rows is the last.
+    /// For long rows, where a byte limit can end a page early: only an empty page is the last.
     pub fn cut_short(self) -> Pages {
         Pages { cut_short: true, ..self }
     }
 
-    /// Shows all rows. A page is asked for with where the list stands and how many are wanted; its rows
-    /// begin with their names.
+    /// Prints all rows. `page` requests one page with the current position and a number of rows; the first
+    /// field of each row must be its name.
     pub fn show(
         mut self,
         session: &mut Session,
@@ -59,8 +60,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Stays at the newest revision from here on; says whether the page has to be asked for again. One
-    /// page alone is one picture.
+    /// Pins the list to the newest revision, once it is known to need a second page. Returns whether the
+    /// current page has to be requested again. A single page is consistent by itself.
     fn pin(&mut self, session: &mut Session) -> Result<bool> {
         let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
         if pinned || session.begun() == Some(Begun::Transaction) {

@@ -1,15 +1,15 @@
-//! What is written on: headings, calls with their results, notes.
+//! Styled text output: headings, calls with their results, notes.
 
 use std::io::{self, IsTerminal, StdoutLock, Write};
 
-/// Calls and results stand in two columns.
+/// The width of the first of two columns, which has the calls. Results are in the second.
 const CALL_WIDTH: usize = 53;
 
 const BOLD: &str = "1";
 const DIM: &str = "2";
 const GREEN: &str = "32";
 
-/// The standard output, in colours where they are wanted.
+/// The standard output, with colours if they are enabled.
 pub struct Paper {
     out: StdoutLock<'static>,
     colours: bool,
@@ -23,7 +23,7 @@ impl Paper {
     }
 
     pub fn line(&mut self, text: &str) {
-        // Nobody reads on where writing fails, as in `mainstay | head -1`.
+        // A write error means that the reader has closed the pipe, as in `mainstay | head -1`.
         let _ = writeln!(self.out, "{text}");
     }
 
@@ -37,13 +37,13 @@ impl Paper {
         self.line(&format!("  {text}"));
     }
 
-    /// A call and what it gave.
+    /// A call and its result.
     pub fn call(&mut self, call: &str, result: impl ToString) {
         let result = self.paint(GREEN, &result.to_string());
         self.line(&format!("  {call:CALL_WIDTH$} → {result}"));
     }
 
-    /// A line of code that the next one goes on with.
+    /// A line of code that continues on the next line.
     pub fn code(&mut self, code: &str) {
         self.line(&format!("  {code}"));
     }
@@ -62,18 +62,18 @@ impl Paper {
     }
 }
 
-/// Whether nobody has asked for plain output.
+/// True unless `NO_COLOR` is set.
 pub fn colours_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Says what can be tried, to whoever still listens.
+/// Prints a message, ignoring a closed output.
 pub fn welcome(what: &str) {
     Paper::stdout().line(what);
     let _ = io::stdout().flush();
 }
 
-/// Says what went wrong on the standard error.
+/// Prints an error to the standard error.
 pub fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "mainstay: {what}");
 }

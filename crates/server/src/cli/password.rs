@@ -1,5 +1,5 @@
-//! Passwords and where they come from: a file, the environment, a terminal, never an argument, which
-//! everybody on the machine could see.
+//! Password sources: a file, the environment, or a terminal. Never an argument, because other users of the
+//! machine can see arguments.
 
 use super::args::Place;
 use super::failure::{Failure, Result};
@@ -7,22 +7,23 @@ use mainstay_server::security::{DEFAULT_USER, Secret};
 use std::io::{BufRead, IsTerminal, Read, stdin};
 use std::path::Path;
 
-/// The variable that a password may be in.
+/// The environment variable for a password.
 pub const VARIABLE: &str = "MAINSTAY_PASSWORD";
-/// The longest password; a file that is longer is another file.
+/// The longest password. At most this much of a password file is read.
 const LIMIT_BYTES: u64 = 4096;
 
-/// Who talks to a server.
+/// The user name and password for a server.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The user.
+    /// The user name.
     pub user: String,
-    /// Its password.
+    /// The user's password.
     pub password: Secret,
 }
 
 impl Credentials {
-    /// What was given; nothing if nothing was.
+    /// Finds the credentials in the options, the environment or by a prompt; `None` if no user and no
+    /// password is given.
     pub fn find(place: &Place) -> Result<Option<Credentials>> {
         let given = match (&place.password_file, std::env::var_os(VARIABLE)) {
             (Some(path), _) => Some(in_file(path)?),
@@ -53,7 +54,7 @@ fn in_file(path: &Path) -> Result<Secret> {
     first_line(std::io::BufReader::new(file)).map_err(unread)
 }
 
-/// A password may hold anything but the end of a line.
+/// Reads the first line. A password may contain any byte except line ends.
 fn first_line(mut input: impl BufRead) -> std::io::Result<Secret> {
     let mut line = Vec::new();
     input.by_ref().take(LIMIT_BYTES).read_until(b'\n', &mut line)?;
@@ -71,13 +72,13 @@ fn typed(user: &str) -> Result<Secret> {
     ask(&format!("Password of {user}: "))
 }
 
-/// Asks at the terminal, without showing what is typed.
+/// Prompts on the terminal without echo.
 fn ask(prompt: &str) -> Result<Secret> {
     let typed = rpassword::prompt_password(prompt);
     typed.map(Secret::new).map_err(|error| Failure::error(format!("the terminal: {error}")))
 }
 
-/// A new password: typed twice, or the first line of the standard input.
+/// Reads a new password: typed twice, or the first line of the standard input.
 pub fn new() -> Result<Secret> {
     let password = match stdin().is_terminal() {
         true => twice()?,

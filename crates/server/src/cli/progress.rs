@@ -1,4 +1,4 @@
-//! Progress of long work, on the standard error of a terminal.
+//! Progress bars, on the standard error if it is a terminal.
 
 use super::paper;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -6,47 +6,47 @@ use mainstay::Progress;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Where the end is not known.
+/// Style for a count without a known total.
 const COUNTING: &str = "{spinner} {msg} {human_pos}  {elapsed}";
-/// The same for bytes.
+/// Style for bytes without a known total.
 const COUNTING_BYTES: &str = "{spinner} {msg} {binary_bytes}  {elapsed}";
-/// Where somebody else does something first.
+/// Style while waiting for the server, before anything is counted.
 const WAITING: &str = "{spinner} {msg}  {elapsed}";
 const TICK: Duration = Duration::from_millis(100);
 
-/// A bar that is drawn only where somebody can see it.
+/// A progress bar that is drawn only on a terminal.
 pub struct Bar {
     bar: ProgressBar,
     of_bytes: bool,
-    /// Nothing was counted yet, so that also the first count changes how it looks.
+    /// True until the first count, which always changes the style.
     waits: AtomicBool,
 }
 
 impl Bar {
-    /// A bar for work of this name, which counts things.
+    /// A bar for work with this name, which counts items.
     pub fn new(what: &'static str) -> Bar {
         Bar::looking(COUNTING, what, false)
     }
 
-    /// A bar for work of this name, which counts bytes.
+    /// A bar for work with this name, which counts bytes.
     pub fn of_bytes(what: &'static str) -> Bar {
         Bar::looking(COUNTING_BYTES, what, true)
     }
 
-    /// A bar for bytes that come when somebody else has done this, which it says until then.
+    /// A bar that shows this text until the first bytes arrive.
     pub fn waiting(what: &'static str) -> Bar {
         Bar::looking(WAITING, what, true)
     }
 
     fn looking(template: &str, what: &'static str, of_bytes: bool) -> Bar {
-        // It draws nothing where the standard error is not a terminal.
+        // indicatif draws nothing if the standard error is not a terminal.
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
         let bar = bar.with_style(style(template)).with_message(what);
         bar.enable_steady_tick(TICK);
         Bar { bar, of_bytes, waits: AtomicBool::new(true) }
     }
 
-    /// Shows how far the work has come.
+    /// Updates the bar.
     pub fn show(&self, progress: Progress) {
         if self.waits.swap(false, Ordering::Relaxed) || self.bar.length() != progress.total {
             self.measure(progress.total);

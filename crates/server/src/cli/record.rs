@@ -1,4 +1,4 @@
-//! `mainstay record`: fields under a key, with conditions and times to live.
+//! `mainstay record`: records with fields, conditions and times to live.
 
 use super::args::{Moment, OnBranch};
 use super::call::Call;
@@ -16,7 +16,7 @@ use super::{shapes, time};
 use clap::{Args, Subcommand};
 use mainstay::Value;
 
-/// How often a deletion is tried again while others write the same record.
+/// The most attempts of a deletion that conflicts with other writers.
 const ATTEMPTS: usize = 100;
 
 /// What can be done with records.
@@ -282,7 +282,7 @@ impl std::str::FromStr for Pair {
     }
 }
 
-/// A test that a field has to pass.
+/// A test on a field.
 #[derive(Clone, Debug, PartialEq)]
 struct Test {
     field: FieldName,
@@ -290,13 +290,13 @@ struct Test {
     bound: String,
 }
 
-/// The longer ones first: `<=` begins with `<`.
+/// `<` is also a prefix of `<=`, so at equal positions the longest match is taken.
 const OPERATORS: [&str; 8] = ["!=", "<=", ">=", "=", "<", ">", " in ", " IN "];
 
 impl std::str::FromStr for Test {
     type Err = String;
 
-    /// The operator is the one that stands first; spaces around it say nothing.
+    /// Splits at the first operator; spaces around it are ignored.
     fn from_str(text: &str) -> std::result::Result<Test, String> {
         let places = OPERATORS.iter().filter_map(|found| Some((text.find(found)?, *found)));
         let first = places.min_by_key(|(place, found)| (*place, usize::MAX - found.len()));
@@ -312,7 +312,6 @@ impl std::str::FromStr for Test {
 }
 
 impl RecordVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             RecordVerb::Get(get) => get.run(session),
@@ -332,7 +331,7 @@ impl RecordVerb {
     }
 }
 
-/// The beginning of a row about a record.
+/// Starts a row about a record.
 fn keyed(key: &str) -> Row {
     vec![("key".into(), Field::text(key))]
 }
@@ -351,7 +350,7 @@ impl Get {
         }
     }
 
-    /// A program gets one object; a person, and a script that takes lines, a line for each field.
+    /// Prints one object as JSON; in the other formats one line per field.
     fn all(&self, session: &mut Session, reply: Reply) -> Result<()> {
         let (shape, missing) = (shapes::shape("REC.GET"), || no_record(&self.record));
         if session.printer.is_json() {
@@ -391,7 +390,7 @@ impl Get {
     }
 }
 
-/// What a field holds in the row of a record.
+/// The value of a field in the row of a record.
 fn field_of(row: Row, name: &str) -> Option<Value> {
     match row.into_iter().next() {
         Some((_, Field::Plain(Value::Object(mut fields)))) => fields.remove(name),
@@ -472,7 +471,7 @@ impl Cas {
 }
 
 impl Delete {
-    /// All fields are taken out of what was read: a cell of the same name stays.
+    /// Deletes a record by removing all its fields in a transaction, so a cell with the same name stays.
     fn run(self, session: &mut Session) -> Result<()> {
         let gone = session.store()?.on(self.on.branch.as_deref(), |store| self.delete(store))?;
         let reply = Reply::Int(i64::from(gone));
@@ -508,7 +507,8 @@ impl Delete {
         if let Ok(true) = taken {
             return store.call(Call::new("TXN.COMMIT").words()).map(|_| true);
         }
-        // What failed may have taken the connection with it: its own failure says more.
+        // The first failure may have broken the connection, so it is reported rather than that of the
+        // rollback.
         let back = store.call(Call::new("TXN.ROLLBACK").words());
         taken.and_then(|taken| back.map(|_| taken))
     }
@@ -628,7 +628,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is typed is read or refused.
+        /// Any input is parsed or refused without a panic.
         #[test]
         fn any_text_is_a_field_a_pair_a_test_or_none(text in "[a-z$:=<>! inIN+/\\PC]{0,24}") {
             let _ = (text.parse::<FieldName>(), text.parse::<Pair>());

@@ -1,3 +1,3 @@
-//! Replies, as the client of the library has them.
+//! RESP replies, re-exported from the client library.
 
 pub use mainstay::remote::Reply;

@@ -1,4 +1,4 @@
-//! `mainstay run`: logs of events, what they add up to, and those who follow them.
+//! `mainstay run`: append-only event logs, their snapshots, and tailing.
 
 mod events;
 mod write;
@@ -135,7 +135,6 @@ pub struct List {
 }
 
 impl RunVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             RunVerb::Append(append) => append.run(session),
@@ -165,7 +164,7 @@ impl Which {
         Call::new(command).word(&self.run)
     }
 
-    /// The beginning of a row about this run.
+    /// Starts a row about this run.
     fn row(&self) -> Row {
         vec![("run".into(), Field::text(&self.run))]
     }
@@ -174,7 +173,7 @@ impl Which {
         format!("there is no run {}: `mainstay run list` lists them", self.run)
     }
 
-    /// What a run came to: an object for programs, a line for each part of it for people.
+    /// Prints a snapshot: an object as JSON, or one line per step for people.
     fn summed(&self, session: &mut Session, call: Call) -> Result<()> {
         let reply = read(session, &self.on, call)?;
         if session.printer.is_json() {
@@ -190,14 +189,14 @@ impl Which {
         session.show(shapes::shape("RUN.DELETE"), self.row(), reply, || self.missing())
     }
 
-    /// When it was made, in microseconds; nothing where there is none.
+    /// The creation time in microseconds; `None` if the run does not exist.
     fn start_us(&self, session: &mut Session) -> Result<Option<u64>> {
         let reply = read(session, &self.on, self.call("RUN.INFO"))?;
         let Reply::Array(parts) = reply else { return Ok(None) };
         Ok(parts.get(3).and_then(Reply::as_u64))
     }
 
-    /// A page of its events.
+    /// Requests one page of events.
     fn events(&self, session: &mut Session, call: Call) -> Result<Vec<(u64, Value)>> {
         let event = |row: Reply| match row {
             Reply::Array(mut parts) => {
@@ -214,7 +213,7 @@ impl Which {
     }
 }
 
-/// A text of JSON.
+/// Parses a text reply as JSON.
 fn object(reply: &Reply) -> Option<Value> {
     match reply {
         Reply::Text(text) => Value::from_json_exact(std::str::from_utf8(text).ok()?).ok(),
@@ -222,7 +221,7 @@ fn object(reply: &Reply) -> Option<Value> {
     }
 }
 
-/// A table of steps, and a line about the run.
+/// Prints a table of steps, and a line about the run.
 fn show_snapshot(session: &mut Session, snapshot: &Value) {
     let steps = timeline::steps(snapshot);
     let any = !steps.is_empty();

@@ -1,4 +1,4 @@
-//! TLS to the HTTP face, by the same arguments as to the RESP face.
+//! TLS configuration for HTTP, from the same arguments as for RESP.
 
 use super::args::TlsArgs;
 use super::failure::{Failure, Result};
@@ -6,7 +6,7 @@ use mainstay_server::tls::{pem, provider};
 use std::path::Path;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
 
-/// What is believed and what is shown.
+/// The trusted certificates and the client certificate.
 pub fn config(tls: &TlsArgs) -> Result<TlsConfig> {
     let config = TlsConfig::builder()
         .provider(TlsProvider::Rustls)

@@ -1,4 +1,4 @@
-//! A session: a store that is opened when it is needed, and where its answers go.
+//! The state of one invocation: a lazily opened store, and the printer for its results.
 
 use super::args::{Place, TlsArgs};
 use super::call::Call;
@@ -13,23 +13,23 @@ use super::wire;
 use mainstay::{Database, remote};
 use std::time::Duration;
 
-/// Where a server is, unless told otherwise.
+/// The default server address.
 const SERVER: &str = "127.0.0.1:7379";
 
-/// What one invocation works with.
+/// The state of one invocation, or of a repl.
 pub struct Session {
     place: Place,
-    /// What was given or typed, once it was needed.
+    /// The credentials, once they were needed and found.
     credentials: Option<Option<Credentials>>,
     store: Option<Store>,
-    /// Where results go.
+    /// The printer for results.
     pub printer: Printer,
-    /// Whether commands come from the standard input.
+    /// True in the repl.
     pub interactive: bool,
 }
 
 impl Session {
-    /// A session on a place that is not opened yet.
+    /// A session whose store is opened on first use.
     pub fn new(place: Place, output: Option<Format>) -> Session {
         let printer = Printer::stdout(output);
         Session { place, credentials: None, store: None, printer, interactive: false }
@@ -40,7 +40,7 @@ impl Session {
         self.open(false)
     }
 
-    /// The store, for writing: a directory without a database gets one.
+    /// The store, for writing: a directory without a database gets a new one.
     pub fn store_to_write(&mut self) -> Result<&mut Store> {
         self.open(true)
     }
@@ -56,9 +56,9 @@ impl Session {
         Ok(self.store.insert(store))
     }
 
-    /// Connects anew where a connection broke. Until that works the broken one stays: it knows where the
-    /// session stands. What it had begun is gone, and a line that was meant for the inside of it must
-    /// not run outside.
+    /// Reconnects after a broken connection. Until that succeeds, the broken store stays, because it has the
+    /// session's branch and durability. A transaction begun on the old connection is lost. The current line
+    /// must not run outside of it, so it fails.
     fn connect_again(&mut self) -> Result<()> {
         let fresh = self.connect(false)?;
         let Some(broken) = self.store.take() else { return Ok(()) };
@@ -72,22 +72,22 @@ impl Session {
         }
     }
 
-    /// The branch that commands work on, also before there is a store.
+    /// The current branch, also before the store is opened.
     pub fn branch(&self) -> &str {
         self.store.as_ref().map_or(mainstay::MAIN, Store::branch)
     }
 
-    /// Whether the store is a directory that this process opens.
+    /// True if the store is a directory that this process opens.
     pub fn is_directory(&self) -> bool {
         self.place.data.is_some()
     }
 
-    /// What was begun on the connection and can go on.
+    /// The open transaction or `MULTI` of an intact connection.
     pub fn begun(&self) -> Option<Begun> {
         self.store.as_ref().filter(|store| !store.is_broken()).and_then(Store::begun)
     }
 
-    /// Whether the connection broke, so that what was begun on it is gone.
+    /// True if the connection broke, so that an open transaction is lost.
     pub fn is_broken(&self) -> bool {
         self.store.as_ref().is_some_and(Store::is_broken)
     }
@@ -102,8 +102,8 @@ impl Session {
         Store::server(address, credentials.as_ref(), timeout, &self.place.tls)
     }
 
-    /// The database itself, for what is more than single commands: that of the directory, or a connection of its own
-    /// to the server.
+    /// A database handle, for work beyond single commands: the opened directory, or a separate connection to
+    /// the server.
     pub fn database(&mut self, make: bool) -> Result<Database> {
         if self.is_directory() {
             return self.open(make)?.database().cloned();
@@ -122,7 +122,7 @@ impl Session {
         Ok(options.connect()?)
     }
 
-    /// Who talks to the server; asked for once.
+    /// The credentials for the server. The user is prompted at most once.
     pub fn credentials(&mut self) -> Result<Option<Credentials>> {
         let credentials = match self.credentials.take() {
             Some(credentials) => credentials,
@@ -131,12 +131,12 @@ impl Session {
         Ok(self.credentials.insert(credentials).clone())
     }
 
-    /// How the server is talked to.
+    /// The TLS options.
     pub fn tls(&self) -> &TlsArgs {
         &self.place.tls
     }
 
-    /// Several stores at once, each with a connection or a session of its own.
+    /// Opens `count` stores, each with its own connection or session.
     pub fn stores(&mut self, count: usize) -> Result<Vec<Store>> {
         let first = self.store_to_write()?;
         let others: Vec<_> = (0..count).map(|_| first.another()).collect();
@@ -144,7 +144,7 @@ impl Session {
         others.into_iter().map(made).collect()
     }
 
-    /// Shows what a command answered; what is not there is a failure in these words.
+    /// Prints the reply to a command. An empty result fails with the message of `missing`.
     pub fn show(
         &mut self,
         shape: Shape,
@@ -155,7 +155,7 @@ impl Session {
         self.show_typed(shape, known, reply, false, missing)
     }
 
-    /// The same, with values read as JSON when that is wanted.
+    /// Like `show`, but parses values as JSON if `json` is true.
     pub fn show_typed(
         &mut self,
         shape: Shape,
@@ -170,14 +170,14 @@ impl Session {
         }
     }
 
-    /// Asks for the newest revision.
+    /// Requests the newest revision.
     pub fn revision(&mut self) -> Result<u64> {
         let reply = self.store()?.call(Call::new("REVISION").words())?;
         reply.as_u64().ok_or_else(|| Failure::error(format!("REVISION answered {reply:?}")))
     }
 
-    /// What stands before a line: the store, its branch unless it is `main`, `*` in a transaction or
-    /// behind `MULTI`.
+    /// The prompt of the repl: the store, its branch unless it is `main`, and `*` in a transaction or after
+    /// `MULTI`.
     pub fn prompt(&self) -> String {
         let place = match self.store.as_ref().filter(|store| !store.is_broken()) {
             Some(store) => store.name(),
@@ -191,7 +191,7 @@ impl Session {
         format!("{place}{branch}{open}> ")
     }
 
-    /// Ends in good order.
+    /// Closes the store.
     pub fn close(&mut self) -> Result<()> {
         self.store.take().map_or(Ok(()), Store::close)
     }
@@ -233,7 +233,7 @@ mod tests {
         ask(session, line).expect_err(line).to_string()
     }
 
-    /// A session on the branch draft that has said this, and whose server has gone away meanwhile.
+    /// A session on the branch draft that has sent this line, and whose server has then stopped.
     fn left(db: &Database, said: &str) -> (Session, String) {
         let (handle, address) = serve(db, "127.0.0.1:0");
         let mut session = session(address);
@@ -243,7 +243,7 @@ mod tests {
         (session, address)
     }
 
-    /// The server goes away, and the session notices.
+    /// Stops the server and lets the session notice the broken connection.
     fn leave(session: &mut Session, handle: Handle, address: SocketAddr) -> String {
         handle.stop();
         assert!(refused(session, "CELL.SET a lost").contains("broke"));

@@ -1,4 +1,4 @@
-//! `mainstay session`: requests that are done once, and what is sent to those who make them.
+//! `mainstay session`: exactly-once requests, and requests of the server to its clients.
 
 use super::args::{Moment, OnBranch};
 use super::call::Call;
@@ -162,7 +162,6 @@ pub struct Retry {
 }
 
 impl SessionVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             SessionVerb::Open(open) => open.run(session),
@@ -179,7 +178,7 @@ impl SessionVerb {
     }
 }
 
-/// Sessions are on no branch.
+/// Sessions do not belong to a branch.
 const NO_BRANCH: OnBranch = OnBranch { branch: None };
 
 impl Open {
@@ -208,7 +207,7 @@ impl List {
     }
 }
 
-/// A row for each session that JSON tells of.
+/// Parses a list of JSON objects into one row per session.
 fn rows(reply: Reply) -> Result<Vec<Row>> {
     let Reply::Array(sessions) = reply else { return Err(odd(&reply)) };
     let row = |told| match Shape::Object.show(told, false) {
@@ -227,7 +226,7 @@ impl Which {
         Call::new(command).word(&self.id)
     }
 
-    /// The beginning of a row about this session.
+    /// Starts a row about this session.
     fn row(&self) -> Row {
         vec![("session".into(), Field::text(&self.id))]
     }

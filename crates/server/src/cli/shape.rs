@@ -1,4 +1,4 @@
-//! Shapes: what the replies of a command hold, so that all of them can be shown as rows.
+//! Shapes of replies: schemas that turn any reply into named fields.
 //!
 //! ```text
 //!   [["a", 1], ["b", 2]] --Shape::Rows([name, counter])--> {name: a, counter: 1}, {name: b, counter: 2}
@@ -10,7 +10,7 @@ use super::reply::Reply;
 use mainstay::Value;
 use std::borrow::Cow;
 
-/// The fields of branches and sessions, in the order in which they are worth reading.
+/// The order in which fields of branches and sessions are shown.
 const ORDER: [&str; 11] = [
     "name",
     "parent",
@@ -25,42 +25,42 @@ const ORDER: [&str; 11] = [
     "expires_us",
 ];
 
-/// What the replies of a command hold.
+/// The schema of a command's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One thing under this name; nil when it is not there.
+    /// One value with this name; nil if absent.
     One(&'static str),
-    /// Whether something happened, as 1 or 0.
+    /// 1 or 0: whether the change happened.
     Did(&'static str),
-    /// Several things that belong together; nil when they are not there.
+    /// A tuple with these names; nil if absent.
     Record(&'static [&'static str]),
-    /// A list of things under this name.
+    /// A list of values with this name.
     List(&'static str),
-    /// A list of things that belong together.
+    /// A list of tuples with these names.
     Rows(&'static [&'static str]),
-    /// Where to go on, and a list of things that belong together.
+    /// A cursor, and a list of tuples with these names.
     Page(&'static [&'static str]),
-    /// The text of a JSON object.
+    /// A text with a JSON object.
     Object,
-    /// Anything at all.
+    /// Any reply.
     Any,
 }
 
-/// A reply in rows.
+/// A reply as rows.
 #[derive(Debug, PartialEq)]
 pub enum Shown {
-    /// It is not there, or did not happen.
+    /// Nothing was found, or nothing changed.
     Nothing,
-    /// One row.
+    /// A single row.
     One(Row),
     /// Any number of rows.
     Many(Vec<Row>),
-    /// It does not have the shape that was expected: shown as it is.
+    /// The reply does not match its shape, and is shown unchanged.
     Odd(Reply),
 }
 
 impl Shape {
-    /// What is written of it where only bare values are wanted: what was answered, not what was asked.
+    /// The fields that the format `raw` prints: those of the reply, without those of the request.
     pub fn bare(self) -> Bare {
         match self {
             Shape::One("value") => Bare::Value,
@@ -70,7 +70,7 @@ impl Shape {
         }
     }
 
-    /// Puts a reply into rows.
+    /// Converts a reply to rows.
     pub fn show(self, reply: Reply, json: bool) -> Shown {
         let field = |name, reply| (Cow::Borrowed(name), field(name, reply, json));
         match (self, reply) {
@@ -148,7 +148,7 @@ fn field(name: &str, reply: Reply, json: bool) -> Field {
     }
 }
 
-/// The fields of a record as an object; what looks otherwise is shown as it is.
+/// The fields of a record as an object. A reply of another form is converted as it is.
 fn fields(reply: Reply) -> Value {
     let pairs = match reply {
         Reply::Map(pairs) => pairs,
@@ -172,13 +172,13 @@ fn is_pair(item: &Reply) -> bool {
     matches!(item, Reply::Array(pair) if pair.len() == 2 && pair.iter().all(is_plain))
 }
 
-/// The value that a text stands for when it is JSON; the text when it is not.
+/// Parses a text as JSON; if it is not JSON, returns the text.
 fn typed(text: &[u8]) -> Value {
     let parsed = std::str::from_utf8(text).ok().and_then(|text| Value::from_json_exact(text).ok());
     parsed.unwrap_or_else(|| Value::from_text(text))
 }
 
-/// A reply as a value, for JSON and for what has no shape.
+/// Converts a reply to a value, for JSON output and for replies without a shape.
 pub fn value(reply: Reply) -> Value {
     match reply {
         Reply::Nil => Value::Null,
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(field("fields", odd.clone(), false), Field::Plain(value(odd)));
     }
 
-    /// Anything that a server may answer.
+    /// Any reply that a server could send.
     fn replies() -> impl Strategy<Value = Reply> {
         let text = prop_oneof![
             vec(any::<u8>(), 0..8),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody falls over what a server answers, whatever was asked.
+        /// No reply can cause a panic, whatever the command.
         #[test]
         fn any_reply_is_shown(reply in replies(), json: bool) {
             for command in table::all() {

@@ -1,4 +1,4 @@
-//! What the commands of the RESP face answer, so that their replies can be shown as rows.
+//! The shapes of the replies to all RESP commands.
 
 use super::shape::Shape;
 
@@ -13,7 +13,7 @@ const RECORD: Shape = Shape::Record(&["fields", "counter", "ttl_ms"]);
 const RECORDS: Shape = Shape::Page(&["key", "fields", "counter"]);
 const VERSIONS: Shape = Shape::Rows(&["counter", "fields", "stamp_us", "revision"]);
 
-/// What `REC.INDEX LIST` answers.
+/// The shape of `REC.INDEX LIST`.
 pub const INDEXES: Shape = Shape::Rows(&["id", "prefix", "fields", "ready", "filled"]);
 const CLAIMED: Shape = Shape::Record(&["id", "token", "data"]);
 const JOBS: Shape = Shape::Page(&["id", "state", "worker", "retries", "updated_at_ms", "error"]);
@@ -34,7 +34,7 @@ const RUN: Shape = Shape::Record(&[
 const EVENTS: Shape = Shape::Rows(&["seq", "event"]);
 const ALERTS: Shape = Shape::Rows(&["seq", "message", "stamp_us"]);
 const MESSAGES: Shape = Shape::Rows(&["id", "subject", "payload"]);
-/// Messages with the token of their lease.
+/// Messages with their fencing token.
 pub const HELD: Shape = Shape::Rows(&["id", "subject", "payload", "token"]);
 const DEAD: Shape = Shape::Rows(&["id", "subject", "payload", "tries", "error"]);
 const OUTBOX: Shape = Shape::Record(&["pending", "dead", "last_id", "oldest_due_us"]);
@@ -47,10 +47,10 @@ const REQUESTS: Shape = Shape::Rows(&["number", "payload"]);
 const RETRIES: Shape = Shape::Rows(&["session", "number", "payload"]);
 const HOLDER: Shape = Shape::Record(&["owner", "token", "until_us"]);
 
-/// How many words stand before the command of a request of a session.
+/// The number of words before the inner command: `SESSION.DO id number LOWEST n`.
 const BEFORE_REQUEST: usize = 5;
 
-/// What a command answers, by its words: one that is done in a session answers what it does outside.
+/// The shape of a command's reply. `SESSION.DO` replies like the command inside it.
 pub fn shape_of(words: &[Vec<u8>]) -> Shape {
     let name = |place: usize| {
         let word = words.get(place).map(Vec::as_slice).unwrap_or_default();
@@ -62,7 +62,7 @@ pub fn shape_of(words: &[Vec<u8>]) -> Shape {
     }
 }
 
-/// What a command answers, by its name in any case.
+/// The shape of a command's reply, by the command's name in any case.
 pub fn shape(name: &str) -> Shape {
     match name.to_ascii_lowercase().as_str() {
         "cell.init" | "cell.set" | "cell.cas" => Shape::One("counter"),

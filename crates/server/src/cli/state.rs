@@ -1,4 +1,4 @@
-//! `mainstay state`: keyed state, each write applied once by its version.
+//! `mainstay state`: keyed state; a write is applied at most once, by its version.
 
 mod files;
 mod pages;
@@ -21,7 +21,7 @@ use files::{Restore, Snapshot};
 use pages::{Items, Keys, with_shown_keys};
 use write::{Advance, Append, Create, Delete, Put, Seal};
 
-/// What keys that are no text begin with.
+/// The prefix of keys that are not text.
 const BYTES: &str = "$bytes:";
 
 /// What can be done with keyed state.
@@ -128,7 +128,6 @@ pub struct Waiting {
 }
 
 impl StateVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             StateVerb::Spaces(spaces) => spaces.run(session),
@@ -152,14 +151,14 @@ impl StateVerb {
     }
 }
 
-/// The bytes of a key or an id.
+/// Parses the text form of a key or an id.
 fn key(text: &str) -> Result<Vec<u8>> {
     let Some(encoded) = text.strip_prefix(BYTES) else { return Ok(text.as_bytes().to_vec()) };
     let wrong = |_| Failure::error(format!("{text}: padded base64 belongs behind `{BYTES}`"));
     BASE64_STANDARD.decode(encoded).map_err(wrong)
 }
 
-/// A key or an id as [`key`] reads it.
+/// The text form of a key or an id, the inverse of [`key`].
 fn shown_key(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
         Ok(text) if !text.starts_with(BYTES) => text.to_owned(),
@@ -172,7 +171,7 @@ impl Which {
         Call::new(command).word(&self.space)
     }
 
-    /// The beginning of a row about this space.
+    /// Starts a row about this space.
     fn row(&self) -> Row {
         vec![("space".into(), Field::text(&self.space))]
     }

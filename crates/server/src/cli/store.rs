@@ -1,4 +1,4 @@
-//! The store that data verbs work on: a directory opened in this process, or a server.
+//! The store of the data verbs: a database directory opened in this process, or a server.
 //!
 //! ```text
 //!   words of a command --> Store --+--> Embedded: the database in a directory
@@ -6,7 +6,7 @@
 //!   a reply            <-----------+
 //! ```
 //!
-//! Both take the same commands, so no verb knows which of the two it talks to.
+//! Both accept the same commands, so no verb depends on the kind of store.
 
 use super::args::TlsArgs;
 use super::client::Client;
@@ -18,32 +18,33 @@ use mainstay::{Database, MAIN};
 use std::path::Path;
 use std::time::Duration;
 
-/// Commands that a session may send while the branch it was on is gone: they look, or choose another.
+/// Commands that are allowed while the session's branch does not exist: they list branches, or select
+/// another.
 const WITHOUT_BRANCH: [&[u8]; 4] = [b"BRANCH.USE", b"BRANCH.LIST", b"BRANCH.INFO", b"RESET"];
 
-/// Commands that say themselves how durable writes are from there on.
+/// Commands that set the durability themselves.
 const WITHOUT_DURABILITY: [&[u8]; 2] = [b"DURABILITY", b"RESET"];
 
-/// A store, and where this session stands in it.
+/// A store, and the state of the session on its connection.
 pub struct Store {
     place: Place,
     branch: String,
-    /// The other end does not know yet that the session is on its branch.
+    /// True if the connection is not on the session's branch yet.
     astray: bool,
     begun: Option<Begun>,
-    /// `WATCH` was said, and nothing yet that ends it.
+    /// True after `WATCH`, until a command ends it.
     watches: bool,
-    /// What was said with `DURABILITY`, and whether the other end has yet to hear it.
+    /// The argument of the last `DURABILITY`, and whether it has yet to be sent on this connection.
     durability: Option<Vec<u8>>,
     unheard: bool,
 }
 
-/// What was begun on a connection and goes with it.
+/// The state of a connection that is lost with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// `TXN.BEGIN` without its end.
+    /// Between `TXN.BEGIN` and its end.
     Transaction,
-    /// `MULTI` without its end.
+    /// Between `MULTI` and its end.
     Multi,
 }
 
@@ -63,7 +64,7 @@ enum Place {
 }
 
 impl Store {
-    /// Opens the database in a directory; makes one only where that is asked for.
+    /// Opens the database in a directory. Creates one only if `make` is true.
     pub fn directory(path: &Path, make: bool) -> Result<Store> {
         Embedded::open(path, make).map(|store| Store::at(Place::Directory(Box::new(store))))
     }
@@ -92,20 +93,20 @@ impl Store {
         }
     }
 
-    /// Takes the place of a store whose connection broke: on the same branch and with writes that are as
-    /// durable, because nobody asked for anything else.
+    /// Takes over from a store whose connection broke, with its branch and durability, because the user has
+    /// not changed them.
     pub fn in_place_of(mut self, broken: &Store) -> Store {
         self.stray(broken.branch.clone());
         (self.durability, self.unheard) = (broken.durability.clone(), true);
         self
     }
 
-    /// Stands on this branch, which the other end is told before the next command.
+    /// Sets the session's branch. The connection is switched to it before the next command.
     fn stray(&mut self, branch: String) {
         (self.branch, self.astray) = (branch, true);
     }
 
-    /// Executes a command; a refusal is a failure.
+    /// Executes a command. An error reply becomes a failure.
     pub fn call(&mut self, words: Vec<Vec<u8>>) -> Result<Reply> {
         let is_one_of = |known: &[&[u8]]| words.first().is_some_and(|name| is_among(name, known));
         if !is_one_of(&WITHOUT_DURABILITY) {
@@ -117,14 +118,15 @@ impl Store {
         self.send(words)
     }
 
-    /// Says again how durable writes have to be.
+    /// Sends the session's durability, if the connection does not have it yet.
     fn remind(&mut self) -> Result<()> {
         let durability = self.durability.clone().filter(|_| self.unheard);
         let said = durability.map(|durability| self.send(vec![b"DURABILITY".to_vec(), durability]));
         said.transpose().map(|_| ())
     }
 
-    /// Goes to the branch that the session stands on; while that is gone nothing is done elsewhere.
+    /// Switches the connection to the session's branch. If that branch does not exist, the command fails
+    /// instead of running on another branch.
     fn find_back(&mut self) -> Result<()> {
         let branch = self.branch.clone();
         self.use_branch(&branch).map_err(|failure| match failure.code() {
@@ -148,8 +150,8 @@ impl Store {
         }
     }
 
-    /// Executes several commands that change nothing about the session, all of them under way at once
-    /// where that is possible; each reply is looked at as it comes. The first refusal is a failure.
+    /// Executes several commands that do not change the session, pipelined on a server. Passes each reply to
+    /// `look`. The first error reply is returned as a failure.
     pub fn call_all(&mut self, calls: &[Vec<Vec<u8>>], mut look: impl FnMut(&Reply)) -> Result<()> {
         self.remind()?;
         if self.astray {
@@ -167,7 +169,7 @@ impl Store {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Another session on the same database; nothing where that takes another connection.
+    /// A further session on the same database; `None` if that needs another connection.
     pub fn another(&self) -> Option<Store> {
         match &self.place {
             Place::Directory(store) => Some(Store::at(Place::Directory(Box::new(store.another())))),
@@ -175,7 +177,7 @@ impl Store {
         }
     }
 
-    /// Keeps track of what a command changed about the session.
+    /// Tracks the effect of a command on the session.
     fn notice(&mut self, words: &[Vec<u8>], reply: &Reply) {
         let Some(command) = words.first() else { return };
         let failed = matches!(reply, Reply::Error(_));
@@ -187,7 +189,7 @@ impl Store {
             b"TXN.BEGIN" if !failed => self.begun = Some(Begun::Transaction),
             b"MULTI" if !failed => self.begun = Some(Begun::Multi),
             b"WATCH" if !failed => self.watches = true,
-            // Inside MULTI it is kept like everything else.
+            // Inside `MULTI`, `UNWATCH` is queued like any other command.
             b"UNWATCH" if self.begun != Some(Begun::Multi) => self.watches &= failed,
             b"DURABILITY" if !failed => {
                 (self.durability, self.unheard) = (words.get(1).cloned(), false);
@@ -202,7 +204,8 @@ impl Store {
         (self.begun, self.watches, self.durability) = (None, false, None);
     }
 
-    /// What ends something ends it whatever the answer, unless it was not understood.
+    /// Ends a transaction or `MULTI`. A failed commit ends it too, but a call with the wrong number of
+    /// arguments does not.
     fn notice_end(&mut self, name: &[u8], words: usize) {
         let ended = match name {
             b"TXN.COMMIT" | b"TXN.ROLLBACK" => Begun::Transaction,
@@ -212,12 +215,12 @@ impl Store {
         let understood = if name == b"SESSION.EXEC" { 5 } else { 1 };
         if self.begun == Some(ended) && words == understood {
             self.begun = None;
-            // What was watched was watched for this.
+            // `EXEC` and `DISCARD` also end `WATCH`.
             self.watches &= ended != Begun::Multi;
         }
     }
 
-    /// Does something on another branch, and comes back.
+    /// Runs work on another branch, and switches back afterwards.
     pub fn on<T>(
         &mut self,
         branch: Option<&str>,
@@ -229,38 +232,38 @@ impl Store {
         let before = self.branch.clone();
         self.use_branch(branch)?;
         let done = work(self);
-        // What failed may have taken the connection with it: its own failure says more.
+        // The failure of the work is reported first, because it may have broken the connection.
         let back = self.use_branch(&before).inspect_err(|_| self.stray(before));
         done.and_then(|done| back.map(|()| done))
     }
 
-    /// Works on this branch from here on.
+    /// Switches to a branch.
     pub fn use_branch(&mut self, branch: &str) -> Result<()> {
         self.call(vec![b"BRANCH.USE".to_vec(), branch.into()]).map(|_| ())
     }
 
-    /// Whether it can answer no more.
+    /// True if the connection is broken.
     pub fn is_broken(&self) -> bool {
         matches!(&self.place, Place::Server(client) if client.is_broken())
     }
 
-    /// The branch that commands work on.
+    /// The current branch.
     pub fn branch(&self) -> &str {
         &self.branch
     }
 
-    /// What was begun and is not ended.
+    /// The open transaction or `MULTI`.
     pub fn begun(&self) -> Option<Begun> {
         self.begun
     }
 
-    /// The command with which everything would have to begin again that goes with the connection.
+    /// The command that the user has to repeat if the connection is lost.
     pub fn would_lose(&self) -> Option<&'static str> {
         let begun = self.begun.map(Begun::command);
         if self.watches { Some("WATCH") } else { begun }
     }
 
-    /// What people call it.
+    /// The name shown to users: the directory or the address.
     pub fn name(&self) -> String {
         match &self.place {
             Place::Directory(store) => store.path().display().to_string(),
@@ -268,7 +271,7 @@ impl Store {
         }
     }
 
-    /// The database itself, where this process has it open.
+    /// The database, if this process has it open.
     pub fn database(&self) -> Result<&Database> {
         match &self.place {
             Place::Directory(store) => Ok(store.database()),
@@ -279,7 +282,7 @@ impl Store {
         }
     }
 
-    /// Ends the session in good order.
+    /// Closes the store.
     pub fn close(self) -> Result<()> {
         match self.place {
             Place::Directory(store) => store.close(),

@@ -35,7 +35,6 @@ pub struct SetTag {
 }
 
 impl TagVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match self {
             TagVerb::Set(set) => set.run(session),

@@ -1,9 +1,9 @@
-//! Times as people write and read them.
+//! Parses and formats times.
 
 use jiff::{SignedDuration, Timestamp};
 use mainstay::{Clock, SystemClock};
 
-/// A point in time: microseconds, a time such as `2026-11-15T12:00:00Z`, or `10m ago`.
+/// Parses a point in time: microseconds, a time such as `2026-11-15T12:00:00Z`, or `10m ago`.
 pub fn stamp_us(text: &str) -> Result<u64, String> {
     if let Ok(us) = text.parse() {
         return Ok(us);
@@ -25,19 +25,19 @@ fn ago_us(text: &str) -> Option<i64> {
     now.checked_sub(i64::try_from(past.as_micros()).ok()?)
 }
 
-/// A span of time in milliseconds: a bare number is that, else `500ms`, `30s`, `1h 30m`.
+/// Parses a time span into milliseconds: a bare number, or `500ms`, `30s`, `1h 30m`.
 pub fn span_ms(text: &str) -> Result<u64, String> {
     let wrong = || "write milliseconds, or a span such as 500ms, 30s or 1h30m".to_owned();
     mainstay_server::config::units::span_ms(text).ok_or_else(wrong)
 }
 
-/// A stamp as a time in UTC, to the microsecond.
+/// Formats a timestamp in UTC, to the microsecond.
 pub fn show(stamp_us: u64) -> String {
     let time = i64::try_from(stamp_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok());
     time.map_or_else(|| stamp_us.to_string(), |time| format!("{time:.6}").replace('T', " "))
 }
 
-/// A stamp in milliseconds as a time in UTC, to the millisecond.
+/// Formats a timestamp in milliseconds in UTC, to the millisecond.
 pub fn show_ms(stamp_ms: u64) -> String {
     let time = i64::try_from(stamp_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     time.map_or_else(|| stamp_ms.to_string(), |time| format!("{time:.3}").replace('T', " "))
@@ -60,7 +60,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is typed is read or refused, and what is shown is read again as it was.
+        /// Any input is parsed or refused, and formatted times parse back to the same value.
         #[test]
         fn any_text_is_a_time_or_none(text in "[0-9TZ:. +hmsago\\PC-]{0,24}", us in 0..253_402_200_000_000_000_u64) {
             let _ = (stamp_us(&text), span_ms(&text));

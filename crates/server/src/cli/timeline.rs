@@ -1,22 +1,22 @@
-//! The timeline of a run: what happened when, for eyes.
+//! The timeline of a run, for a terminal.
 //!
 //! ```text
-//!   events, alerts, the snapshot --> rows: seq, since the start, event, step, try, data, what was wrong
-//!                                    then one for each step with its tries
+//!   events, alerts, the snapshot --> rows: seq, since the start, event, step, attempt, data, what was illegal
+//!                                    then one row per step with its attempts
 //! ```
 
 use super::field::{Field, Row, tame};
 use mainstay::{Instant, Value};
 
-/// So much of an event's data is shown.
+/// The number of characters of an event's data that are shown.
 const DATA_LETTERS: usize = 60;
 
-/// An event, as much of it as a timeline shows.
+/// The parts of an event that a timeline shows.
 #[derive(Debug, PartialEq)]
 pub struct Moment {
-    /// Its place in the run.
+    /// The event's sequence number in the run.
     pub seq: u64,
-    /// When it was stored, in microseconds.
+    /// The time at which it was stored, in microseconds.
     pub stored_us: u64,
     event_type: String,
     step: Option<String>,
@@ -25,7 +25,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Of an event as JSON.
+    /// Extracts the parts from an event as JSON.
     pub fn of(seq: u64, event: &Value) -> Moment {
         let Value::Object(fields) = event else { return Moment::odd(seq, event) };
         let text = |name: &str| match fields.get(name) {
@@ -46,13 +46,13 @@ impl Moment {
         }
     }
 
-    /// Of something that is no event.
+    /// A placeholder for a value that is not an event.
     fn odd(seq: u64, event: &Value) -> Moment {
         let data = short(&tame(&event.to_json()));
         Moment { seq, stored_us: 0, event_type: "?".into(), step: None, attempt: None, data }
     }
 
-    /// A row of a table; `wrong` says why it could not follow those before it.
+    /// A row of the table. `wrong` is the alert of an event that could not follow those before it.
     pub fn row(&self, start_us: u64, wrong: Option<&str>) -> Row {
         let maybe =
             |part: &Option<String>| part.as_ref().map_or(Value::Null, |part| part.as_str().into());
@@ -68,7 +68,7 @@ impl Moment {
         ]
     }
 
-    /// A line by itself, for who watches as events come.
+    /// A single line, for events that are shown as they arrive.
     pub fn line(&self, start_us: u64) -> String {
         let step = self.step.as_deref().unwrap_or("-");
         let attempt = self.attempt.as_ref().map(|n| format!("#{n}")).unwrap_or_default();
@@ -80,7 +80,7 @@ impl Moment {
     }
 }
 
-/// A text that fits into a line.
+/// Truncates a text to the shown length.
 fn short(text: &str) -> String {
     match text.char_indices().nth(DATA_LETTERS) {
         Some((place, _)) => format!("{}…", &text[..place]),
@@ -88,7 +88,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// How long after the start something happened: to the millisecond at first, then to what matters.
+/// Formats the time since the start: with milliseconds at first, and coarser units for longer times.
 pub fn since(start_us: u64, us: u64) -> String {
     let ms = us.saturating_sub(start_us) / 1000;
     let (secs, mins, hours) = (ms / 1000, ms / 60_000, ms / 3_600_000);
@@ -100,7 +100,7 @@ pub fn since(start_us: u64, us: u64) -> String {
     }
 }
 
-/// A row for each step of a snapshot.
+/// One row per step of a snapshot.
 pub fn steps(snapshot: &Value) -> Vec<Row> {
     let Some(Value::Object(steps)) = part(snapshot, "steps") else { return Vec::new() };
     let row = |(name, step): (&String, &Value)| {
@@ -114,7 +114,7 @@ pub fn steps(snapshot: &Value) -> Vec<Row> {
     steps.iter().map(row).collect()
 }
 
-/// Every try, with the events that began and ended it: `1 FAILED 2-3, 2 RUNNING 4-`.
+/// All attempts, with the events that began and ended each: `1 FAILED 2-3, 2 RUNNING 4-`.
 fn attempts(step: &Value) -> String {
     let Some(Value::Array(all)) = part(step, "attempts") else { return String::new() };
     let seq =
@@ -128,7 +128,7 @@ fn attempts(step: &Value) -> String {
     all.iter().enumerate().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// A part of an object.
+/// A member of an object.
 pub fn part<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     match value {
         Value::Object(fields) => fields.get(name),
@@ -136,7 +136,7 @@ pub fn part<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     }
 }
 
-/// A text without its marks.
+/// A text without its quotes.
 pub fn word(value: &Value) -> String {
     tame(&String::from_utf8_lossy(&value.as_text()))
 }

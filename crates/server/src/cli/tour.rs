@@ -1,4 +1,4 @@
-//! The guided tour: every call beside what it gave, on a store that stays.
+//! The guided tour: example calls with their results, on a database that is kept.
 
 use super::failure;
 use super::paper::{Paper, complain};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Writes that are timed one by one, and together.
+/// The numbers of writes that are timed one at a time, and submitted together.
 const ALONE: u64 = 100;
 const TOGETHER: u64 = 10_000;
 const READS: u64 = 200_000;
@@ -25,7 +25,6 @@ pub struct TourArgs {
 }
 
 impl TourArgs {
-    /// Walks.
     pub fn run(&self, paper: &mut Paper) -> ExitCode {
         run(&self.directory, paper)
     }
@@ -49,7 +48,7 @@ struct Tour<'a> {
     paper: &'a mut Paper,
     clock: SystemClock,
     run: i64,
-    /// Where the store stood when the tour began.
+    /// The newest revision at the start of the tour.
     start: Revision,
 }
 
@@ -251,7 +250,7 @@ fn show(value: Option<Value>) -> String {
     value.map_or_else(|| "nothing".to_owned(), |value| value.to_string())
 }
 
-/// Microseconds as people read them.
+/// Formats microseconds.
 fn ms(us: u64) -> String {
     match us {
         0..1000 => format!("{us} µs"),

@@ -1,4 +1,4 @@
-//! `mainstay export` and `mainstay import`: a branch in one file, there and back.
+//! `mainstay export` and `mainstay import`: copies a branch to a file and back.
 
 use super::args::OnBranch;
 use super::failure::{Failure, Result};
@@ -35,7 +35,7 @@ pub struct Import {
 }
 
 impl Export {
-    /// Writes the file and says what it holds.
+    /// Writes the file and prints its contents.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let branch = self.on.branch.unwrap_or_else(|| session.branch().to_owned());
         let file = &self.file;
@@ -61,7 +61,7 @@ impl Export {
     }
 }
 
-/// Has a server export the branch and send it.
+/// Requests the export from a server and downloads it.
 fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
     let bar = Bar::waiting("the server makes the file");
     let path = format!("/v1/export/{}", escaped(branch));
@@ -86,7 +86,7 @@ fn received(web: &Web, branch: &str, file: &Path) -> Result<ExportReport> {
 }
 
 impl Import {
-    /// Makes the branch and says what it holds.
+    /// Creates the branch and prints its contents.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let report = match Web::wanted(session, &self.web)? {
             Some(web) => sent(&web, &self.file, &self.branch)?,
@@ -107,7 +107,8 @@ impl Import {
     }
 }
 
-/// Checks the file here, where its damage can be named, and has a server import it.
+/// Verifies the file locally, so that damage is reported precisely, then uploads it to a server for the
+/// import.
 fn sent(web: &Web, file: &Path, branch: &str) -> Result<ImportReport> {
     let bar = Bar::of_bytes("checking");
     verify_export(file, &mut |progress| bar.show(progress))?;

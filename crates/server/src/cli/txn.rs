@@ -1,4 +1,4 @@
-//! `mainstay txn`: the commands of a file as one transaction.
+//! `mainstay txn`: executes the commands of a file as one transaction.
 //!
 //! ```text
 //!   CELL.SET a 1      TXN.BEGIN
@@ -19,7 +19,7 @@ use mainstay_server::resp::line::{Unsplit, quote, split};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Commands that would end the transaction, or leave it.
+/// Commands that would end or leave the transaction.
 const NOT_INSIDE: [&str; 10] = [
     "TXN.BEGIN",
     "TXN.COMMIT",
@@ -42,24 +42,24 @@ pub struct Txn {
     on: OnBranch,
 }
 
-/// A command and the line it begins at.
+/// A command and the number of its first line.
 struct Line {
     number: usize,
     words: Vec<Vec<u8>>,
 }
 
-/// What a command answered, beside the command.
+/// A command and its answer.
 type Answered = (String, mainstay::Value);
 
 impl Txn {
-    /// Reads everything, runs it, shows the answers and the revision.
+    /// Reads all commands, executes them, and prints the answers and the revision.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let file = self.file.as_deref().filter(|file| *file != Path::new("-"));
         if session.interactive && file.is_none() {
             let how = "here a transaction is TXN.BEGIN, commands, TXN.COMMIT; or name a file";
             return Err(Failure::error(how));
         }
-        // All of it comes first: an open transaction does not wait for someone who types.
+        // Reads all input first, because an open transaction must not wait for a user who types.
         let lines = lines(&text(file)?)?;
         let store = session.store_to_write()?;
         let (answers, revision) = store.on(self.on.branch.as_deref(), |store| all(store, lines))?;
@@ -87,7 +87,7 @@ fn text(file: Option<&Path>) -> Result<String> {
     Ok(text)
 }
 
-/// The commands; a quote that is open at the end of a line goes on in the next.
+/// Parses the commands. An open quote at the end of a line continues on the next.
 fn lines(text: &str) -> Result<Vec<Line>> {
     let (mut lines, mut open, mut began) = (Vec::new(), String::new(), 1);
     for (index, line) in text.lines().enumerate() {
@@ -130,7 +130,7 @@ fn all(store: &mut Store, lines: Vec<Line>) -> Result<(Vec<Answered>, u64)> {
     store.call(Call::new("TXN.BEGIN").words())?;
     let answers = lines.into_iter().map(|line| one(store, line)).collect::<Result<_>>();
     let answers = answers.inspect_err(|_| {
-        // What failed may be the connection: then the server rolls back by itself.
+        // If the connection broke, the server rolls back by itself.
         let _ = store.call(Call::new("TXN.ROLLBACK").words());
     })?;
     let committed = store.call(Call::new("TXN.COMMIT").words())?;

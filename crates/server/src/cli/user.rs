@@ -1,4 +1,4 @@
-//! `mainstay user`: what the settings of a user need.
+//! `mainstay user`: password hashes for the users in the configuration.
 
 use super::failure::Result;
 use super::password;
@@ -15,7 +15,6 @@ pub enum UserVerb {
 }
 
 impl UserVerb {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let UserVerb::Hash = self;
         session.printer.text(&hash(&password::new()?)?);

@@ -1,8 +1,8 @@
-//! The HTTP face of a server, for files: they are too large for RESP.
+//! An HTTP client for file transfers, because files are too large for RESP.
 //!
 //! ```text
-//!   CONFIG GET http-address, or --http --> Web --+--> download: response --> FILE.part, checked --> FILE
-//!                                                +--> upload:   FILE --> request --> what was made of it
+//!   CONFIG GET http-address, or --http --> Web --+--> download: response --> FILE.part, verified --> FILE
+//!                                                +--> upload:   FILE --> request --> the server's answer
 //! ```
 
 use super::args::TlsArgs;
@@ -25,8 +25,8 @@ use ureq::http::{Request, Response, header, request};
 use ureq::{Agent, Body, SendBody};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest silence: a server makes the whole file, and reads it back, before it sends the first
-/// byte.
+/// The longest time without a byte. It is long because a server writes and verifies the whole file before it
+/// sends the first byte.
 const SILENCE_LIMIT: Duration = Duration::from_secs(3600);
 const PIECE_BYTES: usize = 256 << 10;
 
@@ -38,7 +38,7 @@ pub struct WebArgs {
     pub url: Option<String>,
 }
 
-/// The HTTP face of a server.
+/// A client for the HTTP face of a server.
 pub struct Web {
     agent: Agent,
     base: String,
@@ -46,7 +46,7 @@ pub struct Web {
 }
 
 impl Web {
-    /// Nothing where the store is a directory.
+    /// Returns a client; `None` if the store is a directory.
     pub fn wanted(session: &mut Session, args: &WebArgs) -> Result<Option<Web>> {
         match (session.is_directory(), &args.url) {
             (true, None) => Ok(None),
@@ -55,7 +55,7 @@ impl Web {
         }
     }
 
-    /// Where it was said to be, or where the server at the other end of the session says it is.
+    /// Uses the given URL, or asks the server over RESP.
     fn of(session: &mut Session, args: &WebArgs) -> Result<Web> {
         let base = match &args.url {
             Some(url) => with_scheme(url.trim_end_matches('/'), session.tls())?,
@@ -73,7 +73,7 @@ impl Web {
         Ok(Web { agent: config.build().into(), base, credentials })
     }
 
-    /// Writes what a request answers to a file, which gets its name only after the check.
+    /// Downloads a response to a file. The file gets its name only after `check` succeeds.
     pub fn download<T>(
         &self,
         method: &str,
@@ -95,7 +95,7 @@ impl Web {
         Ok(checked)
     }
 
-    /// Sends a file, and gives what was answered.
+    /// Uploads a file and returns the answer.
     pub fn upload(
         &self,
         method: &str,
@@ -119,7 +119,7 @@ impl Web {
         }
     }
 
-    /// Only what went well is a response; a refusal says why.
+    /// Returns a successful response. Any other status becomes a failure with the server's message.
     fn accepted(
         &self,
         response: std::result::Result<Response<Body>, ureq::Error>,
@@ -193,7 +193,7 @@ impl Web {
     }
 }
 
-/// Who asks, as HTTP has it.
+/// The value of the `Authorization: Basic` header.
 fn basic(credentials: &Credentials) -> String {
     let pair = [credentials.user.as_bytes(), b":", credentials.password.expose()].concat();
     format!("Basic {}", BASE64_STANDARD.encode(pair))
@@ -203,7 +203,7 @@ fn built<T>(request: std::result::Result<Request<T>, ureq::http::Error>) -> Resu
     request.map_err(|error| Failure::error(format!("the address cannot be asked for: {error}")))
 }
 
-/// A URL says how it is spoken to.
+/// Requires a scheme in the URL.
 fn with_scheme(url: &str, tls: &TlsArgs) -> Result<String> {
     let scheme = if tls.is_wanted() { "https" } else { "http" };
     match url.starts_with("http://") || url.starts_with("https://") {
@@ -212,7 +212,7 @@ fn with_scheme(url: &str, tls: &TlsArgs) -> Result<String> {
     }
 }
 
-/// Asks over RESP where the HTTP face is.
+/// Requests the URL of the HTTP face over RESP.
 fn advertised(session: &mut Session) -> Result<String> {
     let store = session.store()?;
     let call = Call::new("CONFIG").word("GET").word("http-address");
@@ -232,7 +232,7 @@ fn advertised(session: &mut Session) -> Result<String> {
     }
 }
 
-/// A server that listens everywhere is reached where its RESP face was reached.
+/// Replaces a wildcard address by the host at which the RESP face was reached.
 fn reachable(url: &str, resp: &str) -> String {
     let host = resp.rsplit_once(':').map_or(resp, |(host, _)| host);
     for everywhere in ["//0.0.0.0:", "//[::]:"] {
@@ -243,7 +243,7 @@ fn reachable(url: &str, resp: &str) -> String {
     url.to_owned()
 }
 
-/// The words of a refusal; nothing if this is none of ours.
+/// Parses an error response; `None` if it is not from this server.
 fn refusal(text: &str) -> Option<Failure> {
     let body: serde_json::Value = serde_json::from_str(text).ok()?;
     let error = body.get("error")?;
@@ -263,7 +263,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
     Failure::error(format!("{} cannot be written: {error}; {advice}", path.display()))
 }
 
-/// A file that is read, with a bar beside it.
+/// A file reader with a progress bar.
 pub struct Watched<'a> {
     file: File,
     phase: &'static str,
@@ -273,7 +273,7 @@ pub struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    /// From its beginning.
+    /// Opens a file at its beginning.
     pub fn open(file: &Path, phase: &'static str, bar: &'a Bar) -> Result<Watched<'a>> {
         let unreadable = |error: io::Error| {
             Failure::error(format!("{} cannot be read: {error}", file.display()))
@@ -293,12 +293,12 @@ impl Read for Watched<'_> {
     }
 }
 
-/// A name as the end of a path: everything but letters, digits and a few signs is escaped.
+/// Percent-encodes a name for the end of a path. Slashes are kept.
 pub fn escaped(name: &str) -> String {
     escaped_but(name, b"-._~/")
 }
 
-/// A name as one part of a path, or of a query.
+/// Percent-encodes a name for one path segment or a query argument.
 pub fn escaped_part(name: &str) -> String {
     escaped_but(name, b"-._~")
 }

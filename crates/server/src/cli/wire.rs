@@ -1,8 +1,8 @@
-//! The wire to a server: TCP, with TLS or without.
+//! The socket to a server: TCP, with or without TLS.
 //!
 //! ```text
-//!   TCP --> --tls, --cacert, --cert and --key, --insecure? --+--> handshake, then bytes both ways
-//!                                                            +--> none of them: bytes as they are
+//!   TCP --> --tls, --cacert, --cert and --key, --insecure? --+--> TLS handshake, then encrypted bytes
+//!                                                            +--> none of them: plain bytes
 //! ```
 
 use super::args::TlsArgs;
@@ -15,23 +15,24 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// What can be done about TLS that fails.
+/// Advice for TLS failures.
 const ADVICE: TlsAdvice = TlsAdvice {
     authority: "--cacert FILE names the authority to believe",
     certificate: "--cert and --key FILE show it who you are",
     plain: "does it speak TLS? Without --tls it is talked to in plain",
 };
 
-/// A connection to a server.
+/// The stream of a connection.
 pub enum Wire {
-    /// As it is.
+    /// Without TLS.
     Plain(TcpStream),
     /// With TLS.
     Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
 impl Wire {
-    /// What goes over the socket, as the arguments have it; each wait for it has this limit.
+    /// Sets up a connected socket, with the TLS handshake if the arguments ask for it. Each read and each
+    /// write has this timeout.
     pub fn new(socket: TcpStream, address: &str, tls: &TlsArgs, timeout: Duration) -> Result<Wire> {
         let connection = match tls.is_wanted() {
             true => Some(shake_hands(&socket, address, tls, timeout)?),
@@ -76,7 +77,7 @@ impl Write for Wire {
 
 pub use tls::is_about_tls;
 
-/// What TLS said when it failed.
+/// The failure for a TLS error.
 pub fn refused(address: &str, error: &io::Error) -> Failure {
     Failure::error(tls::refused(address, error, &ADVICE).message())
 }
@@ -91,7 +92,7 @@ fn shake_hands(
     shaken.map_err(|error| Failure::error(error.message()))
 }
 
-/// What the arguments want.
+/// The TLS settings from the arguments.
 pub fn wanted(args: &TlsArgs) -> Result<Tls> {
     let mut tls = Tls::new();
     if let Some(file) = &args.cacert {

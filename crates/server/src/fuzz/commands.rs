@@ -1,22 +1,22 @@
-//! Commands of RESP, done: what they say is read by their handlers, and what they answer by our own client.
+//! Executes RESP commands: their handlers parse the arguments, and the Rust client decodes the replies.
 
 use super::read;
 use crate::resp::reply::Protocol;
 use crate::resp::{Reply, Session, Settings, Shared};
 use mainstay::{Options, remote};
 
-/// Each of them may wait for changes that nobody makes here.
+/// Commands that may block until data changes, which never happens here.
 const WAITING: [&str; 3] = ["feed.watch", "wire.ask", "wire.feed"];
-/// More would only take longer.
+/// More requests would only take longer.
 const REQUESTS_LIMIT: usize = 64;
 
-/// All requests, one after the other, on a database in memory: each is answered, and the answer is a reply in both versions
-/// of the protocol.
+/// Executes all requests in order on an in-memory database. Each must be answered, and the answer must be a
+/// valid reply in both protocol versions.
 pub fn commands(bytes: &[u8]) {
     done(bytes);
 }
 
-/// Does them all; gives those that were refused, with why.
+/// Executes all requests. Returns the refused commands with their errors.
 pub(super) fn done(bytes: &[u8]) -> Vec<String> {
     let mut refused = Vec::new();
     let db = Options::new().background(false).memory().expect("a database in memory");

@@ -1,4 +1,4 @@
-//! Requests of HTTP, answered: paths, arguments, headers and bodies.
+//! Executes HTTP requests: paths, query arguments, headers and bodies.
 
 use crate::http::{Http, Settings, router};
 use axum::body::Body;
@@ -17,26 +17,27 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 
 pub(super) type Face = TowerToHyperService<axum::Router>;
 
-/// How many inputs were fed, and who answers them.
+/// The number of inputs fed so far, and the router that executes them.
 static FACE: LazyLock<Mutex<(usize, Face)>> = LazyLock::new(|| Mutex::new((0, fresh())));
 
-/// So many inputs are answered with one database: a new one has threads, and takes longer than all of its requests.
+/// Inputs per database. A new database starts threads, which takes longer than executing all of its requests.
 const INPUTS_LIMIT: usize = 256;
 
 pub(super) fn fresh() -> Face {
     let db = Options::new().background(false).memory().expect("a database in memory");
     let settings = Settings { feed_wait_limit_ms: 1, ..Settings::default() };
     let app = Http::new(db, settings).expect("threads");
-    // Feeds end at once.
+    // While draining, feeds end at once, so no request blocks.
     app.start_draining();
     TowerToHyperService::new(router(app))
 }
 
-/// More would only take longer.
+/// More requests would only take longer.
 const REQUESTS_LIMIT: usize = 16;
 
-/// Requests with a line `---` between them: a line with method and path, headers, an empty line, the body. None is answered with a
-/// fault of the server, and whatever calls itself JSON is.
+/// Executes requests separated by a line `---`. Each has a line with method and path, headers, an empty line
+/// and the body. No request may be answered with status 500, and every body declared as JSON must be valid
+/// JSON.
 pub fn http(bytes: &[u8]) {
     let mut face = FACE.lock();
     if face.0.is_multiple_of(INPUTS_LIMIT) {
@@ -46,13 +47,13 @@ pub fn http(bytes: &[u8]) {
     answered(&face.1, bytes);
 }
 
-/// Has them all answered; gives those that were refused, with their status.
+/// Executes all requests. Returns the refused ones with their status.
 pub(super) fn answered(face: &Face, bytes: &[u8]) -> Vec<String> {
     let requests = split(bytes, b"\n---\n").into_iter().filter_map(request).take(REQUESTS_LIMIT);
     requests.filter_map(|request| RUNTIME.block_on(answer(face, request))).collect()
 }
 
-/// Has a request answered; gives what was refused, with its status.
+/// Executes one request. Returns it with its status if it was refused.
 async fn answer(face: &Face, request: Request<Body>) -> Option<String> {
     let asked = format!("{} {}", request.method(), request.uri());
     let Ok(response) = face.call(request).await;

@@ -1,9 +1,10 @@
-//! Settings: a file of them, the same in the environment, and what people write in them.
+//! Parses configuration: a file, an environment variable, and values with units.
 
 use crate::config::{Loaded, Problem, read_text, read_variable, units};
 use crate::security::{Secret, is_usable_hash};
 
-/// A file of settings is in order or all that is wrong is told; what is in order is printed as a file that says the same.
+/// Parses a configuration file. A valid one is printed and parsed again to the same configuration; an invalid
+/// one must list its problems.
 pub fn settings(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     words(text);
@@ -13,7 +14,7 @@ pub fn settings(bytes: &[u8]) {
     let Some(loaded) = told(read_text(text)) else { return };
     let _ = loaded.to_json();
     let printed = loaded.to_toml();
-    // What is secret is not printed.
+    // Secrets are printed as `…`, so such a file cannot be compared.
     if !printed.contains('…') {
         let again = read_text(&printed).unwrap_or_else(|problems| {
             panic!("what was printed is not in order: {}", shown(&problems))
@@ -43,7 +44,7 @@ fn words(text: &str) {
     }
     if let Some(ms) = units::span_ms(text) {
         let again = units::span_ms(&units::show_span(ms));
-        // Spans end where the clock's do.
+        // Longer spans do not round-trip: the clock's range ends at `i64::MAX` ms.
         assert!(again == Some(ms) || ms > i64::MAX as u64, "{text} is {ms}, and then {again:?}");
     }
     let _ = is_usable_hash(&Secret::new(text));

@@ -1,13 +1,13 @@
-//! Access: who asks, and whether they may, before anything of the body is read.
+//! Access control: authenticates the user and checks the rights of a route before the body is read.
 //!
 //! ```text
 //!   request --Authorization--> user --door of the route--> handler --waist--> the database
 //!                 |401           |403: the right, the name in the path, the prefix in the query
 //! ```
 //!
-//! Every route has a door, in the table of routes. What a body asks for is checked at the waist, when
-//! it is a transaction. Where there are no users, everybody is let in. Pages of elsewhere never are, unless a
-//! setting names them.
+//! The route table gives every route its `Door`. Rights that depend on the body are checked when the body has
+//! become a transaction. If no users are configured, every caller is admitted. Web pages of other origins are
+//! rejected unless a setting lists them.
 
 use super::Http;
 use super::answers;
@@ -31,74 +31,76 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// What a route demands.
+/// The access requirements of a route.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Door {
-    /// Nothing: whoever comes is let in without being asked.
+    /// The required right. `None` admits every caller without authentication.
     right: Option<Right>,
     reach: Reach,
     recorded: Option<Recorded>,
-    /// Whether it is no request of a session, so that whoever says it is one is told so.
+    /// If set, the route rejects requests that carry the `Mainstay-Session` header.
     apart: bool,
 }
 
-/// Which keys a route reaches beyond those of its transaction.
+/// The keys that a route reaches besides those of its transaction.
 #[derive(Clone, Copy, Debug)]
 enum Reach {
     Nothing,
-    /// The name in the path.
+    /// The key named in the path.
     Name,
-    /// All that begin with the prefix in the query.
+    /// All keys that begin with the prefix in the query.
     Range,
     Everything,
 }
 
-/// What the record calls a route.
+/// The audit log entry of a route.
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
     name: &'static str,
-    /// Whether what becomes of it is recorded here; what writes a transaction is recorded there.
+    /// If set, the outcome is recorded here. Otherwise only a denial is, because transactions record their
+    /// own outcome.
     whole: bool,
-    /// Whether it goes on when its client leaves.
+    /// If set, the request runs to its end even if its client disconnects.
     goes_on: bool,
 }
 
 impl Door {
-    /// Open to everybody: load balancers have no password.
+    /// Admits every caller, because load balancers have no password.
     pub const OPEN: Door =
         Door { right: None, reach: Reach::Nothing, recorded: None, apart: false };
 
-    /// For users with this right.
+    /// Requires this right.
     pub const fn needs(right: Right) -> Door {
         Door { right: Some(right), ..Door::OPEN }
     }
 
-    /// It is about the name in the path.
+    /// Requires access to the key named in the path.
     pub const fn name(self) -> Door {
         Door { reach: Reach::Name, ..self }
     }
 
-    /// It is about all keys with the prefix in the query.
+    /// Requires access to all keys with the prefix in the query.
     pub const fn range(self) -> Door {
         Door { reach: Reach::Range, ..self }
     }
 
-    /// It is about all keys.
+    /// Requires access to all keys.
     pub const fn everything(self) -> Door {
         Door { reach: Reach::Everything, ..self }
     }
 
-    /// It is not one transaction on data, so it is no request of a session.
+    /// Rejects requests of a session, because the route is not one transaction on data.
     pub const fn apart(self) -> Door {
         Door { apart: true, ..self }
     }
 
-    /// Who is not let in is recorded under this name.
+    /// Records denied callers in the audit log under this name.
     pub const fn recorded(self, name: &'static str) -> Door {
         Door { recorded: Some(Recorded { name, whole: false, goes_on: false }), ..self }
     }
 
-    /// Records each caller under this name, with the outcome; the request goes on when its client leaves.
+    /// Records each caller under this name, with the outcome. The request runs to its end even if its client
+    /// disconnects.
     pub const fn recorded_to_the_end(self, name: &'static str) -> Door {
         Door { recorded: Some(Recorded { name, whole: true, goes_on: true }), ..self }
     }
@@ -109,16 +111,16 @@ impl Door {
     }
 }
 
-/// Where a request comes from.
+/// The client's address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub SocketAddr);
 
-/// Who asks. A handler behind a door has it; nothing can be written without it.
+/// The authenticated caller. The middleware adds it to the request; every write needs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
-    /// Who.
+    /// The user.
     pub user: Arc<User>,
-    /// From where.
+    /// The client's address, as text.
     pub peer: String,
 }
 
@@ -130,7 +132,8 @@ impl FromRequestParts<Http> for Asking {
     }
 }
 
-/// Lets a request through its door, or does not.
+/// Middleware that authenticates the caller, checks the route's requirements and charges the answer to the
+/// user's memory account.
 pub(crate) async fn enter(
     State((app, door)): State<(Http, Door)>,
     request: Request,
@@ -169,12 +172,12 @@ pub(crate) async fn enter(
         }
         Ok(answers::held(&account, &method, response))
     };
-    // What writes may be done although its client has left, and is recorded as it ended.
+    // These routes finish their writes after a disconnect, so that the audit log has the real outcome.
     let goes_on = door.recorded.is_some_and(|recorded| recorded.goes_on);
     if goes_on { to_the_end(answer).await } else { answer.await }
 }
 
-/// Records how a request ended when it is dropped: as failed, unless it says otherwise.
+/// Records the outcome of a request when it is dropped: failed, unless the outcome was changed before.
 struct Recording {
     app: Http,
     entry: Entry,
@@ -187,7 +190,7 @@ impl Drop for Recording {
     }
 }
 
-/// The prefix in a query; what else is there is the handler's business.
+/// The prefix in a query. The handler parses the other arguments.
 #[derive(Default, Deserialize)]
 struct Prefixed {
     #[serde(default)]
@@ -231,7 +234,7 @@ async fn entry(app: &Http, parts: &mut Parts, name: &'static str, asking: &Askin
     Entry::new(Some(asking.user.name()), &asking.peer, name, about)
 }
 
-/// The user whose name and password the headers have.
+/// Returns the user that the `Authorization` header names, after verifying the password.
 async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<Arc<User>> {
     let security = app.security();
     let everybody = security.stranger();
@@ -254,7 +257,8 @@ async fn authenticate(app: &Http, headers: &HeaderMap, peer: &str) -> Answered<A
     }
 }
 
-/// Whoever counts on something being done once must not find out later that it was not.
+/// Rejects a session request on such a route: exactly-once execution is not possible there, and the client
+/// would rely on it.
 fn no_request() -> Refusal {
     Refusal::invalid(
         "this is not one transaction on data, so it is no request of a session: send it without Mainstay-Session",
@@ -266,7 +270,7 @@ fn busy() -> Refusal {
     Refusal::unavailable("Busy", message)
 }
 
-/// `Authorization: Basic`, once.
+/// Parses the only `Authorization: Basic` header.
 fn credentials(headers: &HeaderMap) -> Option<(String, Secret)> {
     let mut all = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(only), None) = (all.next(), all.next()) else { return None };

@@ -1,13 +1,13 @@
-//! Answers hold memory until the client has taken them: they are counted, and refused where they do not fit.
+//! Memory accounting for responses: a response's bytes are reserved until the client has received them.
 //!
 //! ```text
 //!   connection --account--> request --its user's account--> handler --> answer
-//!                                                                         | reserved as long as a byte of it is there
+//!                                                                         | reserved until its last byte is sent
 //!                                                                         v
 //!                                      too much: 503 with the setting; a stream is cut
 //! ```
 //!
-//! The account is known to all code that runs for a request, without a parameter in every function.
+//! The account is task-local, so functions need no parameter for it.
 
 use super::Http;
 use super::refusal::Refusal;
@@ -23,21 +23,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 tokio::task_local! {
-    /// The account of the request under way.
     static ACCOUNT: Arc<Account>;
 }
 
-/// Does something on an account.
+/// Runs a future with this account as the task-local one.
 pub(super) fn on<F: Future>(account: Arc<Account>, work: F) -> impl Future<Output = F::Output> {
     ACCOUNT.scope(account, work)
 }
 
-/// The account of the request under way.
+/// The account of the current request.
 pub(super) fn account(app: &Http) -> Arc<Account> {
     ACCOUNT.try_with(Arc::clone).unwrap_or_else(|_| app.memory().connect(None))
 }
 
-/// The refusal of a reservation that does not fit.
+/// Error for a reservation that exceeds the budget.
 pub(super) fn no_memory(exceeded: &Exceeded) -> Refusal {
     Refusal::unavailable(
         "MemoryLimit",
@@ -45,13 +44,13 @@ pub(super) fn no_memory(exceeded: &Exceeded) -> Refusal {
     )
 }
 
-/// The refusal of the answer to what was done already.
+/// Error for a write that was executed, but whose answer exceeds the budget.
 pub(super) fn done_without_answer(exceeded: &Exceeded) -> Refusal {
     let message = format!("it was done, and its answer has no room: {exceeded}");
     Refusal::from(Error::new(Code::UnknownOutcome, message))
 }
 
-/// An answer that counts for as long as it is held; one that does not fit is refused instead.
+/// Reserves memory for a response until it is sent. If it does not fit, returns an error response instead.
 pub(super) fn held(account: &Arc<Account>, method: &Method, response: Response) -> Response {
     let (parts, body) = response.into_parts();
     let whole = match body.size_hint().exact() {
@@ -69,11 +68,11 @@ pub(super) fn held(account: &Arc<Account>, method: &Method, response: Response) 
     Response::from_parts(parts, Body::new(body))
 }
 
-/// A body whose bytes are counted.
+/// A body whose bytes are counted against an account.
 struct Held {
     body: Body,
     account: Arc<Account>,
-    /// Of a body that is there as a whole; else its pieces count one by one.
+    /// The reservation of a body of known size. A streamed body reserves each piece separately.
     whole: Option<Arc<Reservation>>,
 }
 
@@ -116,7 +115,7 @@ impl HttpBody for Held {
     }
 }
 
-/// Bytes on their way to a client, which count until the last of them is written.
+/// Bytes on their way to a client. They stay reserved until the last of them is written.
 struct Counted {
     bytes: Bytes,
     _reservation: Arc<Reservation>,

@@ -1,4 +1,4 @@
-//! Branches: list, look, fork, delete, compare, merge.
+//! Routes for branches: list, inspect, fork, delete, compare, merge.
 
 use super::Http;
 use super::access::Asking;
@@ -279,7 +279,7 @@ pub(crate) async fn merge(
     Ok(Json::of(Merged { revision: revision(&receipt)?, repeated: receipt.repeated }))
 }
 
-/// Executes one command that is about the whole database: on branches, tags or indexes.
+/// Executes one command on branches, tags or indexes.
 pub(crate) async fn run(
     app: &Http,
     asking: &Asking,
@@ -289,7 +289,7 @@ pub(crate) async fn run(
     app.write(asking, identified(headers, Transaction::new().step(command.into()))?).await
 }
 
-/// The revision that a receipt answers with.
+/// Extracts the revision from a receipt's answer.
 pub(crate) fn revision(receipt: &Receipt) -> Answered<Revision> {
     match receipt.answers.first() {
         Some(&Answer::Revision(revision)) => Ok(revision),
@@ -297,7 +297,7 @@ pub(crate) fn revision(receipt: &Receipt) -> Answered<Revision> {
     }
 }
 
-/// The answer to a removal.
+/// Extracts the outcome of a removal from its receipt.
 pub(crate) fn removed(receipt: Receipt) -> Answered<Json<Removed>> {
     match receipt.answers.first() {
         Some(&Answer::Did(deleted)) => {
@@ -308,7 +308,7 @@ pub(crate) fn removed(receipt: Receipt) -> Answered<Json<Removed>> {
     }
 }
 
-/// The revision at a point in time; nothing for the newest.
+/// Resolves a point in time to a revision; `None` means the newest.
 pub(crate) async fn revision_of(app: &Http, at: At) -> Answered<Option<Revision>> {
     let db = app.db().clone();
     match at {

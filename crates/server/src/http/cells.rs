@@ -1,4 +1,4 @@
-//! Cells: read, write, delete, count, list, and their history.
+//! Routes for cells: read, write, delete, increment, list.
 
 use super::Http;
 use super::access::Asking;
@@ -280,7 +280,7 @@ pub(crate) async fn list(
     .await
 }
 
-/// Executes one command under the conditions of the headers.
+/// Executes one command under the conditions in the headers.
 async fn run(
     app: &Http,
     asking: &Asking,
@@ -307,9 +307,9 @@ pub(super) fn written(counter: u64, receipt: &Receipt) -> Written {
     Written { counter, revision, stamp, repeated }
 }
 
-/// The counter as a tag; whoever keeps the answer asks whether it still holds.
+/// The counter as an `ETag`. `no-cache` makes caches revalidate before they serve a copy.
 pub(super) fn entity_tag(counter: u64) -> [(header::HeaderName, HeaderValue); 2] {
-    // Digits in quotes are always a header's value.
+    // Digits in quotes are always a valid header value.
     let tag = HeaderValue::try_from(format!("\"{counter}\""));
     let tag = tag.unwrap_or(HeaderValue::from_static("\"\""));
     [(header::ETAG, tag), (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))]

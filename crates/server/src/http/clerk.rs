@@ -1,11 +1,11 @@
-//! The clerk: one thread works off all orders to jobs and locks.
+//! A single-threaded runtime that executes all requests to jobs and locks.
 //!
 //! ```text
-//!   request --Order--> the clerk's thread: polls whatever can go on --> the request
+//!   request --Order--> this thread: polls every order that can progress --> the request
 //! ```
 //!
-//! An order is submitted to the database where it is polled, and that can wait for room in its queue: no thread
-//! that serves requests does so. An order whose request is gone is dropped and waits for nothing any more.
+//! An order submits to the database while it is polled, and submitting can block on a full queue. So orders
+//! never run on threads that serve requests. An order whose request was dropped is aborted.
 
 use super::Http;
 use super::access::Asking;
@@ -19,16 +19,16 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task;
 
-/// The thread; it ends with this.
+/// Owns the thread, which stops when this is dropped.
 pub(crate) struct Clerk {
     handle: Handle,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// One more of these than there are orders under way.
+    /// Has one more reference than the number of orders under way.
     under_way: Arc<()>,
 }
 
-/// Work that ends when nobody waits for it, counted until then.
+/// A task that is aborted when its request is dropped. It counts as under way until then.
 struct Wanted<T> {
     work: task::JoinHandle<T>,
     _counted: Arc<()>,
@@ -41,19 +41,18 @@ impl<T> Drop for Wanted<T> {
 }
 
 impl Clerk {
-    /// Starts the thread.
     pub fn start() -> std::io::Result<Clerk> {
         let runtime = Builder::new_current_thread().build()?;
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        // Whoever would stop it is gone: that is as good.
+        // An error means the sender was dropped, which also means stop.
         let run = move || drop(runtime.block_on(stopped));
         let thread = std::thread::Builder::new().name("mainstay-http-jobs".into()).spawn(run)?;
         let (stop, thread, under_way) = (Some(stop), Some(thread), Arc::default());
         Ok(Clerk { handle, stop, thread, under_way })
     }
 
-    /// How many orders are under way, waiting ones included.
+    /// The number of orders under way, including blocked ones.
     pub fn under_way(&self) -> usize {
         Arc::strong_count(&self.under_way) - 1
     }
@@ -72,14 +71,14 @@ impl Drop for Clerk {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told on its own thread.
+            // The panic was already reported on its own thread.
             let _ = thread.join();
         }
     }
 }
 
 impl Http {
-    /// Does what is wanted with jobs and locks, if whoever asks may.
+    /// Checks the caller's rights, then executes an order on jobs or locks.
     pub(crate) async fn order(
         &self,
         asking: &Asking,

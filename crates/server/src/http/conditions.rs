@@ -1,16 +1,16 @@
-//! What headers ask for: conditions on a counter, and by what a request is known when it is sent again.
+//! Request headers: preconditions on a counter, idempotency keys and session request numbers.
 
 use super::refusal::{Answered, Refusal};
 use axum::http::{HeaderMap, HeaderName, header};
 use mainstay::{CellCommand, Guard, Name, RequestId, SessionRequest, Step, Transaction};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-/// The session that a request is of.
+/// Names the session that a request belongs to.
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mainstay-session");
-/// The lowest of its requests whose answer the client has not got.
+/// The lowest request number of the session whose answer the client has not received.
 const LOWEST: HeaderName = HeaderName::from_static("mainstay-lowest");
 
-/// What a cell or a record must be like for a write to happen.
+/// The precondition of a write to a cell or a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Always,
@@ -21,7 +21,6 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// Reads the headers.
     pub fn of(headers: &HeaderMap) -> Answered<Condition> {
         match (text(headers, &header::IF_MATCH)?, text(headers, &header::IF_NONE_MATCH)?) {
             (None, None) => Ok(Condition::Always),
@@ -36,7 +35,7 @@ impl Condition {
         }
     }
 
-    /// The same as a condition that the write of a record has in itself.
+    /// Converts to the condition that commands on records have themselves.
     pub fn of_record(self) -> Option<mainstay::Condition> {
         match self {
             Condition::Always => None,
@@ -45,7 +44,7 @@ impl Condition {
         }
     }
 
-    /// Makes a transaction do nothing but read the cell where the condition does not hold.
+    /// Guards a transaction with this condition. If the condition fails, the transaction only reads the cell.
     pub fn onto(self, transaction: Transaction, name: &Name) -> Transaction {
         let is = match self {
             Condition::Always => return transaction,
@@ -57,13 +56,13 @@ impl Condition {
     }
 }
 
-/// Whether a reader has this version already.
+/// Returns whether `If-None-Match` contains the current counter.
 pub(crate) fn is_known(headers: &HeaderMap, counter_now: u64) -> bool {
     let tags = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
     tags.is_some_and(|tags| tags.split(',').any(|tag| counter(tag) == Some(counter_now)))
 }
 
-/// Names the request after its `Idempotency-Key`, or makes it the one of that number in its `Mainstay-Session`.
+/// Attaches the request's identity: the session and request number, or the `Idempotency-Key`.
 pub(crate) fn identified(headers: &HeaderMap, transaction: Transaction) -> Answered<Transaction> {
     match (session_request(headers)?, headers.get(IDEMPOTENCY_KEY)) {
         (Some(request), _) => Ok(transaction.in_session(request)),
@@ -84,7 +83,7 @@ fn session_request(headers: &HeaderMap) -> Answered<Option<SessionRequest>> {
         let message = "Mainstay-Session wants an Idempotency-Key, the number of the request in it";
         return Err(Refusal::invalid(message));
     };
-    // Nothing is said about answers where nothing is said.
+    // Without `Mainstay-Lowest`, 0 acknowledges no answers.
     let request = SessionRequest::new(Name::new(session)?, request_id, lowest.unwrap_or(0));
     request.check()?;
     Ok(Some(request))
@@ -111,7 +110,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Answered<Option<&'a st
     }
 }
 
-/// The counter in an entity tag.
+/// Parses the counter in an entity tag.
 fn counter(tag: &str) -> Option<u64> {
     let digits = tag.trim().strip_prefix('"')?.strip_suffix('"')?;
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok())?

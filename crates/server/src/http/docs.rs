@@ -1,4 +1,4 @@
-//! The documentation page: the OpenAPI document as one page of HTML that needs nothing else.
+//! Renders the OpenAPI document as one self-contained HTML page.
 
 use super::Http;
 use super::openapi::Document;
@@ -17,7 +17,8 @@ const META: &str = "<meta charset=\"utf-8\">\
     <meta name=\"color-scheme\" content=\"light dark\">";
 const STYLE: &str = include_str!("docs.css");
 
-/// The content policy of HTML: nothing is loaded, nothing runs, and the one style is this one.
+/// The Content-Security-Policy of HTML pages: it blocks all loading and scripts, and allows one style by its
+/// hash.
 pub(super) fn content_policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let style = STANDARD.encode(Sha256::digest(STYLE));
@@ -66,7 +67,7 @@ impl Page {
         self.add(format_args!("<body><main><h1>{title} over HTTP</h1><p>{what}</p>"));
     }
 
-    /// All of it at a glance, with links.
+    /// Adds the table of contents, with links.
     fn contents(&mut self, document: &Value) {
         self.add(format_args!("<nav>"));
         for tag in list(&document["tags"]) {
@@ -147,7 +148,7 @@ impl Page {
     }
 }
 
-/// The operations of a chapter: path, method, and what is known of it.
+/// The operations of a tag: path, method, and the operation's description.
 fn operations<'d>(
     document: &'d Value,
     tag: &'d Value,
@@ -158,7 +159,7 @@ fn operations<'d>(
     all.filter(|(_, _, operation)| list(&operation["tags"]).first() == Some(&tag["name"]))
 }
 
-/// A parameter: its name and place, what it is for.
+/// A table row for a parameter: name and location, type and description.
 fn parameter(parameter: &Value) -> [String; 2] {
     let need = if parameter["required"] == true { ", required" } else { "" };
     let name = format!(
@@ -169,7 +170,7 @@ fn parameter(parameter: &Value) -> [String; 2] {
     [name, format!("{} {}", kind(&parameter["schema"]), text(&parameter["description"]))]
 }
 
-/// One choice of an enum: its word, or its one field.
+/// A table row for a variant of an enum: its word, or its single field.
 fn choice(choice: &Value) -> [String; 2] {
     let what = text(&choice["description"]);
     match fields(&choice["properties"]).next() {
@@ -180,7 +181,7 @@ fn choice(choice: &Value) -> [String; 2] {
     }
 }
 
-/// What a body is made of.
+/// The media types and schemas of a body.
 fn content(body: &Value) -> String {
     fields(&body["content"])
         .map(|(media, content)| {
@@ -189,7 +190,7 @@ fn content(body: &Value) -> String {
         .collect()
 }
 
-/// The type of a schema, with a link to where it is described.
+/// The type of a schema, with a link to its description.
 fn kind(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         let name = escaped(name);
@@ -217,7 +218,7 @@ fn fields(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     value.as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value))
 }
 
-/// Prose, in which backticks mark what is to be typed.
+/// Escapes prose and renders text between backticks as code.
 fn text(value: &Value) -> String {
     let parts = value.as_str().unwrap_or_default().split('`').enumerate();
     let part = |(number, part): (usize, &str)| match number % 2 {

@@ -1,4 +1,4 @@
-//! Figures that are read when somebody asks, written as Prometheus reads them.
+//! Prometheus metrics that are collected at the time of the scrape.
 
 use mainstay::Histogram;
 use prometheus_client::collector::Collector;
@@ -8,21 +8,21 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Unit;
 use std::fmt;
 
-/// Figures come without examples.
+/// The encoder takes exemplars; these metrics have none.
 const NONE: Option<&Exemplar<NoLabelSet, f64>> = None;
 
-/// What a figure says.
+/// The value of a metric.
 #[derive(Clone, Debug)]
 pub(crate) enum Sample {
-    /// It stands at.
+    /// A gauge.
     Level(Amount),
-    /// It was counted up to.
+    /// A counter.
     Count(Amount),
-    /// Values by size, each to be divided by this for its unit.
+    /// A histogram. Its bounds and sum are divided by this number to get the unit.
     Sizes(Histogram, f64),
 }
 
-/// One name with its samples.
+/// A metric family: one name with its samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     name: &'static str,
@@ -37,50 +37,49 @@ impl Figure {
         Figure { name, help, unit: None, kind, samples: Vec::new() }
     }
 
-    /// Something that goes up and down.
+    /// A gauge: its value goes up and down.
     pub fn gauge(name: &'static str, help: &'static str) -> Figure {
         Figure::new(name, help, MetricType::Gauge)
     }
 
-    /// Something that only goes up; its name ends in `_total`.
+    /// A counter: its value only goes up; its name ends in `_total`.
     pub fn counter(name: &'static str, help: &'static str) -> Figure {
         Figure::new(name, help, MetricType::Counter)
     }
 
-    /// Values by size.
     pub fn histogram(name: &'static str, help: &'static str) -> Figure {
         Figure::new(name, help, MetricType::Histogram)
     }
 
-    /// In seconds: the name ends so.
+    /// Sets the unit to seconds, which becomes the suffix of the name.
     pub fn seconds(mut self) -> Figure {
         self.unit = Some(Unit::Seconds);
         self
     }
 
-    /// In bytes: the name ends so.
+    /// Sets the unit to bytes, which becomes the suffix of the name.
     pub fn bytes(mut self) -> Figure {
         self.unit = Some(Unit::Bytes);
         self
     }
 
-    /// Its only sample.
+    /// Adds the only sample, without a label.
     pub fn is(self, value: impl Into<Amount>) -> Figure {
         self.with(Vec::new(), value)
     }
 
-    /// A sample with a label.
+    /// Adds a sample with a label.
     pub fn of(self, label: &'static str, name: &str, value: impl Into<Amount>) -> Figure {
         self.with(vec![(label, name.to_owned())], value)
     }
 
-    /// Its values by size, each to be divided by this for its unit.
+    /// Adds a histogram. Its bounds and sum are divided by `divisor` to get the unit.
     pub fn sizes(mut self, histogram: Histogram, divisor: f64) -> Figure {
         self.samples.push((Vec::new(), Sample::Sizes(histogram, divisor)));
         self
     }
 
-    /// Its values by size, under a label.
+    /// Adds a histogram with a label.
     pub fn sizes_of(
         mut self,
         label: &'static str,
@@ -135,7 +134,7 @@ impl Sample {
     }
 }
 
-/// How much, written as whole where it always is.
+/// A number; a whole one is written without a fraction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Amount {
     Whole(u64),
@@ -166,7 +165,7 @@ impl From<bool> for Amount {
     }
 }
 
-/// Figures as they are at the moment.
+/// The metrics of one scrape.
 #[derive(Debug)]
 pub(crate) struct Page(pub Vec<Figure>);
 

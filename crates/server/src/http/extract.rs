@@ -1,4 +1,4 @@
-//! What requests carry: names in paths, arguments in queries, bodies with a limit.
+//! Extractors: names in paths, query arguments, size-limited bodies.
 
 use super::Http;
 use super::forms::key_of;
@@ -15,16 +15,16 @@ use serde::de::DeserializeOwned;
 use std::error::Error as StdError;
 use tower_http::timeout::TimeoutError;
 
-/// A body from this size on is read on a thread that may take its time.
+/// Bodies longer than this are parsed on a blocking thread, so that they do not hold up a serving thread.
 const LONG_BYTES: usize = 256 << 10;
 
-/// The name at the end of a path: it may hold slashes and anything percent-encoded.
+/// The first name in a path. It may contain slashes and percent-encoded bytes.
 pub(crate) struct Named(pub String);
 
 impl FromRequestParts<Http> for Named {
     type Rejection = Refusal;
 
-    /// Where a path has several, the first is what rights are on.
+    /// With several path parameters, takes the first, because access rights apply to it.
     async fn from_request_parts(parts: &mut Parts, app: &Http) -> Answered<Named> {
         let named = RawPathParams::from_request_parts(parts, app).await.map_err(|error| {
             let message = format!("the name in the path is not UTF-8: {}", error.body_text());
@@ -35,7 +35,7 @@ impl FromRequestParts<Http> for Named {
     }
 }
 
-/// The space and the key in a path; a key that is no text is written as in JSON.
+/// The space and the key in a path. A key that is not text is written as in JSON.
 pub(crate) struct NamedState(pub Name, pub Vec<u8>);
 
 impl FromRequestParts<Http> for NamedState {
@@ -75,13 +75,13 @@ impl FromRequestParts<Http> for OfType {
 
     async fn from_request_parts(parts: &mut Parts, app: &Http) -> Answered<OfType> {
         let Named(task_type) = Named::from_request_parts(parts, app).await?;
-        // What is no type has no jobs, and says so.
+        // An invalid type cannot have jobs, so it is refused here.
         JobName::new(&task_type, "any")?;
         Ok(OfType(task_type))
     }
 }
 
-/// The arguments behind the question mark; unknown ones are refused by their type.
+/// Query arguments; their type refuses unknown ones.
 pub(crate) struct Asked<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequestParts<Http> for Asked<T> {
@@ -96,14 +96,14 @@ impl<T: DeserializeOwned> FromRequestParts<Http> for Asked<T> {
     }
 }
 
-/// A body as text, holding its part of the memory for bodies.
+/// A body as text, with its reservation in the memory for bodies.
 pub(crate) struct Text {
     text: String,
     room: Room,
 }
 
 impl Text {
-    /// Reads a body of at most so many bytes.
+    /// Reads a body of at most `limit_bytes`.
     pub async fn read(
         app: &Http,
         headers: &HeaderMap,
@@ -116,8 +116,8 @@ impl Text {
         Ok(Text { text, room })
     }
 
-    /// What a body says; a long one is read on a thread that may take its time. The room is for as long
-    /// as what was read is there.
+    /// Parses a body; a long one on a blocking thread. The caller keeps the returned `Room` for as long as
+    /// the parsed value lives.
     pub async fn parse<T: Send + 'static>(
         self,
         app: &Http,
@@ -129,12 +129,12 @@ impl Text {
         }
     }
 
-    /// The body as a form of ours; unknown fields are refused by its type.
+    /// Deserializes the body from JSON. The type refuses unknown fields.
     pub async fn form<T: DeserializeOwned + Send + 'static>(self, app: &Http) -> Answered<T> {
         Ok(self.parse(app, form).await?.0)
     }
 
-    /// The same where nothing may be said.
+    /// Like `form`, but an empty body gives the default.
     pub async fn form_or_default<T>(self, app: &Http) -> Answered<T>
     where
         T: DeserializeOwned + Default + Send + 'static,
@@ -146,7 +146,7 @@ impl Text {
     }
 }
 
-/// The bytes of a body of at most so many, and their part of the memory for bodies.
+/// Reads a body of at most `limit_bytes`, together with its reservation in the memory for bodies.
 pub(crate) async fn whole(
     app: &Http,
     headers: &HeaderMap,
@@ -163,7 +163,7 @@ pub(crate) async fn whole(
     Ok((whole.map_err(|_| Refusal::too_slow())??, room))
 }
 
-/// A body that is no larger than one value, as a form of ours.
+/// Reads and deserializes a body of at most the size limit of one value.
 pub(crate) async fn small_form<T: DeserializeOwned + Send + 'static>(
     app: &Http,
     headers: &HeaderMap,
@@ -172,8 +172,8 @@ pub(crate) async fn small_form<T: DeserializeOwned + Send + 'static>(
     Text::read(app, headers, body, app.settings().value_limit_bytes).await?.form(app).await
 }
 
-/// The bytes of a body. One that does not say how long it is gets room as it comes: who announces
-/// nothing and sends little holds little.
+/// Collects the bytes of a body. Without a `Content-Length`, memory is reserved as bytes arrive, so a client
+/// that announces nothing and sends little holds little.
 async fn collect(
     app: &Http,
     body: Body,
@@ -194,7 +194,7 @@ async fn collect(
     Ok(bytes)
 }
 
-/// Text as a form of ours; unknown fields are refused by its type.
+/// Deserializes JSON text. The type refuses unknown fields.
 pub(crate) fn form<T: DeserializeOwned>(text: &str) -> Answered<T> {
     serde_json::from_str(text)
         .map_err(|error| Refusal::invalid(format!("the body is not what is wanted: {error}")))
@@ -204,7 +204,7 @@ pub(crate) fn length_of(headers: &HeaderMap) -> Option<usize> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Why a body ended before its end.
+/// Error for a body that ended early: too large, too slow, or disconnected.
 pub(crate) fn cut(error: &(dyn StdError + 'static), limit_bytes: u64) -> Refusal {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -219,7 +219,7 @@ pub(crate) fn cut(error: &(dyn StdError + 'static), limit_bytes: u64) -> Refusal
     Refusal::invalid("the body ended before its end: send it again")
 }
 
-/// The point in time that two arguments name together.
+/// The point in time that `rev` or `at` names.
 pub(crate) fn point(rev: Option<u64>, at: Option<u64>) -> Answered<At> {
     match (rev, at) {
         (None, None) => Ok(At::Latest),
@@ -229,7 +229,7 @@ pub(crate) fn point(rev: Option<u64>, at: Option<u64>) -> Answered<At> {
     }
 }
 
-/// The cells of a branch; of `main` where none is named.
+/// The cells of a branch, `main` by default.
 pub(crate) fn cells_of(db: &Database, branch: Option<&str>) -> Answered<Cells> {
     match branch {
         None | Some(MAIN) => Ok(db.cells()),
@@ -237,7 +237,7 @@ pub(crate) fn cells_of(db: &Database, branch: Option<&str>) -> Answered<Cells> {
     }
 }
 
-/// The records of a branch; of `main` where none is named.
+/// The records of a branch, `main` by default.
 pub(crate) fn records_of(db: &Database, branch: Option<&str>) -> Answered<Records> {
     match branch {
         None | Some(MAIN) => Ok(db.records()),
@@ -245,7 +245,7 @@ pub(crate) fn records_of(db: &Database, branch: Option<&str>) -> Answered<Record
     }
 }
 
-/// The runs of a branch; of `main` where none is named.
+/// The runs of a branch, `main` by default.
 pub(crate) fn runs_of(db: &Database, branch: Option<&str>) -> Answered<Runs> {
     match branch {
         None | Some(MAIN) => Ok(db.runs()),
@@ -253,7 +253,7 @@ pub(crate) fn runs_of(db: &Database, branch: Option<&str>) -> Answered<Runs> {
     }
 }
 
-/// A space of a branch; of `main` where none is named.
+/// A space of a branch, `main` by default.
 pub(crate) fn keyed_of(db: &Database, branch: Option<&str>, space: &Name) -> Answered<Keyed> {
     match branch {
         None | Some(MAIN) => Ok(db.keyed(space.as_str())?),
@@ -261,7 +261,7 @@ pub(crate) fn keyed_of(db: &Database, branch: Option<&str>, space: &Name) -> Ans
     }
 }
 
-/// The outbox of a branch; of `main` where none is named.
+/// The outbox of a branch, `main` by default.
 pub(crate) fn outbox_of(db: &Database, branch: Option<&str>) -> Answered<Outbox> {
     match branch {
         None | Some(MAIN) => Ok(db.outbox()),
@@ -276,7 +276,7 @@ mod tests {
     use mainstay::Options;
     use std::thread;
 
-    /// On which thread a body of this length is read, if it is another than the one that serves.
+    /// Returns whether a body of this length is parsed on another thread than the serving one.
     fn reads_elsewhere(bytes: usize) -> bool {
         let app = Http::new(Options::new().memory().unwrap(), Settings::default()).unwrap();
         let body = Text { text: "x".repeat(bytes), room: Room::default() };

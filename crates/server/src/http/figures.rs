@@ -1,4 +1,4 @@
-//! The figures behind `/metrics`, one function for each part. `docs/metrics.md` lists them all.
+//! The metrics behind `/metrics`, one function per subsystem. `docs/metrics.md` lists them all.
 
 use super::Http;
 use super::exposition::{Amount, Figure};
@@ -20,7 +20,7 @@ fn seconds(us: u64) -> f64 {
     us as f64 / US
 }
 
-/// The database: revisions, sizes, and how it stands.
+/// Metrics of the database: revisions, sizes, stalls and the read-only state.
 pub(crate) fn database(stats: &Stats) -> Vec<Figure> {
     let stall = "The longest time that a writer waited for room";
     let jump = "By how much the wall clock is ahead and not believed";
@@ -60,7 +60,7 @@ pub(crate) fn database(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// The path of a write: the queue before it, groups, syncs.
+/// Metrics of the write path: queue, group commit, fsync.
 pub(crate) fn writes(stats: &Stats) -> Vec<Figure> {
     vec![
         Figure::gauge("transactions_in_flight", "Transactions submitted and not answered")
@@ -84,7 +84,7 @@ pub(crate) fn writes(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// Reads from memory, flush, compaction, feeds.
+/// Metrics of the index: cache hits, flush, compaction, feeds.
 pub(crate) fn index(stats: &Stats) -> Vec<Figure> {
     let Stats { flush, compaction, .. } = stats;
     vec![
@@ -116,7 +116,7 @@ pub(crate) fn index(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// Records, the indexes over them, and what expired.
+/// Metrics of records, their secondary indexes, and expiry.
 pub(crate) fn records(stats: &Stats, indexes: &[IndexInfo]) -> Vec<Figure> {
     let RecordFigures { bytes, versions, .. } = stats.records;
     let figures = &stats.records;
@@ -152,7 +152,7 @@ pub(crate) fn records(stats: &Stats, indexes: &[IndexInfo]) -> Vec<Figure> {
     ]
 }
 
-/// Runs: what was appended, and how.
+/// Metrics of runs: appends, snapshots, deletions.
 pub(crate) fn runs(stats: &Stats) -> Vec<Figure> {
     let runs = &stats.runs;
     vec![
@@ -174,7 +174,7 @@ pub(crate) fn runs(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// Keyed state: what became of writes, seals, snapshots.
+/// Metrics of keyed state: outcomes of writes, seals, snapshots, restores.
 pub(crate) fn keyed(stats: &Stats) -> Vec<Figure> {
     let keyed = &stats.keyed;
     let wrote = |name, help, figures: &WroteFigures| {
@@ -213,7 +213,7 @@ pub(crate) fn keyed(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// Sessions: how many live, what is kept for them, what became of requests in both directions.
+/// Metrics of sessions: live sessions, stored responses, requests in both directions.
 pub(crate) fn sessions(stats: &Stats) -> Vec<Figure> {
     let sessions = &stats.sessions;
     vec![
@@ -242,7 +242,7 @@ pub(crate) fn sessions(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// The outbox: what was done with messages, and how many wait.
+/// Metrics of the outbox: operations on messages, and the backlog.
 pub(crate) fn outbox(stats: &Stats) -> Vec<Figure> {
     let OutboxFigures { main, overdue_us, .. } = stats.outbox;
     let done = Figure::counter("outbox_messages", "What was done with messages, by kind");
@@ -268,7 +268,7 @@ pub(crate) fn outbox(stats: &Stats) -> Vec<Figure> {
     ]
 }
 
-/// The relay of the outbox and the archive of runs; all zero where the server has none.
+/// Metrics of the outbox relay and the run archive; all zero if the server runs neither.
 pub(crate) fn crew(crew: Option<&Crew>) -> Vec<Figure> {
     let relayed = crew.map(Crew::relayed).unwrap_or_default();
     let archived = crew.map(Crew::archived).unwrap_or_default();
@@ -319,7 +319,7 @@ fn work(
     )
 }
 
-/// What holds history back, by kind.
+/// Metrics of pins, by kind: they keep history from being discarded.
 pub(crate) fn pins(pins: &[PinSummary]) -> Vec<Figure> {
     let by_kind = |figure: Figure, value: &dyn Fn(&PinSummary) -> Amount| {
         pins.iter().fold(figure, |figure, pin| figure.of("holder", &pin.kind, value(pin)))
@@ -335,7 +335,7 @@ pub(crate) fn pins(pins: &[PinSummary]) -> Vec<Figure> {
     ]
 }
 
-/// The HTTP face's queues.
+/// Metrics of the HTTP face: its bounded seats and queues.
 pub(crate) fn http(app: &Http) -> Vec<Figure> {
     let taken = Figure::gauge("http_seats_taken", "Seats that are taken, by what they are for");
     let limit = Figure::gauge("http_seats_limit", "Seats that there are");
@@ -360,7 +360,7 @@ pub(crate) fn http(app: &Http) -> Vec<Figure> {
     ]
 }
 
-/// The memory that clients make the server hold, by kind.
+/// Metrics of the memory held on behalf of clients, by kind.
 pub(crate) fn memory(budget: &MemoryBudget) -> Vec<Figure> {
     let held = Figure::gauge("client_memory", "Memory that clients make the server hold, by kind");
     let held = held.bytes();
@@ -375,7 +375,7 @@ pub(crate) fn memory(budget: &MemoryBudget) -> Vec<Figure> {
     ]
 }
 
-/// Users and their passwords.
+/// Metrics of password verification.
 pub(crate) fn security(security: &Security) -> Vec<Figure> {
     vec![
         Figure::counter("password_verifications", "Passwords that were verified, right or wrong")
@@ -390,7 +390,7 @@ pub(crate) fn security(security: &Security) -> Vec<Figure> {
     ]
 }
 
-/// The face for Redis clients; all zero where it is not served.
+/// Metrics of the RESP face; all zero if it is not served.
 pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
     let totals = shared.map(|shared| shared.figures.totals()).unwrap_or_default();
     let read = |figure: fn(&Shared) -> &AtomicU64| {
@@ -449,7 +449,7 @@ pub(crate) fn resp(shared: Option<&Shared>) -> Vec<Figure> {
     figures
 }
 
-/// Jobs and locks, and what the sweeper does.
+/// Metrics of jobs, locks and the sweeper.
 pub(crate) fn jobs(desk: &Desk) -> Vec<Figure> {
     let figures = desk.figures();
     let swept = &figures.swept;
@@ -486,7 +486,7 @@ pub(crate) fn jobs(desk: &Desk) -> Vec<Figure> {
     ]
 }
 
-/// The process, under the names that everybody uses.
+/// Metrics of the process, under the standard Prometheus names.
 pub(crate) fn process(start_us: u64) -> Vec<Figure> {
     let optional = |figure: Figure, value: Option<u64>| match value {
         Some(value) => figure.is(value),

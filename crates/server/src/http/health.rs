@@ -1,4 +1,4 @@
-//! Health: whether the process answers, and whether it should be asked.
+//! Health checks: liveness and readiness of the server.
 
 use super::Http;
 use super::json::Json;

@@ -1,4 +1,4 @@
-//! The history of a cell: every kept version.
+//! Route for the history of a cell: every version that is kept.
 
 use super::Http;
 use super::extract::{Asked, Named, cells_of, point};

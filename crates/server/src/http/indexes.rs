@@ -1,4 +1,4 @@
-//! Indexes over records: declare, drop, look how far they are; how a scan would go about it.
+//! Routes for record indexes: declare, drop, inspect progress, explain a scan.
 
 use super::Http;
 use super::access::Asking;

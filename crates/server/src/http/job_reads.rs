@@ -1,4 +1,4 @@
-//! Jobs: looking at them, now and as they were, and sweeping.
+//! Routes that read jobs, at present or in the past, and the route that sweeps.
 
 use super::Http;
 use super::access::Asking;
@@ -38,7 +38,7 @@ fn absent(name: &JobName) -> Refusal {
     Refusal::not_found("JobNotFound", format!("there is no job {name}"))
 }
 
-/// A job as it is or was, if whoever asks may read it.
+/// Reads a job at a point in time, if the caller has the right to it, and passes it to `then`.
 async fn find<T: Send + 'static>(
     app: &Http,
     asking: &Asking,

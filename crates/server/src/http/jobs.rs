@@ -1,7 +1,7 @@
-//! Jobs: submit them, claim them, work on them.
+//! Routes for jobs: submit, claim, heartbeat, complete, fail.
 //!
 //! ```text
-//!   body --> Order --rights, clerk--> Outcome --> JSON
+//!   body --> Order --rights, jobs thread--> Outcome --> JSON
 //! ```
 
 use super::Http;
@@ -40,7 +40,7 @@ impl JobStandForm {
     }
 }
 
-/// Does something with one job.
+/// Executes an order that concerns one job, and answers with the job's state.
 async fn one(
     app: &Http,
     asking: &Asking,
@@ -206,7 +206,7 @@ pub(crate) async fn claim(
     app.sized(input_bytes, done_without_answer, encode).await
 }
 
-/// Who waits for others does so no longer when the server stops.
+/// Resolves when the server drains, so that a waiting claim ends. A claim without a wait is not interrupted.
 async fn given_up(app: &Http, wait_ms: u64) {
     match wait_ms {
         0 => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! Answers as JSON text.
+//! JSON responses that are encoded by the thread that builds them.
 
 use axum::body::Bytes;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::marker::PhantomData;
 
-/// A form as JSON text. It is encoded when it is made, by the thread that makes it: a large one never takes the time of the
-/// threads that serve all connections, as it would with `axum::Json`.
+/// A response body, encoded when it is created. With `axum::Json`, a large body would be encoded by a thread
+/// that serves all connections.
 pub(crate) struct Json<T> {
     text: Result<Vec<u8>, String>,
     form: PhantomData<fn() -> T>,

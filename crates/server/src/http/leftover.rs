@@ -1,12 +1,12 @@
-//! Leftovers: the rest of a body that a refusal did not wait for.
+//! Drains the unread rest of a request body after an early refusal.
 //!
 //! ```text
-//!   request --body, wrapped--> handler --refused before the end--> rest comes back here --> read away
-//!                                                                                       --> response
+//!   request --body, wrapped--> handler --refused before the end--> rest comes back here --> drained
+//!                                                                                      --> response
 //! ```
 //!
-//! A connection that is closed while the client still sends is reset, and the reset can take the
-//! answer away before the client has read it. So what is small is read to its end first.
+//! Closing a connection while the client still sends causes a TCP reset, and the reset can discard the
+//! response before the client reads it. So a small rest is read to its end first.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
@@ -21,14 +21,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// How much is read away.
+/// The most bytes that are drained.
 const LEFTOVER_LIMIT_BYTES: usize = 256 << 10;
-/// How long that may take.
+/// The longest time that draining may take.
 const LEFTOVER_LIMIT: Duration = Duration::from_millis(500);
 
 type Slot = Arc<Mutex<Option<Body>>>;
 
-/// A body that goes back to its slot when it is dropped before its end.
+/// A body that returns to its slot if it is dropped before its end.
 struct Lent {
     body: Body,
     slot: Slot,
@@ -62,7 +62,8 @@ impl Drop for Lent {
     }
 }
 
-/// Reads away what a handler left of its request. Whoever waits to be told to go on has sent nothing.
+/// Drains the part of the body that the handler did not read. A client that sent `Expect: 100-continue` has
+/// not sent the body, so nothing is drained.
 pub(crate) async fn finish(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
         return next.run(request).await;
@@ -72,7 +73,7 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
     let response = next.run(request.map(lent)).await;
     let left = slot.lock().take();
     if let Some(body) = left {
-        // Whoever sends more, or too slowly, is closed in the middle of it.
+        // A client that sends more, or too slowly, is disconnected while it sends.
         let _ = tokio::time::timeout(LEFTOVER_LIMIT, read_away(body)).await;
     }
     response

@@ -1,4 +1,4 @@
-//! Locks: take, hold on, give back, look at.
+//! Routes for locks: acquire, renew, release, inspect.
 
 use super::Http;
 use super::access::Asking;

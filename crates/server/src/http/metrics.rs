@@ -1,4 +1,4 @@
-//! Metrics: requests by route are counted here; all other figures are read when somebody asks.
+//! Prometheus metrics. Requests are counted here by route; all other metrics are collected at each scrape.
 //!
 //! ```text
 //!   requests --count--> registry --------------\
@@ -40,17 +40,17 @@ struct AnswerLabels {
     status: u16,
 }
 
-/// Everything that is counted.
+/// The registry and the metrics that are updated by requests.
 pub(crate) struct Metrics {
     registry: Registry,
     clock: SystemClock,
     requests: Family<AnswerLabels, Counter>,
     latency: Family<RouteLabels, Histogram>,
-    /// Connections that are open.
+    /// Open connections.
     pub connections: Gauge,
-    /// Connections that were answered 503 because there were too many.
+    /// Connections that were answered 503 because the connection limit was reached.
     pub refused: Counter,
-    /// Readers that follow a run.
+    /// Clients that tail a run.
     pub tails: Gauge,
     start_us: u64,
 }
@@ -89,7 +89,7 @@ impl Metrics {
 }
 
 impl Metrics {
-    /// Everything as text.
+    /// Renders all metrics as OpenMetrics text.
     fn page(&self, ours: Vec<Figure>) -> Result<String, std::fmt::Error> {
         let mut database = Registry::with_prefix("mainstay");
         database.register_collector(Box::new(Page(ours)));
@@ -108,11 +108,11 @@ fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 
-/// Counts a request and how long its answer took to begin.
+/// Middleware that counts each request and measures the time until the response begins.
 pub(crate) async fn count(State(app): State<Http>, request: Request, next: Next) -> Response {
     let metrics = app.metrics();
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    // What matches no route has one name: clients must not make up new ones.
+    // Unmatched paths share one label, because clients could otherwise create any number of label values.
     let (route, method) = (route.unwrap_or("none").to_owned(), method_name(request.method()));
     let began_us = metrics.clock.monotonic_us();
     let span = spans::request(method, &route, request.headers());
@@ -145,7 +145,7 @@ fn method_name(method: &Method) -> &'static str {
 )]
 pub(crate) async fn show(State(app): State<Http>) -> Answered<Response> {
     let db = app.db().clone();
-    // A database that is closed has no indexes to tell of, and says so elsewhere.
+    // A closed database has no index metrics; `/readyz` reports that it is closed.
     let look = move || (db.stats(), db.pin_summaries(), db.records().indexes().unwrap_or_default());
     let (stats, pins, indexes) = app.look(move || Ok(look())).await?;
     let mut ours = figures::database(&stats);

@@ -1,13 +1,13 @@
 //! The HTTP face: cells, transactions, branches, files and the feed for programs without a Redis client.
 //!
 //! ```text
-//!   connection --> routes --> handler --+--> a cell, read at once
+//!   connection --> routes --> handler --+--> a small read, on the serving thread
 //!                                       +--> work: writes by ticket, slow reads on bounded threads
-//!                                       +--> feed: one thread follows the log for all readers
-//!                  every failure --> refusal: a status and one form of body
+//!                                       +--> feed: one thread tails the log for all readers
+//!                  every failure --> refusal: a status and a JSON body of one form
 //! ```
 //!
-//! Nothing here knows what commands mean: a request becomes a transaction of the model, and its
+//! This module does not know the meaning of commands. A request becomes a transaction of the model, and its
 //! receipt becomes JSON.
 
 mod access;
@@ -78,13 +78,14 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use work::{CatchUp, Writer};
 
-/// How many may look at the state of the database at once; they never wait behind slow reads.
+/// The most requests that read statistics at once. They have their own semaphore, so they never wait behind
+/// slow reads.
 const LOOKS: usize = 2;
 
-/// The most seats of a kind.
+/// The most permits of one semaphore.
 const SEATS_LIMIT: usize = 1 << 20;
 
-/// What all requests share. Clones share it, too.
+/// The state that all requests share. Clones share the same state.
 #[derive(Clone)]
 pub struct Http {
     shared: Arc<Shared>,
@@ -110,20 +111,20 @@ struct Shared {
     looks: Arc<Semaphore>,
     feed_readers: Arc<Semaphore>,
     draining: CancellationToken,
-    /// The face for Redis clients, if it is served beside this one.
+    /// The RESP face, if the server runs one.
     resp: OnceLock<Arc<resp::Shared>>,
-    /// Those who work beside the faces, if there are some.
+    /// The background workers of the server (outbox relay, run archive), if it runs any.
     crew: OnceLock<Arc<Crew>>,
 }
 
 impl Http {
-    /// The face of an open database, with which everybody may do everything. It fails when the system
-    /// gives no thread.
+    /// Creates the face of an open database without users: every caller may do everything. Fails if the
+    /// system cannot start a thread.
     pub fn new(db: Database, settings: Settings) -> std::io::Result<Http> {
         Http::secured(db, settings, Security::open())
     }
 
-    /// The face of an open database and its users.
+    /// Creates the face of an open database with its users.
     pub fn secured(
         db: Database,
         settings: Settings,
@@ -133,7 +134,7 @@ impl Http {
         Http::equipped(db, settings, security, jobs)
     }
 
-    /// The face of an open database, its users, and its jobs and locks.
+    /// Creates the face of an open database with its users, jobs and locks.
     pub fn equipped(
         db: Database,
         settings: Settings,
@@ -143,7 +144,7 @@ impl Http {
         Http::budgeted(db, settings, security, jobs, Arc::default())
     }
 
-    /// The same with the memory that it shares with other faces.
+    /// Like `equipped`, with a memory budget that is shared with other faces.
     pub fn budgeted(
         db: Database,
         settings: Settings,
@@ -179,13 +180,13 @@ impl Http {
         Ok(Http { shared: Arc::new(shared) })
     }
 
-    /// Tells load balancers to send nothing more (`/readyz` answers 503) and ends the feeds. Requests
-    /// are still answered until the server stops.
+    /// Makes `/readyz` answer 503, so that load balancers send no more requests, and ends all feeds. Other
+    /// requests are served until the server stops.
     pub fn start_draining(&self) {
         self.shared.draining.cancel();
     }
 
-    /// Shows the figures and the slow log of the face for Redis clients, too.
+    /// Adds the metrics and the slow log of the RESP face.
     pub fn show_resp(&self, shared: &Arc<resp::Shared>) {
         // Set once, when the server starts.
         let _ = self.shared.resp.set(shared.clone());
@@ -195,7 +196,7 @@ impl Http {
         self.shared.resp.get().map(Arc::as_ref)
     }
 
-    /// Shows in the metrics what those did who work beside the faces.
+    /// Adds the metrics of the background workers.
     pub fn show_crew(&self, crew: &Arc<Crew>) {
         // Set once, when the server starts.
         let _ = self.shared.crew.set(crew.clone());
@@ -205,7 +206,7 @@ impl Http {
         self.shared.crew.get().map(Arc::as_ref)
     }
 
-    /// All seats: what they are for, how many are taken, how many there are.
+    /// The name, the permits in use and the limit of each semaphore.
     fn seats(&self) -> [(&'static str, usize, usize); 6] {
         let Settings { slow_reads, transfers, imports, feed_readers, .. } = *self.settings();
         let bodies = self.settings().bodies_limit_bytes / 1024;

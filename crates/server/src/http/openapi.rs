@@ -1,4 +1,4 @@
-//! The OpenAPI document, made out of the handlers.
+//! The OpenAPI document, generated from the handlers.
 
 use super::json::Json;
 use super::{Http, branches, cells, docs, feed, health, history, indexes, metrics, record_history};
@@ -10,7 +10,7 @@ use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Ref, Required, ResponseBuilder};
 use utoipa::{Modify, OpenApi};
 
-/// The whole face.
+/// The OpenAPI document of all routes.
 #[derive(OpenApi)]
 #[openapi(
     info(
@@ -63,7 +63,8 @@ use utoipa::{Modify, OpenApi};
 )]
 pub(crate) struct Document;
 
-/// Says of every operation that can be a request of a session how: those that can be named can be that, too.
+/// Adds the session headers to every operation that takes an `Idempotency-Key`, because all of them can be
+/// requests of a session.
 struct InSessions;
 
 impl Modify for InSessions {

@@ -1,18 +1,19 @@
-//! Pages in a browser, which are kept out unless they are of this server or a setting names their origin.
+//! Protection against cross-site requests and DNS rebinding, by the headers `Host`, `Origin` and
+//! `Sec-Fetch-Site`.
 //!
 //! ```text
-//!   a page of elsewhere asks 127.0.0.1:       Origin: https://elsewhere  --> 403
-//!   its name leads to 127.0.0.1 by now:       Host: elsewhere            --> 403
-//!   an image of it is said to be here:        Sec-Fetch-Site: cross-site --> 403
-//!   curl, programs, a page of this machine:   no Origin, or localhost    --> in
+//!   a page of another site asks 127.0.0.1:    Origin: https://elsewhere  --> 403
+//!   its name resolves to 127.0.0.1 (rebound): Host: elsewhere            --> 403
+//!   it embeds an image from this server:      Sec-Fetch-Site: cross-site --> 403
+//!   curl, programs, a page of this machine:   no Origin, or localhost    --> admitted
 //! ```
 //!
-//! A browser runs on the machine that the server trusts, and runs what strangers wrote. It says whose
-//! page asks, and by which name it came here, and no page can change either.
+//! A browser runs on a machine that the server trusts, and executes code of unknown authors. It sends the
+//! origin of the page and the host name of the request, and pages cannot change these headers.
 //!
-//! With users the browser has a password, and sends it along with requests that a page of elsewhere makes to
-//! this server. So `Origin` and `Sec-Fetch-Site` are checked there, too. `Host` is not: such servers have names,
-//! and a page whose own name leads here gets no password, because browsers keep passwords by name.
+//! On a server with users, the browser stores the password and also sends it with requests from other sites.
+//! So `Origin` and `Sec-Fetch-Site` are checked there, too. `Host` is not checked, because such servers have
+//! names. A rebound name gets no password, because browsers store passwords per name.
 
 use super::refusal::{Answered, Refusal};
 use crate::security::User;
@@ -21,11 +22,11 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderValue};
 use std::net::IpAddr;
 
-/// What a browser says of requests that have no origin, as of images and links.
+/// Browsers send this header also with requests that have no `Origin`, such as images and links.
 const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses what a page of elsewhere asks for. `everybody` is the user of a server without users; `allowed` are
-/// the origins of `http.allowed_origins`.
+/// Refuses requests from pages of other origins. `everybody` is the shared user of a server without users;
+/// `allowed` are the origins of `http.allowed_origins`.
 pub(crate) fn check(
     headers: &HeaderMap,
     everybody: Option<&User>,
@@ -41,7 +42,7 @@ pub(crate) fn check(
     if let Some(origin) = headers.get_all(ORIGIN).iter().find(|origin| !is_ours(origin)) {
         return Err(refused(&ORIGIN, origin));
     }
-    // An origin says more: of pages of this machine, too, some are of another site.
+    // `Origin` takes precedence: a page of this machine may be cross-site and is allowed.
     let mut sites = headers.get_all(SITE).iter().filter(|_| !headers.contains_key(ORIGIN));
     match sites.find(|site| site.as_bytes().eq_ignore_ascii_case(b"cross-site")) {
         Some(site) => Err(refused(&SITE, site)),
@@ -49,20 +50,20 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a host is named in a way that nobody can make lead elsewhere, or here.
+/// Returns whether a host is `localhost` or an IP address, which DNS rebinding cannot forge.
 fn is_address(host: &HeaderValue) -> bool {
     let host = host.to_str().ok().and_then(|host| host.parse().ok());
     host.is_some_and(|host: Authority| is_localhost(&host) || ip_of(&host).is_some())
 }
 
-/// Whether an origin is a page of this machine.
+/// Returns whether an origin is a page of this machine.
 fn is_here(origin: &HeaderValue) -> bool {
     let is_loopback = |ip: IpAddr| ip.to_canonical().is_loopback();
     authority_of(origin)
         .is_some_and(|page| is_localhost(&page) || ip_of(&page).is_some_and(is_loopback))
 }
 
-/// Whether an origin is a page of this server, under the address that was asked.
+/// Returns whether an origin is a page of this server, under the requested host.
 fn is_same(origin: &HeaderValue, host: Option<&HeaderValue>) -> bool {
     let host = host.and_then(|host| host.to_str().ok());
     authority_of(origin).is_some_and(|page| host.is_some_and(|host| page == *host))
@@ -73,12 +74,12 @@ fn is_allowed(origin: &HeaderValue, allowed: &[String]) -> bool {
     allowed.iter().any(is_it)
 }
 
-/// Whether a text is an origin as browsers send it: a scheme, a host, perhaps a port, and nothing behind it.
+/// Returns whether a text is an origin as browsers send it: a scheme, a host, an optional port, and no path.
 pub(super) fn is_origin(text: &str) -> bool {
     HeaderValue::from_str(text).is_ok_and(|value| authority_of(&value).is_some())
 }
 
-/// The host and port of an origin; a page without one has the origin `null`.
+/// The host and port of an origin. A page without an origin sends `null`.
 fn authority_of(origin: &HeaderValue) -> Option<Authority> {
     let origin = origin.to_str().ok()?;
     let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"))?;

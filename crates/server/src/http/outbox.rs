@@ -1,4 +1,4 @@
-//! The outbox: messages are written, claimed, acknowledged, given up and replayed.
+//! Routes for the outbox: put, claim, acknowledge, fail and replay messages.
 
 use super::Http;
 use super::access::Asking;
@@ -18,7 +18,6 @@ use mainstay::{Answer, Message, OutboxAnswer, OutboxCommand, Receipt};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Executes one command.
 async fn write(
     app: &Http,
     asking: &Asking,
@@ -29,7 +28,7 @@ async fn write(
     app.execute(asking, headers, branch.as_deref(), [command]).await
 }
 
-/// Answers a command that reads, and encodes the answer.
+/// Executes a read command and encodes its answer.
 async fn read<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
@@ -40,7 +39,7 @@ async fn read<T: Send + 'static>(
     app.slowly(move || encode(outbox_of(&db, branch.as_deref())?.read(command)?)).await
 }
 
-/// What a command was answered, where that is one of the outbox's own.
+/// Extracts the outbox answer from a receipt.
 fn answered(receipt: Receipt) -> Answered<OutboxAnswer> {
     match receipt.answers.into_iter().next() {
         Some(Answer::Outbox(answer)) => Ok(*answer),

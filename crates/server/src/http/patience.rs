@@ -1,7 +1,7 @@
-//! A connection that gives up on a peer who takes nothing of what is sent.
+//! A stream with a write timeout, against clients that do not read.
 //!
-//! Without it, a client that stops reading keeps its place, and what is being sent to it, for as long
-//! as it likes.
+//! Without it, a client that stops reading keeps its connection slot and the unsent response for as long as
+//! it likes.
 
 use std::future::Future;
 use std::io;
@@ -11,11 +11,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream whose writes fail when none of them gets on for so long.
+/// A stream whose writes fail if no write makes progress for `limit`.
 pub(crate) struct Patient<S> {
     stream: S,
     limit: Duration,
-    /// Runs while a write waits.
+    /// The timer, while a write is pending.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,7 +24,7 @@ impl<S: Unpin> Patient<S> {
         Patient { stream, limit, waiting: None }
     }
 
-    /// The result of a write, or the end of patience.
+    /// Returns the result of a write, or `TimedOut` once the limit has passed.
     fn judge<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The history of a record: every kept version.
+//! Route for the history of a record: every version that is kept.
 
 use super::Http;
 use super::extract::{Asked, Named, point, records_of};

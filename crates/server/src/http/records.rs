@@ -1,7 +1,7 @@
-//! Records: read, write, delete, scan and count.
+//! Routes for records: read, write, delete, scan and count.
 //!
 //! ```text
-//!   headers and body --> conditions, fields --> one step --> counter, or 412 and the counter there is
+//!   headers and body --> conditions, fields --> one step --> counter, or 412 with the current counter
 //! ```
 
 use super::Http;
@@ -170,7 +170,7 @@ pub(crate) async fn patch(
     self::write(&app, &asking, &headers, place.branch, write).await
 }
 
-/// Executes a write under its own conditions and those of the headers.
+/// Executes a write under its own conditions and those in the headers.
 async fn write(
     app: &Http,
     asking: &Asking,
@@ -226,8 +226,8 @@ pub(crate) async fn delete(
     }
 }
 
-/// Executes one command; of one with conditions the record is read behind it, so that whoever lost is
-/// told to what.
+/// Executes one command. A command with conditions is followed by a read of the record, so that a failed
+/// condition can be reported with the current counter.
 async fn run(
     app: &Http,
     asking: &Asking,
@@ -243,7 +243,7 @@ async fn run(
     app.execute::<Command>(asking, headers, branch.as_deref(), commands).await
 }
 
-/// The counter that the record has behind a command with conditions.
+/// The record's counter after a command with conditions.
 fn counter_there(receipt: &Receipt) -> Option<u64> {
     match receipt.answers.get(1) {
         Some(Answer::Record(Some(record))) => Some(record.counter),
@@ -306,7 +306,7 @@ pub(crate) async fn list(
     .await
 }
 
-/// The filters that an argument `where` says.
+/// Parses the query argument `where` into filters.
 pub(super) fn filters(tests: Option<&str>) -> Answered<Vec<Where>> {
     let wrong = |error| Refusal::invalid(format!("where takes a JSON object of fields: {error}"));
     let tests = tests.map(serde_json::from_str::<Raw>).transpose().map_err(wrong)?;

@@ -1,8 +1,8 @@
-//! Refusals: every failure as a status and one form of body.
+//! Error responses: every failure becomes a status and one form of JSON body.
 //!
 //! ```text
 //!   mainstay::Error { code, message, position, keys }  --+
-//!   what only HTTP knows (no such route, 412, 413)     --+--> status + {"error": {code, kind, message, ...}}
+//!   errors of HTTP alone (no such route, 412, 413)     --+--> status + {"error": {code, kind, message, ...}}
 //! ```
 
 use super::json::Json;
@@ -12,19 +12,19 @@ use mainstay::{Code, Error, ErrorKind};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What every handler answers.
+/// The result type of every handler.
 pub(crate) type Answered<T> = Result<T, Refusal>;
 
-/// A request that was not done.
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     status: StatusCode,
     body: Box<Problem>,
-    /// The counter that the cell or record has, where a condition on it did not hold.
+    /// The current counter of the cell or record, if a condition on it failed.
     counter: Option<u64>,
-    /// After how many seconds it is worth trying again.
+    /// The `Retry-After` header, in seconds.
     retry_after: Option<u64>,
-    /// Whether the connection ends with it.
+    /// If set, the connection is closed after the response.
     closes: bool,
 }
 
@@ -62,7 +62,7 @@ impl Refusal {
     ) -> Refusal {
         let (kind, message) = (format!("{kind:?}"), message.into());
         let error = ProblemBody { code, kind, message, position: None, keys: Vec::new() };
-        // Most of what is not possible now is possible soon.
+        // Most 503 conditions are short.
         let retry_after = (status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         Refusal {
             status,
@@ -73,30 +73,30 @@ impl Refusal {
         }
     }
 
-    /// An argument that makes no sense.
+    /// 400 for an invalid argument.
     pub fn invalid(message: impl Into<String>) -> Refusal {
         Error::new(Code::InvalidArgument, message).into()
     }
 
-    /// What was asked for is not there.
+    /// 404 for a missing entity.
     pub fn not_found(code: &'static str, message: impl Into<String>) -> Refusal {
         Refusal::own(StatusCode::NOT_FOUND, code, ErrorKind::NotFound, message)
     }
 
-    /// The path leads nowhere.
+    /// 404 for an unknown path.
     pub fn no_route(path: &str) -> Refusal {
         let message = format!("there is nothing at {path}: /docs lists what there is");
         Refusal::not_found("RouteNotFound", message)
     }
 
-    /// The path is right and the method is not.
+    /// 405 for a known path with another method.
     pub fn no_method(method: &str, path: &str) -> Refusal {
         let message = format!("{path} does not know {method}: the header Allow says what it knows");
         let status = StatusCode::METHOD_NOT_ALLOWED;
         Refusal::own(status, "MethodNotAllowed", ErrorKind::Unsupported, message)
     }
 
-    /// A condition does not hold; `counter` is what the cell or record has.
+    /// 412 for a failed condition; `counter` is the current one of the cell or record.
     pub fn condition(what: &str, name: &str, counter: Option<u64>) -> Refusal {
         let now = counter.map_or("is absent".into(), |counter| format!("has counter {counter}"));
         let message = format!("the {what} {name:?} {now}: nothing was changed; read it again");
@@ -105,13 +105,13 @@ impl Refusal {
         Refusal { counter, ..refusal }
     }
 
-    /// Another owner has the lock.
+    /// 409 for a lock that another owner holds.
     pub fn held(name: &str) -> Refusal {
         let message = format!("another owner has the lock {name:?}: try again later");
         Refusal::own(StatusCode::CONFLICT, "LockHeld", ErrorKind::Conflict, message)
     }
 
-    /// The body is larger than this face takes.
+    /// 413 for a body above the size limit.
     pub fn too_large(limit_bytes: u64) -> Refusal {
         let message = format!(
             "the body is too large: {limit_bytes} bytes are the most here; http.value_limit_bytes, \
@@ -121,7 +121,7 @@ impl Refusal {
         Refusal::own(status, "BodyTooLarge", ErrorKind::TooLarge, message)
     }
 
-    /// The body did not arrive in time.
+    /// 408 for a body that did not arrive in time.
     pub fn too_slow() -> Refusal {
         let message = "the body did not arrive in time: send it without long pauses; http.upload_limit_ms and \
                        http.upload_pause_limit_ms are the limits";
@@ -129,21 +129,21 @@ impl Refusal {
         Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
     }
 
-    /// The file did not arrive in time.
+    /// 408 for a file that did not arrive in time.
     pub fn too_slow_file() -> Refusal {
         let message = "the file did not arrive in time: http.import_limit_ms is the limit";
         let status = StatusCode::REQUEST_TIMEOUT;
         Refusal::own(status, "BodyTimedOut", ErrorKind::Unavailable, message)
     }
 
-    /// Nobody knows who asks.
+    /// 401 for missing or wrong credentials.
     pub fn unauthenticated() -> Refusal {
         let message = "say who you are by Basic authentication, with the name and the password of a \
                        user: curl --user NAME asks for the password";
         Error::new(Code::Unauthenticated, message).into()
     }
 
-    /// Too many passwords were wrong, so that the next one is not looked at before this time is over.
+    /// 429 after too many wrong passwords. The next password is not verified before `wait_ms` have passed.
     pub fn too_many_attempts(wait_ms: u64) -> Refusal {
         let message = format!(
             "too many wrong passwords from this address: try again in {wait_ms} ms; \
@@ -154,35 +154,35 @@ impl Refusal {
         Refusal { retry_after: Some(wait_ms.div_ceil(1000)), ..refusal }
     }
 
-    /// It is known who asks, and that they may not.
+    /// 403 for an authenticated user without the right.
     pub fn forbidden(message: impl Into<String>) -> Refusal {
         Error::new(Code::Forbidden, message).into()
     }
 
-    /// Not now.
+    /// 503 for a temporary condition.
     pub fn unavailable(code: &'static str, message: impl Into<String>) -> Refusal {
         Refusal::own(StatusCode::SERVICE_UNAVAILABLE, code, ErrorKind::Unavailable, message)
     }
 
-    /// The same, and the connection ends with it.
+    /// Closes the connection after this response.
     pub fn closing(self) -> Refusal {
         Refusal { closes: true, ..self }
     }
 
-    /// Writes are refused.
+    /// 503 for a database that refuses writes.
     pub fn read_only(message: impl Into<String>) -> Refusal {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Refusal::own(status, "ReadOnly", ErrorKind::ReadOnly, message)
     }
 
-    /// A panic or a lost thread: nobody knows how far it came.
+    /// 500 for a panic or a lost thread: the outcome of the request is unknown.
     pub fn lost() -> Refusal {
         let message = "the server lost this request: ask again with the same Idempotency-Key";
         Error::new(Code::UnknownOutcome, message).into()
     }
 
-    /// No answer that the route could show. Of a repeat it is that of another request: the number of this one, in its
-    /// session, was used for that before, and asking again would not help.
+    /// Error for an answer of an unexpected type. If the receipt is a repeated one, its request number was
+    /// used before by another request of the session. A retry would not help then.
     pub fn foreign(repeated: bool) -> Refusal {
         if !repeated {
             return Refusal::lost();
@@ -192,7 +192,7 @@ impl Refusal {
         Error::new(Code::RequestReused, message).into()
     }
 
-    /// The body as JSON text, for those who send it another way.
+    /// The body as JSON text, for senders that do not use the router.
     pub fn text(&self) -> String {
         serde_json::to_string(&self.body).unwrap_or_default()
     }
@@ -219,7 +219,7 @@ impl IntoResponse for Refusal {
             let basic =
                 header::HeaderValue::from_static("Basic realm=\"mainstay\", charset=\"UTF-8\"");
             headers.insert(header::WWW_AUTHENTICATE, basic);
-            // Whoever guesses has to connect again.
+            // A client that guesses passwords has to reconnect for each attempt.
             headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         }
         if self.closes {

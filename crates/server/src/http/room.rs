@@ -1,4 +1,4 @@
-//! The memory that the bodies of all requests share, and the part of it that one body has.
+//! Memory reservations for request bodies, from a budget shared by all requests.
 
 use super::Http;
 use super::answers::{account, no_memory};
@@ -7,31 +7,31 @@ use crate::memory::{Kind, Reservation};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A body up to this size costs nothing.
+/// Bodies up to this size are not counted.
 const SMALL_BYTES: usize = 64 << 10;
-/// A body of unknown length gets room in steps of this size.
+/// A body of unknown length reserves memory in steps of this size.
 const STEP_BYTES: usize = 256 << 10;
 
-/// The room that a body has; it goes with this.
+/// The reservation of one body. Dropping it releases the memory.
 #[derive(Default)]
 pub(crate) struct Room {
-    /// Its part of the room of its user, and of that of all.
+    /// Permits in KiB from the user's share, and from the shared budget.
     own: Option<OwnedSemaphorePermit>,
     held: Option<OwnedSemaphorePermit>,
-    /// Its bytes on the client's account.
+    /// The bytes on the account of the connection.
     reserved: Option<Reservation>,
 }
 
 impl Room {
-    /// Waits for room for a body whose length is known.
+    /// Waits until a body of known length fits.
     pub async fn of(app: &Http, bytes: usize) -> Answered<Room> {
         let mut room = Room::default();
         room.grow_to(app, bytes, app.settings().upload_limit()).await?;
         Ok(room)
     }
 
-    /// Waits for room for a body that has become so long. It holds what others may wait for, so it does
-    /// not wait as long as one that has yet to begin: two that grow could wait for each other.
+    /// Waits until a body that has grown to `bytes` fits. The wait is shorter than for a new body, because
+    /// two growing bodies could wait for each other's memory.
     pub async fn reach(&mut self, app: &Http, bytes: usize) -> Answered<()> {
         let stepped = match bytes > SMALL_BYTES {
             true => bytes.next_multiple_of(STEP_BYTES),
@@ -46,7 +46,7 @@ impl Room {
         }
         let reserved = self.reserved.get_or_insert_with(|| account(app).reservation(Kind::Bodies));
         reserved.resize(bytes).map_err(|exceeded| no_memory(&exceeded))?;
-        // One that is larger than all there is has to be content with all there is.
+        // A body larger than the whole budget takes all of it.
         let kilobytes = bytes.min(app.settings().bodies_limit_bytes) / 1024;
         let missing = kilobytes.saturating_sub(permits(&self.held));
         if missing == 0 {
@@ -93,7 +93,7 @@ mod tests {
     use crate::security::Security;
     use mainstay::Database;
 
-    /// Bodies that are announced and do not come take room as long as an upload may last.
+    /// Announced bodies that do not arrive hold memory until the upload timeout.
     #[tokio::test]
     async fn a_user_with_many_bodies_leaves_room_to_others() {
         const MIB: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! All routes, in one table: the router is made of it, and the OpenAPI document is checked against it.
+//! The route table. The router is built from it, and the OpenAPI document is checked against it.
 
 use super::access::{Door, enter};
 use super::metrics::count;
@@ -25,34 +25,31 @@ pub type RouteName = (&'static str, String);
 
 type Route = (&'static str, &'static str, MethodRouter<Http>, Door);
 
-/// Cells, to read and to write.
 const READ: Door = Door::needs(Right::read(Area::Cells));
 const WRITE: Door = Door::needs(Right::write(Area::Cells));
-/// Records, to read and to write.
 const READ_RECORDS: Door = Door::needs(Right::read(Area::Records));
 const WRITE_RECORDS: Door = Door::needs(Right::write(Area::Records));
-/// Runs, to read and to write.
 const READ_RUNS: Door = Door::needs(Right::read(Area::Runs));
 const WRITE_RUNS: Door = Door::needs(Right::write(Area::Runs));
-/// The outbox: to look at it concerns all messages, to write one its subject.
+/// Reading the outbox needs access to all keys. Writing is checked against the subject of each message.
 const READ_OUTBOX: Door = Door::needs(Right::read(Area::Outbox)).everything();
 const WRITE_OUTBOX: Door = Door::needs(Right::write(Area::Outbox));
-/// Keyed state, to read and to write: the name of the space is what counts.
+/// Rights on keyed state apply to the name of the space.
 const READ_KEYED: Door = Door::needs(Right::read(Area::Keyed));
 const WRITE_KEYED: Door = Door::needs(Right::write(Area::Keyed));
-/// Sessions, to look at and to change: its id is what counts.
+/// Rights on sessions apply to the id of the session.
 const READ_SESSIONS: Door = Door::needs(Right::read(Area::Sessions));
 const WRITE_SESSIONS: Door = Door::needs(Right::write(Area::Sessions));
-/// Branches and tags, to look at and to change; a change concerns all keys.
+/// Branches and tags. Changing them needs access to all keys.
 const LOOK: Door = Door::needs(Right::read(Area::Branches));
 const CHANGE: Door = Door::needs(Right::write(Area::Branches)).everything();
-/// Files hold all keys, and so do indexes.
+/// Exports, backups, imports and indexes contain all keys.
 const TAKE: Door = Door::needs(Right::read(Area::Admin)).everything();
 const GIVE: Door = Door::needs(Right::write(Area::Admin)).everything();
-/// Keys with the prefix that is asked for.
+/// The feed needs access to the requested prefix.
 const FEED: Door = Door::needs(Right::read(Area::Feed)).range();
 const SERVER: Door = Door::needs(Right::read(Area::Server));
-/// The commands inside are looked at one by one.
+/// Each command of the transaction is checked later.
 const MIX: Door = Door::needs(
     Right::either(Area::Cells)
         .or(Area::Records)
@@ -61,10 +58,10 @@ const MIX: Door = Door::needs(
         .or(Area::Keyed)
         .or(Area::Sessions),
 );
-/// Orders to jobs and locks are as many transactions as they take.
+/// Operations on jobs and locks may take several transactions, so they cannot be requests of a session.
 const ORDER: Door = WRITE_RECORDS.apart();
 
-/// What is about data: one layer can wrap all of it.
+/// Routes on data. They are separate so that one layer can wrap all of them.
 fn data() -> Vec<Route> {
     vec![
         ("GET", "/v1/cells", get(cells::list), READ.range()),
@@ -191,7 +188,7 @@ fn data() -> Vec<Route> {
     ]
 }
 
-/// What is about the server itself.
+/// Routes about the server itself.
 fn operation() -> Vec<Route> {
     vec![
         ("GET", "/healthz", get(health::alive), Door::OPEN),
@@ -203,13 +200,13 @@ fn operation() -> Vec<Route> {
     ]
 }
 
-/// The names of all routes.
+/// The names of all routes, for the check against the OpenAPI document.
 pub fn route_names() -> Vec<RouteName> {
     let name = |(method, path, ..): Route| (method, path.replace("{*", "{"));
     data().into_iter().chain(operation()).map(name).collect()
 }
 
-/// The whole face as a service.
+/// The router of the whole face.
 pub fn router(app: Http) -> Router {
     let pause_limit = app.settings().upload_pause_limit();
     let data = table(&app, data()).layer(RequestBodyTimeoutLayer::new(pause_limit));
@@ -226,8 +223,8 @@ pub fn router(app: Http) -> Router {
     all.layer(map_response(browser_policy)).with_state(app)
 }
 
-/// The CORS layer for pages of the allowed origins. Without such origins there is none, and browsers keep all
-/// answers from pages of elsewhere.
+/// The CORS layer for pages of the allowed origins. Without allowed origins it is absent, and browsers
+/// withhold all responses from pages of other origins.
 fn cross_origin(allowed: &[String]) -> Option<CorsLayer> {
     let origins: Vec<HeaderValue> = allowed.iter().filter_map(|it| it.parse().ok()).collect();
     let methods = [Method::GET, Method::PUT, Method::POST, Method::PATCH, Method::DELETE];
@@ -242,7 +239,8 @@ fn cross_origin(allowed: &[String]) -> Option<CorsLayer> {
     (!origins.is_empty()).then(layer)
 }
 
-/// Tells browsers not to guess the type of any answer. HTML loads and runs nothing, and no other page may frame it.
+/// Forbids browsers to guess content types. HTML may not load or run anything, and other pages may not frame
+/// it.
 async fn browser_policy(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -255,7 +253,7 @@ async fn browser_policy(mut response: Response) -> Response {
     response
 }
 
-/// Every handler stands behind its door.
+/// Builds a router in which every handler is behind its access check.
 fn table(app: &Http, routes: Vec<Route>) -> Router<Http> {
     let add = |router: Router<Http>, (_, path, handler, door): Route| {
         let door = from_fn_with_state((app.clone(), door), enter);

@@ -1,11 +1,11 @@
-//! Runs: append, make, delete, read, list.
+//! Routes for runs: append events, create, delete, read, list.
 //!
 //! ```text
-//!   path, body --> events of one run --> a step each, one transaction --> what came of each
-//!   path, query --> a command that reads, now or as of then --> JSON
+//!   path, body --> events of one run --> a step each, one transaction --> the outcome of each
+//!   path, query --> a read command, at present or at a past revision --> JSON
 //! ```
 //!
-//! A run's name is one part of the path: a slash in it is written as %2F.
+//! A run's name is one path segment: a slash in it is written as %2F.
 
 use super::Http;
 use super::access::Asking;
@@ -90,7 +90,7 @@ pub(crate) async fn list(
     read(&app, asked.branch, at, command, encode).await
 }
 
-/// Answers a command that reads, now or as of then, and encodes the answer.
+/// Executes a read command, at present or at a past revision, and encodes its answer.
 async fn read<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
@@ -167,7 +167,7 @@ pub(crate) async fn bootstrap(
     app.answer(receipt, |receipt| Ok(Json::of(appended(receipt)?))).await
 }
 
-/// What came of every event.
+/// The outcome of every event.
 fn appended(receipt: Receipt) -> Answered<Vec<AppendedForm>> {
     let (mut all, foreign) = (Vec::new(), || Refusal::foreign(receipt.repeated));
     for answer in receipt.answers {
@@ -192,7 +192,7 @@ pub(crate) struct AppendArguments {
     branch: Option<String>,
 }
 
-/// One event, or several.
+/// The body of an append: one event, or a list.
 enum Said {
     One(RunCommand),
     Many(Vec<RunCommand>),
@@ -243,7 +243,7 @@ pub(crate) async fn append_events(
     app.answer(receipt, encode).await
 }
 
-/// What a body says to append; only the first event has to meet the run as it is expected.
+/// Parses the events of a body. Only the first event has the expected sequence number as its condition.
 fn said(text: &str, run: &Name, expect: Option<u64>) -> Answered<Said> {
     if !text.trim_start().starts_with('[') {
         let event = event_of(&form::<Raw>(text)?, Some(run))?;

@@ -1,9 +1,9 @@
-//! The place of files on their way: what is sent is written first, what is received lies there until it
-//! is taken in.
+//! The scratch directory for uploads and downloads. A download is written here before it is sent, and an
+//! upload is kept here until it is imported.
 //!
 //! ```text
-//!   scratch/mainstay-XXXXXX/   a directory for each file, its owner's alone   --done, failed-->   removed
-//!                              what a crash left                              --next start-->     removed
+//!   scratch/mainstay-XXXXXX/   a directory per file, only for its owner           --done, failed-->   removed
+//!                              files left by a crash                              --next start-->     removed
 //! ```
 
 use super::Settings;
@@ -15,12 +15,12 @@ use std::path::Path;
 use tempfile::TempDir;
 
 const PREFIX: &str = "mainstay-";
-/// Files on their way hold what the database holds.
+/// Scratch files contain the data of the database.
 const OWNER_ONLY: u32 = 0o700;
 
 impl Settings {
-    /// These settings with a place for files on their way: where they name none, one beside the data,
-    /// whose lock the caller holds, so that nobody else's files are there.
+    /// Returns these settings with a scratch directory. The default is one inside the data directory. The
+    /// caller holds the lock of that directory, so leftover files cannot belong to a running server.
     pub fn with_scratch_in(&self, data: &Path) -> io::Result<Settings> {
         let mut settings = self.clone();
         if settings.scratch.is_none() {
@@ -32,7 +32,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// A directory for one file, which goes with it, where there is room for so much.
+    /// Creates a directory for one file, if the disk has room for `bytes`. Dropping it removes the file.
     pub(super) fn scratch(&self, bytes: u64) -> io::Result<TempDir> {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).permissions(Permissions::from_mode(OWNER_ONLY));
@@ -44,13 +44,13 @@ impl Settings {
         Ok(made)
     }
 
-    /// What these files leave free of their disk.
+    /// The disk space that scratch files must leave free.
     pub(super) fn spare(&self) -> DiskReserve {
         DiskReserve::leaving(self.scratch_reserve_bytes)
     }
 }
 
-/// Removes what an earlier server left; what is not ours stays.
+/// Removes the leftover directories of an earlier server. Files with other names stay.
 fn empty(place: &Path) -> io::Result<()> {
     for entry in fs::read_dir(place)? {
         let entry = entry?;
@@ -65,7 +65,7 @@ fn empty(place: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Settings for a disk that may be nearly full.
+    /// Settings that also work on a nearly full disk.
     fn anywhere() -> Settings {
         Settings { scratch_reserve_bytes: 0, ..Settings::default() }
     }

@@ -1,10 +1,10 @@
-//! Serving: a runtime of its own, a bounded number of connections, and an orderly end.
+//! The HTTP listener: a runtime of its own, a connection limit, and graceful shutdown.
 //!
 //! ```text
-//!   listener --accept--> seat? --yes--> connection task: TLS in time, if there is TLS
+//!   listener --accept--> slot? --yes--> connection task: TLS handshake with a timeout, if TLS is on
 //!                          |no                |
 //!                          v                  v
-//!                        503, closed        headers in time, router, patient writes
+//!                        503, closed        headers with a timeout, router, writes with a timeout
 //!   stop: no more accepted --> feeds end, requests under way are answered --> threads end
 //! ```
 
@@ -36,59 +36,60 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-/// Threads that may block, beyond those for slow reads and transfers: pieces of files on their way.
+/// Blocking threads besides those for slow reads and transfers; they read and write pieces of files.
 const FILE_THREADS: usize = 8;
-/// The most that is held of a request before its body, which is before it is known who asks.
+/// The largest request head. It is buffered before the user is known.
 const HEAD_LIMIT_BYTES: usize = 64 << 10;
-/// The most connections that can be asked for.
+/// The upper bound of the connection limit.
 const CONNECTIONS: usize = 1 << 20;
-/// How many connections that are one too many are told so at once; further ones are just closed.
+/// The most connections over the limit that receive a 503 at the same time. Further ones are closed without a
+/// response.
 const REFUSALS: usize = 64;
-/// How long telling them may take.
+/// The time limit for such a 503.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(1);
-/// How long to wait when the system gives no connection, as when files run out.
+/// The pause after a failed `accept`, for example when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// After so many new connections the others are served.
+/// After this many accepted connections in a row, the accept loop yields to other tasks.
 const ACCEPTED_AT_ONCE: usize = 8;
 
-/// How long work that nobody waits for any more may hold up the end.
+/// The longest time that abandoned work may delay the shutdown.
 const ABANDONED_LIMIT: Duration = Duration::from_secs(1);
 
-/// The way to stop a server. Clones stop the same one.
+/// A handle that stops a server. All clones stop the same server.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(CancellationToken);
 
 impl Stop {
-    /// A server that runs until this is triggered.
+    /// A handle for a server that runs until `trigger` is called.
     pub fn new() -> Stop {
         Stop::default()
     }
 
-    /// Stops: no further connection is accepted, requests under way are answered.
+    /// Stops the server: no further connection is accepted, and requests under way are answered.
     pub fn trigger(&self) {
         self.0.cancel();
     }
 }
 
-/// A server that runs.
+/// A running server.
 #[must_use = "wait for it, or it stops with the process"]
 pub struct Serving {
     thread: JoinHandle<()>,
 }
 
 impl Serving {
-    /// Waits until the server was stopped and everything under way is answered.
+    /// Waits until the server was stopped and all requests under way are answered.
     pub fn wait(self) -> io::Result<()> {
         self.thread.join().map_err(|_| io::Error::other("the HTTP server's thread panicked"))
     }
 }
 
-/// Serves on a listener without TLS, on threads of its own, until it is stopped.
+/// Serves on a listener without TLS, on its own threads, until it is stopped.
 pub fn serve(listener: std::net::TcpListener, app: Http, stop: Stop) -> io::Result<Serving> {
     serve_with(listener, None, app, stop)
 }
 
-/// Serves on a listener with TLS or without, on threads of its own, until it is stopped.
+/// Serves on a listener, with or without TLS, on its own threads, until it is stopped.
 pub fn serve_with(
     listener: std::net::TcpListener,
     tls: Option<Tls>,
@@ -116,7 +117,7 @@ fn run(
     stop: &Stop,
 ) {
     runtime.block_on(async {
-        // A listener that is already bound fails only when the runtime is at its end.
+        // A bound listener can only fail here if the runtime is shutting down.
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         let server = Server::new(app, tls);
         tokio::select! {
@@ -125,12 +126,12 @@ fn run(
         }
         server.drain().await;
     });
-    // A transfer whose client is gone may still be at it.
+    // A transfer whose client has disconnected may still be running.
     runtime.shutdown_timeout(ABANDONED_LIMIT);
 }
 
-/// How many are told at once that they are one too many: each takes a file, and where there are few files the database
-/// needs the others.
+/// The most connections over the limit that receive a 503 at once. Each takes a file descriptor, and if
+/// descriptors are few the database needs the rest.
 fn refusals(connections: usize) -> usize {
     (connections / 8).clamp(1, REFUSALS)
 }
@@ -167,13 +168,14 @@ impl Server {
                     }
                 }
             }
-            // Requests on open connections come before a flood of new ones.
+            // Lets open connections make progress during a flood of new ones.
             tokio::task::yield_now().await;
         }
     }
 
     fn seat(&self, stream: TcpStream, peer: Peer) {
-        // Small answers leave at once; where that cannot be set they leave a little later.
+        // Disables Nagle's algorithm, so that small responses leave at once. On failure they leave a little
+        // later.
         let _ = stream.set_nodelay(true);
         match self.seats.clone().try_acquire_owned() {
             Ok(seat) => self.connect(stream, peer, seat),
@@ -205,28 +207,28 @@ impl Server {
         self.app.metrics().refused.inc();
         tracing::debug!("a connection was refused: there are too many");
         if self.tls.is_some() {
-            // Telling it would take a handshake first.
+            // A response would need a TLS handshake first.
             return;
         }
         if let Ok(seat) = self.refusals.clone().try_acquire_owned() {
             tokio::spawn(async move {
                 let _seat = seat;
-                // Whoever does not listen is closed without a word.
+                // A client that does not read is disconnected without a response.
                 let _ = tokio::time::timeout(REFUSAL_LIMIT, tell_full(stream)).await;
             });
         }
     }
 
-    /// Lets requests under way finish, for a while.
+    /// Waits for requests under way, up to the drain limit.
     async fn drain(self) {
         self.app.start_draining();
         let limit = self.app.settings().drain_limit();
-        // What is not answered by then is cut when the runtime ends.
+        // Requests that are still running are cut when the runtime stops.
         let _ = tokio::time::timeout(limit, self.graceful.shutdown()).await;
     }
 }
 
-/// What is said on one connection.
+/// One connection.
 struct Talk {
     app: Http,
     router: Router,
@@ -235,7 +237,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Answers what is asked on a stream, until its end.
+    /// Serves requests on a stream until it ends.
     async fn on(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let settings = self.app.settings();
         let stream = TokioIo::new(Patient::new(stream, settings.write_limit()));
@@ -253,7 +255,8 @@ impl Talk {
                 (answers::on(account.clone(), router.call(request)), share.clone());
             async move {
                 let mut answered = answering.await;
-                // Whoever has not said who it is keeps no seat: health checks and refusals are one request each.
+                // On a server with users, an unauthenticated connection is closed after each response. Health
+                // checks and refusals are single requests, so they need no slot.
                 if let (Ok(response), true) = (&mut answered, asks_for_users && share.is_nobodys())
                 {
                     let close = HeaderValue::from_static("close");
@@ -262,25 +265,26 @@ impl Talk {
                 answered
             }
         });
-        // A connection that breaks concerns nobody but its client, who has noticed.
+        // A broken connection only affects its client, which has noticed.
         let _ = self.end.watch(builder.serve_connection(stream, service)).await;
     }
 
-    /// The same behind a handshake, which nobody waits for when the server ends.
+    /// Serves requests behind a TLS handshake. Shutdown does not wait for the handshake.
     async fn on_tls(self, stream: TcpStream, tls: &Tls) {
         let app = self.app.clone();
         let secured = tokio::select! {
             secured = tokio::time::timeout(tls.handshake_limit(), handshake(stream, tls)) => secured,
             () = app.draining().cancelled() => return,
         };
-        // Whoever fails at it has been told, as far as TLS has words for it.
+        // On failure, TLS has already sent an alert to the client where it can.
         if let Ok(Ok(Some(stream))) = secured {
             self.on(stream).await;
         }
     }
 }
 
-/// Agrees with a client on keys; with one that does not speak TLS on nothing, which it is told.
+/// Performs the TLS handshake. A client that does not speak TLS gets a plain HTTP error and `None` is
+/// returned.
 async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<TlsStream<TcpStream>>> {
     let mut first = [0];
     if stream.peek(&mut first).await? > 0 && first[0] != FIRST_BYTE {
@@ -290,13 +294,13 @@ async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<TlsStream<
     TlsAcceptor::from(tls.config()).accept(stream).await.map(Some)
 }
 
-/// Answers whoever came without TLS.
+/// Answers 400 to a client that does not speak TLS.
 async fn tell_plain(stream: TcpStream) -> io::Result<()> {
     let body = Refusal::invalid("this port speaks TLS: ask it with https://").text();
     tell(stream, "400 Bad Request", &body).await
 }
 
-/// Answers whatever is asked with 503.
+/// Answers 503 to any request.
 async fn tell_full(stream: TcpStream) -> io::Result<()> {
     let message =
         "there are as many connections as there may be: try later, or raise http.connections";
@@ -304,8 +308,8 @@ async fn tell_full(stream: TcpStream) -> io::Result<()> {
     tell(stream, "503 Service Unavailable\r\nretry-after: 1", &body).await
 }
 
-/// Answers without a look at what is asked. What was sent is read first: closing with unread bytes would
-/// take the answer back.
+/// Sends a response without parsing the request. It reads the request first, because closing a socket with
+/// unread bytes resets the connection and discards the response.
 async fn tell(mut stream: TcpStream, status: &str, body: &str) -> io::Result<()> {
     let mut bytes = [0; 4096];
     let _ = stream.read(&mut bytes).await?;

@@ -1,12 +1,13 @@
-//! Sessions: opened, kept alive, closed; what is sent to their clients and acknowledged.
+//! Routes for sessions: open, keep alive, close; requests from the server to a session's client, and their
+//! acknowledgement.
 //!
 //! ```text
 //!   POST /v1/sessions --> id, next_request
-//!   any route that writes, with Mainstay-Session: id and Idempotency-Key: number --> done once
+//!   any route that writes, with Mainstay-Session: id and Idempotency-Key: number --> exactly once
 //!   POST /v1/sessions/{id}/requests --> GET …/requests --> POST …/acknowledge
 //! ```
 //!
-//! A session's id is one part of the path: a slash in it is written as %2F.
+//! A session's id is one path segment: a slash in it is written as %2F.
 
 use super::Http;
 use super::access::Asking;
@@ -29,13 +30,13 @@ use mainstay::{Answer, Name, Receipt, SessionAnswer, SessionCommand, Transaction
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Executes a command that is no request of a session itself.
+/// Executes a command that cannot itself be a request of a session.
 async fn run(app: &Http, asking: &Asking, command: SessionCommand) -> Answered<Receipt> {
     command.check()?;
     app.write(asking, Transaction::new().step(command)).await
 }
 
-/// The same where the answer is one of sessions' own, which it encodes.
+/// Executes such a command and encodes its session answer.
 async fn ask<T: Send + 'static>(
     app: &Http,
     asking: &Asking,
@@ -51,7 +52,7 @@ async fn ask<T: Send + 'static>(
     }
 }
 
-/// Executes a command that may be a request of a session.
+/// Executes a command that can be a request of a session.
 async fn write(
     app: &Http,
     asking: &Asking,

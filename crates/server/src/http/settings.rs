@@ -1,4 +1,4 @@
-//! Settings of the HTTP face: data, every limit with its number.
+//! Settings of the HTTP face: every limit and its default.
 
 use super::origin::is_origin;
 use crate::config::Address;
@@ -76,7 +76,7 @@ settings! {
 }
 
 impl Settings {
-    /// Checks the settings beyond their types and bounds.
+    /// Validates the settings beyond their types and bounds.
     pub fn check(&self) -> Result<()> {
         let wrong = self.allowed_origins.iter().find(|origin| !is_origin(origin));
         let Some(wrong) = wrong else { return Ok(()) };

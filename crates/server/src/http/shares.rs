@@ -1,12 +1,13 @@
-//! Shares of users over HTTP: of connections, of feed readers, and of the threads for slow reads.
+//! Fair shares per user: connections, feed readers, and threads for slow reads.
 //!
 //! ```text
-//!   slow read --> permit of the user: its share --> permit of all --> a blocking thread
-//!   catching up with the feed --> turn of the user --> a thread of low priority
+//!   slow read --> permit of the user's share --> permit of the shared semaphore --> a blocking thread
+//!   catching up with the feed --> the user's turn --> a thread of low priority
 //! ```
 //!
-//! A semaphore is fair to those who wait for it and knows nothing of users: one user with a thousand requests
-//! would stand there a thousand times. With a permit of its own before, it stands there as often as its share.
+//! A semaphore is fair between waiters, but does not know users: one user with a thousand requests would be
+//! in its queue a thousand times. A per-user permit that is taken first limits the user's waiters to its
+//! share.
 
 use super::Http;
 use super::access::Asking;
@@ -18,23 +19,23 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 tokio::task_local! {
-    /// The user of the request under way.
+    /// The user of the current request.
     static ASKING: Arc<User>;
 }
 
-/// Does something as a request of this user.
+/// Runs a future as a request of this user.
 pub(super) async fn as_user<T>(user: Arc<User>, work: impl Future<Output = T>) -> T {
     ASKING.scope(user, work).await
 }
 
-/// The seats of each user among bounded ones.
+/// One semaphore per user, each with the user's share of a limit.
 pub(super) struct UserSeats {
     of_users: BTreeMap<String, Arc<Semaphore>>,
     share: usize,
 }
 
 impl UserSeats {
-    /// The share of each user of so many; nothing is divided where there is one user or none.
+    /// Divides `limit` between the users. With one user or none, nothing is divided.
     pub fn new(security: &Security, limit: usize) -> UserSeats {
         let share = security.share_of(limit);
         let names = security.user_names().into_iter().filter(|_| share < limit);
@@ -42,17 +43,17 @@ impl UserSeats {
         UserSeats { of_users: names.map(seats).collect(), share }
     }
 
-    /// The most seats that one user has.
+    /// The most permits that one user can hold.
     pub fn share(&self) -> usize {
         self.share
     }
 
-    /// A seat of the user who asks, when there is one.
+    /// Waits for one permit of the current user.
     pub async fn acquire(&self) -> Answered<Option<OwnedSemaphorePermit>> {
         self.acquire_many(1).await
     }
 
-    /// So many seats of the user who asks, when there are as many; no more than its share.
+    /// Waits for `seats` permits of the current user, at most its whole share.
     pub async fn acquire_many(&self, seats: usize) -> Answered<Option<OwnedSemaphorePermit>> {
         let own = ASKING.try_with(|user| self.of_users.get(user.name()).cloned()).ok().flatten();
         let Some(own) = own else { return Ok(None) };
@@ -61,17 +62,17 @@ impl UserSeats {
     }
 }
 
-/// The place of a connection among those of its user, from its first request that says who asks.
+/// The slot of a connection in its user's share. It is taken at the first authenticated request.
 #[derive(Clone, Default)]
 pub(crate) struct ConnectionShare(Arc<Mutex<Option<Share>>>);
 
 impl ConnectionShare {
-    /// Whether no request has said yet who asks.
+    /// Returns whether no request of the connection has been authenticated yet.
     pub fn is_nobodys(&self) -> bool {
         self.0.lock().is_none()
     }
 
-    /// Counts the connection as one of this user.
+    /// Counts the connection against this user's share.
     pub fn belongs_to(&self, user: &Arc<User>, limit: usize) -> Answered<()> {
         let mut held = self.0.lock();
         if held.as_ref().is_some_and(|share| share.is_of(user)) {
@@ -83,14 +84,14 @@ impl ConnectionShare {
     }
 }
 
-/// The place of a reader of the feed, among all and among those of its user.
+/// The slot of a feed reader, in the shared limit and in its user's share.
 pub(crate) struct FeedSeat {
     _seat: OwnedSemaphorePermit,
     _share: Share,
 }
 
 impl Http {
-    /// A place for one more reader of the feed.
+    /// Takes a slot for one more feed reader.
     pub(super) fn feed_seat(&self, asking: &Asking) -> Answered<FeedSeat> {
         let seat = self.feed_readers().try_acquire_owned().map_err(|_| full())?;
         let share = asking.user.share(Resource::HttpFeedReaders, self.settings().feed_readers)?;
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A seat, if there is one now.
+    /// A permit, if one is free now.
     async fn seat(seats: &UserSeats, user: &Arc<User>) -> Option<OwnedSemaphorePermit> {
         let seat = as_user(user.clone(), seats.acquire());
         let seat = tokio::time::timeout(Duration::from_millis(10), seat).await;

@@ -1,4 +1,4 @@
-//! The slow log of the face for Redis clients.
+//! Route for the slow log of the RESP face.
 
 use super::Http;
 use super::json::Json;

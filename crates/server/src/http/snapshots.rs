@@ -1,11 +1,11 @@
-//! Snapshots of spaces, there and back, of any size.
+//! Routes that download and upload snapshots of spaces, of any size.
 //!
 //! ```text
-//!   take:     space as of one moment --> scratch file --> name removed --> response, piece by piece
-//!   restore:  request, piece by piece --> scratch file --> read in pieces into a generation that nobody sees --> shown
+//!   take:     space at one revision --> scratch file --> unlinked --> response, piece by piece
+//!   restore:  request, piece by piece --> scratch file --> read into a hidden generation --> made visible
 //! ```
 //!
-//! Memory holds one piece at a time.
+//! Only one piece is in memory at a time.
 
 use super::Http;
 use super::cells::OnBranch;
@@ -28,7 +28,7 @@ use utoipa::ToSchema;
 
 const ENTRIES: HeaderName = HeaderName::from_static("mainstay-entries");
 const HASH: HeaderName = HeaderName::from_static("mainstay-hash");
-/// How much of a file is written before the disk is looked at again.
+/// The number of bytes written between two checks of the free disk space.
 const ROOM_BYTES: u64 = 4 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -74,7 +74,7 @@ pub(crate) async fn take(
     Ok(response)
 }
 
-/// A file that is given up before its disk has too little free.
+/// A file writer that fails before the disk has too little free space.
 struct Sparing {
     file: BufWriter<File>,
     spare: DiskReserve,
@@ -147,14 +147,14 @@ pub(crate) async fn restore(
         let file = File::open(&path).map_err(|error| no_scratch(&error))?;
         let keyed = keyed_of(&db, place.branch.as_deref(), &space)?;
         let entries = keyed.restore_from(&mut BufReader::with_capacity(BUFFER_BYTES, file));
-        // It lies there until all of it is read.
+        // The scratch file must exist until it has been read.
         drop(scratch);
         Ok(Restored { entries: entries.map_err(of_upload)? })
     });
     Ok(Json::of(restored.await?))
 }
 
-/// A damaged upload is the client's, not the database's.
+/// Maps corrupt data to a client error, because the upload is damaged and not the database.
 fn of_upload(error: Error) -> Refusal {
     match error.code() {
         Code::CorruptData => Refusal::invalid(format!("{}; nothing was changed", error.message())),

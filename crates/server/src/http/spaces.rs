@@ -1,11 +1,11 @@
-//! Spaces of keyed state: list, declare, look at, seal, drop.
+//! Routes for spaces of keyed state: list, declare, inspect, seal, drop.
 //!
 //! ```text
-//!   path, query --> a command that reads, now or as of then --> JSON
-//!   path, body  --> one step, one transaction --> what became of it; sealing: as many as it takes
+//!   path, query --> a read command, at present or at a past revision --> JSON
+//!   path, body  --> one step, one transaction --> its outcome; seal: as many transactions as needed
 //! ```
 //!
-//! A space's name is one part of the path: a slash in it is written as %2F.
+//! A space's name is one path segment: a slash in it is written as %2F.
 
 use super::Http;
 use super::access::Asking;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::{IntoParams, ToSchema};
 
-/// How many entries are sealed in one transaction.
+/// The number of entries that one transaction seals.
 const SEAL_PIECE: usize = 10_000;
 
 /// Spaces in byte order of their names.
@@ -51,7 +51,7 @@ pub(crate) async fn list(
     read(&app, asked.branch, point(asked.rev, asked.at)?, command, encode).await
 }
 
-/// Answers a command that reads, now or as of then, and encodes the answer.
+/// Executes a read command, at present or at a past revision, and encodes its answer.
 async fn read<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
@@ -74,7 +74,7 @@ async fn read<T: Send + 'static>(
     .await
 }
 
-/// The same where the answer is one of keyed state's own.
+/// Like `read`, for commands whose answer is a `StateAnswer`.
 pub(super) async fn read_state<T: Send + 'static>(
     app: &Http,
     branch: Option<String>,
@@ -89,7 +89,7 @@ pub(super) async fn read_state<T: Send + 'static>(
     read(app, branch, at, command, encode).await
 }
 
-/// What a command on keyed state was answered.
+/// Extracts the keyed-state answer from a receipt.
 pub(super) fn answered(receipt: Receipt) -> Answered<StateAnswer> {
     match receipt.answers.into_iter().next() {
         Some(Answer::State(answer)) => Ok(*answer),
@@ -122,7 +122,7 @@ pub(crate) async fn info(
     read_state(&app, moment.branch, at, command, encode).await
 }
 
-/// The refusal of whoever asks for a space that is not there.
+/// 404 for a space that does not exist.
 #[cold]
 pub(super) fn no_space(space: &Name) -> Refusal {
     Refusal::not_found("SpaceNotFound", format!("there is no space {:?}", space.as_str()))
@@ -239,7 +239,7 @@ pub(crate) async fn seal(
     }
 }
 
-/// Seals as much as one transaction does; whether that was all.
+/// Seals one piece in one transaction. Also returns whether the seal is complete.
 async fn seal_piece(
     app: &Http,
     asking: &Asking,

@@ -1,11 +1,11 @@
-//! States: the keys of a space, and their logs.
+//! Routes for keyed state: the keys of a space, and their item logs.
 //!
 //! ```text
 //!   PUT ?version=   body: JSON, or any bytes as application/octet-stream --> applied, stale or waiting
-//!   GET             JSON, or the bytes to whoever accepts application/octet-stream
+//!   GET             JSON, or the bytes if the client accepts application/octet-stream
 //! ```
 //!
-//! Space and key are one part of the path each: a slash in one is written as %2F.
+//! Space and key are one path segment each: a slash in one is written as %2F.
 
 use super::Http;
 use super::access::Asking;
@@ -131,7 +131,7 @@ fn absent(space: &Name, key: &[u8]) -> Refusal {
     Refusal::not_found("StateNotFound", format!("the key {key:?} of space {space:?} has no state"))
 }
 
-/// Whether a header names plain bytes.
+/// Returns whether a header names `application/octet-stream`.
 fn names_bytes(headers: &HeaderMap, name: &HeaderName) -> bool {
     let said = headers.get(name).and_then(|said| said.to_str().ok());
     said.is_some_and(|said| said.trim_start().starts_with(BYTES))
@@ -182,7 +182,8 @@ pub(crate) struct WroteAll {
     repeated: bool,
 }
 
-/// Writes, all or none; says what became of each, and in which transaction.
+/// Executes the writes of one command atomically. Returns the outcome of each, the revision, and whether it
+/// is a repeat.
 async fn write_each(
     app: &Http,
     asking: &Asking,
@@ -311,10 +312,10 @@ pub(crate) async fn write(
     app.sized(bytes, done_without_answer, encode).await
 }
 
-/// The JSON of what became of one write, about.
+/// The approximate JSON size of one outcome.
 const WROTE_BYTES: usize = 12;
 
-/// The writes that a body says.
+/// Parses the writes of a body.
 fn said(text: &str) -> Answered<Vec<StateWrite>> {
     let one = |(position, said): (usize, WriteForm)| {
         said.write().map_err(|error| error.at_position(position))

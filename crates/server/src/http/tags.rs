@@ -1,4 +1,4 @@
-//! Tags: revisions with names.
+//! Routes for tags, which are named revisions.
 
 use super::Http;
 use super::access::Asking;

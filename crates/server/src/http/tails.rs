@@ -1,4 +1,4 @@
-//! Following a run: a stream of its events, or a page that waits for the first.
+//! Route that tails a run: as a stream of events, or as a page that waits for the first event.
 
 use super::Http;
 use super::access::Asking;
@@ -68,7 +68,7 @@ pub(crate) async fn tail(
     }
 }
 
-/// A page ends with the event that makes it as large as this.
+/// Once a page has this many bytes, no further event is added.
 const PAGE_BYTES: usize = 4 << 20;
 
 async fn page(
@@ -80,12 +80,13 @@ async fn page(
     let wait = Duration::from_millis(wait_ms.min(app.settings().feed_wait_limit_ms));
     let (mut events, mut next) = (Vec::new(), reader.position());
     let (mut held, mut bytes) = (Vec::new(), 0);
-    // Only the first ones are waited for; what is there besides comes along, up to the limit.
+    // Only the first events are waited for. The page then takes the events that are available, up to the
+    // limit.
     loop {
         let wait = if events.is_empty() { wait } else { Duration::ZERO };
         let told = tokio::select! {
             told = reader.next(limit - events.len(), wait) => match told {
-                // What is there is given; who asks for more is told.
+                // The page keeps its events. The next request of the client gets the error.
                 Err(_) if !events.is_empty() => Vec::new(),
                 told => told?,
             },

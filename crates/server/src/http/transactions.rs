@@ -1,4 +1,4 @@
-//! Transactions: the narrow waist as JSON.
+//! Route that executes a transaction given as JSON.
 
 use super::Http;
 use super::access::Asking;
@@ -75,7 +75,7 @@ fn steps(forms: Vec<StepForm>, sent: &outbox::Settings) -> Result<Vec<Step>> {
     forms.into_iter().enumerate().map(step).collect()
 }
 
-/// The transaction that a body says; what it leaves open about messages the settings of the outbox say.
+/// Parses a transaction from JSON. The outbox settings supply the defaults for messages.
 pub(crate) fn read(text: &str, sent: &outbox::Settings) -> Answered<Transaction> {
     Ok(form::<TransactionForm>(text)?.transaction(sent)?)
 }

@@ -1,13 +1,13 @@
-//! Files: a branch there and back, and a backup of everything.
+//! Routes that export and import a branch, and back up the database.
 //!
 //! ```text
-//!   export, backup:  database --> scratch file, checked --> name removed --> response, piece by piece
-//!   import:          request, piece by piece --> scratch file --> checked and imported --> removed
+//!   export, backup:  database --> scratch file, verified --> unlinked --> response, piece by piece
+//!   import:          request, piece by piece --> scratch file --> verified and imported --> removed
 //!   too little free: 507, and the scratch file is removed
 //! ```
 //!
-//! The files are as large as the data; memory holds one piece at a time. The log may be on the same disk, so
-//! they leave some of it free.
+//! The files are as large as the data, but only one piece is in memory at a time. The log may be on the same
+//! disk, so the files must leave some of it free.
 
 use super::Http;
 use super::extract::{Asked, Named, cut, length_of};
@@ -27,21 +27,21 @@ use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
-/// A piece of a file on its way.
+/// The size of the pieces in which a file is sent.
 const PIECE_BYTES: usize = 256 << 10;
-/// How much of a file is taken before the disk is looked at again.
+/// The number of bytes received between two checks of the free disk space.
 const ROOM_BYTES: u64 = 4 << 20;
 const REVISION: HeaderName = HeaderName::from_static("mainstay-revision");
 const CELLS: HeaderName = HeaderName::from_static("mainstay-cells");
 const RECORDS: HeaderName = HeaderName::from_static("mainstay-records");
 const RUNS: HeaderName = HeaderName::from_static("mainstay-runs");
 
-/// A finished file whose name is gone already: it vanishes with the last reader.
+/// A finished file that is already unlinked. The system deletes it when the last reader closes it.
 pub(super) struct Ready {
     file: File,
     bytes: u64,
     revision: u64,
-    /// How many cells, records and runs are in it, where that is counted.
+    /// The number of cells, records and runs in the file; `None` for files that do not count them.
     counts: Option<(u64, u64, u64)>,
     name: &'static str,
 }
@@ -114,7 +114,7 @@ pub(crate) async fn backup(
     Ok(send(ready.await?))
 }
 
-/// Who goes on from an earlier backup means one database, and may have come to another.
+/// Refuses an incremental backup of another database than the client meant.
 fn check_meant(db: &Database, meant: Option<&str>) -> Answered<()> {
     let own = db.id()?.to_string();
     match meant {
@@ -172,7 +172,7 @@ pub(crate) async fn import(
     let db = app.db().clone();
     let imported = app.transfer(move || {
         let report = db.import(&path, &name, &mut |_| {});
-        // It lies there until the import is over.
+        // The scratch file must exist until the import is complete.
         drop(scratch);
         Ok(imported(name, report.map_err(of_upload)?))
     });
@@ -190,7 +190,7 @@ fn imported(name: String, report: ImportReport) -> Imported {
     Imported { name, source, versions, tags, revision }
 }
 
-/// A damaged upload is the client's, not the database's.
+/// Maps corrupt data to a client error, because the upload is damaged and not the database.
 fn of_upload(error: Error) -> Refusal {
     match error.code() {
         Code::CorruptData => {
@@ -200,7 +200,7 @@ fn of_upload(error: Error) -> Refusal {
     }
 }
 
-/// Writes a body to a file, piece by piece.
+/// Writes a body to a file, piece by piece, up to the size limit and the disk reserve.
 pub(super) async fn receive(
     mut body: Body,
     path: &Path,
@@ -225,7 +225,8 @@ pub(super) async fn receive(
     file.flush().await.map_err(|e| no_scratch(&e))
 }
 
-/// Whether there is room for more of a file. Asking a disk may take a while, so another thread does.
+/// Checks whether the disk has room for `more_bytes`. The system call may block, so it runs on a blocking
+/// thread.
 async fn check_room(
     file: tokio::fs::File,
     spare: DiskReserve,
@@ -249,7 +250,7 @@ pub(super) fn no_scratch(error: &std::io::Error) -> Refusal {
     no_place(code, &error.to_string())
 }
 
-/// What the database says of a disk that has no room for the file.
+/// Adds advice to the database's error for a full disk.
 pub(super) fn no_room(error: Error) -> Refusal {
     match error.code() {
         Code::DiskFull => no_place(Code::DiskFull, error.message()),
@@ -265,7 +266,7 @@ fn no_place(code: Code, why: &str) -> Refusal {
     Error::new(code, message).into()
 }
 
-/// Opens a finished file; its name goes with the scratch directory.
+/// Opens a finished file. Its name goes when the scratch directory is removed.
 pub(super) fn ready(path: &Path, bytes: u64, revision: u64, name: &'static str) -> Answered<Ready> {
     let file = File::open(path).map_err(|error| no_scratch(&error))?;
     Ok(Ready { file, bytes, revision, counts: None, name })

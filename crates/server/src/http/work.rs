@@ -1,13 +1,14 @@
-//! How requests reach the engine, which blocks, without an async thread ever waiting for it.
+//! Bridges async requests to the blocking engine, so that no serving thread ever blocks on it.
 //!
 //! ```text
 //!   write  --channel--> one thread: submit_with --> engine --callback--> oneshot --> the request
 //!   read that may be slow --permit--> a blocking thread --> the request
-//!   feed that is behind --channel--> a thread of low priority --> the feed
+//!   feed reader behind --channel--> a thread of low priority --> the feed reader
 //! ```
 //!
-//! Submitting can wait for room in the engine's queue, and may execute what others queued: that is
-//! why even it has a thread. Nothing waits there for the disk, so one is enough.
+//! Submitting can wait for room in the engine's queue, and may execute transactions that other threads
+//! queued. So writes are submitted on a thread of their own. That thread never waits for the disk, so one is
+//! enough.
 
 use super::Http;
 use super::access::Asking;
@@ -30,22 +31,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-/// Answers up to this size are read and encoded by the threads that serve all connections: that is quicker than waiting for
+/// Answers up to this size are read and encoded on the serving threads, which is faster than a switch to
 /// another thread.
 const SMALL_BYTES: usize = 16 << 10;
 
-/// How long a large write waits before it looks again whether flushes are behind.
+/// The sleep of a large write between two checks of the flush backlog.
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
-/// A transaction and who waits for its answer.
+/// A transaction and the channel for its receipt.
 struct Write {
     transaction: Transaction,
     answer: oneshot::Sender<Result<Receipt>>,
     audited: Audited,
 }
 
-/// The audit entries of a write. They are recorded where it ends, because its client may have left by then; as failed where it
-/// is never begun.
+/// The audit entries of a write. They are recorded when the write ends, because its client may have
+/// disconnected by then. A write that never begins is recorded as failed.
 struct Audited {
     security: Arc<Security>,
     entries: Option<TransactionAudit>,
@@ -67,14 +68,14 @@ impl Drop for Audited {
     }
 }
 
-/// The thread that submits; it ends with this.
+/// Owns the thread that submits writes, which stops when this is dropped.
 pub(crate) struct Writer {
     sender: Option<mpsc::Sender<Write>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// So many writes may wait for the thread.
+    /// Starts the thread. At most `waiting_limit` writes wait for it.
     pub fn start(db: Database, waiting_limit: usize) -> std::io::Result<Writer> {
         let (sender, mut receiver) = mpsc::channel::<Write>(waiting_limit.max(1));
         let submit_all = move || {
@@ -86,7 +87,7 @@ impl Writer {
         Ok(Writer { sender: Some(sender), thread: Some(thread.spawn(submit_all)?) })
     }
 
-    /// How many writes wait for the thread.
+    /// The number of writes that wait for the thread.
     pub fn waiting(&self) -> usize {
         let waiting = |sender: &mpsc::Sender<Write>| sender.max_capacity() - sender.capacity();
         self.sender.as_ref().map_or(0, waiting)
@@ -102,13 +103,13 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.sender = None;
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told on its own thread.
+            // The panic was already reported on its own thread.
             let _ = thread.join();
         }
     }
 }
 
-/// A client that went away is told nothing.
+/// Submits a write. If the client has disconnected, its receipt is dropped.
 fn submit(db: &Database, write: Write) {
     let Write { transaction, answer, audited } = write;
     db.submit_with(transaction, move |receipt| {
@@ -117,10 +118,11 @@ fn submit(db: &Database, write: Write) {
     });
 }
 
-/// A part of the log that somebody has to read.
+/// Reads one piece of the log for a feed reader.
 type Piece = Box<dyn FnOnce() + Send>;
 
-/// Threads on which readers of feeds catch up, user by user. Others do not wait for the processor behind them: their priority is low.
+/// Threads that read the log for feed readers that are behind, in turns per user. They have low priority, so
+/// that other requests get the processor first.
 pub(crate) struct CatchUp {
     queue: Arc<CatchUpQueue>,
     threads: Vec<JoinHandle<()>>,
@@ -134,7 +136,7 @@ struct CatchUpQueue {
 
 #[derive(Default)]
 struct WaitingPieces {
-    /// By the number of their user.
+    /// Keyed by the number of the user.
     pieces: FairQueue<usize, Piece>,
     is_over: bool,
 }
@@ -147,7 +149,7 @@ impl CatchUp {
             let run = move || {
                 process::lower_priority();
                 while let Some(piece) = queue.next() {
-                    // A panic is told on this thread; the reader sees its answer go.
+                    // A panic is reported on this thread. The reader sees its answer channel close.
                     let _ = catch_unwind(AssertUnwindSafe(piece));
                 }
             };
@@ -157,7 +159,7 @@ impl CatchUp {
         Ok(CatchUp { queue, threads })
     }
 
-    /// Runs it when it is the turn of its user.
+    /// Queues a piece of work in the turn of its user.
     fn run(&self, user: usize, piece: impl FnOnce() + Send + 'static) {
         self.queue.pieces.lock().pieces.push(user, Box::new(piece));
         self.queue.changed.notify_one();
@@ -165,7 +167,7 @@ impl CatchUp {
 }
 
 impl CatchUpQueue {
-    /// Waits for the next piece; nothing at the end.
+    /// Waits for the next piece; `None` on shutdown.
     fn next(&self) -> Option<Piece> {
         let mut waiting = self.pieces.lock();
         while !waiting.is_over {
@@ -183,14 +185,14 @@ impl Drop for CatchUp {
         self.queue.pieces.lock().is_over = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // It has caught whatever panicked.
+            // The thread catches panics of its pieces.
             let _ = thread.join();
         }
     }
 }
 
 impl Http {
-    /// Executes commands on a branch, all or none, as the request that the headers name.
+    /// Executes commands on a branch atomically, with the request identity from the headers.
     pub(crate) async fn execute<C: Into<Command>>(
         &self,
         asking: &Asking,
@@ -203,7 +205,7 @@ impl Http {
         self.write(asking, identified(headers, transaction)?).await
     }
 
-    /// Executes a transaction, if whoever asks may do all of it.
+    /// Checks the caller's rights on every command, then executes the transaction.
     pub(crate) async fn write(
         &self,
         asking: &Asking,
@@ -222,13 +224,13 @@ impl Http {
         self.submit(&asking.user, asking.user.own_request(transaction), audited).await
     }
 
-    /// Counts the sessions that the transaction opens as the user's.
+    /// Counts the sessions that the transaction opens against the user's limit.
     fn admit(&self, user: &User, transaction: &Transaction) -> Answered<()> {
         let commands = transaction.steps.iter().map(|step| &step.command);
         Ok(self.security().admit_sessions(user, self.db(), commands)?)
     }
 
-    /// Waits while the user writes faster than flushes can follow.
+    /// Throttles a user who writes faster than flushes can follow.
     async fn pace(&self, user: &User, transaction: &Transaction) {
         if let Some(wait) = user.pace.wait(self.db().flush_backlog()) {
             tokio::time::sleep(wait).await;
@@ -262,8 +264,8 @@ impl Http {
         }
     }
 
-    /// Whether a transaction rewrites large cells or records: it has waited while flushes were behind, and counts for the pace of
-    /// the user.
+    /// Returns whether a transaction rewrites large cells or records. If so, it waits while flushes are
+    /// behind, and charges the bytes to the user's write rate.
     async fn rewrites_much(&self, user: &User, transaction: &Transaction) -> bool {
         let bytes = large_bytes(self.db(), transaction);
         if bytes == 0 {
@@ -277,7 +279,7 @@ impl Http {
         true
     }
 
-    /// Runs what may be slow on a thread that may block, a bounded number at once.
+    /// Runs slow work on a blocking thread, with bounded concurrency.
     pub(crate) async fn slowly<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
@@ -287,7 +289,8 @@ impl Http {
         bounded(self.slow_reads(), own, work).await
     }
 
-    /// Reads a cell or a record; a large one, one on the disk, or one of the past, like a slow read.
+    /// Reads a cell or a record. A large value, one that is not in memory, or one of a past revision is read
+    /// as a slow read.
     pub(crate) async fn read_entry<T: Send + 'static>(
         &self,
         branch: Option<&str>,
@@ -306,7 +309,7 @@ impl Http {
         }
     }
 
-    /// Encodes the answer to a transaction, a large one like a slow read.
+    /// Encodes the answer to a transaction. A large one is encoded on a blocking thread.
     pub(crate) async fn answer<T: Send + 'static>(
         &self,
         receipt: Receipt,
@@ -315,8 +318,9 @@ impl Http {
         self.sized(weight_bytes(&receipt), done_without_answer, || encode(receipt)).await
     }
 
-    /// Makes an answer of about so many bytes: at once where they are few, else like a slow read, with the bytes reserved while it
-    /// waits for its turn. Where they do not fit, `refuse` says so: nothing was done, or it was done without an answer.
+    /// Builds an answer of about `bytes`: a small one at once, a large one as a slow read whose bytes are
+    /// reserved while it waits. If they do not fit, `refuse` makes the error: either nothing was done, or the
+    /// answer was lost.
     pub(crate) async fn sized<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -331,8 +335,8 @@ impl Http {
         self.slowly(work).await
     }
 
-    /// Reads for a reader of the feed that is behind, on threads of their own. For a client that has left by then
-    /// nothing is read.
+    /// Reads for a feed reader that is behind, on the catch-up threads. The work is skipped if the client has
+    /// disconnected by then.
     pub(crate) async fn catch_up<T: Send + 'static>(
         &self,
         account: &Account,
@@ -342,7 +346,7 @@ impl Http {
         let (answer, done) = oneshot::channel();
         let piece = move || {
             if !answer.is_closed() {
-                // The client may leave while it is read.
+                // An error means that the client disconnected during the read.
                 let _ = answer.send(work());
             }
         };
@@ -350,7 +354,7 @@ impl Http {
         done.await.map_err(|_| Refusal::lost())?
     }
 
-    /// Looks at the figures of the database.
+    /// Reads statistics of the database, on a separate small limit.
     pub(crate) async fn look<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
@@ -359,7 +363,7 @@ impl Http {
         bounded(self.looks(), None, work).await
     }
 
-    /// Runs an export, an import or a backup, a bounded number at once.
+    /// Runs an export, an import or a backup, with bounded concurrency.
     pub(crate) async fn transfer<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Answered<T> + Send + 'static,
@@ -368,20 +372,20 @@ impl Http {
     }
 }
 
-/// The memory that the answers of a transaction take, about the size of their JSON.
+/// The memory that the answers of a transaction take, which is about the size of their JSON.
 pub(super) fn weight_bytes(receipt: &Receipt) -> usize {
     let answers = receipt.answers.iter().map(|answer| size_of::<Answer>() + answer.weight_bytes());
     answers.sum()
 }
 
-/// Awaits work that goes on when its client leaves.
+/// Runs work to its end even if its client disconnects.
 pub(crate) async fn to_the_end<T: Send + 'static>(
     work: impl Future<Output = Answered<T>> + Send + 'static,
 ) -> Answered<T> {
     tokio::spawn(work).await.map_err(|_| Refusal::lost())?
 }
 
-/// The work, made to end early when the server stops or when the second value is dropped.
+/// Wraps work so that it ends early when the server stops or when the returned guard is dropped.
 fn while_wanted<T>(
     work: impl FnOnce() -> Answered<T> + Send + 'static,
 ) -> (impl FnOnce() -> Answered<T> + Send + 'static, Wanted) {
@@ -390,7 +394,7 @@ fn while_wanted<T>(
     (move || mainstay::until_stopped(move || left.load(Ordering::Relaxed), work), wanted)
 }
 
-/// Somebody awaits the answer.
+/// A guard held while the answer is awaited. Dropping it cancels the work.
 struct Wanted(Arc<AtomicBool>);
 
 impl Drop for Wanted {
@@ -399,7 +403,8 @@ impl Drop for Wanted {
     }
 }
 
-/// The permits are kept by the work, which goes on when its client has left.
+/// Runs work under a permit. The work holds the permits, because it continues after its client has
+/// disconnected.
 async fn bounded<T: Send + 'static>(
     seats: Arc<Semaphore>,
     own: Option<OwnedSemaphorePermit>,
@@ -475,7 +480,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let read = app.slowly(move || {
-                // Bounded, so that the test ends where nothing stops the read.
+                // Bounded, so that the test also ends if the read is not cancelled.
                 let failed = (0..10_000).find_map(|_| db.cells().list("", None, 1000).err());
                 ended.send(failed.map(|error| error.code())).unwrap();
                 Ok(())
@@ -486,7 +491,7 @@ mod tests {
         assert_eq!(end.recv().unwrap(), Some(Code::Cancelled));
     }
 
-    /// A large cell is decoded and encoded where slow reads are, so that it holds up nobody's small one.
+    /// A large cell is decoded and encoded as a slow read, so that it does not delay small reads.
     #[tokio::test]
     async fn large_entries_wait_for_a_seat_and_small_ones_do_not() {
         let db = Database::memory().unwrap();

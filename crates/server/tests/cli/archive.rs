@@ -1,4 +1,4 @@
-//! `mainstay run archive`, `archived` and `restore`, and servers that archive and relay by themselves.
+//! `mainstay run archive`, `archived` and `restore`, and the background archive and relay of a server.
 
 use crate::program::{Done, Program, field};
 use crate::served::Served;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often, and how many times, something that a server does by itself is looked for.
+/// The interval and the limit of polls for background work.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: usize = 3_000;
 
@@ -23,7 +23,7 @@ fn append(program: &Program, run_id: &str, kind: &str) {
     run(program, &words).ok();
 }
 
-/// Two runs that have ended and one that has not.
+/// A program with two completed runs and an open one.
 fn told() -> Program {
     let program = Program::new();
     let metadata = r#"{"who":"me"}"#;
@@ -40,7 +40,7 @@ fn names(objects: &[Value]) -> Vec<&Value> {
     objects.iter().map(|object| field(object, "run")).collect()
 }
 
-/// Looks until something is there.
+/// Polls until a value is available.
 #[track_caller]
 fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..LOOKS {
@@ -120,7 +120,7 @@ fn runs_of_a_server_are_archived_and_restored_over_the_wire() {
     assert_eq!(run(&["fetch", "r"]).ok(), events);
 }
 
-/// A server with these settings.
+/// Starts a server with these settings.
 fn serve(data: &Path, settings: &[(&str, &str)]) -> Process {
     let flag = |(key, value): &(&str, &str)| ["--set".into(), format!("{key}={value}").into()];
     let flags: Vec<OsString> = settings.iter().flat_map(flag).collect();
@@ -145,7 +145,7 @@ fn a_server_sends_its_outbox_to_a_file_in_order_and_ends_in_good_order() {
     let payload = |line: &str| field(&Value::from_json(line).unwrap(), "payload").clone();
     let sent: Vec<Value> = lines.lines().map(payload).collect();
     assert_eq!(sent, (0..20).map(|n: u32| Value::from(n.to_string())).collect::<Vec<_>>());
-    // Acknowledged as well, also what is under way when it is told to end.
+    // Messages are also acknowledged while the server is being stopped.
     client.line("OUTBOX.PUT orders last RUN r");
     server.terminate();
     assert!(server.ended().success());

@@ -1,4 +1,4 @@
-//! What can be said at all: help, versions, completions, and words that are refused.
+//! Arguments: help, versions, completions, and invalid words.
 
 use crate::program::Program;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `bench`: what it counts was done, and what was refused is not counted.
+//! `mainstay bench`: it counts exactly the commands that succeeded.
 
 use crate::program::{Program, field};
 use crate::served::Served;
@@ -11,7 +11,7 @@ fn number(row: &Value, name: &str) -> i64 {
     }
 }
 
-/// Checks a row that tells of so many commands.
+/// Checks a row for this command and this number of requests.
 #[track_caller]
 fn check(row: &Value, command: &str, requests: i64) {
     assert_eq!(field(row, "command"), &Value::from(command));
@@ -21,7 +21,7 @@ fn check(row: &Value, command: &str, requests: i64) {
     assert!(times.is_sorted(), "{row}");
 }
 
-/// How often all counters together were incremented.
+/// The sum of all counters.
 fn counted(program: &Program, place: &[&str], keys: u64) -> i64 {
     let count = |key| {
         let name = format!("bench:counter:{key}");
@@ -51,7 +51,7 @@ fn every_command_to_a_server_is_done_and_counted_once() {
     let served = Served::start(&program, &[("MAINSTAY_RESP__ADDRESS", "127.0.0.1:0")]);
     let address = format!("127.0.0.1:{}", served.port);
     let place = ["--server", address.as_str()];
-    // No multiple of the pipeline, and fewer than one turn of all connections.
+    // 101 is not a multiple of the pipeline length, and fewer than one batch per connection.
     let words = ["bench", "incr", "-n", "101", "-c", "8", "-P", "16", "--keys", "3"];
     let rows = program.run(&[&place[..], &words].concat()).objects();
     check(&rows[0], "INCR", 101);

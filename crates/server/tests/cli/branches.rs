@@ -2,7 +2,7 @@
 
 use crate::program::{Program, field};
 
-/// `a` was changed on both sides, `b` on the draft alone.
+/// `a` has changed on both branches, `b` only on the draft.
 fn forked() -> Program {
     let program = Program::new();
     program.data(&["cell", "set", "a", "1"]).ok();

@@ -120,7 +120,7 @@ fn a_time_to_live_of_a_millisecond_ends() {
     let program = Program::new();
     program.data(&["cell", "set", "a", "1", "--ttl", "1ms"]).ok();
     program.data(&["cell", "set", "b", "1", "--ttl", "1h"]).ok();
-    // The next process starts later than that.
+    // The next process starts after the TTL.
     program.data(&["cell", "get", "a"]).not_held();
     program.data(&["cell", "get", "b"]).ok();
 }

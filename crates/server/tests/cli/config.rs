@@ -1,5 +1,5 @@
-//! `config` and `serve --config`: where settings come from, what is said of wrong ones, and that they
-//! are what the server goes by.
+//! `config` and `serve --config`: precedence of sources, messages for invalid settings, and their effect on
+//! the server.
 
 use crate::program::{Done, Program};
 use crate::served::Served;
@@ -9,7 +9,7 @@ impl Program {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Runs with variables in the environment.
+    /// Runs with these environment variables.
     fn with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Done {
         let mut command = self.command(arguments);
         command.envs(variables.iter().copied());
@@ -17,7 +17,7 @@ impl Program {
     }
 }
 
-/// The line of a setting in what `config print` says.
+/// The line of a setting in the output of `config print`.
 #[track_caller]
 fn setting(printed: &str, start: &str) -> String {
     let found = printed.lines().find(|line| line.starts_with(start));

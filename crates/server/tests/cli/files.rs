@@ -3,14 +3,14 @@
 use crate::program::Program;
 use std::fs;
 
-/// A database of the tour, closed.
+/// A program with the database of a tour, closed.
 fn toured() -> Program {
     let program = Program::new();
     program.run(&["tour"]).ok();
     program
 }
 
-/// Flips a bit in the middle of what the first segment of the log holds.
+/// Flips a bit in the middle of the used part of the first log segment.
 fn damage(program: &Program) {
     let path = program.path("mainstay-tour/log/log-00000000000000000001.seg");
     let mut bytes = fs::read(&path).unwrap();

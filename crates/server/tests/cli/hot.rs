@@ -1,4 +1,4 @@
-//! Files of a running server: backups, increments, exports and imports, while others write.
+//! Backups, increments, exports and imports of a running server under writes.
 
 use crate::program::{Program, field};
 use crate::support::process::Process;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-/// A server of the database in `d`, and the program beside it.
+/// A server on the database in `d`, and the command-line program.
 struct Served {
     program: Program,
     process: Process,
@@ -45,7 +45,7 @@ impl Served {
         (0..cells).for_each(|_| assert_eq!(client.receive(), r"+OK\r\n"));
     }
 
-    /// Writes from several connections while something is done.
+    /// Runs `work` while several connections write.
     fn under_load<T>(&self, work: impl FnOnce(&AtomicU64) -> T) -> T {
         let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
         thread::scope(|scope| {
@@ -66,7 +66,7 @@ impl Served {
     }
 }
 
-/// Waits until so many more were written.
+/// Waits for `more` further writes.
 fn wait_for_more(written: &AtomicU64, more: u64) {
     let goal = written.load(Ordering::Relaxed) + more;
     while written.load(Ordering::Relaxed) < goal {
@@ -78,7 +78,7 @@ fn number(object: &Value, name: &str) -> Revision {
     field(object, name).as_i64().unwrap() as Revision
 }
 
-/// What two databases have to agree on.
+/// The state that must be equal in two databases.
 fn summary(db: &Database) -> (Revision, Vec<[u8; 32]>, Vec<mainstay::TagInfo>, Vec<u64>) {
     let hashes = db.branches().iter().map(|b| db.export_hash(&b.name).unwrap()).collect();
     let stamps = (1..=db.revision()).map(|revision| db.stamp_of(revision).unwrap()).collect();
@@ -123,7 +123,8 @@ fn a_full_backup_and_increments_under_load_make_the_same_database() {
     assert_eq!(copy.revision(), number(&verified[4], "revision"));
 }
 
-/// Kills the program when so many bytes have arrived; says whether it was in the middle of its work.
+/// Kills the program once the file has `at_least` bytes. Returns whether the program was still running the
+/// download.
 fn kill_at(served: &Served, at_least: u64) -> bool {
     let mut command = served.program.command(&served.words(&["backup", "file"]));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -132,7 +133,7 @@ fn kill_at(served: &Served, at_least: u64) -> bool {
     while !there() && child.try_wait().unwrap().is_none() {
         thread::yield_now();
     }
-    // It may have ended just now.
+    // The program may have just ended.
     let _ = child.kill();
     child.wait().unwrap();
     if !file.exists() {
@@ -143,7 +144,7 @@ fn kill_at(served: &Served, at_least: u64) -> bool {
     false
 }
 
-/// Killed at any moment, the program leaves no file that could be taken for a backup.
+/// A killed program never leaves a partial file under the name of the backup.
 #[test]
 fn a_program_that_is_killed_leaves_no_half_file() {
     let served = Served::new();
@@ -157,7 +158,7 @@ fn a_program_that_is_killed_leaves_no_half_file() {
     served.program.run(&["restore", "copy", "file"]).ok();
 }
 
-/// A stranger who speaks HTTP: gives these bytes to whoever asks first.
+/// A foreign HTTP server that sends these bytes to its first client.
 fn stranger(answer: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -169,7 +170,8 @@ fn stranger(answer: Vec<u8>) -> String {
     address
 }
 
-/// A stranger who speaks HTTP and takes time: tells when somebody asked, and gives each piece when told.
+/// A foreign, slow HTTP server. It signals when a request arrives, and sends each piece when the test allows
+/// it.
 fn slow_stranger(pieces: Vec<Vec<u8>>) -> (String, Receiver<()>, Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -182,7 +184,7 @@ fn slow_stranger(pieces: Vec<Vec<u8>>) -> (String, Receiver<()>, Sender<()>) {
             told.recv().unwrap();
             let _ = stream.write_all(&piece);
         }
-        // Until the caller hangs up, or the test is over.
+        // Keeps the connection open until the client disconnects or the test ends.
         let _ = told.recv();
     });
     (address, asked, go_on)
@@ -203,7 +205,7 @@ fn an_interruption_leaves_no_half_file() {
     }
 }
 
-/// It hangs up when it was asked, which is what a server does that is killed while it makes the file.
+/// The server disconnects after the request, like one that is killed while it makes the file.
 #[test]
 fn a_server_that_goes_away_in_the_middle_is_told() {
     let program = Program::new();
@@ -291,7 +293,7 @@ fn an_increment_of_another_database_is_refused() {
     assert!(!served.program.path("file").exists() && !served.program.path("file.part").exists());
 }
 
-/// The limit on the size of files stands in for a full disk.
+/// A limit on file sizes simulates a full disk.
 #[test]
 fn a_file_that_cannot_be_written_here_is_told() {
     let served = Served::new();

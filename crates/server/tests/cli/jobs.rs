@@ -4,7 +4,6 @@ use crate::program::{Done, Program, field};
 use crate::served::Served;
 use mainstay::Value;
 
-/// Runs a verb on jobs.
 fn job(program: &Program, words: &[&str]) -> Done {
     program.data(&[&["job"], words].concat())
 }
@@ -138,7 +137,7 @@ fn a_server_sweeps_by_itself_and_keeps_large_input_where_it_is_told() {
     let claimed = served.ask("JOB.CLAIM t WORKER w LEASE 1").1;
     assert!(claimed.contains("0123456789"), "{claimed}");
     served.ask("JOB.CLAIM once WORKER w LEASE 1");
-    // Somebody else gets it once the sweeper has taken it away.
+    // Another worker gets the job after the sweeper has ended the first claim.
     let again = served.ask("JOB.CLAIM t WORKER w2 WAIT 60000").1;
     assert!(again.contains("0123456789"), "{again}");
     while !served.ask("JOB.COUNT once STATE failed").1.starts_with(":1") {}

@@ -1,4 +1,4 @@
-//! The program as a person runs it: the real binary in a directory of its own, one test per rule.
+//! The program as a user runs it: the real binary in its own directory, one test per rule.
 
 mod archive;
 mod arguments;

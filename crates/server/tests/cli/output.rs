@@ -1,4 +1,4 @@
-//! How results are written.
+//! Output formats.
 
 use crate::program::Program;
 

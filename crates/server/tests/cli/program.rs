@@ -1,4 +1,4 @@
-//! Runs the program and looks at what it leaves.
+//! Test fixture that runs the program and captures its output.
 
 use mainstay::Value;
 use std::io::Write;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// The program in a directory of its own.
+/// The program in its own directory.
 pub struct Program {
     root: TempDir,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Done {
     pub code: i32,
@@ -39,7 +39,7 @@ impl Program {
         command
     }
 
-    /// A line of the shell, on a terminal of its own.
+    /// Runs a shell line on a pseudo-terminal.
     pub fn shell_on_a_terminal(&self, line: &str) -> Command {
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command", line, "/dev/null"]);
@@ -47,7 +47,7 @@ impl Program {
         command
     }
 
-    /// Runs the program with nothing to read.
+    /// Runs the program with empty input.
     pub fn run(&self, arguments: &[&str]) -> Done {
         self.fed(arguments, b"")
     }
@@ -57,7 +57,7 @@ impl Program {
         self.data_fed(arguments, "")
     }
 
-    /// Runs the program on the database in `d`, with something to read.
+    /// Runs the program on the database in `d`, with this input.
     pub fn data_fed(&self, arguments: &[&str], input: &str) -> Done {
         let arguments: Vec<&str> = ["--data", "d"].into_iter().chain(arguments.to_vec()).collect();
         self.fed(&arguments, input.as_bytes())
@@ -67,7 +67,7 @@ impl Program {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // Who does not read its input may end before all of it is written.
+        // A program that does not read its input may end before all of it is written.
         let _ = child.stdin.take().unwrap().write_all(input);
         Done::of(child.wait_with_output().unwrap())
     }
@@ -80,35 +80,34 @@ impl Done {
         Done { code: output.status.code().unwrap_or(-1), out, err }
     }
 
-    /// The output of a run that went well.
+    /// The output of a successful run.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }
 
-    /// The words about something that is not there; nothing else was written.
+    /// The message of a run with exit code 1; the standard output must be empty.
     #[track_caller]
     pub fn not_held(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (1, ""), "{}", self.err);
         self.err
     }
 
-    /// The words about an error; nothing else was written.
+    /// The message of a run with exit code 2; the standard output must be empty.
     #[track_caller]
     pub fn error(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (2, ""), "{}", self.err);
         self.err
     }
 
-    /// The objects of a run that went well, one a line.
+    /// The JSON lines of a successful run.
     #[track_caller]
     pub fn objects(self) -> Vec<Value> {
         self.ok().lines().map(|line| Value::from_json(line).expect(line)).collect()
     }
 }
 
-/// A field of an object.
 #[track_caller]
 pub fn field<'a>(object: &'a Value, name: &str) -> &'a Value {
     match object {

@@ -4,7 +4,6 @@ use crate::program::{Program, field};
 use crate::served::Served;
 use mainstay::Value;
 
-/// Runs a verb on records.
 fn record(program: &Program, words: &[&str]) -> crate::program::Done {
     program.data(&[&["record"], words].concat())
 }
@@ -110,7 +109,7 @@ fn a_deletion_takes_the_record_and_the_counter_goes_on() {
     let gone = record(&program, &["delete", "a", "--if", "2"]).ok();
     assert_eq!(gone, "{\"key\":\"a\",\"deleted\":true}\n");
     assert_eq!(put(&program, &["a", "x=1"]), "{\"key\":\"a\",\"counter\":4}\n");
-    // In a transaction of the repl it goes with the others.
+    // In a transaction of the repl, the deletion is rolled back with it.
     let lines = "TXN.BEGIN\nrecord delete a\nTXN.ROLLBACK\nrecord get a x\n";
     let said = program.data_fed(&["repl"], lines);
     assert_eq!(said.code, 0, "{said:?}");

@@ -1,10 +1,10 @@
-//! What a user with few rights is told.
+//! Errors for a user with few rights.
 
 use crate::program::{Done, Program};
 use crate::served::Served;
 use std::process::Stdio;
 
-/// A server where one user may do everything and another may only work on cells.
+/// A server with one user who may do everything, and another who may only use cells.
 fn served() -> (Program, Served) {
     let program = Program::new();
     let hash = program.fed(&["user", "hash"], b"secret\n").ok();

@@ -6,14 +6,13 @@ use mainstay::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-/// Runs a verb on runs.
 fn run(program: &Program, words: &[&str]) -> Done {
     program.data(&[&["run"], words].concat())
 }
 
 const STARTED: &str = r#"[{"eventType":"RunStarted","planVersion":"1"}]"#;
 
-/// A run with one step that failed and one event that could not follow.
+/// A program whose run has one failed step and one illegal event.
 fn told() -> Program {
     let program = Program::new();
     run(&program, &["bootstrap", "r", r#"{"who":"me"}"#, "--events", STARTED]).ok();

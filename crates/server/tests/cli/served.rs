@@ -1,11 +1,11 @@
-//! A server of the program, in a process of its own.
+//! Test fixture: `mainstay serve` in a process of its own.
 
 use crate::program::Program;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-/// A server of the program, until the end of the test.
+/// A running server, killed at the end of the test.
 pub struct Served {
     child: Child,
     pub port: u16,
@@ -15,38 +15,38 @@ pub struct Served {
 impl Served {
     pub fn start(program: &Program, variables: &[(&str, &str)]) -> Served {
         let mut command = program.command(&["serve", "--http", "127.0.0.1:0"]);
-        // A small disk is no failure.
+        // A test must not fail because of a small disk.
         command.env("MAINSTAY_HTTP__SCRATCH_RESERVE_BYTES", "0");
         command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        // Both stand in the welcome, one behind the other.
+        // Both ports are in the welcome message, in this order.
         let port = lines.find_map(|line| port_behind(&line, "redis-cli -p ", ' ')).unwrap();
         let http_port =
             lines.find_map(|line| port_behind(&line, "http://127.0.0.1:", '/')).unwrap();
         Served { child, port, http_port }
     }
 
-    /// What a new connection is answered.
+    /// The reply to the first line on a new connection.
     pub fn ask(&self, line: &str) -> (TcpStream, String) {
         self.ask_at(self.port, &format!("{line}\r\n"))
     }
 
-    /// What a new connection to the HTTP face is answered.
+    /// The response to the first request on a new HTTP connection.
     pub fn ask_http(&self, request: &str) -> String {
         self.ask_at(self.http_port, request).1
     }
 
     fn ask_at(&self, port: u16, text: &str) -> (TcpStream, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        // Who is refused is not read.
+        // A server that refuses the connection does not read.
         let _ = stream.write_all(text.as_bytes());
         let mut bytes = [0; 256];
         let count = stream.read(&mut bytes).unwrap_or(0);
         (stream, String::from_utf8_lossy(&bytes[..count]).into_owned())
     }
 
-    /// The same, once those who hung up have left their places.
+    /// Like `ask`, but retries while closed connections still hold slots.
     pub fn ask_until_seated(&self, line: &str) -> String {
         loop {
             let said = self.ask(line).1;

@@ -1,11 +1,11 @@
-//! `--server`: what is said when there is none, or something else.
+//! `--server`: errors for an absent server, and for a server of another kind.
 
 use crate::program::Program;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Somebody who is no server of ours: does this with the first caller.
+/// A foreign server that does this with its first client.
 fn stranger(meet: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -80,7 +80,7 @@ fn a_server_that_does_not_say_where_files_are_is_told_apart() {
 #[test]
 fn a_server_that_says_nothing_is_given_up() {
     let address = stranger(|mut stream| {
-        // Until the caller hangs up.
+        // Waits until the client disconnects.
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let words = ["--server", &address, "--timeout", "50ms", "cell", "list"];

@@ -5,7 +5,6 @@ use crate::served::Served;
 use crate::support::Ours;
 use mainstay::{CAPABILITIES_LIMIT_BYTES, CAPABILITY_LIMIT, SessionOptions, Transaction, Value};
 
-/// Runs a verb on sessions.
 fn session(program: &Program, words: &[&str]) -> Done {
     program.data(&[&["session"], words].concat())
 }
@@ -39,12 +38,12 @@ fn a_session_is_opened_listed_looked_at_and_closed() {
     assert!(session(&program, &["keep-alive", "b"]).not_held().contains("SESSIONEXPIRED"));
 }
 
-/// What is known of a session may be much; a page ends behind so many bytes, and the list does not.
+/// Session info can be long, so a page can end early by its size. The list must continue after such a page.
 #[test]
 fn a_list_goes_on_behind_a_page_that_is_cut_short() {
     let (ours, program) = (Ours::start(), Program::new());
     let server = ours.address.to_string();
-    // As much as there may be.
+    // The most capabilities that a session may have.
     let long = "x".repeat(CAPABILITIES_LIMIT_BYTES / CAPABILITY_LIMIT - 2);
     let open = |number| {
         let named = SessionOptions::new().name(&format!("s{number:03}"));
@@ -64,7 +63,7 @@ fn a_list_goes_on_behind_a_page_that_is_cut_short() {
     assert_eq!(list(&["--limit", "1"]), 1);
 }
 
-/// Also between two processes that open the directory: what was answered stays answered.
+/// Also in separate processes that open the directory: stored responses survive.
 #[test]
 fn a_command_is_done_once() {
     let program = Program::new();

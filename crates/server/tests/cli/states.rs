@@ -5,7 +5,6 @@ use crate::served::Served;
 use mainstay::Value;
 use std::fs;
 
-/// Runs a verb on keyed state.
 fn state(program: &Program, words: &[&str]) -> Done {
     program.data(&[&["state"], words].concat())
 }
@@ -86,7 +85,7 @@ fn flip_a_bit(program: &Program, name: &str) {
     fs::write(program.path(name), bytes).unwrap();
 }
 
-/// The same on a directory and on a server.
+/// The same test on a directory and on a server.
 fn there_and_back(program: &Program, place: &[&str]) {
     let run = |words: &[&str]| program.run(&[place, &["state"], words].concat());
     for n in 0..20 {
@@ -137,7 +136,7 @@ fn the_repl_knows_the_noun_and_the_commands() {
     assert!(done.out.contains("one") && done.out.contains("frontier"), "{done:?}");
 }
 
-/// Takes checkpoints of a space, looks at them, brings them back, divides them and damages them.
+/// Takes checkpoints of a space, lists, restores, rescales and damages them.
 fn checkpoints(program: &Program, place: &[&str]) {
     let at = |words: &[&str]| program.run(&[place, words].concat());
     let put = |key: &str, version: &str| {
@@ -156,7 +155,8 @@ fn checkpoints(program: &Program, place: &[&str]) {
     put("b", "2");
     check(&["take", "job", "s"]).ok();
     assert!(check(&["take", "job", "s", "--operator", "x"]).error().contains("of operator s"));
-    // A slip of the hand makes no checkpoint of another space, of none, or of a job that lies elsewhere.
+    // A typing error must not make a checkpoint of another space, of a missing space, or of a job that is
+    // stored elsewhere.
     check(&["take", "job", "typo"]).not_held();
     at(&["state", "put", "other", "a", "v", "--version", "1"]).ok();
     assert!(check(&["take", "job", "other"]).error().contains("--operator s"));
@@ -165,7 +165,7 @@ fn checkpoints(program: &Program, place: &[&str]) {
     let manifest = |job: &str, id: u64| shelf.join(format!("{job}/manifests/{id:020}"));
     fs::copy(manifest("job", 1), manifest("copy", 1)).unwrap();
     assert!(check(&["restore", "copy", "1", "--space", "then"]).error().contains("of job job"));
-    // One that is damaged does not hide the others.
+    // A damaged checkpoint does not hide the others.
     let whole = fs::read(manifest("job", 2)).unwrap();
     fs::write(manifest("job", 2), &whole[..whole.len() / 2]).unwrap();
     check(&["verify", "job", "1"]).ok();

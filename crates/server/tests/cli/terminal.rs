@@ -1,4 +1,4 @@
-//! The program as somebody at a terminal has it.
+//! Test fixture: the program on a terminal.
 
 use crate::program::Program;
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 const CTRL_C: &str = "\x03";
 
-/// The program on a terminal of its own, which `script` makes.
+/// The program on a pseudo-terminal, which `script` creates.
 pub struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -23,7 +23,7 @@ impl Terminal {
         Terminal { child, keys, screen, unseen: String::new() }
     }
 
-    /// Waits until this is shown, behind what was waited for before.
+    /// Waits until this text appears after the text that was awaited before.
     #[track_caller]
     pub fn see(&mut self, text: &str) {
         let mut piece = [0; 4096];

@@ -1,7 +1,7 @@
 use crate::world::World;
 use serde_json::json;
 
-/// `main` has a = 1; `side` was forked from it.
+/// A world where `main` has a = 1, and `side` was forked from it.
 fn forked() -> World {
     let w = World::new();
     w.put("/v1/cells/a", "1").ok();

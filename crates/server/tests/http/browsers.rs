@@ -1,4 +1,4 @@
-//! What pages of elsewhere ask, in the browser of somebody on this machine.
+//! Requests of pages of other origins, from a browser on this machine.
 
 use crate::world::World;
 
@@ -23,7 +23,7 @@ fn a_page_of_elsewhere_changes_and_reads_nothing() {
     assert_eq!(w.db.revision(), 1);
 }
 
-/// An image has no origin, and what it would show may take all of the disk to make.
+/// An image request has no `Origin`. The requested export could fill the disk.
 #[test]
 fn an_image_on_a_page_of_elsewhere_makes_nothing() {
     let w = World::new();
@@ -34,7 +34,7 @@ fn an_image_on_a_page_of_elsewhere_makes_nothing() {
     }
 }
 
-/// The name of the page leads to this machine when it asks again.
+/// DNS rebinding: the page's name resolves to this machine at the second lookup.
 #[test]
 fn a_name_that_has_come_to_lead_here_is_refused() {
     let w = World::new();

@@ -98,7 +98,7 @@ fn many_readers_all_see_everything_while_writers_write() {
     });
 }
 
-/// Long texts are sent from where all readers share them, between the lines of their events.
+/// Long texts are sent from the shared buffer, between the lines of their events.
 #[test]
 fn large_changes_are_whole_events() {
     let w = World::new();

@@ -96,7 +96,7 @@ fn an_increment_goes_on_from_a_backup() {
     assert_eq!(asked("database=0").code(), (400, "InvalidArgument".into()));
 }
 
-/// A server without a place for the file says so, and goes on serving.
+/// If the scratch directory is missing, the server reports it and continues to serve.
 #[test]
 fn a_backup_without_a_place_is_refused() {
     let root = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ fn a_backup_without_a_place_is_refused() {
     w.put("/v1/cells/a", "1").ok();
 }
 
-/// Whoever needs more of the disk than there is to spare gets nothing, and nothing is left of it.
+/// A file that would use the disk reserve is refused, and its scratch file is removed.
 #[test]
 fn a_disk_without_much_to_spare_takes_no_files() {
     let from = World::new();

@@ -88,7 +88,7 @@ fn a_space_is_declared_sealed_and_dropped() {
     assert_eq!(seal(json!("2.0")).ok()["settled"], 2);
     assert_eq!(seal(json!("2.0")).ok()["settled"], 0);
     assert_eq!(seal(json!(3)).code(), (400, "InvalidVersion".into()));
-    // A number with a point is the most natural slip.
+    // A number with a decimal point is the most likely mistake.
     let said = seal(json!(3.17)).text;
     assert!(said.contains("epoch.round") && !said.contains("VersionForm"), "{said}");
     assert_eq!(w.get("/v1/spaces/s").ok()["frontier"], "2.0");

@@ -58,7 +58,7 @@ fn an_upload_that_trickles_without_end_is_cut() {
             b"PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n",
         )
         .unwrap();
-    // It ends because the server closes, not because we do.
+    // The write fails because the server closes the connection, not because of a timeout in the client.
     until("the cut", || stream.write_all(b"1\r\n1\r\n").is_err());
     assert_eq!(w.db.revision(), 0);
 }
@@ -77,7 +77,7 @@ fn an_import_that_trickles_without_end_is_cut_and_only_so_many_come_at_once() {
     let expect = String::from_utf8_lossy(head)
         .replace("host: localhost", "host: localhost\r\nexpect: 100-continue");
     first.write_all(expect.as_bytes()).unwrap();
-    // It is told to go on when it has its seat.
+    // `100 Continue` is sent once the import has its slot.
     let mut go_on = [0; 12];
     first.read_exact(&mut go_on).unwrap();
     assert_eq!(&go_on, b"HTTP/1.1 100");
@@ -126,15 +126,15 @@ fn a_client_that_takes_no_answer_is_cut() {
     w.wait_for_metric(
         r#"mainstay_http_requests_total{method="GET",route="/v1/cells/{*name}",status="200"} 1"#,
     );
-    // Ours is gone; the one that asks for this is left.
+    // The cut connection is closed; the one left is that of the metrics request.
     w.wait_for_metric("mainstay_http_connections 1");
     let mut taken = Vec::new();
-    // What the buffers held, and then the end.
+    // The bytes that were already in the buffers, then the end of the stream.
     let _ = stream.read_to_end(&mut taken);
     assert!(taken.len() < 15 << 20, "{}", taken.len());
 }
 
-/// A head is as long as it may be, and a byte longer.
+/// A head of exactly the limit is accepted, and one of one byte more is refused.
 #[test]
 fn a_head_of_more_than_64_kib_is_431() {
     let w = World::new();
@@ -146,7 +146,7 @@ fn a_head_of_more_than_64_kib_is_431() {
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
     for bytes in [(64 << 10) + 1, 100_000, 200_000] {
         let mut stream = w.connect();
-        // The server may close before it has read all of it.
+        // The server may close the connection before it has read everything.
         let _ = stream.write_all(head(bytes).as_bytes());
         let mut said = Vec::new();
         let _ = stream.read_to_end(&mut said);
@@ -155,7 +155,7 @@ fn a_head_of_more_than_64_kib_is_431() {
     }
 }
 
-/// Begins a write of unknown length, and waits until the server wants its body.
+/// Begins a write of unknown length, and waits for `100 Continue`.
 fn begin_unannounced(w: &World) -> std::net::TcpStream {
     let mut stream = w.connect();
     let head = "PUT /v1/cells/a HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n";
@@ -196,7 +196,7 @@ fn a_body_that_grows_beyond_the_room_there_is_is_busy() {
     send_chunk(&mut second, 700_000);
     let mut said = [0; 12];
     second.set_read_timeout(Some(std::time::Duration::from_millis(SOON_MS))).unwrap();
-    // The first goes on, so that it is the room that is missing and not its patience.
+    // The first upload continues, so the second fails for lack of memory and not by a timeout of the first.
     until("the refusal", || {
         send_chunk(&mut first, 1);
         second.read_exact(&mut said).is_ok()

@@ -1,4 +1,4 @@
-//! Unread answers have limits in bytes, together and each.
+//! The memory for unread answers is limited, in total, per user and per connection.
 
 use crate::world::{World, until};
 use mainstay_server::http::Settings;
@@ -16,7 +16,7 @@ fn limits(total: usize, user: usize, connection: usize) -> memory::Settings {
     }
 }
 
-/// A figure of the memory of clients.
+/// The metric of client memory of one kind.
 #[track_caller]
 fn held(w: &World, kind: &str) -> usize {
     let (page, name) = (w.get("/metrics").text, format!("client_memory_bytes{{kind=\"{kind}\"}} "));
@@ -24,7 +24,7 @@ fn held(w: &World, kind: &str) -> usize {
     line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name}: {page}"))
 }
 
-/// Asks, and reads no more than the status.
+/// Sends a request and reads only the status line.
 fn ask(w: &World, path: &str) -> (TcpStream, String) {
     let mut stream = w.connect();
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
@@ -35,11 +35,11 @@ fn ask(w: &World, path: &str) -> (TcpStream, String) {
 
 #[test]
 fn answers_that_nobody_reads_are_refused_beyond_a_limit() {
-    // Nobody is cut by time here.
+    // The write timeout never expires in this test.
     let settings =
         Settings { write_limit_ms: 3_600_000, drain_limit_ms: 100, ..Settings::default() };
     let w = World::budgeted(settings, limits(64, 40, 40));
-    // More than the buffers of two sockets take.
+    // Larger than the buffers of two sockets.
     w.db.cells().set("large", "x".repeat(14 * MIB)).unwrap();
     w.db.cells().set("small", 1).unwrap();
     let asked: Vec<_> = (0..4).map(|_| ask(&w, "/v1/cells/large")).collect();
@@ -64,8 +64,8 @@ fn readers_of_the_feed_that_do_not_read_hold_little() {
     let w = World::budgeted(settings, limits(64, 6, 6));
     let readers: Vec<_> = (0..8).map(|_| ask(&w, "/v1/feed?after=0")).collect();
     assert!(readers.iter().all(|(_, status)| status.ends_with("200")));
-    // Bytes pass from one figure to the other, so what is read one after the other may count some
-    // twice: each alone has the limit at any time, both together have it once nothing moves.
+    // Bytes move from one metric to the other between the two reads, so their sum may count some twice. Each
+    // metric respects the limit at any time; the sum respects it once nothing moves.
     let both = || [held(&w, "feeds"), held(&w, "streams")];
     for i in 0..60 {
         w.db.cells().set("a", format!("{i}{}", "x".repeat(900 << 10))).unwrap();

@@ -18,6 +18,7 @@ fn a_database_that_became_read_only_is_not_ready() {
     let (files, faults) = FaultyFiles::new();
     let w = World::of(Options::new().files(files).memory().unwrap(), Settings::default());
     w.put("/v1/cells/a", "1").ok();
+    // Synchronizes with the `SeqCst` load that `FaultyFiles` makes at each sync.
     faults.sync_fails.store(true, Ordering::SeqCst);
     let failed = w.put("/v1/cells/a", "2");
     assert!(failed.status >= 500, "{failed:?}");
@@ -142,7 +143,7 @@ fn every_reference_in_the_document_leads_somewhere() {
 fn every_route_of_the_table_is_served() {
     let w = World::new();
     for (method, path) in route_names() {
-        // A name that may not be: what matters is that somebody says so.
+        // An invalid name: any error shows that the route exists.
         let path = path.replace("{name}", "_mainstay/x").replace("{space}", "_mainstay%2Fx");
         if ["/v1/feed", "/v1/runs/{run}/tail", "/v1/backup"].contains(&path.as_str()) {
             continue;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server whose clock stands still until it is moved.
+/// A server with a manual clock.
 fn timed() -> (World, Arc<ManualClock>) {
     let clock = ManualClock::new(1_000_000_000);
     let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
@@ -176,13 +176,13 @@ fn every_command_on_the_outbox_has_a_form_and_so_has_its_answer() {
     assert_eq!(run(json!({"dead_messages": {}}))["messages"][0]["failure"], "m");
     assert_eq!(run(json!({"replay_message": {"id": 1}})), json!({"did": true}));
     assert_eq!(run(json!({"look_at_outbox": {}}))["outbox"]["pending"], 1);
-    // Only what somebody has claimed is delivered.
+    // Only claimed messages are acknowledged.
     assert_eq!(run(json!({"ack_messages": {"ids": [1]}})), json!({"count": 0}));
     run(json!({"claim_messages": {"limit": 1, "lease_ms": 1000}}));
     assert_eq!(run(json!({"ack_messages": {"ids": [1]}})), json!({"count": 1}));
 }
 
-/// What `[outbox]` says, and not numbers of this face.
+/// Defaults come from `[outbox]`, not from the HTTP face.
 #[test]
 fn what_is_not_said_is_as_the_configuration_says() {
     let clock = ManualClock::new(1_000_000_000);

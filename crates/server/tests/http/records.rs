@@ -8,7 +8,7 @@ fn run(w: &World, body: Value) -> Value {
     w.post("/v1/transactions", &body.to_string()).ok()
 }
 
-/// A query whose argument `where` is this.
+/// A path with this value in the query argument `where`.
 fn filtered(path: &str, tests: Value) -> String {
     let text = tests.to_string();
     let encoded: String = text.bytes().map(|byte| format!("%{byte:02X}")).collect();
@@ -55,7 +55,7 @@ fn put_merges_replace_drops_and_null_takes_out() {
     assert_eq!(fields(), json!({"y": "2", "z": "3.5"}));
     w.put("/v1/records/a?replace=true", r#"{"only":true}"#).ok();
     assert_eq!(fields(), json!({"only": "true"}));
-    // The last field takes the record with it.
+    // A record without fields does not exist.
     assert_eq!(w.put("/v1/records/a", r#"{"only":null}"#).ok()["counter"], 4);
     assert_eq!(w.get("/v1/records/a").code().1, "RecordNotFound");
     assert_eq!(w.put("/v1/records/a", r#"{"only":null}"#).code(), (404, "RecordNotFound".into()));
@@ -156,7 +156,7 @@ fn one_write_looks_at_several_things_and_changes_several() {
     );
     assert_eq!(job["expires"], won["stamp"].as_u64().unwrap() + 60_000_000);
 
-    // Whoever holds the token may write; whoever does not is told.
+    // A writer with the current fencing token succeeds; one with a stale token gets `Fenced`.
     let hold = |token: &str| {
         let fence = json!([{"fence": {"name": "token", "is": token}}]);
         let body = json!({"when": fence, "set": {"state": "done"}}).to_string();
@@ -235,7 +235,7 @@ fn records_are_scanned_with_filters_and_a_cursor() {
     assert_eq!(w.get("/v1/record-count?prefix=j/").ok(), json!({"count": 3}));
     let pending = filtered("/v1/record-count?", json!({"state": "pending"}));
     assert_eq!(w.get(&pending).ok()["count"], 3);
-    // The past, and another branch.
+    // Reads of the past, and of another branch.
     assert_eq!(keys("/v1/records?rev=2"), ["j/1", "j/2"]);
     assert_eq!(w.get("/v1/record-count?rev=2").ok()["count"], 2);
     w.post("/v1/branches", r#"{"name":"side"}"#).ok();
@@ -381,7 +381,7 @@ fn guards_on_records_hold_or_nothing_happens() {
     assert!(held(json!({"field": {"key": "a", "field": "x", "is": 1}})));
     assert!(!held(json!({"field": {"key": "a", "field": "x", "is": null}})));
     assert!(held(json!({"field": {"key": "b", "field": "x", "is": null}})));
-    // The cell of this name was written meanwhile, the record was not.
+    // The cell with this name has changed, but the record has not.
     assert!(held(json!({"unchanged": {"contract": "records", "name": "a", "since": since}})));
     assert!(!held(json!({"unchanged": {"name": "a", "since": since}})));
     assert!(held(json!({"range_unchanged": {"contract": "records", "since": since}})));

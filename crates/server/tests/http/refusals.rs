@@ -88,7 +88,7 @@ fn a_refusal_arrives_although_the_body_comes_later() {
             stream.write_all(&vec![b'1'; length / 20]).unwrap();
             std::thread::yield_now();
         }
-        // The same connection goes on: nothing was cut.
+        // The same connection still works, so it was not reset.
         stream
             .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .unwrap();

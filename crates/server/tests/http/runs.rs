@@ -372,7 +372,7 @@ fn what_a_version_does_not_know_is_kept_and_bytes_survive() {
     assert_eq!(&tail.next().unwrap().data, stored);
 }
 
-/// A page has as many events as were asked for, if there are so many.
+/// A page has as many events as requested, if that many exist.
 #[test]
 fn a_page_of_a_tail_is_as_long_as_it_may_be() {
     let w = World::new();
@@ -404,7 +404,7 @@ fn a_tail_tells_what_is_there_and_wakes_on_what_comes() {
         assert_eq!(tail.next().unwrap().data["runSeq"], number);
     }
     w.wait_for_metric("mainstay_http_run_tails 1");
-    // What is not of this run, or no event of it, is not for this reader.
+    // Events of other runs, and changes of other kinds, are not sent to this reader.
     append(&w, "s", &note(1));
     w.put("/v1/cells/r", "1").ok();
     append(&w, "r", &json!([note(3), note(4)]));

@@ -1,4 +1,4 @@
-//! Files on their way, beside the data of a real server.
+//! The scratch directory of a real server.
 
 use crate::support::process::Process;
 use std::fs;

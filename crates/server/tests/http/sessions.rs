@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A server whose clock stands still until it is moved.
+/// A server with a manual clock.
 fn timed() -> (World, Arc<ManualClock>) {
     let clock = ManualClock::new(1_700_000_000_000_000);
     let db = Options::new().clock(clock.clone()).sweep_interval(None).memory().unwrap();
     (World::of(db, Settings::default()), clock)
 }
 
-/// A server with a session.
+/// A server with a session `s`.
 fn open() -> World {
     let w = World::new();
     w.post("/v1/sessions", r#"{"session":"s"}"#).ok();
@@ -26,7 +26,7 @@ fn ask(w: &World, number: u64, method: &str, path: &str, body: &str) -> Said {
     w.ask(method, path, &headers, body)
 }
 
-/// The answer as a repeat tells it.
+/// The answer that a repeat of this request must get.
 fn repeated(mut answer: Value) -> Value {
     if answer.get("repeated").is_some() {
         assert_eq!(answer["repeated"], false, "{answer}");
@@ -121,8 +121,8 @@ fn what_is_sent_waits_until_it_is_acknowledged() {
     assert_eq!(w.get("/v1/sessions/nobody/requests").code(), (410, "SessionExpired".into()));
 }
 
-/// Every route that writes: one effect, the same answer, and a word that it is a repeat where named requests have one.
-/// Every kind of write that can be a request of a session.
+/// Every kind of write that can be a request of a session. Repeating it has no further effect, gives the same
+/// answer, and sets `repeated` on routes that report it.
 const WRITES: [(&str, &str, &str); 25] = [
     ("PUT", "/v1/cells/a", "1"),
     ("POST", "/v1/incr/a", r#"{"by":4}"#),
@@ -153,7 +153,7 @@ const WRITES: [(&str, &str, &str); 25] = [
 
 #[test]
 fn every_write_is_done_once_in_a_session() {
-    // Sweeps write as well: they fill indexes and clear deleted runs and spaces.
+    // `timed` disables sweeps. They write as well: they fill indexes and clear deleted runs and spaces.
     let (w, _) = timed();
     w.post("/v1/sessions", r#"{"session":"s"}"#).ok();
     w.post("/v1/outbox", r#"{"subject":"first"}"#).ok();
@@ -277,7 +277,7 @@ fn a_session_may_have_a_name_that_is_not_ascii() {
     }
 }
 
-/// Whoever counts on it being done once is told that it cannot be.
+/// These routes cannot be exactly once, so they reject the session headers.
 #[test]
 fn what_is_no_transaction_on_data_is_no_request_of_a_session() {
     let w = open();
@@ -314,13 +314,14 @@ fn a_number_that_was_used_for_something_else_is_told_so() {
     assert_eq!(ask(&w, 1, "POST", "/v1/sessions/s/requests", "{}").code(), reused);
     let two = r#"{"commands":[{"incr":{"name":"n"}},{"incr":{"name":"n"}}]}"#;
     assert_eq!(ask(&w, 1, "POST", "/v1/transactions", two).code(), reused);
-    // One that could be it is taken for it.
+    // A request of the same type is taken for a repeat of the first.
     assert_eq!(ask(&w, 1, "POST", "/v1/incr/other", "").ok()["value"], 1);
     assert_eq!(w.get("/v1/cells/n").ok()["value"], 1);
     assert_eq!(w.get("/v1/cells/other").code().0, 404);
 }
 
-/// Whoever is told that nobody knows asks again, for ever: so nobody is told that of a number that was used before.
+/// `UnknownOutcome` makes clients retry forever, so it must not be returned for a request number that was
+/// used before.
 #[test]
 fn a_number_is_used_for_every_write_after_every_other_one() {
     let w = open();

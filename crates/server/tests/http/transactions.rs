@@ -112,7 +112,7 @@ fn every_command_on_cells_answers_in_order() {
 fn every_command_on_branches_is_known() {
     let w = World::new();
     w.put("/v1/cells/a", "1").ok();
-    // They stand alone in their transactions.
+    // Each of these must be the only step of its transaction.
     let alone = |command: Value| run(&w, json!({"commands": [command]}))["answers"][0].clone();
     let fork = json!({"fork": {"name": "side", "from": "main", "rev": 1}});
     assert_eq!(alone(fork), json!({"revision": 1}));

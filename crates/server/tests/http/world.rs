@@ -1,4 +1,4 @@
-//! A server on a port of its own, and a client that says things in one line.
+//! Test fixture: a server on its own port, and a client whose requests take one line.
 
 use mainstay::{Clock, Database, Options, SystemClock};
 use mainstay_server::http::{Http, Serving, Settings, Stop, serve};
@@ -13,10 +13,10 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request};
 
-/// A hang is a failure; nothing else is measured by it.
+/// The timeout for a hanging test. Nothing else is measured with it.
 pub const HANG: Duration = Duration::from_secs(60);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let clock = SystemClock::new();
     while !is_so() {
@@ -34,7 +34,7 @@ pub struct World {
     agent: Agent,
 }
 
-/// What the server said.
+/// A response.
 #[derive(Debug)]
 pub struct Said {
     pub status: u16,
@@ -51,7 +51,7 @@ impl Said {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The status and the code of a refusal.
+    /// The status and the error code of a refusal.
     pub fn code(&self) -> (u16, String) {
         let body = self.json();
         let error = &body["error"];
@@ -59,7 +59,7 @@ impl Said {
         (self.status, error["code"].as_str().unwrap().to_owned())
     }
 
-    /// The answer, which must be a success.
+    /// The JSON of a successful response.
     pub fn ok(self) -> Value {
         assert!((200..300).contains(&self.status), "{} {}", self.status, self.text);
         self.json()
@@ -75,7 +75,7 @@ impl World {
         World::of(Options::new().memory().unwrap(), settings)
     }
 
-    /// One whose clients may make it hold so much.
+    /// A server with limits on client memory.
     pub fn budgeted(settings: Settings, memory: memory::Settings) -> World {
         World::served(Options::new().memory().unwrap(), settings, MemoryBudget::new(memory))
     }
@@ -85,7 +85,7 @@ impl World {
     }
 
     fn served(db: Database, mut settings: Settings, memory: Arc<MemoryBudget>) -> World {
-        // A small disk is no failure, except where a test says what has to be free.
+        // A test must not fail because of a small disk, unless it sets the reserve itself.
         if settings.scratch_reserve_bytes == Settings::default().scratch_reserve_bytes {
             settings.scratch_reserve_bytes = 0;
         }
@@ -144,24 +144,24 @@ impl World {
         self.ask("DELETE", path, &[], "")
     }
 
-    /// A connection to say wrong things on.
+    /// A connection for malformed requests.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
         stream
     }
 
-    /// Says bytes as they are, and reads until the server closes.
+    /// Sends raw bytes, and reads until the server closes the connection.
     pub fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect();
         stream.write_all(bytes).unwrap();
         let mut answer = Vec::new();
-        // A reset after the answer is as good as an end.
+        // A reset after the answer counts as the end.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Follows the feed.
+    /// Opens a stream of server-sent events.
     pub fn follow(&self, path: &str, headers: &[(&str, &str)]) -> Follower {
         let response = self.send("GET", path, headers, b"");
         assert_eq!(response.status().as_u16(), 200);
@@ -169,12 +169,12 @@ impl World {
         Follower { lines: BufReader::new(Box::new(response.into_body().into_reader())), id: None }
     }
 
-    /// Waits until a line of the metrics is so.
+    /// Waits until the metrics contain this line.
     pub fn wait_for_metric(&self, line: &str) {
         until(line, || self.get("/metrics").text.lines().any(|found| found == line));
     }
 
-    /// Stops the server and waits for its end.
+    /// Stops the server and waits until it has ended.
     pub fn end(&mut self) {
         self.stop.trigger();
         if let Some(serving) = self.serving.take() {
@@ -189,10 +189,10 @@ impl Drop for World {
     }
 }
 
-/// A reader of server-sent events, as a browser has one.
+/// A client of server-sent events that behaves like a browser.
 pub struct Follower {
     lines: BufReader<Box<dyn Read>>,
-    /// The last id, which a browser would come back with.
+    /// The last id, which a browser sends when it reconnects.
     pub id: Option<String>,
 }
 
@@ -204,7 +204,7 @@ pub struct Sent {
 }
 
 impl Follower {
-    /// The next event; nothing at the end of the stream.
+    /// The next event; `None` at the end of the stream.
     pub fn next(&mut self) -> Option<Sent> {
         loop {
             let block = self.block()?;
@@ -214,7 +214,7 @@ impl Follower {
         }
     }
 
-    /// The next block, signs of life included.
+    /// The next block, including keep-alives.
     pub fn block(&mut self) -> Option<Sent> {
         let mut sent = Sent::default();
         loop {

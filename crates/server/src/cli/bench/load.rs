@@ -1,4 +1,4 @@
-//! Load: threads that ask until the time or the commands are over.
+//! Closed-loop load generator: threads that send commands until the time or the count is used up.
 
 use super::Kind;
 use crate::cli::failure::{Failure, Result};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// How often the bar is drawn.
+/// The interval between updates of the progress bar.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What is asked, and how.
+/// The commands to send, and their parameters.
 pub struct Load {
     pub kind: Kind,
     pub pipeline: u64,
@@ -22,16 +22,16 @@ pub struct Load {
     pub end: End,
 }
 
-/// When it is over.
+/// The end of a load.
 #[derive(Clone, Copy)]
 pub enum End {
     /// After this time.
     Seconds(u64),
-    /// After so many commands in all.
+    /// After this many commands in total.
     Requests(u64),
 }
 
-/// What was measured.
+/// The result of a load.
 pub struct Measured {
     pub requests: u64,
     pub elapsed_us: u64,
@@ -39,25 +39,25 @@ pub struct Measured {
     pub latencies: Histogram,
 }
 
-/// What the threads share while they ask.
+/// The state shared by all threads of a load.
 struct Run<'a> {
     load: &'a Load,
     clock: SystemClock,
     latencies: Histogram,
-    /// Commands that somebody has taken on.
+    /// The number of commands that threads have taken for sending.
     begun: AtomicU64,
     answered: AtomicU64,
     at_work: AtomicUsize,
-    /// When the last answer came.
+    /// The time of the last answer, in microseconds.
     ended_us: AtomicU64,
-    /// Who draws the bar, and waits for the last.
+    /// The thread that draws the progress bar, unparked by the last worker.
     drawer: Thread,
-    /// Somebody failed: nobody need go on.
+    /// Set when a thread fails, so that the others stop.
     failed: AtomicBool,
 }
 
 impl Load {
-    /// Has all stores asked at once.
+    /// Runs the load on all stores in parallel, one thread each.
     pub fn measure(&self, stores: &mut [Store], bar: &Bar) -> Result<Measured> {
         let run = Run {
             load: self,
@@ -85,7 +85,7 @@ impl Load {
 
     /// The name of a cell.
     pub fn key(&self, number: u64) -> Vec<u8> {
-        // A cell that holds text is no counter.
+        // Counters have names of their own, because `INCR` fails on a cell with other text.
         match self.kind {
             Kind::Incr => format!("bench:counter:{number}").into_bytes(),
             Kind::Set | Kind::Get => format!("bench:{number}").into_bytes(),
@@ -126,7 +126,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// How many commands are asked next; nothing at the end.
+    /// Takes the next commands. Returns their number, or `None` at the end.
     fn next_batch(&self) -> Option<u64> {
         let pipeline = self.load.pipeline;
         let count = match self.load.end {
@@ -140,7 +140,7 @@ impl Run<'_> {
         (count > 0 && !self.failed.load(Ordering::Relaxed)).then_some(count)
     }
 
-    /// Shows how far it has come, until all have ended.
+    /// Updates the progress bar until all threads have ended.
     fn draw(&self, bar: &Bar) {
         while self.at_work.load(Ordering::Relaxed) > 0 {
             let (done, total) = match self.load.end {
@@ -153,7 +153,7 @@ impl Run<'_> {
     }
 }
 
-/// Numbers that look like chance and are the same every time (xorshift).
+/// A pseudo-random generator (xorshift) with a fixed sequence per seed.
 struct Numbers(u64);
 
 impl Numbers {

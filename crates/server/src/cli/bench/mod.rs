@@ -1,13 +1,13 @@
-//! `mainstay bench`: a small load on a store, and how fast it answers.
+//! `mainstay bench`: a small load test, with latency percentiles.
 //!
 //! ```text
 //!   a thread per connection: commands --all at once, --pipeline many--> store --> replies, each timed
 //!                                                                                    |
-//!   a row per kind of command: rate, p50, p99, p999, the longest <------ histogram --+
+//!   a row per kind of command: rate, p50, p99, p999, maximum <---------- histogram --+
 //! ```
 //!
-//! A reply's time is that from the moment its batch was sent. Nothing is left out and nothing is warmed
-//! up, except that what is read was written before.
+//! A latency is measured from the time at which the batch was sent. All results count, without a warm-up
+//! phase, except that the cells that `GET` reads are written before.
 
 mod load;
 
@@ -20,7 +20,7 @@ use clap::{Args, ValueEnum};
 use load::{End, Load, Measured};
 use mainstay::Progress;
 
-/// A batch that fills the store has at most so many cells, and about so many bytes.
+/// Limits of a batch that fills the store: the number of cells, and the approximate size.
 const FILL_CELLS: u64 = 100;
 const FILL_BYTES: u64 = 1 << 20;
 
@@ -95,7 +95,6 @@ impl Promised {
 }
 
 impl Bench {
-    /// Does it.
     pub fn run(self, session: &mut Session) -> Result<()> {
         if self.pipeline > 1 && session.is_directory() {
             return Err(Failure::error(
@@ -118,7 +117,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Says on each connection how durable its writes have to be.
+    /// Sets the durability of the writes on each connection.
     fn promise(&self, stores: &mut [Store]) -> Result<()> {
         let Some(promised) = self.durability else { return Ok(()) };
         let call = || vec![b"DURABILITY".to_vec(), promised.name().into()];
@@ -134,7 +133,7 @@ impl Bench {
         Load { kind, pipeline: self.pipeline, keys: self.keys, value, end }
     }
 
-    /// Writes all that can be read: a cell that is not there is found out too fast.
+    /// Writes all cells that `GET` reads, because a missing cell would be answered too fast.
     fn fill(&self, stores: &mut [Store], bar: &Bar) -> Result<()> {
         let Some(store) = stores.first_mut() else { return Ok(()) };
         let load = self.load(Kind::Set);
@@ -165,7 +164,7 @@ impl Bench {
             number("requests", *requests),
             number("elapsed_ms", elapsed_us / 1000),
             number("per_second", rate),
-            // A heading leaves `_us` out, which is for points in time.
+            // Not `_us`: headings drop that suffix, which is for timestamps.
             number("p50_micros", p50),
             number("p99_micros", p99),
             number("p999_micros", p999),

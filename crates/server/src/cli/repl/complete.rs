@@ -1,4 +1,4 @@
-//! Completion: nouns, their verbs, and commands.
+//! Tab completion in the repl: nouns, verbs, flags and commands.
 
 use super::NounLine;
 use super::lines::is_comment;
@@ -11,15 +11,15 @@ use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
-/// What knows the words of a line.
+/// The completer and validator of the line editor.
 pub struct Words;
 
-/// Whether a line that begins so is one of nouns and verbs.
+/// True if a line with this first word is a noun with a verb.
 pub fn is_noun(word: &str) -> bool {
     NounLine::command().get_subcommands().any(|noun| noun.get_name() == word)
 }
 
-/// The words that may stand at the end of this line.
+/// The words that can complete the end of this line.
 fn candidates(line: &str) -> Vec<String> {
     let (before, begun) = line.rsplit_once(' ').unwrap_or(("", line));
     let before: Vec<&str> = before.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! `help`: what there is, and what one command does.
+//! The `help` command of the repl: an overview, a noun with its verb, or a command.
 
 use super::NounLine;
 use crate::cli::failure::{Failure, Result};
@@ -11,7 +11,7 @@ A line is a noun and a verb, as on the command line (cell set a 1), or a command
 \"…\" and '…' quote as in redis-cli, also over several lines; # begins a comment.
 help WORD explains a noun or a command; Ctrl-C gives up a line; exit or Ctrl-D leaves.";
 
-/// Explains everything, a noun with its verb, or a command.
+/// Prints the overview, the help of a noun with its verb, or the help of a command.
 pub fn show(words: &[Vec<u8>], printer: &mut Printer) -> Result<()> {
     let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
     let text = match words.as_slice() {
@@ -37,7 +37,7 @@ fn overview() -> String {
 
 fn noun_help(noun: &str, verb: Option<&str>) -> Option<String> {
     let mut line = NounLine::command();
-    // Only then a verb knows the noun before it.
+    // After `build`, the usage line of a verb contains its noun.
     line.build();
     let noun = line.find_subcommand(noun.to_lowercase())?;
     let of = verb.map_or(Some(noun), |verb| noun.find_subcommand(verb.to_lowercase()))?;

@@ -1,9 +1,9 @@
-//! The file that remembers lines between sessions.
+//! The location of the repl's history file.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// `mainstay/history` in the user's state directory; nothing where there is no home.
+/// `mainstay/history` in the user's state directory; `None` without a home directory.
 pub fn file() -> Option<PathBuf> {
     let directory = state(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))?;
     let directory = directory.join("mainstay");
@@ -12,7 +12,7 @@ pub fn file() -> Option<PathBuf> {
 }
 
 fn state(state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
-    // A relative path would leave histories all over the place.
+    // A relative path would create a history in every working directory.
     let absolute = |path: OsString| Some(PathBuf::from(path)).filter(|path| path.is_absolute());
     let beside_home = || home.and_then(absolute).map(|home| home.join(".local/state"));
     state.and_then(absolute).or_else(beside_home)

@@ -1,4 +1,4 @@
-//! Where lines come from: an editor on a terminal, the standard input elsewhere.
+//! The line source of the repl: an editor on a terminal, else the standard input.
 
 use super::complete::Words;
 use super::history;
@@ -11,25 +11,25 @@ use rustyline::{CompletionType, Config, Editor};
 use std::io::{BufRead, IsTerminal, stdin};
 use std::path::PathBuf;
 
-/// How many lines are remembered.
+/// The number of lines in the history.
 const HISTORY_LIMIT: usize = 1000;
 
-/// Lines to come.
+/// A source of lines.
 pub enum Lines {
-    /// Typed, with history and completion.
+    /// A line editor with history and completion.
     Terminal(Box<Typed>),
-    /// Read as they are.
+    /// Plain lines from the standard input.
     Pipe,
 }
 
-/// An editor, and where it keeps its history.
+/// The editor and its history file.
 pub struct Typed {
     editor: Editor<Words, FileHistory>,
     history: Option<PathBuf>,
 }
 
 impl Lines {
-    /// An editor when somebody sits at a terminal.
+    /// Opens the editor if the standard input is a terminal.
     pub fn open() -> Result<Lines> {
         match stdin().is_terminal() {
             true => Typed::open().map(|typed| Lines::Terminal(Box::new(typed))),
@@ -37,12 +37,12 @@ impl Lines {
         }
     }
 
-    /// Whether somebody sits at a terminal.
+    /// True if the standard input is a terminal.
     pub fn is_terminal(&self) -> bool {
         matches!(self, Lines::Terminal(_))
     }
 
-    /// The next line, with those that an open quote joins to it; nothing at the end.
+    /// The next line, joined with the following ones while a quote is open; `None` at the end.
     pub fn next(&mut self, prompt: &str) -> Result<Option<String>> {
         match self {
             Lines::Terminal(typed) => typed.next(prompt),
@@ -64,12 +64,12 @@ fn piped() -> Result<Option<String>> {
     }
 }
 
-/// An apostrophe in a comment opens no quote.
+/// An apostrophe in a comment does not open a quote.
 pub fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-/// A password that was typed is nothing to remember.
+/// Lines with passwords must not enter the history.
 fn has_password(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default();
     table::named(first.as_bytes()).is_some_and(table::Spec::carries_secrets)
@@ -84,7 +84,7 @@ impl Typed {
         editor.set_helper(Some(Words));
         let history = history::file();
         if let Some(path) = &history {
-            // The first time there is none, and without one everything else works.
+            // The file does not exist the first time. The repl also works without a history.
             let _ = editor.load_history(path);
         }
         Ok(Typed { editor, history })
@@ -97,7 +97,7 @@ impl Typed {
                     self.remember(&line);
                     return Ok(Some(line));
                 }
-                // Ctrl-C gives up the line, Ctrl-D the session.
+                // Ctrl-C discards the line, Ctrl-D ends the session.
                 Err(ReadlineError::Interrupted) => {}
                 Err(ReadlineError::Eof) => return Ok(None),
                 Err(error) => return Err(Failure::error(format!("the terminal: {error}"))),
@@ -105,7 +105,7 @@ impl Typed {
         }
     }
 
-    /// Keeps a line for the next session, where that is possible.
+    /// Adds a line to the history and to its file, if possible.
     fn remember(&mut self, line: &str) {
         let kept = !line.trim().is_empty() && !has_password(line);
         let added = kept && self.editor.add_history_entry(line).unwrap_or(false);

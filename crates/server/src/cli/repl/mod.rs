@@ -1,4 +1,4 @@
-//! `mainstay repl`: commands typed or piped in, one after the other.
+//! `mainstay repl`: executes commands that are typed or piped in.
 //!
 //! ```text
 //!   terminal --rustyline--+
@@ -6,7 +6,7 @@
 //!   pipe --lines----------+                            +--> anything else: a command of the store
 //! ```
 //!
-//! A line goes on in the next while a quote is open.
+//! An open quote continues the line on the next one.
 
 mod complete;
 mod help;
@@ -33,13 +33,13 @@ struct NounLine {
     noun: DataNoun,
 }
 
-/// What becomes of the session after a line.
+/// The action after a line.
 enum Next {
     GoOn,
     Leave,
 }
 
-/// Reads and executes lines until they end; the exit code is that of the worst line.
+/// Reads and executes lines until they end. The exit code is the highest of all lines.
 pub fn run(mut session: Session) -> ExitCode {
     session.interactive = true;
     session.printer.end_lines();
@@ -63,11 +63,11 @@ fn all(session: &mut Session, worst: &mut u8) -> Result<()> {
         match one(session, &line) {
             Ok(Next::GoOn) => {}
             Ok(Next::Leave) => break,
-            // A script must not go on outside of the transaction that it began.
+            // The rest of a script must not run outside of the transaction that it began.
             Err(failure) if session.is_broken() && !lines.is_terminal() => return Err(failure),
             Err(failure) => {
                 complain(&failure.to_string());
-                // At a terminal everybody has seen it.
+                // On a terminal the user has already seen the error.
                 if !lines.is_terminal() {
                     *worst = failure.code().max(*worst);
                 }
@@ -99,7 +99,7 @@ fn one(session: &mut Session, line: &str) -> Result<Next> {
     Ok(Next::GoOn)
 }
 
-/// A line as the command line has it.
+/// Executes a noun and a verb, as on the command line.
 fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
     let mut texts = Vec::new();
     for (index, word) in words.into_iter().enumerate() {
@@ -118,7 +118,7 @@ fn noun_line(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
     }
 }
 
-/// A verb needs answers, and behind `MULTI` there are none before `EXEC`.
+/// A verb needs the replies to its commands, and inside `MULTI` every reply is `QUEUED` until `EXEC`.
 fn queues_no_nouns(noun: &str) -> Failure {
     Failure::error(format!(
         "{noun} is not for inside MULTI, which keeps commands, as CELL.GET a, until EXEC: end it with \
@@ -126,7 +126,7 @@ fn queues_no_nouns(noun: &str) -> Failure {
     ))
 }
 
-/// Any other line is a command of the store.
+/// Executes a RESP command.
 fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
     let name = words.first().map(|word| String::from_utf8_lossy(word).to_lowercase());
     let name = name.unwrap_or_default();
@@ -136,7 +136,7 @@ fn command(session: &mut Session, words: Vec<Vec<u8>>) -> Result<()> {
         return Err(Failure::error(instead));
     }
     let shape = match session.begun() {
-        // What is kept until EXEC answers only that it is.
+        // A queued command replies `QUEUED`.
         Some(Begun::Multi) => Shape::Any,
         _ => shapes::shape_of(&words),
     };

@@ -1,4 +1,4 @@
-//! Events of a run as they are read: pages, as they come, and as a timeline.
+//! `mainstay run fetch`, `tail` and `timeline`: reads the events of a run.
 
 use super::super::args::Moment;
 use super::super::cell::read;
@@ -15,9 +15,9 @@ use mainstay::Value;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// How many events are asked for at once.
+/// The number of events per request.
 const PAGE: u64 = 1000;
-/// How long a server is asked to wait for the next event; well within the time an answer may take.
+/// The time that a server waits for the next event; it must be well below the reply timeout.
 const WAIT_MS: u64 = 1000;
 
 /// Reading events.
@@ -64,7 +64,7 @@ pub struct Timeline {
     limit: Option<u64>,
 }
 
-/// All fields of an event, its place first.
+/// All fields of an event, its sequence number first.
 fn whole(seq: u64, event: Value) -> Row {
     let mut row = vec![("runSeq".into(), Field::number(seq))];
     if let Value::Object(fields) = event {
@@ -103,7 +103,7 @@ impl Fetch {
 }
 
 impl Tail {
-    /// In the repl Ctrl-C ends the following, not the repl.
+    /// Prints events as they arrive. In the repl, Ctrl-C ends the tail and not the repl.
     pub fn run(self, session: &mut Session) -> Result<()> {
         match session.interactive {
             true => interrupt::until(|told| self.follow(session, || told.load(Ordering::Relaxed))),
@@ -150,7 +150,7 @@ impl Tail {
     }
 }
 
-/// An event as it comes: a line for people, everything for programs.
+/// Prints a new event: a line for people, all fields for programs.
 fn show_event(session: &mut Session, seq: u64, event: Value, start_us: u64) {
     let moment = timeline::Moment::of(seq, &event);
     match session.printer.format() {
@@ -186,7 +186,7 @@ impl Timeline {
         self.sum(session)
     }
 
-    /// Which of these events could not follow those before them, and why.
+    /// The alerts of these events, by sequence number.
     fn wrong(
         &self,
         session: &mut Session,
@@ -207,7 +207,7 @@ impl Timeline {
         Ok(rows.into_iter().filter_map(alert).filter(|(seq, _)| seq <= last).collect())
     }
 
-    /// What it all came to.
+    /// Prints the snapshot of the run.
     fn sum(&self, session: &mut Session) -> Result<()> {
         let reply = read(session, &self.run.on, self.run.call("RUN.SNAPSHOT"))?;
         let Some(snapshot) = object(&reply) else { return Ok(()) };
@@ -219,7 +219,7 @@ impl Timeline {
     }
 }
 
-/// A row of the timeline; a program gets the whole event and why it is illegal.
+/// A row of the timeline. A program gets the whole event, and its alert.
 fn row(json: bool, seq: u64, event: Value, start_us: u64, why: Option<&str>) -> Row {
     if !json {
         return timeline::Moment::of(seq, &event).row(start_us, why);

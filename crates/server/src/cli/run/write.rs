@@ -1,4 +1,4 @@
-//! Writing to runs: appending, making one, going on behind an event.
+//! `mainstay run append`, `batch`, `bootstrap`, `key` and `fork`.
 
 use super::super::call::Call;
 use super::super::cell::{given, write};
@@ -140,7 +140,7 @@ impl Append {
         session.show(shapes::shape("RUN.APPEND"), self.run.row(), reply, String::new)
     }
 
-    /// Who expected another place is told as with all conditions.
+    /// With `--expect`, a conflict is a failed condition and gets exit code 1.
     fn moved(&self, failure: Failure) -> Failure {
         match self.expect.is_some() && failure.is_of_kind("CONFLICT") {
             true => Failure::not_held(failure.to_string()),

@@ -1,8 +1,8 @@
-//! A space in one file, there and back.
+//! `mainstay state snapshot` and `restore`: copies a space to a file and back.
 //!
 //! ```text
-//!   a directory   space --> FILE.part --> FILE               FILE --> a generation that nobody sees --> shown
-//!   a server      the same by its HTTP face, read here before and after, so that damage is found where it came from
+//!   a directory   space --> FILE.part --> FILE               FILE --> a hidden generation --> made visible
+//!   a server      the same over HTTP; the file is also verified here, so that the place of damage is known
 //! ```
 
 use super::super::args::Moment;
@@ -50,7 +50,7 @@ impl Which {
         self.on.branch.clone().unwrap_or_else(|| session.branch().to_owned())
     }
 
-    /// Where its snapshot is on a server.
+    /// The URL path of the snapshot on a server.
     fn path(&self, branch: &str) -> String {
         let (space, branch) = (escaped_part(&self.space), escaped_part(branch));
         format!("/v1/spaces/{space}/snapshot?branch={branch}")
@@ -58,7 +58,7 @@ impl Which {
 }
 
 impl Snapshot {
-    /// Writes the file and says what it holds.
+    /// Writes the file and prints its contents.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let (branch, file) = (self.space.branch(session), &self.file);
         let (summary, revision) =
@@ -86,7 +86,7 @@ impl Snapshot {
         }
     }
 
-    /// Writes what the directory has.
+    /// Writes the snapshot from the directory's database.
     fn written(&self, session: &mut Session, branch: &str) -> Result<(SnapshotSummary, u64)> {
         let db = session.store()?.database()?;
         let view = db.branch(branch)?.keyed(&self.space.space)?.at(self.at())?;
@@ -104,7 +104,7 @@ impl Snapshot {
         Ok((summary, view.revision()))
     }
 
-    /// Has a server write it and send it.
+    /// Requests the snapshot from a server and downloads it.
     fn received(&self, web: &Web, branch: &str) -> Result<(SnapshotSummary, u64)> {
         let bar = Bar::waiting("the server makes the file");
         let mut path = self.space.path(branch);
@@ -124,7 +124,7 @@ impl Snapshot {
     }
 }
 
-/// Reads a file to its end and says what it holds.
+/// Reads and verifies a whole file. Returns its summary.
 fn checked(file: &Path, bar: &Bar) -> Result<SnapshotSummary> {
     let watched = Watched::open(file, "checking", bar)?;
     let reader = SnapshotReader::new(BufReader::with_capacity(BUFFER_BYTES, watched))?;
@@ -132,7 +132,7 @@ fn checked(file: &Path, bar: &Bar) -> Result<SnapshotSummary> {
 }
 
 impl Restore {
-    /// Replaces the space and says what it holds.
+    /// Replaces the space and prints the number of entries.
     pub fn run(self, session: &mut Session) -> Result<()> {
         let branch = self.space.branch(session);
         let entries = match Web::wanted(session, &self.web)? {
@@ -153,7 +153,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Checks the file here, where its damage can be named, and has a server restore it.
+    /// Verifies the file locally, so that damage is reported precisely, then uploads it to a server for the
+    /// restore.
     fn sent(&self, web: &Web, branch: &str) -> Result<u64> {
         let bar = Bar::of_bytes("checking");
         let entries = checked(&self.file, &bar)?.entries;
@@ -163,7 +164,7 @@ impl Restore {
     }
 }
 
-/// A file that is written, with a bar beside it.
+/// A file writer with a progress bar.
 struct Counted<'a> {
     out: BufWriter<AtomicFile>,
     bar: &'a Bar,

@@ -1,5 +1,5 @@
-//! Keys, states and items, page by page. A page may be short because it is large, so only a page without rows, or one
-//! that says so, is the last. Keys are any bytes.
+//! Pagination of keys, states and items. A page may be short because of its size, so only an empty page, or
+//! one without a cursor, is the last. Keys may be any bytes.
 
 use super::super::args::Moment;
 use super::super::call::Call;
@@ -13,7 +13,7 @@ use super::super::store::Begun;
 use super::{Which, key, shown_key};
 use clap::Args;
 
-/// How many rows are asked for at once.
+/// The number of rows per request.
 const PAGE: u64 = 1000;
 
 /// Listing keys.
@@ -76,7 +76,7 @@ impl Items {
 }
 
 impl Wanted {
-    /// Shows all pages, as of one revision where there are several.
+    /// Prints all pages, at one revision if the list can have several pages.
     fn show(mut self, session: &mut Session, space: &Which, name: &str, call: &Call) -> Result<()> {
         session.store()?;
         let mut after = self.after.as_deref().map(key).transpose()?;
@@ -104,7 +104,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// Stays at the newest revision from here on.
+    /// Pins the list to the newest revision.
     fn pin(&mut self, session: &mut Session) -> Result<()> {
         let pinned = self.moment.rev.is_some() || self.moment.at.is_some();
         if !pinned && session.begun() != Some(Begun::Transaction) {
@@ -114,7 +114,7 @@ impl Wanted {
     }
 }
 
-/// Where the next page begins: what the reply says, or the key or id of its last row.
+/// The cursor for the next page: from the reply, or the key or id of its last row.
 fn last_of(reply: &Reply) -> Option<Vec<u8>> {
     let Reply::Array(rows) = reply else { return None };
     if let [next @ (Reply::Text(_) | Reply::Nil), Reply::Array(_)] = rows.as_slice() {
@@ -126,7 +126,7 @@ fn last_of(reply: &Reply) -> Option<Vec<u8>> {
     }
 }
 
-/// The same reply with keys and ids as they are given back.
+/// Replaces keys and ids in a reply by their text form.
 pub(super) fn with_shown_keys(reply: Reply) -> Reply {
     let Reply::Array(mut rows) = reply else { return reply };
     if let [Reply::Text(_) | Reply::Nil, Reply::Array(_)] = rows.as_slice() {

@@ -1,4 +1,4 @@
-//! Writing to spaces.
+//! `mainstay state`: the verbs that write to a space.
 
 use super::super::call::Call;
 use super::super::cell::{given, write};
@@ -89,7 +89,7 @@ pub struct Seal {
     frontier: String,
 }
 
-/// Does it, and shows what became of it.
+/// Executes a write and prints its outcome.
 fn show(
     session: &mut Session,
     space: &Which,

@@ -1,4 +1,4 @@
-//! Changes: the events of one transaction, made into JSON once for all readers.
+//! Change events of one transaction, encoded as JSON once for all readers.
 
 use super::Wanted;
 use crate::http::forms::{Raw, raw, shown};
@@ -9,37 +9,37 @@ use std::sync::Arc;
 use std::time::Duration;
 use utoipa::ToSchema;
 
-/// A run has a further event.
+/// The kind of an event that was appended to a run.
 const APPENDED: &str = "appended";
 
-/// A run was brought back, all of it at once.
+/// The kind of a run that was restored as a whole.
 const RESTORED: &str = "restored";
 
-/// One change, ready to be sent.
+/// One change, encoded.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub branch: String,
     pub key: String,
     pub kind: &'static str,
     pub contract: Contract,
-    /// The counter, or the sequence of an event.
+    /// The key's counter, or the sequence number of a run's event.
     counter: u64,
     /// The event as JSON.
     pub text: Raw,
 }
 
 impl Change {
-    /// The sequence of the event that a run got, if this is one.
+    /// The sequence number of the appended event, if this change is one.
     pub fn appended(&self) -> Option<u64> {
         (self.contract == Contract::Runs && self.kind == APPENDED).then_some(self.counter)
     }
 
-    /// Whether a run is there again, with events that nobody was told of one by one.
+    /// Returns whether a run was restored. Its events have no changes of their own.
     pub fn is_restored(&self) -> bool {
         self.contract == Contract::Runs && self.kind == RESTORED
     }
 
-    /// What its JSON has as the value.
+    /// The member `value` of the JSON.
     pub fn value(&self) -> Option<&RawValue> {
         #[derive(Deserialize)]
         struct Valued<'v> {
@@ -50,14 +50,14 @@ impl Change {
     }
 }
 
-/// All changes of one transaction: readers take them together, so that a position is a revision.
+/// All changes of one transaction. Readers take them together, so that a feed position is always a revision.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub revision: Revision,
-    /// How many events were looked at, and their bytes, about.
+    /// The number of events that were read, and their approximate size, wanted or not.
     pub events: usize,
     pub read_bytes: usize,
-    /// The JSON of the changes.
+    /// The size of the JSON of the changes.
     pub bytes: usize,
     pub changes: Vec<Arc<Change>>,
 }
@@ -93,8 +93,8 @@ pub(crate) struct EventForm {
     counter: u64,
 }
 
-/// The next transaction of a feed with what is wanted of it, which may be nothing; nothing at all
-/// when there is none within the time.
+/// Reads the next transaction of a feed and keeps its wanted changes, possibly none. Returns `None` if no
+/// transaction arrives within `timeout`.
 pub(crate) fn next_group(
     feed: &mut Feed,
     wanted: &Wanted,
@@ -104,7 +104,7 @@ pub(crate) fn next_group(
     let (revision, changes) = (first.revision, Vec::new());
     let mut group = Group { revision, events: 0, read_bytes: 0, bytes: 0, changes };
     group.add(first, wanted);
-    // The rest of the transaction is there already: frames hold whole ones.
+    // The rest of the transaction is available at once, because a log frame holds whole transactions.
     while feed.position() < group.revision {
         match feed.next(Duration::ZERO)? {
             Some(event) => group.add(event, wanted),
@@ -126,7 +126,7 @@ impl Group {
     }
 }
 
-/// The bytes that an event took to be read, about, wanted or not.
+/// The approximate size of an event when it was read, wanted or not.
 fn event_bytes(event: &Event) -> usize {
     let value = event.value.as_ref().map_or(0, Value::weight_bytes);
     let fields = event.fields.as_ref().map_or(0, Fields::weight_bytes);
@@ -149,7 +149,7 @@ fn change(event: Event) -> Change {
         fields,
         counter,
     };
-    // A form of text and numbers always has a JSON.
+    // A form of text and numbers always encodes to JSON.
     let text = serde_json::value::to_raw_value(&form);
     Change { branch, key, kind, contract, counter, text: text.unwrap_or_default() }
 }

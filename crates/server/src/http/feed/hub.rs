@@ -1,13 +1,13 @@
-//! The hub: one thread follows the log and gives every change to all readers that are up to date.
+//! Fan-out of the feed: one thread tails the log and sends every change to all readers that are up to date.
 //!
 //! ```text
 //!   tail of the log --> group --try_send--> reader's channel
 //!                                  |full, or the group is large
 //!                                  v
-//!                       the reader is dropped here and goes on by itself, from its own position
+//!                       the reader is removed here and reads the log itself, from its own position
 //! ```
 //!
-//! It never waits for a reader. While there is none, it follows nothing.
+//! The thread never waits for a reader. While no reader is connected, it does not read the log.
 
 use super::Wanted;
 use super::change::{Change, Group, next_group};
@@ -20,32 +20,32 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How many groups wait for a reader before it has to read the log itself.
+/// The most groups that are queued for a reader before it has to read the log itself.
 const CHANNEL_GROUPS: usize = 16;
-/// A larger group goes through no channel: its readers take it from the log.
+/// A larger group is not sent through channels: its readers read it from the log.
 const GROUP_LIMIT_BYTES: usize = 1 << 20;
-/// How many bytes wait for a reader, but for the last group, before it has to read the log itself.
+/// The most bytes, without the last group, that are queued for a reader before it has to read the log itself.
 const CHANNEL_BYTES: usize = 1 << 20;
-/// How long the thread waits for a change before it looks whether it is still wanted.
+/// The longest time that the thread waits for a change before it checks whether readers remain.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What a live reader receives: the changes it wants of one transaction.
+/// The wanted changes of one transaction, as a live reader receives them.
 pub(crate) struct Delivery {
     pub revision: Revision,
     pub changes: Vec<Arc<Change>>,
     pub held: Held,
 }
 
-/// The memory of a delivery on the account of its reader, for as long as it is there.
+/// The memory of a delivery on its reader's account, until it is dropped.
 #[derive(Default)]
 pub(crate) struct Held {
     _reserved: Option<Reservation>,
-    /// All bytes that wait for the reader, and those of this delivery.
+    /// The reader's count of queued bytes, and the part of this delivery in it.
     queued: Option<(Arc<AtomicUsize>, usize)>,
 }
 
 impl Held {
-    /// Of so many bytes; fails where its reader holds too much.
+    /// Reserves memory for a delivery. Fails if the reader's account is full.
     pub fn reserve(account: &Arc<Account>, bytes: usize) -> Result<Held, Exceeded> {
         let reserved = account.reserve(Kind::Feeds, bytes)?;
         Ok(Held { _reserved: Some(reserved), queued: None })
@@ -64,15 +64,15 @@ struct Live {
     wanted: Wanted,
     account: Arc<Account>,
     sender: mpsc::Sender<Delivery>,
-    /// The bytes that wait for it.
+    /// The bytes that are queued for the reader.
     queued: Arc<AtomicUsize>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Everything up to here was given to all readers.
+    /// All readers have received every change up to this revision.
     position: Revision,
-    /// Whether the thread follows the log from `position` on.
+    /// True while the thread tails the log from `position` on.
     following: bool,
     readers: Vec<Live>,
     stopped: bool,
@@ -81,11 +81,11 @@ struct State {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// The first reader has come, or the end.
+    /// Signals the first reader, or the shutdown.
     changed: Condvar,
 }
 
-/// The hub and its thread, which ends with it.
+/// Owns the thread, which stops when this is dropped.
 pub(crate) struct Hub {
     shared: Arc<Shared>,
     db: Database,
@@ -103,7 +103,8 @@ impl Hub {
         Ok(Hub { shared, db, thread: Some(thread) })
     }
 
-    /// Joins at a position; nothing when the hub is ahead of it: then read on and try again.
+    /// Joins at a position. Returns `None` if the hub is ahead of it: the reader reads on in the log and
+    /// tries again.
     pub fn join(
         &self,
         wanted: Wanted,
@@ -113,7 +114,8 @@ impl Hub {
         let mut state = self.shared.state.lock();
         if !state.following {
             state.following = true;
-            // A reader may ask for what is not durable yet: others join where the log ends.
+            // A reader may join at a revision that is not durable yet. The hub starts at the durable end of
+            // the log, so that other readers can join there.
             state.position = position.min(self.db.durable_revision()).min(self.db.revision());
             self.shared.changed.notify_all();
         }
@@ -126,7 +128,7 @@ impl Hub {
         Some(receiver)
     }
 
-    /// The position of a reader that has taken everything: what it did not want is behind it, too.
+    /// The position of a reader with an empty channel. It includes changes that the reader did not want.
     pub fn position_of(&self, receiver: &mpsc::Receiver<Delivery>) -> Option<Revision> {
         let state = self.shared.state.lock();
         (receiver.is_empty() && !receiver.is_closed()).then_some(state.position)
@@ -138,14 +140,14 @@ impl Drop for Hub {
         self.shared.state.lock().stopped = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told on its own thread.
+            // The panic was already reported on its own thread.
             let _ = thread.join();
         }
     }
 }
 
 impl Shared {
-    /// Waits for readers and follows the log while there are some; false at the end.
+    /// Waits for readers, then tails the log while some remain. Returns false on shutdown.
     fn follow(&self, db: &Database) -> bool {
         let Some(position) = self.wait_for_readers() else { return false };
         match db.watch(Filter::default(), position) {
@@ -163,12 +165,12 @@ impl Shared {
         (!state.stopped).then_some(state.position)
     }
 
-    /// Gives the next transaction to everybody; false when there is nobody left.
+    /// Sends the next transaction to all readers. Returns false if no reader remains.
     fn deliver(&self, tail: &mut mainstay::Feed) -> bool {
         match next_group(tail, &Wanted::default(), LOOK) {
             Ok(Some(group)) => self.send(&group),
             Ok(None) => self.state.lock().advance(tail.position()),
-            // Each reader meets the failure by itself and tells its client.
+            // Each reader reads the log itself, meets the error there, and reports it to its client.
             Err(_) => {
                 self.let_go();
                 return false;
@@ -183,7 +185,8 @@ impl Shared {
         state.advance(group.revision);
     }
 
-    /// Whether anybody is still there. Under the same lock it is said that nobody follows any more.
+    /// Returns whether readers remain. `following` is cleared under the same lock, so that a new reader
+    /// cannot join a stopped tail.
     fn go_on(&self) -> bool {
         let mut state = self.state.lock();
         state.readers.retain(|reader| !reader.sender.is_closed());
@@ -205,7 +208,7 @@ impl State {
 }
 
 impl Live {
-    /// Gives a reader what it wants of a group; false when it has to go on by itself.
+    /// Sends a reader its part of a group. Returns false if the reader has to read the log itself.
     fn take(&self, group: &Group) -> bool {
         let is_wanted = |change: &&Arc<Change>| {
             self.wanted.includes(change.contract, &change.branch, &change.key)
@@ -220,7 +223,7 @@ impl Live {
         self.sender.try_send(delivery).is_ok()
     }
 
-    /// The memory for so many bytes; nothing when too much waits for the reader.
+    /// Reserves memory for `bytes`; `None` if too much is queued for the reader.
     fn hold(&self, bytes: usize) -> Option<Held> {
         let waits = self.queued.load(Ordering::Relaxed);
         if bytes > GROUP_LIMIT_BYTES || waits >= CHANNEL_BYTES {
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(second.blocking_recv().unwrap().revision, 4);
     }
 
-    /// Somebody may ask for what comes after a write of its own that is not durable yet.
+    /// A client may read from after its own write, which may not be durable yet.
     #[test]
     fn the_first_reader_does_not_keep_others_from_joining() {
         let options = mainstay::Options::new().durability(mainstay::Durability::Memory);

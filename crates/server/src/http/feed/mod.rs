@@ -1,4 +1,4 @@
-//! The feed over HTTP: a stream of events, or pages of them.
+//! The change feed over HTTP: a stream of events, or pages of them.
 //!
 //! ```text
 //!   log --one thread--> hub --+--channel--> reader (live) --> SSE or page
@@ -6,9 +6,9 @@
 //!   log --a thread of low priority, piece by piece--> reader (behind) --caught up--> live
 //! ```
 //!
-//! A reader that is up to date costs no thread and no reading of its own. One that comes from the past,
-//! or whose channel ran full, reads the log itself, in pieces, until it is up to date again. Nothing is
-//! buffered for it meanwhile: the log is the buffer.
+//! A reader that is up to date needs no thread and does not read the log. A reader that starts in the past,
+//! or whose channel is full, reads the log itself in pieces until it is up to date again. Nothing is buffered
+//! for it meanwhile, because the log is the buffer.
 
 mod change;
 mod hub;
@@ -31,7 +31,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Which changes are wanted.
+/// The filter of a feed reader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub branch: Option<String>,
@@ -39,12 +39,12 @@ pub(crate) struct Wanted {
     pub contract: Option<Contract>,
     /// Only this key.
     pub key: Option<String>,
-    /// Who is told, if that is not everything.
+    /// The user whose rights filter the changes; `None` for no filter.
     pub user: Option<Arc<User>>,
 }
 
 impl Wanted {
-    /// What a user asks for, and nothing that is not for them.
+    /// The filter of a request, limited to changes that the user may follow.
     fn by(
         asking: &Asking,
         branch: Option<String>,
@@ -114,7 +114,7 @@ pub(crate) struct FeedArguments {
     contract: Option<FeedContract>,
 }
 
-/// Where to begin: behind a revision that there is, or behind the newest.
+/// The start position: an existing revision, by default the newest durable one.
 fn start(app: &Http, after: Option<u64>) -> Answered<u64> {
     let newest = app.db().revision();
     match after {

@@ -1,4 +1,4 @@
-//! The feed in pages, for those who ask again and again.
+//! Route for the feed in pages, for clients that poll.
 
 use super::hub::Delivery;
 use super::reader::Reader;
@@ -86,7 +86,7 @@ fn limit(asked: Option<usize>) -> Answered<usize> {
     }
 }
 
-/// Fills a page with what is there; and how many bytes that are.
+/// Fills a page with available changes. Also returns its size in bytes.
 async fn gather(
     reader: &mut Reader,
     mut next: Option<Delivery>,

@@ -1,4 +1,4 @@
-//! A reader: goes through the log while it is behind, and waits at the hub when it is not.
+//! A feed reader: reads the log while it is behind, and receives from the hub when it is up to date.
 
 use super::Wanted;
 use super::change::next_group;
@@ -14,40 +14,41 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
-/// How much of the log a reader that is behind looks at in one go.
+/// The most events that a reader that is behind reads in one piece.
 const PIECE_EVENTS: usize = 10_000;
-/// How much of it is kept in one go.
+/// The most bytes that it reads in one piece.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// One client's place in the feed.
+/// One client's position in the feed.
 pub(crate) struct Reader {
     app: Http,
-    /// The account that ready deliveries count on.
+    /// The account that is charged for ready deliveries.
     account: Arc<Account>,
     wanted: Wanted,
-    /// Everything wanted up to here was given or is ready.
+    /// All wanted changes up to this revision were returned or are in `ready`.
     read: Revision,
     ready: VecDeque<Delivery>,
     place: Place,
 }
 
 enum Place {
-    /// Nothing is open: at the beginning, after falling behind, and while a piece is read.
+    /// Neither the log nor the hub is open: at the start, after the reader fell behind, and while a piece is
+    /// read.
     Nowhere,
-    /// Going through the log.
+    /// Reads the log.
     Behind(Box<Feed>),
-    /// Waiting at the hub.
+    /// Receives from the hub.
     Live(mpsc::Receiver<Delivery>),
 }
 
 impl Reader {
-    /// Begins behind a revision; fails when the log no longer reaches back to it.
+    /// Starts after a revision. Fails if the log no longer reaches back to it.
     pub async fn open(app: &Http, wanted: Wanted, after: Revision) -> Answered<Reader> {
         let (ready, place) = (VecDeque::new(), Place::Nowhere);
         let (app, account) = (app.clone(), account(app));
         let mut reader = Reader { app, account, wanted, read: after, ready, place };
         reader.app.db().check_open()?;
-        // Whoever is up to date waits for nobody who is behind.
+        // An up-to-date reader joins at once, without a turn in the catch-up queue.
         let is_new = after >= reader.app.db().durable_revision();
         let live = is_new.then(|| reader.join()).flatten();
         match live {
@@ -57,7 +58,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// The revision up to which everything was given, while nothing is ready: resume after it.
+    /// The revision to resume after: everything up to it was returned.
     pub fn position(&mut self) -> Revision {
         if let Place::Live(receiver) = &self.place {
             let position = self.app.hub().position_of(receiver);
@@ -69,7 +70,7 @@ impl Reader {
         }
     }
 
-    /// The next wanted transaction; nothing when there is none for so long.
+    /// Waits for the next wanted transaction; `None` after `quiet` without one.
     pub async fn next(&mut self, quiet: Duration) -> Answered<Option<Delivery>> {
         loop {
             if let Some(delivery) = self.at_once().await? {
@@ -84,7 +85,7 @@ impl Reader {
         }
     }
 
-    /// The next wanted transaction if it is there now; nothing when the reader is up to date.
+    /// The next wanted transaction, if one is available now; `None` if the reader is up to date.
     pub async fn at_once(&mut self) -> Answered<Option<Delivery>> {
         loop {
             if let Some(delivery) = self.ready.pop_front() {
@@ -101,12 +102,13 @@ impl Reader {
         }
     }
 
-    /// The next wanted transaction if it was read already.
+    /// The next wanted transaction, if it was read already.
     pub fn take_ready(&mut self) -> Option<Delivery> {
         self.ready.pop_front()
     }
 
-    /// The hub may have been behind this reader when it came: what it has read itself is left out.
+    /// Queues a delivery of the hub. The hub may have been behind this reader when it joined, so deliveries
+    /// that were already read are dropped.
     fn take(&mut self, delivery: Delivery) {
         if delivery.revision > self.read {
             self.read = delivery.revision;
@@ -114,7 +116,8 @@ impl Reader {
         }
     }
 
-    /// Reads on in the log; at its end, goes to the hub. Given up halfway, it begins there again.
+    /// Reads the next piece of the log, and joins the hub at its end. If this future is dropped, the next
+    /// call starts again from `read`.
     async fn read_piece(&mut self) -> Answered<()> {
         let place = std::mem::replace(&mut self.place, Place::Nowhere);
         let feed = if let Place::Behind(feed) = place { Some(feed) } else { None };
@@ -137,18 +140,19 @@ impl Reader {
     }
 }
 
-/// A piece of the log.
+/// One piece of the log.
 struct Piece {
     feed: Box<Feed>,
     deliveries: Vec<Delivery>,
-    /// Everything up to here is in the deliveries, or was not wanted.
+    /// Every wanted change up to this revision is in `deliveries`.
     position: Revision,
-    /// Whether nothing more is there yet.
+    /// True if the end of the log was reached.
     is_last: bool,
 }
 
 impl Piece {
-    /// The filter is ours and not the feed's, which would look for a wanted change without an end.
+    /// Reads a piece and filters it here. A filter in the feed would search for the next wanted change
+    /// without a bound.
     fn read(
         db: &Database,
         feed: Option<Box<Feed>>,
@@ -185,7 +189,7 @@ mod tests {
     use super::*;
     use crate::http::Settings;
 
-    /// Changes that a reader does not want are read as well, and count.
+    /// Unwanted changes are read as well, so they count.
     #[test]
     fn a_piece_ends_by_what_was_read_and_not_by_what_was_wanted() {
         let db = Database::memory().unwrap();

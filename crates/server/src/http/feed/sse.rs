@@ -1,15 +1,15 @@
 //! The feed as a stream of server-sent events.
 //!
 //! ```text
-//!   source --> task: events, signs of life --channel--> body of the response --> client
-//!                     |the client takes nothing for too long, or the log fails
+//!   source --> task: events, keep-alives --channel--> body of the response --> client
+//!                     |the client reads nothing for too long, or the log fails
 //!                     v
 //!              an `error` event, the last one
 //! ```
 //!
-//! The last event of a transaction carries its revision as `id`, the others none: a client that comes
-//! back with `Last-Event-ID` gets every transaction whole. A quiet stream sends the position it has
-//! reached as an `id` without an event, so that coming back is cheap even if nothing was wanted.
+//! Only the last event of a transaction carries an `id`, which is its revision. So a client that reconnects
+//! with `Last-Event-ID` gets every transaction whole. A quiet stream sends its current position as an `id`
+//! without an event, so that a reconnect is cheap even if no change was wanted.
 
 use super::change::Change;
 use super::hub::{Delivery, Held};
@@ -40,9 +40,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::Stream;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How many frames wait for the connection.
+/// The most frames queued for the connection.
 const CHANNEL_FRAMES: usize = 8;
-/// Events that are there go together until they have so many bytes: a connection that catches up costs few steps.
+/// Available events are joined into frames of about this size, so that catching up takes few steps.
 const FRAME_BYTES: usize = 32 << 10;
 
 /// Follows the changes as server-sent events: `id` is the revision, `event` the kind, `data` the change.
@@ -68,10 +68,10 @@ pub(crate) async fn stream(
     Ok(follow(app, Changes { reader, told: after }, seat))
 }
 
-/// A longer text is sent from where all readers share it. A shorter one costs less where it is copied.
+/// Longer texts are sent from the buffer that all readers share. Copying is cheaper for shorter ones.
 const SHARED_BYTES: usize = 16 << 10;
 
-/// The text of a line.
+/// The text of one line.
 pub(crate) enum Text<'a> {
     Copied(&'a str),
     Shared(Bytes),
@@ -83,11 +83,11 @@ impl<'a> From<&'a str> for Text<'a> {
     }
 }
 
-/// Whole events, which are sent as parts one after the other.
+/// One or more whole events, sent as consecutive parts.
 #[derive(Default)]
 struct Frame {
     parts: VecDeque<Bytes>,
-    /// The part that is being written.
+    /// The part under construction.
     last: Vec<u8>,
     bytes: usize,
 }
@@ -114,23 +114,23 @@ impl Frame {
     }
 }
 
-/// Events as the text that is sent, in frames.
+/// Encoded events, in frames.
 #[derive(Default)]
 pub(crate) struct Sending {
     frames: Vec<Frame>,
-    /// The memory that the events are held in.
+    /// The memory reservations of the events.
     held: Vec<Held>,
 }
 
 impl Sending {
-    /// One line that is no event: a comment, or a position.
+    /// A single line that is not an event: a comment, or a position.
     pub fn line(name: &str, text: &str) -> Sending {
         let mut frame = Frame::default();
         [name, ": ", text, "\n\n"].iter().for_each(|part| frame.copy(part));
         Sending { frames: vec![frame], held: Vec::new() }
     }
 
-    /// A comment that says that the stream is alive.
+    /// A keep-alive comment.
     pub fn alive() -> Sending {
         Sending::line("", "alive")
     }
@@ -149,7 +149,7 @@ impl Sending {
         frame.copy("\n");
     }
 
-    /// Adds the changes of a transaction; the last one says its revision.
+    /// Adds the changes of a transaction. The last one carries the revision as its `id`.
     fn transaction(&mut self, delivery: Delivery) {
         let Delivery { revision, changes, held } = delivery;
         let id = revision.to_string();
@@ -163,7 +163,7 @@ impl Sending {
         self.hold(held);
     }
 
-    /// Counts the memory of an added event until it is sent.
+    /// Keeps a reservation until the events are sent.
     pub fn hold(&mut self, held: Held) {
         self.held.push(held);
     }
@@ -173,7 +173,7 @@ impl Sending {
     }
 }
 
-/// A part of the text of a change.
+/// A slice of a change's text: copied if short, shared if long.
 pub(super) fn shared<'a>(change: &Arc<Change>, text: &'a str) -> Text<'a> {
     match text.len() {
         ..SHARED_BYTES => Text::Copied(text),
@@ -181,7 +181,7 @@ pub(super) fn shared<'a>(change: &Arc<Change>, text: &'a str) -> Text<'a> {
     }
 }
 
-/// The whole text of a change.
+/// Owns the change whose text a `Bytes` refers to.
 struct Whole(Arc<Change>);
 
 impl AsRef<[u8]> for Whole {
@@ -190,14 +190,15 @@ impl AsRef<[u8]> for Whole {
     }
 }
 
-/// A frame that waits for its connection.
+/// A frame in the queue of its connection.
 struct Waiting {
     frame: Rest,
-    /// Its part of the bytes that may wait for this reader.
+    /// Its share of the bytes that may be queued for this reader.
     _room: OwnedSemaphorePermit,
 }
 
-/// The parts of a frame that the connection has not taken yet, and their memory. The connection counts the others.
+/// The parts of a frame that the connection has not taken yet, with their reservation. Taken parts are
+/// charged by the connection.
 #[derive(Default)]
 struct Rest {
     parts: VecDeque<Bytes>,
@@ -208,20 +209,20 @@ impl Rest {
     fn next(&mut self) -> Option<Bytes> {
         let part = self.parts.pop_front()?;
         if let Some(reserved) = &mut self.reserved {
-            // Fewer bytes always fit.
+            // Shrinking a reservation always succeeds.
             let _ = reserved.resize(self.parts.iter().map(Bytes::len).sum());
         }
         Some(part)
     }
 }
 
-/// Where a stream comes from.
+/// The source of a stream.
 pub(crate) trait Source: Send + 'static {
-    /// What comes next; a sign of life when nothing came for so long.
+    /// Waits for the next events; after `quiet` without any, returns a keep-alive.
     fn next(&mut self, quiet: Duration) -> impl Future<Output = Answered<Sending>> + Send;
 }
 
-/// Streams what comes from somewhere, until the client leaves or is told why not.
+/// Streams a source until the client disconnects, the server drains, or an error is sent.
 pub(crate) fn follow(app: Http, source: impl Source, seat: FeedSeat) -> Response {
     let (sender, receiver) = mpsc::channel(CHANNEL_FRAMES);
     let last = Arc::new(Mutex::new(None));
@@ -242,10 +243,10 @@ pub(crate) fn last_event_id(headers: &HeaderMap) -> Answered<Option<u64>> {
     number.map(Some).ok_or_else(wrong)
 }
 
-/// The body of the response: frames, and at the end the error that ended them.
+/// The response body: the frames, then the error that ended the stream, if any.
 struct Frames {
     receiver: mpsc::Receiver<Waiting>,
-    /// The rest of the frame that is being sent.
+    /// The rest of the current frame.
     sending: Rest,
     last: Arc<Mutex<Option<Bytes>>>,
 }
@@ -266,23 +267,23 @@ impl Stream for Frames {
     }
 }
 
-/// Moves events from where they come to their connection.
+/// Moves events from the source to the connection.
 struct Pump<S> {
     app: Http,
     account: Arc<Account>,
     source: S,
     sender: mpsc::Sender<Waiting>,
-    /// The bytes that may still wait for the reader, and all of them.
+    /// The bytes that may still be queued for the reader, and their limit.
     room: Arc<Semaphore>,
     room_bytes: usize,
     last: Arc<Mutex<Option<Bytes>>>,
     _seat: FeedSeat,
 }
 
-/// Changes as a reader gives them.
+/// A feed reader as a source.
 struct Changes {
     reader: Reader,
-    /// The newest position that the client was told.
+    /// The newest position that was sent to the client.
     told: u64,
 }
 
@@ -311,7 +312,7 @@ impl Changes {
     }
 }
 
-/// Why a stream ends: the client left, the server stops, or something to tell.
+/// The reason why a stream ends: silently (the client disconnected or the server stops), or with an error.
 enum End {
     Quiet,
     Told(Refusal),
@@ -363,7 +364,7 @@ impl<S: Source> Pump<S> {
         }
     }
 
-    /// Waits until the reader has taken enough of the frames before.
+    /// Waits until the reader has taken enough of the earlier frames.
     async fn queue(&mut self, frame: Frame) -> Result<(), End> {
         let bytes = frame.bytes;
         let share = u32::try_from(bytes.clamp(1, self.room_bytes)).unwrap_or(u32::MAX);

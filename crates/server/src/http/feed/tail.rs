@@ -1,13 +1,13 @@
-//! A reader of one run: fetches what is stored, and then takes what the hub brings.
+//! A reader of one run: fetches stored events, then receives new ones from the hub.
 //!
 //! ```text
-//!   joins the hub --> fetches behind its place, page after page --> nothing more --> waits at the hub
+//!   joins the hub --> fetches from its position, page after page --> no more --> waits at the hub
 //!        ^                                                                             |
-//!        '--------------- let go by the hub, or something is missing ------------------'
+//!        '--------------- dropped by the hub, or an event is missing ------------------'
 //! ```
 //!
-//! It joins before it fetches: what is durable and visible by then is fetched, what comes later is brought. What is brought and
-//! was fetched already is left out by its sequence.
+//! It joins before it fetches. So an event that is durable and visible by then is fetched, and a later one is
+//! delivered. A delivered event that was already fetched is dropped by its sequence number.
 
 use super::Wanted;
 use super::change::Change;
@@ -26,23 +26,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// The most events that are fetched in one go.
+/// The most events per fetch.
 const PIECE_EVENTS: usize = 1_000;
-/// Once they have so many bytes together no more are fetched.
+/// Once the fetched events have this many bytes together, the fetch ends.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// One client's place in a run.
+/// One client's position in a run.
 pub(crate) struct TailReader {
     app: Http,
-    /// The account that deliveries of the hub count on.
+    /// The account that is charged for deliveries of the hub.
     account: Arc<Account>,
     run: Name,
     branch: Option<String>,
-    /// The last event that was given.
+    /// The sequence number of the last returned event.
     after: u64,
-    /// Where later events are brought.
+    /// Receives later events from the hub.
     live: Option<mpsc::Receiver<Delivery>>,
-    /// Whether there may be events that nobody brings.
+    /// True if stored events may exist that the hub does not deliver.
     behind: bool,
     _counted: Counted,
 }
@@ -51,13 +51,13 @@ pub(crate) struct TailReader {
 pub(crate) struct Told {
     pub seq: u64,
     text: Text,
-    /// The memory that it is held in.
+    /// The reservation of its memory.
     pub held: Held,
 }
 
 enum Text {
     Own(Raw),
-    /// Made once for all readers.
+    /// Encoded once for all readers.
     Shared(Arc<Change>),
 }
 
@@ -70,7 +70,7 @@ impl Told {
         }
     }
 
-    /// The same, ready to be sent.
+    /// The JSON as a line of the stream.
     pub fn line(&self) -> sse::Text<'_> {
         let text = self.json().get();
         match &self.text {
@@ -80,7 +80,7 @@ impl Told {
     }
 }
 
-/// A reader, as long as it is there.
+/// Counts a reader in a gauge until it is dropped.
 struct Counted(Gauge);
 
 impl Counted {
@@ -97,7 +97,7 @@ impl Drop for Counted {
 }
 
 impl TailReader {
-    /// Begins behind an event of a run, which need not be there yet; the branch has to be.
+    /// Starts after an event of a run. The run may not exist yet, but the branch must.
     pub async fn open(
         app: &Http,
         run: Name,
@@ -110,12 +110,13 @@ impl TailReader {
         Ok(TailReader { app, account, run, branch, after, live: None, behind: true, _counted })
     }
 
-    /// The last event that was given.
+    /// The sequence number of the last returned event.
     pub fn position(&self) -> u64 {
         self.after
     }
 
-    /// The next events, so many or what came together; none when there are none for so long.
+    /// Waits for the next events: at most `limit` when they are fetched, or all of one delivery. Returns none
+    /// after `quiet` without any.
     pub async fn next(&mut self, limit: usize, quiet: Duration) -> Answered<Vec<Told>> {
         loop {
             if self.behind {
@@ -133,7 +134,8 @@ impl TailReader {
                     continue;
                 }
                 Err(_) => {
-                    // It is looked again next time: a branch that is gone brings nothing, and says nothing.
+                    // Fetch again next time: a deleted branch delivers no events, and only a fetch reports
+                    // the error.
                     self.behind = true;
                     return Ok(Vec::new());
                 }
@@ -144,7 +146,7 @@ impl TailReader {
         }
     }
 
-    /// What of a transaction comes next here.
+    /// The events of a delivery that continue the run. A gap or a restore makes the reader fetch instead.
     fn take(&mut self, delivery: &Delivery) -> Vec<Told> {
         let mut told = Vec::new();
         for change in &delivery.changes {
@@ -184,13 +186,13 @@ impl TailReader {
         Ok(told)
     }
 
-    /// Whether there may be events that can be fetched at once.
+    /// Returns whether events may be available for a fetch.
     pub fn is_behind(&self) -> bool {
         self.behind
     }
 
-    /// Joins the hub where both the log and what can be read end: what is behind that is brought, what is not is
-    /// fetched. The hub may be ahead of it for a moment.
+    /// Joins the hub where the durable log and the visible state both end. Later events are delivered,
+    /// earlier ones are fetched. The hub may be ahead of that position for a moment, so this retries.
     async fn join(&self) -> mpsc::Receiver<Delivery> {
         let wanted = Wanted {
             branch: Some(self.branch.clone().unwrap_or_else(|| MAIN.to_owned())),
@@ -209,7 +211,7 @@ impl TailReader {
     }
 }
 
-/// Events, ready to be sent; the last one holds the memory of all.
+/// Encodes fetched events. The last one holds the reservation for all.
 fn own(events: &[CanonicalEvent], account: &Arc<Account>) -> Answered<Vec<Told>> {
     let mut told = Vec::with_capacity(events.len());
     for event in events {
@@ -230,7 +232,7 @@ mod tests {
     use crate::http::Settings;
     use mainstay::{Database, NewEvent};
 
-    /// The JSON of fetched events waits for a reader who may never read it.
+    /// Fetched events stay in memory as JSON, because the client may never read them.
     #[tokio::test]
     async fn large_events_are_fetched_a_few_at_a_time() {
         let db = Database::memory().unwrap();

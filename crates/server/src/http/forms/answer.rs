@@ -1,4 +1,4 @@
-//! Answers and receipts.
+//! JSON forms of answers and receipts.
 
 use super::keyed::{
     ItemForm, KeyPageForm, KnownForm, SealedForm, SpaceForm, StatePageForm, WaitingForm, wrote,
@@ -196,7 +196,6 @@ impl From<Page> for PageForm {
 }
 
 impl AnswerForm {
-    /// The form of an answer.
     pub fn of(answer: Answer) -> Result<AnswerForm> {
         Ok(match answer {
             Answer::Counter(counter) => AnswerForm::Counter(Some(counter)),
@@ -312,7 +311,6 @@ fn formless() -> Error {
 }
 
 impl ReceiptForm {
-    /// The form of a receipt.
     pub fn of(receipt: Receipt) -> Result<ReceiptForm> {
         let Receipt { revision, stamp, held, repeated, answers } = receipt;
         let answers: Result<Vec<AnswerForm>> = answers.into_iter().map(AnswerForm::of).collect();

@@ -1,4 +1,4 @@
-//! Commands on branches and tags.
+//! JSON forms of commands on branches and tags.
 
 use mainstay::{BranchCommand, MergeStrategy, Name, Result, Revision};
 use serde::Deserialize;

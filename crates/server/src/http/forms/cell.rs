@@ -1,4 +1,4 @@
-//! Commands on cells.
+//! JSON forms of commands on cells.
 
 use super::{Raw, given, said, value};
 use mainstay::limits::{PAGE_DEFAULT, PAGE_LIMIT};
@@ -150,7 +150,7 @@ impl From<TtlForm> for Ttl {
     }
 }
 
-/// The number that is added; nothing stands for one.
+/// The number to add, 1 by default.
 pub(crate) fn number(by: Option<&RawValue>) -> Result<Number> {
     match by.map(value).transpose()? {
         None => Ok(Number::Int(1)),
@@ -172,7 +172,7 @@ impl SetForm {
         Ok(CellCommand::Set { name, value, ttl: self.ttl.into() })
     }
 
-    /// The same write as Redis means it: a record of this name goes.
+    /// The write as Redis means it: it replaces a record of the same name.
     pub fn text(self) -> Result<StringCommand> {
         let (name, value) = (Name::new(&self.name)?, value(&self.value)?);
         Ok(StringCommand::Put { name, value, ttl: self.ttl.into() })
@@ -228,7 +228,7 @@ impl ListForm {
         Ok(CellCommand::List { prefix, after, limit: limit.unwrap_or(PAGE_DEFAULT) })
     }
 
-    /// Names of cells and records.
+    /// Lists the names of cells and records.
     pub fn names(self) -> KeyCommand {
         let ListForm { prefix, after, limit } = self;
         let kinds = vec![Contract::Cells, Contract::Records];

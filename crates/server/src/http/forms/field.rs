@@ -1,12 +1,12 @@
-//! Fields of records as JSON, with nothing lost.
+//! Lossless JSON form of record fields.
 //!
 //! ```text
 //!   name    text as it is, other bytes as `$bytes:` and base64
 //!   bytes   text as a string, other bytes as {"$bytes": base64}
 //! ```
 //!
-//! Whoever writes may also give a number or a boolean, which is kept as its text, and null, which takes
-//! the field out.
+//! Writes may also contain numbers and booleans, which are stored as their text, and null, which removes the
+//! field.
 
 use super::{Raw, raw, value};
 use mainstay::{Code, Error, Field, FieldValue, Fields, Result, Test, Value, Where};
@@ -17,10 +17,10 @@ pub(crate) fn shown(fields: &Fields) -> Raw {
     raw(&fields.to_value())
 }
 
-/// What a write does with fields: those that are put in, and those that are taken out.
+/// The effect of a write on fields: those to set, and those to remove.
 pub(crate) type Changes = (Vec<(Field, FieldValue)>, Vec<Field>);
 
-/// Reads an object of fields and what becomes of them.
+/// Parses an object of fields and their new values.
 pub(crate) fn changes(fields: &RawValue) -> Result<Changes> {
     let (mut set, mut clear) = (Vec::new(), Vec::new());
     for (name, value) in object(fields)? {
@@ -32,14 +32,14 @@ pub(crate) fn changes(fields: &RawValue) -> Result<Changes> {
     Ok((set, clear))
 }
 
-/// Reads an object of fields and their bytes.
+/// Parses an object of fields and their bytes.
 pub(crate) fn pairs(fields: &RawValue) -> Result<Vec<(Field, Vec<u8>)>> {
     let pair =
         |(name, value): (String, Value)| Ok((Field::from_text(&name)?, bytes(&name, value)?));
     object(fields)?.into_iter().map(pair).collect()
 }
 
-/// Reads an object of fields and the tests that they have to pass.
+/// Parses an object of fields and the tests on them.
 pub(crate) fn filters(tests: &RawValue) -> Result<Vec<Where>> {
     let mut filters = Vec::new();
     for (name, value) in object(tests)? {
@@ -57,7 +57,7 @@ pub(crate) fn filters(tests: &RawValue) -> Result<Vec<Where>> {
     Ok(filters)
 }
 
-/// The bytes that a field is to hold, or is compared with.
+/// Parses the bytes to store in a field, or to compare it with.
 pub(crate) fn bytes_of(field: &str, raw: &RawValue) -> Result<Vec<u8>> {
     bytes(field, value(raw)?)
 }
@@ -70,7 +70,7 @@ fn bytes(field: &str, value: Value) -> Result<Vec<u8>> {
     }
 }
 
-/// Bytes, or an object with one field that says what the field becomes.
+/// Parses a new value: bytes, or an object with one member that computes the value.
 fn becomes(field: &str, value: Value) -> Result<FieldValue> {
     let Value::Object(object) = value else { return bytes(field, value).map(FieldValue::Bytes) };
     let mut said = object.into_iter();
@@ -147,7 +147,7 @@ mod tests {
                 assert_eq!(back.into_iter().collect::<Fields>(), fields, "{name:?}");
             }
         }
-        // The only field of a record may look like a value that JSON has no word for.
+        // A record's only field may look like one of the `$` forms of values, so it is wrapped in `$object`.
         let alone = Fields::of([("$bytes", "AP8=")]).unwrap();
         assert_eq!(shown(&alone).get(), r#"{"$object":{"$bytes":"AP8="}}"#);
         assert_eq!(pairs(&shown(&alone)).unwrap().into_iter().collect::<Fields>(), alone);

@@ -1,4 +1,4 @@
-//! Guards: what must hold.
+//! JSON forms of guards: conditions that must hold for a transaction to commit.
 
 use super::field::bytes_of;
 use super::keyed::{VersionForm, key_of};
@@ -212,7 +212,7 @@ impl From<ContractForm> for Contract {
 }
 
 impl GuardForm {
-    /// The guard it stands for.
+    /// Converts the form to a guard.
     pub fn guard(self) -> Result<Guard> {
         let name = |name: String| Name::new(&name);
         Ok(match self {

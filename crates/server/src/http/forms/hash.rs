@@ -1,4 +1,4 @@
-//! Commands on records for those who know hashes, as Redis has them.
+//! JSON forms of commands on records as Redis hashes.
 
 use super::Raw;
 use super::field::pairs;
@@ -92,7 +92,7 @@ impl HashCountForm {
 }
 
 impl GetRecordForm {
-    /// The same read of what Redis calls a hash: a cell of this name is refused.
+    /// The same read as a Redis hash: a cell of this name is refused.
     pub fn hash(self) -> Result<HashCommand> {
         let fields = self.fields.map(fields_of).transpose()?;
         Ok(HashCommand::Get { key: Name::new(&self.key)?, fields })

@@ -1,4 +1,4 @@
-//! Jobs as JSON: those to be submitted, and those that there are.
+//! JSON forms of jobs: new ones, and existing ones.
 
 use super::{Raw, raw, value};
 use crate::jobs::New;
@@ -34,7 +34,7 @@ pub(crate) struct NewJobForm {
 }
 
 impl NewJobForm {
-    /// The job that the path names.
+    /// The job with the name from the path.
     pub fn at(self, name: JobName) -> Result<New> {
         match (&self.r#type, &self.id) {
             (None, None) => self.named(name),
@@ -42,7 +42,7 @@ impl NewJobForm {
         }
     }
 
-    /// The job that it names itself.
+    /// The job with the name from the form itself.
     pub fn whole(self) -> Result<New> {
         let (Some(task_type), Some(id)) = (&self.r#type, &self.id) else {
             return Err(invalid("every job of a graph has a type and an id"));
@@ -80,7 +80,7 @@ fn with<S, T>(submission: S, said: Option<T>, say: impl FnOnce(S, T) -> S) -> S 
     }
 }
 
-/// The bytes that a JSON stands for; null for none.
+/// The bytes of a JSON value; null gives `None`.
 pub(crate) fn bytes(raw: &RawValue) -> Result<Option<Vec<u8>>> {
     Ok(match value(raw)? {
         Value::Null => None,
@@ -146,7 +146,7 @@ pub(crate) struct JobForm {
 }
 
 impl JobForm {
-    /// A job with its small input and output.
+    /// A job with its inline input and output.
     pub fn whole(job: &Job) -> JobForm {
         let held = |field: &str| job.fields.get(field).map(shown_bytes);
         let (data, result) = (held(field::PARAMS), held(field::RESULT));

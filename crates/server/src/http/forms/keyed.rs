@@ -1,4 +1,4 @@
-//! Keyed state as JSON.
+//! JSON forms of keyed state.
 //!
 //! ```text
 //!   key, id   text as it is, other bytes as `$bytes:` and base64
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-/// What keys that are no text begin with.
+/// The prefix of keys that are not text.
 const BYTES: &str = "$bytes:";
 
-/// The key that a text stands for.
+/// Parses the text form of a key.
 pub(crate) fn key_of(text: &str) -> Result<Vec<u8>> {
     let Some(encoded) = text.strip_prefix(BYTES) else { return Ok(text.as_bytes().to_vec()) };
     STANDARD.decode(encoded).map_err(|_| {
@@ -30,7 +30,7 @@ pub(crate) fn key_of(text: &str) -> Result<Vec<u8>> {
     })
 }
 
-/// A key as text.
+/// The text form of a key.
 pub(crate) fn shown_key(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
         Ok(text) if !text.starts_with(BYTES) => text.to_owned(),
@@ -38,7 +38,7 @@ pub(crate) fn shown_key(key: &[u8]) -> String {
     }
 }
 
-/// The bytes that a state or an item is said to be.
+/// Parses the bytes of a state or an item.
 pub(crate) fn state_bytes(said: &RawValue) -> Result<Vec<u8>> {
     bytes(said)?.ok_or_else(|| {
         let message = "null is no state: delete the key, or give a string or {\"$bytes\": base64}";
@@ -46,7 +46,7 @@ pub(crate) fn state_bytes(said: &RawValue) -> Result<Vec<u8>> {
     })
 }
 
-/// What became of a write.
+/// The outcome of a write, as a word.
 pub(crate) fn wrote(wrote: Wrote) -> &'static str {
     match wrote {
         Wrote::Applied => "applied",
@@ -94,7 +94,7 @@ pub(crate) struct DeclareForm {
 }
 
 impl DeclareForm {
-    /// The space that the path names.
+    /// The command for the space that the path names.
     pub fn at(self, space: Name) -> Result<StateCommand> {
         match &self.space {
             None => self.named(space),
@@ -105,7 +105,7 @@ impl DeclareForm {
         }
     }
 
-    /// The space that it names itself.
+    /// The command for the space that the form names.
     pub fn command(self) -> Result<StateCommand> {
         let space = Name::new(self.space.as_deref().unwrap_or_default())?;
         self.named(space)

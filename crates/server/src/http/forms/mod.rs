@@ -1,7 +1,7 @@
-//! The JSON of guards, commands and answers: one form per variant of the model.
+//! JSON forms of guards, commands and answers: one form per variant of the model.
 //!
-//! A form is an object with one field, which says what it is: `{"set": {"name": "a", "value": 1}}`.
-//! Values inside are kept as text until the model reads them, so that every type survives.
+//! A form is an object with one member, whose name is the variant: `{"set": {"name": "a", "value": 1}}`.
+//! Values inside are kept as JSON text until the model parses them, so that no type is lost.
 
 mod answer;
 mod branch;
@@ -51,22 +51,23 @@ use serde_json::value::RawValue;
 /// A typed value as JSON inside a larger JSON.
 pub(crate) type Raw = Box<RawValue>;
 
-/// A value, ready to stand in an answer.
+/// Encodes a value for an answer.
 pub(crate) fn raw(value: &Value) -> Raw {
     RawValue::from_string(value.to_json()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// The typed value that a JSON stands for.
+/// Parses a typed value.
 pub(crate) fn value(raw: &RawValue) -> Result<Value> {
     Value::from_json(raw.get())
 }
 
-/// A field that is there has a value, and null is one.
+/// Deserializes a present field as `Some`, even if it is null, because null is a value.
 fn given<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Raw>, D::Error> {
     Raw::deserialize(from).map(Some)
 }
 
-/// A field that may be null but must be there: leaving it out is more often a slip than a wish.
+/// Deserializes a field that may be null but must be present, because a missing field is more often a mistake
+/// than intent.
 fn said<'de, T, D>(from: D) -> std::result::Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,

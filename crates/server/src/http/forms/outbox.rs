@@ -1,4 +1,4 @@
-//! Commands on the outbox, and what they answer.
+//! JSON forms of commands on the outbox and of their answers.
 
 use super::{Raw, bytes, given, shown_bytes};
 use crate::outbox::Settings;
@@ -7,7 +7,7 @@ use mainstay::{Failed, Message, Name, OutboxCommand, OutboxState, Result};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How many messages a claim takes that does not say.
+/// The number of messages that a claim takes by default.
 const CLAIM_DEFAULT: usize = 10;
 
 /// A message to be written.

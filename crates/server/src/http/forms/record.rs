@@ -1,4 +1,4 @@
-//! Commands on records, and what they answer.
+//! JSON forms of commands on records and of their answers.
 
 use super::cell::TtlForm;
 use super::field::{bytes_of, changes, filters, pairs, shown};
@@ -187,12 +187,12 @@ impl From<RecordPage> for RecordPageForm {
     }
 }
 
-/// The filters that were given, if any.
+/// Parses optional filters.
 pub(crate) fn filters_of(tests: Option<&Raw>) -> Result<Vec<Where>> {
     tests.map_or(Ok(Vec::new()), |tests| filters(tests))
 }
 
-/// A place in a scan is one of its own: that of another would leave records out without a word.
+/// Checks that `after` is within the scanned prefix. The cursor of another scan would silently skip records.
 pub(crate) fn check_place(prefix: &str, after: Option<&str>) -> Result<()> {
     match after {
         Some(after) if !after.starts_with(prefix) => {
@@ -205,7 +205,7 @@ pub(crate) fn check_place(prefix: &str, after: Option<&str>) -> Result<()> {
     }
 }
 
-/// The fields that names stand for.
+/// Parses field names.
 pub(crate) fn fields_of(names: Vec<String>) -> Result<Vec<Field>> {
     names.iter().map(|name| Field::from_text(name)).collect()
 }
@@ -235,7 +235,7 @@ impl ConditionForm {
 }
 
 impl WriteRecordForm {
-    /// The write to the record that the form itself names.
+    /// The write to the record that the form names.
     pub fn command(mut self) -> Result<RecordWrite> {
         let Some(key) = self.key.take() else {
             let message = "write_record: give the key of the record";
@@ -244,7 +244,7 @@ impl WriteRecordForm {
         self.to(Name::new(&key)?)
     }
 
-    /// The write to a record that is named elsewhere.
+    /// The write to a record that is named elsewhere, such as in the path.
     pub fn to(self, key: Name) -> Result<RecordWrite> {
         if self.key.is_some() {
             let message = "the path names the record: leave the key out of the body";

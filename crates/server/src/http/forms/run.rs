@@ -1,4 +1,4 @@
-//! Commands on runs, and what they answer. Events are written as the seed names their fields.
+//! JSON forms of commands on runs and of their answers. Events have the field names of the stored event type.
 
 use super::{Raw, given, raw, value};
 use mainstay::limits::PAGE_DEFAULT;
@@ -141,7 +141,7 @@ pub(crate) struct ListRunsForm {
     limit: Option<usize>,
 }
 
-/// The event that a JSON says; one that names no run is of the run that the path names.
+/// Parses an event. An event without a run belongs to the run that the path names.
 pub(crate) fn event_of(said: &RawValue, run: Option<&Name>) -> Result<NewEvent> {
     let mut event: NewEvent = from_value(Value::from_json_exact(said.get())?)?;
     if let Some(run) = run {
@@ -159,14 +159,15 @@ pub(crate) fn event_of(said: &RawValue, run: Option<&Name>) -> Result<NewEvent> 
     Ok(event)
 }
 
-/// The command that appends an event. Its key is made here, so that the writer need not.
+/// The command that appends an event. It computes the idempotency key here, so that the writer thread need
+/// not.
 pub(crate) fn append(mut event: NewEvent, expected: Option<u64>) -> Result<RunCommand> {
     event.check()?;
     event.idempotency_key = Some(event.key()?);
     Ok(RunCommand::Append { event: Box::new(event), expected })
 }
 
-/// An event that is stored.
+/// Encodes a stored event.
 pub(crate) fn shown_event(event: &CanonicalEvent) -> Result<Raw> {
     Ok(raw(&to_value(event)?))
 }
@@ -188,7 +189,7 @@ impl From<Vec<Raw>> for EventsForm {
     }
 }
 
-/// Where runs stand, by its name.
+/// Parses the status of a run.
 pub(crate) fn status_of(name: Option<&str>) -> Result<Option<RunStatus>> {
     let parse = |name: &str| {
         let upper = name.to_ascii_uppercase();
@@ -211,7 +212,7 @@ impl AppendEventForm {
 }
 
 impl BootstrapForm {
-    /// The run that the path names.
+    /// The command for the run that the path names.
     pub fn at(self, run: Name) -> Result<RunCommand> {
         match &self.run {
             None => self.named(run),
@@ -222,7 +223,7 @@ impl BootstrapForm {
         }
     }
 
-    /// The run that it names itself.
+    /// The command for the run that the form names.
     pub fn command(self) -> Result<RunCommand> {
         let run = Name::new(self.run.as_deref().unwrap_or_default())?;
         self.named(run)

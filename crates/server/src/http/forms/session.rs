@@ -1,4 +1,4 @@
-//! Commands on sessions, and what they answer.
+//! JSON forms of commands on sessions and of their answers.
 
 use super::{Raw, bytes, given, shown_bytes};
 use crate::sessions::Told;
@@ -139,7 +139,7 @@ impl SendRequestForm {
     }
 }
 
-/// The command that sends what a JSON says.
+/// The command that sends a payload to a session's client.
 pub(crate) fn sending(session: Name, payload: Option<Raw>) -> Result<SessionCommand> {
     let payload = payload.as_deref().map(bytes).transpose()?.flatten().unwrap_or_default();
     Ok(SessionCommand::Send { session, payload })

@@ -1,4 +1,4 @@
-//! Steps: any command, and whether it has to take effect.
+//! JSON form of a step: a command, and whether it must succeed or take effect.
 
 use super::branch::{BranchForm, FinishForm, ForkForm, MergeForm, RenameForm, TagForm, UntagForm};
 use super::cell::{
@@ -246,7 +246,7 @@ pub(crate) struct SweepForm {
 }
 
 impl StepForm {
-    /// The step it stands for; what it leaves open about messages the settings of the outbox say.
+    /// Converts the form to a step. The outbox settings supply the defaults for messages.
     pub fn step(self, sent: &outbox::Settings) -> Result<Step> {
         match self {
             StepForm::Must(inner) => inner.demanding(Demand::Effect, sent),

@@ -1,4 +1,4 @@
-//! Commands on cells for those who know only text, as Redis has them.
+//! JSON forms of commands on cells as Redis strings.
 
 use super::cell::TtlForm;
 use super::{Raw, value};
@@ -129,7 +129,7 @@ impl SwapForm {
         Ok(StringCommand::Set { name, value, only, ttl })
     }
 
-    /// The same for those who want to know what was there: a record of this name is refused.
+    /// Like `command`, but also answers the old value; a record of this name is refused.
     pub fn text(self) -> Result<StringCommand> {
         let (name, value, only, ttl) = self.parts()?;
         Ok(StringCommand::Swap { name, value, only, ttl })
@@ -188,7 +188,7 @@ impl ExpireIfForm {
     }
 }
 
-/// The condition on an expiry that a form stands for.
+/// Converts the condition on an expiry.
 pub(super) fn only(form: ExpireOnlyForm) -> ExpireOnly {
     match form {
         ExpireOnlyForm::WithoutExpiry => ExpireOnly::WithoutExpiry,
