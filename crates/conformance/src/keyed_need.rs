@@ -1,5 +1,6 @@
-//! Capability requirements of the keyed state store cases. A store that lacks a required capability
-//! skips the case.
+//! Capability requirements of the keyed state store cases.
+//!
+//! A store that lacks a required capability skips the case.
 
 use crate::keyed_stand::{KeyedStand, KeyedWorld};
 use mainstay_model::KeyedCapabilities;

@@ -1,8 +1,7 @@
-//! Test fixture for stores of keyed state: makes spaces of any implementation and wraps them with
-//! assertions.
+//! Test fixture for stores of keyed state: makes spaces of any implementation and wraps them with assertions.
 //!
 //! ```text
-//! KeyedWorld (memory, the engine, ...) --by name--> Arc<dyn KeyedState> --> KeyedStand --> case
+//!   KeyedWorld (memory, the engine, ...) --by name--> Arc<dyn KeyedState> --> KeyedStand --> case
 //! ```
 
 use crate::{World, stand};
@@ -179,7 +178,7 @@ impl<'w> KeyedStand<'w> {
         }
     }
 
-    /// Closes and reopens the world and returns the same space.
+    /// Closes and reopens the world and returns its default space.
     pub fn reopened(&self) -> KeyedStand<'w> {
         self.world.reopen();
         KeyedStand::of(self.world)

@@ -1,5 +1,6 @@
-//! Registry of all keyed state store cases with their required capabilities. A case that is not listed
-//! here does not run; `tests/listed.rs` checks that every case is listed.
+//! Registry of all keyed state store cases with their required capabilities.
+//!
+//! A case that is not listed here does not run; `tests/listed.rs` checks that every case is listed.
 
 use crate::keyed_need::{KeyedCase as Case, KeyedNeed as Need};
 use crate::table_of_cases;

@@ -1,5 +1,6 @@
-//! Conformance suite: one named function per case, and a reference model (oracle) that random programs
-//! are compared with. Every implementation must pass it.
+//! Conformance suite: one named function per case, and a reference model (oracle) for random programs.
+//!
+//! Every implementation must pass it. Random programs are compared with the oracle.
 //!
 //! ```text
 //!   SEMANTICS ── cases (cells, strings, records, runs, outbox, transactions, branches, time, feed, limits, durability)
@@ -12,7 +13,7 @@
 //! skipped and listed.
 //!
 //! ```text
-//! store_cases (what each needs) ── stores ── Stand ── StoreWorld: the engine here and there, or another store
+//!   store_cases (required capabilities) ── stores ── Stand ── StoreWorld: engine, remote client, or another store
 //! ```
 //!
 //! Stores of runs work the same way with the cases of `run_stores`: `dyn RunStore`, [`RunWorld`],

@@ -1,5 +1,6 @@
-//! Capability requirements of the record store cases. A store that lacks a required capability skips the
-//! case.
+//! Capability requirements of the record store cases.
+//!
+//! A store that lacks a required capability skips the case.
 
 use crate::stand::{Stand, StoreWorld};
 use mainstay_model::{Capabilities, Conditions, Counters, Lifetimes, Scans};

@@ -1,5 +1,6 @@
-//! Capability requirements of the run store cases. A store that lacks a required capability skips the
-//! case.
+//! Capability requirements of the run store cases.
+//!
+//! A store that lacks a required capability skips the case.
 
 use crate::run_stand::{RunStand, RunWorld};
 use mainstay_model::{Listings, RunCapabilities};

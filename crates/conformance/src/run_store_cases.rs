@@ -1,5 +1,6 @@
-//! Registry of all run store cases with their required capabilities. A case that is not listed here does
-//! not run; `tests/listed.rs` checks that every case is listed.
+//! Registry of all run store cases with their required capabilities.
+//!
+//! A case that is not listed here does not run; `tests/listed.rs` checks that every case is listed.
 
 use crate::run_need::{RunCase as Case, RunNeed as Need};
 use crate::table_of_cases;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   StoreWorld (engine, Redis, ...) --makes--> Arc<dyn RecordStore>
-//!      \--drives its futures, advances its time--> Stand --> case
+//!        \--drives futures, advances the clock--> Stand --> case
 //! ```
 
 use crate::check::{PATIENCE, filter, keys_of};

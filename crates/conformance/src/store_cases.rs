@@ -1,5 +1,6 @@
-//! Registry of all record store cases with their required capabilities. A case that is not listed here
-//! does not run; `tests/listed.rs` checks that every case is listed.
+//! Registry of all record store cases with their required capabilities.
+//!
+//! A case that is not listed here does not run; `tests/listed.rs` checks that every case is listed.
 
 use crate::need::{Need, StoreCase as Case};
 

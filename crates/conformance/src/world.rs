@@ -101,7 +101,7 @@ impl World {
         self.db = Some(db);
     }
 
-    /// The database handle that cases use; goes through the server if the world has one.
+    /// The database handle that cases use. It is the served handle if the world has a server.
     pub fn db(&self) -> &Database {
         self.served.as_ref().map_or_else(|| self.beside(), |served| &served.db)
     }

@@ -1,5 +1,6 @@
-//! Property test: random programs with full and incremental backups at random points. Each restored
-//! chain must answer like the database at the time of its last backup.
+//! Property test: random programs with full and incremental backups at random points.
+//!
+//! Each restored chain must answer like the database at the time of its last backup.
 
 #[allow(dead_code, reason = "the random programs use the rest")]
 mod program;

@@ -1,5 +1,7 @@
-//! Determinism: the same script gives the same canonical hash in memory and on disk, in every durability
-//! mode and on every machine. Rebuilding from the log gives it, too.
+//! Determinism: the same script gives the same canonical hash.
+//!
+//! The hash is equal in memory and on disk, in every durability mode and on every machine, and after
+//! rebuilding the database from the log.
 
 use mainstay::{
     At, CellCommand, Database, Durability, FieldValue, Fields, HashCommand, MergeStrategy, Name,

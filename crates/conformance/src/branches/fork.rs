@@ -12,7 +12,7 @@ pub fn main_is_always_there(w: &mut World) {
     assert_eq!(w.db().branch("main").unwrap().name(), "main");
 }
 
-/// A fork shows what its parent shows: values, counters, history.
+/// A fork starts with its parent's values, counters and history.
 pub fn starts_as_its_parent(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("a", 2).unwrap();

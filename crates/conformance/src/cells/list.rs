@@ -45,7 +45,8 @@ pub fn after_is_exclusive(w: &mut World) {
     assert!(w.cells().list("", Some("c"), 10).unwrap().names.is_empty());
 }
 
-/// An `after` before the prefix starts at the prefix; an `after` behind the prefix gives an empty page.
+/// An `after` before the prefix starts at the prefix. An `after` greater than all names with the prefix
+/// gives an empty page.
 pub fn after_outside_the_prefix(w: &mut World) {
     fill(w, &["a", "p/1", "p/2", "z"]);
     assert_eq!(w.cells().list("p/", Some("a"), 10).unwrap().names, ["p/1", "p/2"]);

@@ -1,5 +1,6 @@
-//! Names: 1–1024 bytes of UTF-8, no NUL, not starting with `_mainstay/`. Any other name is refused and
-//! nothing is written.
+//! Names: 1–1024 bytes of UTF-8, no NUL, not starting with `_mainstay/`.
+//!
+//! Any other name is refused and nothing is written.
 
 use crate::World;
 use crate::check::*;

@@ -1,5 +1,4 @@
-//! Durability modes `sync`, `interval` and `memory`: they change when a write is durable, not its
-//! result.
+//! Durability modes `sync`, `interval` and `memory`: they change when a write is durable, not its result.
 
 use crate::World;
 use crate::check::*;

@@ -126,7 +126,7 @@ pub fn dropping_the_last_handle_closes(w: &mut World) {
     }
 }
 
-/// An uncommitted transaction leaves nothing behind.
+/// An uncommitted transaction is not visible after a reopen.
 pub fn uncommitted_is_not_there(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut t = w.db().begin().unwrap();

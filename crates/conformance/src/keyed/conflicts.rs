@@ -1,5 +1,6 @@
-//! Conflict detection for interactive transactions on keyed state: a commit conflicts if a read or an
-//! answer has become invalid.
+//! Conflict detection for interactive transactions on keyed state.
+//!
+//! A commit conflicts if a read or an answer has become invalid.
 
 use super::{held, look, ordered, put, scan, snapshot_of, space, write};
 use crate::World;
@@ -82,7 +83,8 @@ pub fn read_then_written(w: &mut World) {
     assert!(!survives(w, |t| done(t.run(dump).unwrap()), meanwhile));
 }
 
-/// Writes to other keys, other spaces, or behind the read page do not conflict; nor do stale writes.
+/// Writes to other keys, to other spaces or after the read page do not conflict, and neither do stale
+/// writes.
 pub fn others_do_not_conflict(w: &mut World) {
     filled(w);
     let others = || {

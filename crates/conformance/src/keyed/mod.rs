@@ -1,5 +1,4 @@
-//! Engine cases for keyed state: transactions with other kinds of state, branches, past revisions, the
-//! feed.
+//! Engine cases for keyed state: transactions with other kinds of state, branches, past revisions, the feed.
 //!
 //! The cases in `keyed_stores` cover the behaviour of every keyed state store. This module covers only
 //! the engine.

@@ -1,5 +1,6 @@
-//! Recovery of keyed state after a reopen (disk only): acknowledged writes are kept, unfinished restores
-//! stay hidden.
+//! Recovery of keyed state after a reopen (disk only).
+//!
+//! Acknowledged writes are kept, and unfinished restores stay hidden.
 
 use super::{all, held, ordered, snapshot_of, space, space_on, whole};
 use crate::World;

@@ -133,7 +133,7 @@ pub fn old_generations_are_reaped(w: &mut World) {
     ]);
     space(w).write(writes.collect()).unwrap();
     space(w).restore(&snapshot_of(&[("x", "1", 1)])).unwrap();
-    // 53 entries, the index entry of the tombstone, and the marker of the old generation.
+    // 53 entries, the index entry of the tombstone, and the marker.
     assert_eq!(w.beside().reap().unwrap(), 55);
     assert_eq!(w.beside().reap().unwrap(), 0);
     space(w).clear().unwrap();

@@ -1,4 +1,4 @@
-//! Input validation: invalid keys, item IDs and values are refused and leave nothing behind.
+//! Input validation: invalid keys, item IDs and values are refused and write nothing.
 
 use crate::check::refused;
 use crate::keyed_stand::KeyedStand;

@@ -1,5 +1,6 @@
-//! Missing capabilities: the store refuses with `Unsupported` and names the capability, instead of doing
-//! something weaker.
+//! Missing capabilities: the store refuses with `Unsupported` and names the capability.
+//!
+//! It must not do something weaker instead.
 
 use crate::check::unsupported;
 use crate::keyed_stand::{KeyedStand, merge};

@@ -1,5 +1,6 @@
-//! Model-based test: random programs on a store, an in-memory store and the oracle. All three must give
-//! equal results and equal snapshot bytes.
+//! Model-based test: random programs on a store, an in-memory store and the oracle.
+//!
+//! All three must give equal results and equal snapshot bytes.
 
 use crate::keyed_oracle::KeyedOracle;
 use crate::keyed_stand::{KeyedStand, keys, text, version};

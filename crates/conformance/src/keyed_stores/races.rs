@@ -113,6 +113,8 @@ fn while_sealing(
 ) -> Vec<u64> {
     let (sealed, puts, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let until = |count: &AtomicU64, least: u64| {
+        // Pairs with the `Release` operations on the counters and on `Broken`: the operations they count
+        // happened before.
         while count.load(Ordering::Acquire) < least && !broken.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -126,6 +128,8 @@ fn while_sealing(
                 // it.
                 until(&puts, 7 * PUTS * round + 7 * PUTS / 2);
                 seal((round + 1) * 40);
+                // Pairs with the `Acquire` load in `until`: the seal happens before the puts of the next
+                // round.
                 sealed.store(round + 1, Ordering::Release);
                 continue;
             }
@@ -135,6 +139,8 @@ fn while_sealing(
                 if put(version) == Wrote::Waiting {
                     waits.push(version);
                 }
+                // Pairs with the `Acquire` load in `until`: the counted puts happen before the next
+                // seal.
                 puts.fetch_add(1, Ordering::Release);
                 // Yields, so that this thread is often between two puts when the frontier rises.
                 std::thread::yield_now();
@@ -153,6 +159,7 @@ struct Broken<'b>(&'b AtomicBool);
 impl Drop for Broken<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            // Pairs with the `Acquire` loads of the waiting threads.
             self.0.store(true, Ordering::Release);
         }
     }
@@ -190,6 +197,7 @@ fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn()
     const WRITES: u64 = 25;
     let (written, looked, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let goes_on = || {
+        // Pairs with the `Release` operations below and in `Broken`.
         let is_little =
             looked.load(Ordering::Acquire) < LOOKS || written.load(Ordering::Acquire) < WRITES;
         is_little && !broken.load(Ordering::Acquire)
@@ -201,6 +209,7 @@ fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn()
                 // Writes are limited by the number of reads, because surplus old versions would only
                 // slow the reads down.
                 if written.load(Ordering::Acquire) < looked.load(Ordering::Acquire) + WRITES {
+                    // `Release` covers the earlier writes; this write itself runs after the increment.
                     write(1 + written.fetch_add(1, Ordering::Release));
                 }
                 std::thread::yield_now();
@@ -208,6 +217,7 @@ fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn()
         } else if n <= 3 {
             while goes_on() {
                 look();
+                // Pairs with the `Acquire` loads above: the counted read has finished.
                 looked.fetch_add(1, Ordering::Release);
                 std::thread::yield_now();
             }

@@ -1,5 +1,4 @@
-//! `seal`: closes versions below the frontier, applies waiting writes in version order, discards
-//! tombstones.
+//! `seal`: closes versions below the frontier, applies waiting writes in version order, discards tombstones.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, merge, time};

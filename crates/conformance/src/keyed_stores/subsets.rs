@@ -1,5 +1,4 @@
-//! `snapshot_keys` and `restore_keys`: copying selected keys between spaces without lowering any
-//! version.
+//! `snapshot_keys` and `restore_keys`: copying selected keys between spaces without lowering any version.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, invalid, keys, merge, time};

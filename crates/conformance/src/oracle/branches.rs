@@ -367,7 +367,7 @@ fn event_in(logs: &Logs, run: &str, key: &str, now: Moment) -> bool {
     logs.value(run, now).is_some_and(|log| log.of_key(key).is_some())
 }
 
-/// Merges runs: appends the events with missing keys behind the target's own. Returns the conflicting
+/// Merges runs: appends the events with missing keys after the target's own. Returns the conflicting
 /// runs and the merged runs.
 fn bring_runs(
     target: &mut Logs,

@@ -1,5 +1,4 @@
-//! Interactive transactions in the reference model: a private copy of the branch and a read set of
-//! guards.
+//! Interactive transactions in the reference model: a private copy of the branch and a read set of guards.
 
 use super::run::Run;
 use super::versions::{Version, Versions};

@@ -1,5 +1,4 @@
-//! Runs in the reference model: a log is a list of events, and its snapshot is folded from the start
-//! each time.
+//! Runs in the reference model: a log is a list of events, and its snapshot is folded from the start each time.
 
 use super::run::Run;
 use super::versions::{Version, Versions};

@@ -5,8 +5,8 @@
 //!                |             ├ records: key -> versions, oldest first
 //!                |             ├ logs:    run -> versions, oldest first
 //!                |             ├ spaces:  space of keyed state -> versions, oldest first
-//!               |             └ outbox:  messages and their delivery state
-//!                └ a fork copies the lines' versions up to the fork: no reading through
+//!                |             └ outbox:  messages and their delivery state
+//!                └ a fork copies the versions up to the fork point, so reads need no parent
 //! ```
 //!
 //! A transaction runs on a full copy of its branch, which replaces the branch on commit and is dropped

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAIN_ID: u32 = 0;
 
 /// The messages of a branch. Messages of the parent stay with the parent. A merge of the fork also
-/// delivers messages inherited from other branches, except those of `main`, which are already being
+/// brings messages inherited from other branches, except those of `main`, which are already being
 /// delivered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outbox {

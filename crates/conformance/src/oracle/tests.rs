@@ -1,5 +1,4 @@
-//! Tests of the reference model against examples worked out by hand, so that it does not just mirror the
-//! engine.
+//! Tests of the reference model against examples worked out by hand, so that it does not just mirror the engine.
 
 use super::{ChangedOn, Open, Oracle};
 use crate::check::*;

@@ -90,7 +90,7 @@ pub fn replayed_has_all_its_tries(w: &mut World) {
     assert!(w.db().outbox().dead(0, 9).unwrap().is_empty());
 }
 
-/// A claim that finds a message with no tries left buries it and returns the next one instead.
+/// A claim marks a message without tries left as dead and returns the next one instead.
 pub fn one_given_up_takes_no_place(w: &mut World) {
     send(w, "kills its relay", Some("r"));
     for _ in 0..10 {

@@ -1,5 +1,4 @@
-//! Outbox cases: messages written in a transaction, claimed with a lease, delivered in order within a
-//! run.
+//! Outbox cases: messages written in a transaction, claimed with a lease, delivered in order within a run.
 
 use crate::World;
 use mainstay::{Message, OutboxCommand};
@@ -38,7 +37,7 @@ pub(crate) fn subjects(messages: &[Message]) -> Vec<String> {
 }
 
 /// Waits until every lease has expired. The extra second is needed because timestamps rise a little even
-/// while the clock stands still.
+/// while the clock does not move.
 pub(crate) fn outlast(w: &World) {
     w.pass(LEASE + Duration::from_secs(1));
 }

@@ -77,8 +77,8 @@ pub fn runs_are_told_apart(w: &mut World) {
     assert_eq!(claimed(w), ["r", "r\u{1}", "rr"]);
 }
 
-/// A message that was never claimed can be neither acknowledged nor failed, because the messages behind
-/// it could overtake the first.
+/// A message that was never claimed can be neither acknowledged nor failed, because later messages of
+/// its run could overtake the first.
 pub fn unclaimed_is_not_delivered(w: &mut World) {
     let ids: Vec<u64> =
         ["r1", "r2", "r3"].iter().map(|subject| send(w, subject, Some("r"))).collect();

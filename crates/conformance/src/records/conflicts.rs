@@ -1,5 +1,6 @@
-//! Conflict detection for interactive transactions on records: a commit fails with `Conflict` if a read
-//! has changed.
+//! Conflict detection for interactive transactions on records.
+//!
+//! A commit fails with `Conflict` if a read has changed.
 
 use crate::World;
 use crate::check::*;
@@ -128,7 +129,7 @@ pub fn counted_range_changed(w: &mut World) {
     assert!(survives(w, counting(), || done(w.records().delete("b").unwrap())));
 }
 
-/// Changes behind the page that was read do not conflict.
+/// Changes after the page that was read do not conflict.
 pub fn behind_the_page(w: &mut World) {
     filled(w);
     let page =
@@ -220,7 +221,7 @@ pub fn read_live_but_expired_at_commit(w: &mut World) {
     assert!(survives(w, runs(get_record("k")), || w.pass_ms(4)), "still live");
 }
 
-/// Records behind the page or outside the filter may expire without a conflict.
+/// Records after the page or outside the filter may expire without a conflict.
 pub fn unseen_may_expire(w: &mut World) {
     w.records().set_field("a", "f", "1").unwrap();
     let lasting =
@@ -243,7 +244,7 @@ pub fn own_expiry_in_a_scanned_range(w: &mut World) {
     assert!(survives(w, inside, || w.pass_ms(6)));
 }
 
-/// Two transactions that each count what the other writes cannot both commit.
+/// Two transactions that each count records which the other one writes cannot both commit.
 pub fn write_skew_cannot_happen(w: &mut World) {
     let free = || vec![filter("state", Test::Eq, "free")];
     let take = |t: &mut InteractiveTransaction, key: &str| {

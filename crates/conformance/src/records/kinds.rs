@@ -1,5 +1,6 @@
-//! Redis commands treat a name as one kind: `WrongType` wherever Redis reports it. Native commands do
-//! not check the kind.
+//! Redis commands treat a name as one kind: `WrongType` wherever Redis reports it.
+//!
+//! Native commands do not check the kind.
 
 use crate::World;
 use crate::check::*;

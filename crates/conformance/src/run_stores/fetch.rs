@@ -55,7 +55,7 @@ pub fn pages_give_everything_once(s: &RunStand<'_>) {
     }
 }
 
-/// Fetching behind the last event returns no events and no error.
+/// Fetching after the last event returns no events and no error.
 pub fn beyond_the_end_is_empty(s: &RunStand<'_>) {
     let last = *fill(s, 3).last().unwrap();
     for after in [last, last + 1, last + 1_000_000, u64::MAX - 1] {
@@ -88,6 +88,7 @@ pub fn seen_is_never_overtaken(s: &RunStand<'_>) {
                 s.append(keyed("r", &format!("{n}.{i}"), ""));
             }
         });
+        // Pairs with the `Acquire` load in `look_until`.
         done.store(true, Ordering::Release);
         reader.join().expect("the reader saw something");
     });
@@ -96,6 +97,8 @@ pub fn seen_is_never_overtaken(s: &RunStand<'_>) {
 fn look_until(s: &RunStand<'_>, done: &AtomicBool) {
     let mut seen = Vec::new();
     loop {
+        // Pairs with the `Release` store after all appends: if it is set, the fetch below sees all of
+        // them.
         let is_last = done.load(Ordering::Acquire);
         let all = FetchOptions::default().limit(100_000);
         let now = seqs(&s.ok(s.fetch_events("r", all)));

@@ -36,7 +36,7 @@ pub fn there_already_is_left_alone(s: &RunStand<'_>) {
     assert_eq!(s.events("r"), events);
 }
 
-/// After a restore, sequence numbers continue behind the last event.
+/// After a restore, sequence numbers continue after the last event.
 pub fn appends_go_on_behind(s: &RunStand<'_>) {
     let events = archived(s, "r");
     s.ok(s.restore(events.clone()));

@@ -37,7 +37,7 @@ pub fn once_however_often_replayed(w: &mut World) {
     assert_eq!(alerted(w, "r"), [2]);
 }
 
-/// Each illegal event raises its own alert, even behind a stored base snapshot.
+/// Each illegal event raises its own alert, even after a stored base snapshot.
 pub fn one_for_each_event(w: &mut World) {
     tell(w, "r", &["RunStarted", "RunStarted"]);
     w.runs().append_batch((0..300).map(|number| note("r", number)).collect()).unwrap();

@@ -51,7 +51,7 @@ pub fn from_any_event_on(w: &mut World) {
     assert!(!again.snapshot("r").unwrap().unwrap().is_inconsistent());
 }
 
-/// A fork stores its own base snapshots behind those of its parent.
+/// A fork stores its own base snapshots after those of its parent.
 pub fn bases_are_its_own(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     w.runs().append_batch((1..=200).map(|number| note("r", number)).collect()).unwrap();
@@ -217,7 +217,7 @@ pub fn a_run_that_is_being_restored_is_not_merged(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Rewinding is refused on `main`, behind the end of a run, and for a missing run. A failed fork at an
+/// Rewinding is refused on `main`, after the end of a run, and for a missing run. A failed fork at an
 /// event creates no branch.
 pub fn rewinding_is_refused(w: &mut World) {
     forked(w);

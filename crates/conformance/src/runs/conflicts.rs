@@ -1,5 +1,6 @@
-//! Conflict detection for interactive transactions on runs: a changed read or append answer conflicts;
-//! other appends do not.
+//! Conflict detection for interactive transactions on runs.
+//!
+//! A changed read or a changed answer to an append conflicts. Other appends do not.
 
 use super::transactions::appended;
 use super::{all, append, keys_of_run, note, of_run};

@@ -29,7 +29,7 @@ pub fn after_is_exclusive(w: &mut World) {
     assert_eq!(sequences(&runs, 9, 100), [10]);
 }
 
-/// Fetching behind the last event returns nothing, for any position.
+/// Fetching after the last event returns nothing, for any position.
 pub fn behind_the_last_is_nothing(w: &mut World) {
     let runs = filled(w);
     for after in [10, 11, 1 << 40, u64::MAX - 1, u64::MAX] {

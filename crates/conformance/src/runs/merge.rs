@@ -1,5 +1,7 @@
-//! Merging runs: events appended on one branch are merged, two different histories conflict, events are
-//! never rewritten.
+//! Three-way merge of runs by event key.
+//!
+//! Events appended on one branch are merged, two different histories conflict, and events are never
+//! rewritten.
 
 use super::{all, is_whole, keys_of_run, note, of_run};
 use crate::World;

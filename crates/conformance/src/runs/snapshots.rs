@@ -1,5 +1,6 @@
-//! Snapshots of runs are derived from the events: stored, folded and projected snapshots are equal and
-//! never behind.
+//! Snapshots of runs are derived from the events and never behind them.
+//!
+//! Stored, folded and projected snapshots are equal.
 
 use super::{all, is_whole, note, of_run};
 use crate::World;

@@ -129,7 +129,8 @@ pub fn page_is_of_one_time(s: &Stand<'_>) {
         while !writer.is_finished() && (leads.len() < 60 || rounds.load(Ordering::Relaxed) < 30) {
             leads.push(lead(&s.ok(s.scan("", &[], None, 10))));
         }
-        // The writer must be stopped before any assertion can fail.
+        // Stops the writer before any assertion can fail. Pairs with the `Acquire` load in
+        // `write_both_until`.
         done.store(true, Ordering::Release);
         writer.join().expect("the writer failed");
         let apart: Vec<&i64> = leads.iter().filter(|lead| !(0..=1).contains(*lead)).collect();
@@ -138,6 +139,7 @@ pub fn page_is_of_one_time(s: &Stand<'_>) {
 }
 
 fn write_both_until(s: &Stand<'_>, rounds: &AtomicU64, done: &AtomicBool) {
+    // Pairs with the `Release` store of the reader. The flag publishes no other data.
     while !done.load(Ordering::Acquire) {
         let n = (rounds.fetch_add(1, Ordering::Relaxed) + 1).to_string();
         s.fill(&[("a", &n), ("b", &n)]);

@@ -1,5 +1,7 @@
-//! Retention: old versions are trimmed after their time. Reading a trimmed revision is an error, never a
-//! wrong result. Branches, tags and open readers keep the versions they need.
+//! Retention: old versions are trimmed after their time.
+//!
+//! Reading a trimmed revision is an error, never a wrong result. Branches, tags and open readers keep
+//! the versions they need.
 
 use crate::World;
 use crate::check::*;

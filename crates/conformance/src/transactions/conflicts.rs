@@ -1,5 +1,4 @@
-//! Serializability: a commit fails with `Conflict` if a value, absence or range that was read has
-//! changed.
+//! Serializability: a commit fails with `Conflict` if a value, absence or range that was read has changed.
 
 use crate::World;
 use crate::check::*;
@@ -115,7 +114,7 @@ pub fn outside_the_listed_range(w: &mut World) {
     assert!(survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
 }
 
-/// Only the range of the page that was read is guarded; writes behind it do not conflict.
+/// Only the range of the page that was read is guarded; writes after it do not conflict.
 pub fn behind_the_page_that_was_read(w: &mut World) {
     for cell in ["p/a", "p/b", "p/c", "p/d"] {
         w.cells().set(cell, 1).unwrap();

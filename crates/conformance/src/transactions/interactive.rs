@@ -284,7 +284,7 @@ pub fn names_are_of_the_transaction(w: &mut World) {
     t.commit().unwrap();
 }
 
-/// The revision of an event comes from the snapshot; an own event has revision 0.
+/// The revision of an event is read from the snapshot; an own event has revision 0.
 pub fn revision_of_an_event_is_of_the_transaction(w: &mut World) {
     let event = |key: &str| mainstay::NewEvent::new("r", "A").with_key(key);
     w.runs().append(event("1")).unwrap();

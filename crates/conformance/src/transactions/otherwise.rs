@@ -20,7 +20,7 @@ pub fn not_run_when_guards_hold(w: &mut World) {
     assert_eq!(w.cells().get("missed").unwrap(), None);
 }
 
-/// If a guard fails, only `otherwise` runs, and the receipt says so.
+/// If a guard fails, only `otherwise` runs, and the receipt has `held: false`.
 pub fn run_when_a_guard_fails(w: &mut World) {
     w.cells().set("k", "taken").unwrap();
     let receipt = choice(w).unwrap();

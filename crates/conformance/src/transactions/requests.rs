@@ -1,5 +1,4 @@
-//! Request IDs (idempotency keys of transactions): a retry returns the same receipt and executes
-//! nothing.
+//! Request IDs (idempotency keys of transactions): a retry returns the same receipt and executes nothing.
 
 use crate::World;
 use crate::check::*;

@@ -1,5 +1,4 @@
-//! `run` of any command inside an interactive transaction, and conversion of interactive transactions
-//! into values.
+//! `run` of any command inside an interactive transaction, and conversion of interactive transactions into values.
 
 use crate::World;
 use crate::check::*;

@@ -1,5 +1,6 @@
-//! Wire compatibility of client-server frames. The fixture has one line per frame: a name and the bytes
-//! in hexadecimal.
+//! Wire compatibility of client-server frames.
+//!
+//! The fixture has one line per frame: a name and the bytes in hexadecimal.
 
 use mainstay::wire::{
     AdminRequest, FeedRequest, ReadOp, ReadReply, ReadRequest, TransactionReply,

@@ -1,5 +1,4 @@
-//! Creates the state of the fixtures: data of every contract, with branches, history, deletions and
-//! expiries.
+//! Creates the state of the fixtures: data of every contract, with branches, history, deletions and expiries.
 
 use mainstay::{
     At, CellCommand, Condition, Database, Field, FieldValue, Fields, Keyed, LogicalTime,

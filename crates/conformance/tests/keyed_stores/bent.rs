@@ -1,5 +1,4 @@
-//! Fault injection for keyed state stores: a wrapper that overrides single operations of a correct
-//! store.
+//! Fault injection for keyed state stores: a wrapper that overrides single operations of a correct store.
 
 use mainstay_conformance::KeyedWorld;
 use mainstay_model::limits::PAGE_LIMIT;

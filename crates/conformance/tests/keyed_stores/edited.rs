@@ -1,5 +1,6 @@
-//! Direct modification of a space through its snapshot. Faulty stores use it for changes that the
-//! interface does not allow.
+//! Direct modification of a space through its snapshot.
+//!
+//! Faulty stores use it for changes that the interface does not allow.
 
 use mainstay_model::{
     EntryKind, EntryRef, KeyedState, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,

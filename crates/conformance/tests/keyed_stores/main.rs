@@ -1,5 +1,7 @@
-//! Runs the keyed state store suite on the in-memory store, on the engine in memory, on disk and through
-//! a server, and on a store with fewer capabilities. Also checks that the suite detects faulty stores.
+//! Runs the keyed state store suite on every implementation, and checks that it detects faulty stores.
+//!
+//! The implementations are the in-memory store, the engine in memory, on disk and through a server, and
+//! a store with fewer capabilities.
 
 mod bent;
 mod edited;
