@@ -1,5 +1,6 @@
-//! The list of all cases, a file for each kind of state: what is not listed there does not run, which `tests/listed.rs`
-//! checks.
+//! Registry of all conformance cases, one file per kind of state.
+//!
+//! A case that is not listed there does not run; `tests/listed.rs` checks that every case is listed.
 
 mod database;
 mod keyed;

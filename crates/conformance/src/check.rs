@@ -1,4 +1,4 @@
-//! Small words that the cases are written in.
+//! Helpers for conformance cases: short constructors for commands and assertions on results.
 
 use mainstay::{
     Answer, At, CellCommand, Cells, Code, Command, Contract, Database, Event, Feed, Field, Fields,
@@ -7,18 +7,18 @@ use mainstay::{
 };
 use std::time::Duration;
 
-/// How long to wait for what must come; reached only by a failing test.
+/// Maximum wait for an event that must come. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A name that is known to be good.
+/// Builds a valid name; panics on an invalid one.
 pub fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-/// Ends a closure that is run for what it does, not for what it answers.
+/// Discards the return value of a closure that is run for its side effect.
 pub fn done<T>(_: T) {}
 
-/// Asserts that something was refused with this code.
+/// Asserts that an operation failed with this code.
 #[track_caller]
 pub fn refused<T>(result: Result<T>, code: Code) {
     match result {
@@ -27,7 +27,7 @@ pub fn refused<T>(result: Result<T>, code: Code) {
     }
 }
 
-/// Asserts that something was refused since a store lacks this capability, and that it says so.
+/// Asserts that an operation failed with `Unsupported` and that the error names the missing capability.
 #[track_caller]
 pub fn unsupported<T>(result: Result<T>, capability: &str) {
     match result {
@@ -39,7 +39,7 @@ pub fn unsupported<T>(result: Result<T>, capability: &str) {
     }
 }
 
-/// Asserts that something was refused with this code at this position.
+/// Asserts that an operation failed with this code at this position in the transaction.
 #[track_caller]
 pub fn refused_at<T>(result: Result<T>, code: Code, position: usize) {
     match result {
@@ -51,7 +51,7 @@ pub fn refused_at<T>(result: Result<T>, code: Code, position: usize) {
     }
 }
 
-/// Asserts that no revision was taken meanwhile.
+/// Runs `body` and asserts that the revision did not change.
 #[track_caller]
 pub fn writes_nothing<T>(db: &Database, body: impl FnOnce() -> T) -> T {
     let before = db.revision();
@@ -60,7 +60,7 @@ pub fn writes_nothing<T>(db: &Database, body: impl FnOnce() -> T) -> T {
     out
 }
 
-/// Asserts that exactly one revision was taken meanwhile.
+/// Runs `body` and asserts that the revision rose by exactly one.
 #[track_caller]
 pub fn writes_once<T>(db: &Database, body: impl FnOnce() -> T) -> T {
     let before = db.revision();
@@ -74,12 +74,12 @@ pub fn counter(cells: &Cells, name: &str) -> Option<u64> {
     cells.get_versioned(name).unwrap().map(|seen| seen.counter)
 }
 
-/// The value of a cell as of some point.
+/// Reads a cell at a point in time.
 pub fn read_at(cells: &Cells, at: At, name: &str) -> Result<Option<Value>> {
     cells.at(at)?.get(name)
 }
 
-/// The names of a list, all of them.
+/// Lists the names of all cells with a prefix (one page of at most 1,000).
 pub fn names(cells: &Cells, prefix: &str) -> Vec<String> {
     cells.list(prefix, None, 1_000).unwrap().names
 }
@@ -99,12 +99,12 @@ pub fn set_with(cell: &str, value: impl Into<Value>, ttl: Ttl) -> CellCommand {
     CellCommand::Set { name: name(cell), value: value.into(), ttl }
 }
 
-/// The command that sets a cell by its text.
+/// The string command that sets a cell, with its condition and time to live.
 pub fn string_set(cell: &str, value: impl Into<Value>, only: Only, ttl: Ttl) -> StringCommand {
     StringCommand::Set { name: name(cell), value: value.into(), only, ttl }
 }
 
-/// Runs a command by itself on `main`.
+/// Runs one string command as a transaction on `main`.
 pub fn text(db: &Database, command: StringCommand) -> Result<Answer> {
     let receipt = db.execute(Transaction::new().step(command))?;
     Ok(receipt.answers[0].clone())
@@ -155,12 +155,12 @@ pub fn value_is(cell: &str, is: Option<Value>) -> Guard {
     Guard::Value { name: name(cell), is }
 }
 
-/// The guard that a cell has not been written since.
+/// The guard that a cell has not been written after revision `since`.
 pub fn unchanged(cell: &str, since: Revision) -> Guard {
     Guard::Unchanged { contract: Contract::Cells, name: name(cell), since, expires: None }
 }
 
-/// The guard that a range has not been written since.
+/// The guard that no cell of a prefix has been written after revision `since`.
 pub fn range_unchanged(prefix: &str, since: Revision) -> Guard {
     Guard::RangeUnchanged {
         contract: Contract::Cells,
@@ -172,23 +172,23 @@ pub fn range_unchanged(prefix: &str, since: Revision) -> Guard {
     }
 }
 
-/// Runs any command by itself on `main`.
+/// Runs one command of any kind as a transaction on `main`.
 pub fn run(db: &Database, command: impl Into<Command>) -> Result<Answer> {
     let receipt = db.execute(Transaction::new().step(command))?;
     Ok(receipt.answers[0].clone())
 }
 
-/// A field's name that is known to be good.
+/// Builds a valid field name; panics on an invalid one.
 pub fn field(text: &str) -> Field {
     Field::new(text).unwrap()
 }
 
-/// Fields and their values.
+/// Builds fields from pairs of names and values.
 pub fn fields(pairs: &[(&str, &str)]) -> Fields {
     Fields::of(pairs.iter().copied()).unwrap()
 }
 
-/// The fields of a live record as pairs of texts.
+/// The fields of a live record as pairs of strings; `None` if the record is absent.
 pub fn shown(records: &Records, key: &str) -> Option<Vec<(String, String)>> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let record = records.get(key).unwrap()?;
@@ -196,7 +196,7 @@ pub fn shown(records: &Records, key: &str) -> Option<Vec<(String, String)>> {
     Some(pairs.collect())
 }
 
-/// Asserts what a record holds: these fields and no others.
+/// Asserts that a record has exactly these fields.
 #[track_caller]
 pub fn holds(records: &Records, key: &str, pairs: &[(&str, &str)]) {
     let pairs: Vec<(String, String)> =
@@ -204,7 +204,7 @@ pub fn holds(records: &Records, key: &str, pairs: &[(&str, &str)]) {
     assert_eq!(shown(records, key), Some(pairs), "{key}");
 }
 
-/// Asserts that there is no such record.
+/// Asserts that a record is absent.
 #[track_caller]
 pub fn is_gone(records: &Records, key: &str) {
     assert_eq!(shown(records, key), None, "{key}");
@@ -215,7 +215,7 @@ pub fn record_counter(records: &Records, key: &str) -> Option<u64> {
     records.get(key).unwrap().map(|record| record.counter)
 }
 
-/// A write that puts these fields in.
+/// A write that sets these fields.
 pub fn write(key: &str, pairs: &[(&str, &str)]) -> RecordWrite {
     let write = RecordWrite::to(key).unwrap();
     pairs.iter().fold(write, |write, (name, value)| write.set(name, value).unwrap())
@@ -231,12 +231,12 @@ pub fn get_record(key: &str) -> RecordCommand {
     RecordCommand::Get { key: name(key), fields: None }
 }
 
-/// The command that looks for records.
+/// The command that scans the records of a prefix.
 pub fn scan(prefix: &str, filters: Vec<Where>) -> RecordCommand {
     RecordCommand::Scan { prefix: prefix.to_owned(), filters, after: None, limit: 1_000 }
 }
 
-/// The command that counts records.
+/// The command that counts the records of a prefix.
 pub fn count(prefix: &str, filters: Vec<Where>) -> RecordCommand {
     RecordCommand::Count { prefix: prefix.to_owned(), filters }
 }
@@ -251,20 +251,20 @@ pub fn keys_of(page: &RecordPage) -> Vec<&str> {
     page.records.iter().map(|(key, _)| key.as_str()).collect()
 }
 
-/// The keys of all records that pass.
+/// The keys of all records that match the filters (one page of at most 1,000).
 pub fn found(records: &Records, prefix: &str, filters: &[Where]) -> Vec<String> {
     let page = records.scan(prefix, filters, None, 1_000).unwrap();
     keys_of(&page).into_iter().map(str::to_owned).collect()
 }
 
-/// The next events, exactly this many.
+/// Reads exactly `count` events from a feed.
 #[track_caller]
 pub fn events(feed: &mut Feed, count: usize) -> Vec<Event> {
     let next = |_| feed.next(PATIENCE).unwrap().expect("the feed ended too early");
     (0..count).map(next).collect()
 }
 
-/// The keys of the next events.
+/// Reads exactly `count` events from a feed and returns their keys.
 #[track_caller]
 pub fn keys(feed: &mut Feed, count: usize) -> Vec<String> {
     events(feed, count).into_iter().map(|event| event.key).collect()

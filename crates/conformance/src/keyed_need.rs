@@ -1,25 +1,27 @@
-//! What a case of stores of keyed state needs, and which cases a store is excused from.
+//! Capability requirements of the keyed state store cases.
+//!
+//! A store that lacks a required capability skips the case.
 
 use crate::keyed_stand::{KeyedStand, KeyedWorld};
 use mainstay_model::KeyedCapabilities;
 
-/// What a case can need.
+/// A capability that a case can require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyedNeed {
-    /// Several writes that are all made or none.
+    /// Batches of writes that apply all or nothing.
     Atomic,
-    /// Writes that wait for the frontier.
+    /// Ordered spaces, where writes wait for the frontier.
     Ordered,
-    /// Merge functions.
+    /// Spaces with merge functions.
     Merged,
     /// Logs of keys.
     Appends,
-    /// A store that can be closed and opened again, and outlives that.
+    /// Durable spaces, in a world that can close and reopen them.
     Durable,
 }
 
 impl KeyedNeed {
-    /// Whether a store in its world has it.
+    /// Returns whether the store in this world has the capability.
     pub fn is_met(self, world: &dyn KeyedWorld, can: &KeyedCapabilities) -> bool {
         match self {
             KeyedNeed::Atomic => can.atomic,
@@ -31,21 +33,21 @@ impl KeyedNeed {
     }
 }
 
-/// A case that stores of keyed state have to pass.
+/// A conformance case for stores of keyed state.
 #[derive(Clone, Copy)]
 pub struct KeyedCase {
-    /// Its file and its name.
+    /// File and function, as `file::case`.
     pub name: &'static str,
-    /// What a store must have for it.
+    /// Capabilities that the store must have.
     pub needs: &'static [KeyedNeed],
-    /// What a store must lack for it.
+    /// A capability that the store must not have.
     pub lacks: Option<KeyedNeed>,
-    /// The case itself; it fails by panicking.
+    /// The test function, which panics on failure.
     pub body: fn(&KeyedStand<'_>),
 }
 
 impl KeyedCase {
-    /// Why a store is excused from it, if it is.
+    /// Returns the reason why the store skips this case; `None` if the case runs.
     pub fn excuse(&self, world: &dyn KeyedWorld) -> Option<String> {
         let can = KeyedStand::of(world).can();
         let store = can.store;
@@ -55,7 +57,7 @@ impl KeyedCase {
         missing.or_else(|| has.map(|has| format!("`{store}` has {has:?}")))
     }
 
-    /// Runs it, unless the store is excused: then it says why.
+    /// Runs the case. If the store skips it, prints and returns the reason.
     pub fn run(&self, world: &dyn KeyedWorld) -> Option<String> {
         let excuse = self.excuse(world);
         match &excuse {
@@ -66,7 +68,7 @@ impl KeyedCase {
     }
 }
 
-/// The cases that a store is excused from, with the reason.
+/// Returns the cases that a store skips, with the reasons.
 pub fn skipped(world: &dyn KeyedWorld) -> Vec<(&'static str, String)> {
     let cases = crate::keyed_store_cases::ALL.iter();
     cases.filter_map(|case| case.excuse(world).map(|why| (case.name, why))).collect()

@@ -1,6 +1,6 @@
-//! The readable model of keyed state: what the semantics say, written for the eye and not for speed.
+//! Reference model of keyed state, written for readability and not for speed.
 //!
-//! Whatever this module says is what the semantics say; where a store differs, one of the two is wrong.
+//! The model defines the semantics. If a store differs from it, one of the two has a bug.
 
 use mainstay_model::{
     Code, EntryPlace, Item, Kept, KeySelection, SnapshotHead, SnapshotWriter, SpaceEntry,
@@ -12,23 +12,23 @@ use std::collections::BTreeMap;
 type Bytes = Vec<u8>;
 type Answer<T> = Result<T, Code>;
 
-/// A space.
+/// A space of keyed state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KeyedOracle {
-    /// How it is declared, and its frontier.
+    /// Declared options and frontier; `None` before the space is declared or written.
     pub info: Option<SpaceInfo>,
-    /// States by key, deleted ones too.
+    /// States by key, including tombstones.
     pub states: BTreeMap<Bytes, Kept>,
-    /// What waits, by version and key.
+    /// Waiting writes by version and key.
     pub waiting: BTreeMap<(Version, Bytes), Option<Bytes>>,
-    /// Logs, by key and id.
+    /// Log items by key and id.
     pub items: BTreeMap<(Bytes, Bytes), Bytes>,
-    /// Positions by source.
+    /// Consumed positions by source.
     pub positions: BTreeMap<String, u64>,
 }
 
 impl KeyedOracle {
-    /// What is known of it, or would be after the first write.
+    /// Returns the space's info, or the defaults that the first write would create.
     pub fn info_or_default(&self) -> SpaceInfo {
         self.info.unwrap_or(SpaceInfo { options: SpaceOptions::default(), frontier: None })
     }
@@ -49,7 +49,7 @@ impl KeyedOracle {
         self.version(key).is_none_or(|held| held < version)
     }
 
-    /// The space is there, and its kind is fixed unless it was.
+    /// Creates the space if it is missing and fixes its version kind unless that is fixed already.
     fn touch(&mut self, kind: Option<VersionKind>) {
         let mut info = self.info_or_default();
         if info.options.versions.is_none() {
@@ -58,7 +58,7 @@ impl KeyedOracle {
         self.info = Some(info);
     }
 
-    /// Declares it.
+    /// Declares the space. Returns true if it is new.
     pub fn declare(&mut self, asked: SpaceOptions) -> Answer<bool> {
         let Some(info) = self.info else {
             self.info = Some(SpaceInfo { options: asked, frontier: None });
@@ -77,7 +77,7 @@ impl KeyedOracle {
         }
     }
 
-    /// Writes to a copy, which takes the place of the space if all went well.
+    /// Applies the writes to a copy, which replaces the space only if every write succeeds.
     pub fn write(&mut self, writes: &[StateWrite]) -> Answer<Vec<Wrote>> {
         let (mut copy, mut kind, mut answers) = (self.clone(), self.kind(), Vec::new());
         for write in writes {
@@ -103,7 +103,7 @@ impl KeyedOracle {
         Ok(answers)
     }
 
-    /// All that waited before the batch below a version is named by a merge of the batch.
+    /// Checks that a merge in the batch names each write below the version that waited before the batch.
     fn check_all_settled(&self, below: Version, writes: &[StateWrite]) -> Answer<()> {
         let is_named = |(version, key): &(Version, Bytes)| {
             let mut settles = writes.iter().filter_map(StateWrite::settles);
@@ -173,7 +173,7 @@ impl KeyedOracle {
         Ok(Wrote::Waiting)
     }
 
-    /// Raises the frontier.
+    /// Raises the frontier and returns the number of waiting writes that became due.
     pub fn seal(&mut self, frontier: Version) -> Answer<u64> {
         let info = self.info_or_default();
         if self.kind().is_some_and(|kind| kind != frontier.kind()) {
@@ -200,7 +200,7 @@ impl KeyedOracle {
         Ok(due.len() as u64)
     }
 
-    /// A page of keys with their states.
+    /// Returns a page of live keys with their states.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> StatePage {
         let live = self.states.iter().filter_map(|(key, kept)| {
             let is_behind = after.is_none_or(|after| key.as_slice() > after);
@@ -214,7 +214,7 @@ impl KeyedOracle {
         StatePage { states, next: last.filter(|_| is_more) }
     }
 
-    /// Items of a log.
+    /// Returns items of a key's log.
     pub fn log(&self, key: &[u8], after: Option<&[u8]>, limit: usize) -> Vec<Item> {
         let of_key = self.items.iter().filter(|((of, _), _)| of == key);
         let behind = of_key.filter(|((_, id), _)| after.is_none_or(|after| id.as_slice() > after));
@@ -225,7 +225,7 @@ impl KeyedOracle {
         behind.map(one).take(limit).collect()
     }
 
-    /// What waits.
+    /// Returns waiting writes, optionally only those below a version.
     pub fn waiting(&self, below: Option<Version>, limit: usize) -> Vec<WaitingEntry> {
         let due =
             self.waiting.iter().filter(|((version, _), _)| below.is_none_or(|b| *version < b));
@@ -237,7 +237,7 @@ impl KeyedOracle {
         due.map(one).take(limit).collect()
     }
 
-    /// What a snapshot of some keys holds: no positions.
+    /// Returns the part that a snapshot of the selected keys contains. It has no positions.
     pub fn only(&self, keys: &KeySelection) -> KeyedOracle {
         let mut some = self.clone();
         some.states.retain(|key, _| keys.contains(key));
@@ -247,7 +247,7 @@ impl KeyedOracle {
         some
     }
 
-    /// Adds what a snapshot holds; gives how many entries were new.
+    /// Merges a snapshot into the space and returns the number of new entries.
     pub fn add(&mut self, other: &KeyedOracle) -> Answer<u64> {
         let from = other.info_or_default().options;
         if let Some(SpaceInfo { options: is, .. }) = self.info {
@@ -303,13 +303,13 @@ impl KeyedOracle {
         Ok(new)
     }
 
-    /// How many entries a snapshot of it has.
+    /// The number of entries in a snapshot of the space.
     pub fn count(&self) -> u64 {
         let keyed = self.states.len() + self.waiting.len() + self.items.len();
         (keyed + self.positions.len()) as u64
     }
 
-    /// The bytes of a snapshot: of all, or of some keys.
+    /// Encodes a snapshot of the space, marked as full or as a selection of keys.
     pub fn snapshot(&self, some_keys: bool) -> Vec<u8> {
         let all = SnapshotHead::all(self.info_or_default());
         let mut writer =

@@ -1,4 +1,4 @@
-//! Where a case of stores of keyed state runs: spaces of any kind, and the words that cases are written in.
+//! Test fixture for stores of keyed state: makes spaces of any implementation and wraps them with assertions.
 //!
 //! ```text
 //!   KeyedWorld (memory, the engine, ...) --by name--> Arc<dyn KeyedState> --> KeyedStand --> case
@@ -13,24 +13,26 @@ use mainstay_streams::MemoryState;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// The most that a case looks at in one page.
+/// Page limit that no case reaches.
 const ALL: usize = 100_000;
 
-/// Whoever brings stores of keyed state to the suite. Each case gets a world of its own.
+/// Factory of spaces, implemented by each store under test. Each case gets its own world.
 pub trait KeyedWorld: Send + Sync {
-    /// A space by its name, which is not declared before somebody does. Asked again it is the same one.
+    /// Returns the space with this name. It is undeclared until a case declares it. Repeated calls
+    /// return the same space.
     fn space(&self, name: &str) -> Arc<dyn KeyedState>;
 
-    /// Whether everything can be closed and opened again.
+    /// Returns whether the world can close all spaces and open them again.
     fn can_reopen(&self) -> bool {
         false
     }
 
-    /// Closes everything and opens it again; spaces are asked for anew.
+    /// Closes all spaces and opens them again. Handles from before are stale: callers fetch their spaces
+    /// again.
     fn reopen(&self) {}
 }
 
-/// Spaces in memory.
+/// A world of in-memory spaces.
 #[derive(Default)]
 pub struct MemoryWorld {
     spaces: Mutex<HashMap<String, Arc<MemoryState>>>,
@@ -43,19 +45,19 @@ impl KeyedWorld for MemoryWorld {
     }
 }
 
-/// The engine's own spaces.
+/// A world of the engine's spaces.
 pub struct EngineWorld {
     world: Mutex<World>,
     can_reopen: bool,
 }
 
 impl EngineWorld {
-    /// In memory, or as it is served.
+    /// A world in memory or behind a server. It cannot be reopened.
     pub fn of(world: World) -> EngineWorld {
         EngineWorld { world: Mutex::new(world), can_reopen: false }
     }
 
-    /// On disk: it can be closed and opened again.
+    /// A world on disk, which can be closed and opened again.
     pub fn disk() -> EngineWorld {
         EngineWorld { world: Mutex::new(World::disk()), can_reopen: true }
     }
@@ -75,13 +77,13 @@ impl KeyedWorld for EngineWorld {
     }
 }
 
-/// A space as cases use it: what is no answer is a failure.
+/// A space with panicking helpers: any error fails the case.
 pub struct KeyedStand<'w> {
     world: &'w dyn KeyedWorld,
     space: Arc<dyn KeyedState>,
 }
 
-/// A version of a kind: a number, or epochs of five rounds.
+/// Builds a version of the given kind. For `Time`, each epoch has five rounds.
 pub fn version(kind: VersionKind, number: u64) -> Version {
     match kind {
         VersionKind::U64 => number.into(),
@@ -89,22 +91,22 @@ pub fn version(kind: VersionKind, number: u64) -> Version {
     }
 }
 
-/// A time.
+/// Builds a version from a logical time.
 pub fn time(epoch: u64, round: u64) -> Version {
     LogicalTime::new(epoch, round).into()
 }
 
-/// Bytes as people read them.
+/// Decodes bytes as lossy UTF-8.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The keys of these names.
+/// Selects keys by name.
 pub fn keys(names: &[&str]) -> KeySelection {
     KeySelection::Keys(names.iter().map(|name| name.as_bytes().to_vec()).collect())
 }
 
-/// What a merge function made of a key's state.
+/// The write that stores the result of a merge function for a key.
 pub fn merge(
     key: &str,
     value: Option<&str>,
@@ -122,17 +124,17 @@ pub fn merge(
 }
 
 impl<'w> KeyedStand<'w> {
-    /// The space of a world that cases begin with.
+    /// The default space of a world, named `space`.
     pub fn of(world: &'w dyn KeyedWorld) -> KeyedStand<'w> {
         KeyedStand { world, space: world.space("space") }
     }
 
-    /// Another space of the same world.
+    /// Another space of the same world, not declared by this call.
     pub fn other(&self, name: &str) -> KeyedStand<'w> {
         KeyedStand { world: self.world, space: self.world.space(name) }
     }
 
-    /// Another space, declared.
+    /// Another space of the same world, declared as new.
     #[track_caller]
     pub fn declared(&self, name: &str, options: SpaceOptions) -> KeyedStand<'w> {
         let other = self.other(name);
@@ -140,7 +142,7 @@ impl<'w> KeyedStand<'w> {
         other
     }
 
-    /// Another space that holds something of everything that the store can hold.
+    /// Another space filled with every kind of entry that the store supports.
     #[track_caller]
     pub fn filled(&self, name: &str) -> KeyedStand<'w> {
         let (can, options) = (self.can(), SpaceOptions::default().versions(VersionKind::U64));
@@ -169,42 +171,42 @@ impl<'w> KeyedStand<'w> {
         other
     }
 
-    /// The same thing with versions of each kind, in spaces of their own.
+    /// Runs a case once for each version kind, each in its own space.
     pub fn in_both_kinds(&self, case: impl Fn(&KeyedStand<'_>, &dyn Fn(u64) -> Version)) {
         for kind in [VersionKind::U64, VersionKind::Time] {
             case(&self.other(&format!("of-{kind}")), &|number| version(kind, number));
         }
     }
 
-    /// Closes everything and opens it again; the space is the same.
+    /// Closes and reopens the world and returns its default space.
     pub fn reopened(&self) -> KeyedStand<'w> {
         self.world.reopen();
         KeyedStand::of(self.world)
     }
 
-    /// The space itself: for what may fail.
+    /// The raw space, for calls that may fail.
     pub fn space(&self) -> &Arc<dyn KeyedState> {
         &self.space
     }
 
-    /// What the store can do.
+    /// The capabilities of the store.
     pub fn can(&self) -> KeyedCapabilities {
         self.space.capabilities()
     }
 
-    /// Declares the space; says whether it is new.
+    /// Declares the space and returns whether it is new.
     #[track_caller]
     pub fn declare(&self, options: SpaceOptions) -> bool {
         self.space.declare(options).unwrap()
     }
 
-    /// What is known of the space.
+    /// The info of a declared space; panics if the space is undeclared.
     #[track_caller]
     pub fn info(&self) -> SpaceInfo {
         self.space.info().unwrap().expect("the space is there")
     }
 
-    /// Asserts that there is no such space.
+    /// Asserts that the space is undeclared.
     #[track_caller]
     pub fn is_undeclared(&self) {
         assert_eq!(self.space.info(), Ok(None));
@@ -222,44 +224,44 @@ impl<'w> KeyedStand<'w> {
         self.space.delete(key.as_bytes(), version.into()).unwrap()
     }
 
-    /// Adds an item to a key's log; says whether it is new.
+    /// Appends an item to a key's log and returns whether it is new.
     #[track_caller]
     pub fn append(&self, key: &str, id: &str, item: &str) -> bool {
         self.space.append_unique(key.as_bytes(), id.as_bytes(), item.as_bytes()).unwrap()
     }
 
-    /// Says how far a source was read.
+    /// Advances the consumed position of a source.
     #[track_caller]
     pub fn advance(&self, source: &str, position: u64) -> Wrote {
         self.write(vec![StateWrite::advance(source, position)])[0]
     }
 
-    /// Writes that are taken.
+    /// Applies writes that must succeed.
     #[track_caller]
     pub fn write(&self, writes: Vec<StateWrite>) -> Vec<Wrote> {
         self.space.write(writes).unwrap()
     }
 
-    /// Closes versions; gives how many had waited.
+    /// Raises the frontier and returns the number of waiting writes that became due.
     #[track_caller]
     pub fn seal(&self, frontier: impl Into<Version>) -> u64 {
         self.space.seal(frontier.into()).unwrap()
     }
 
-    /// What is known of a key.
+    /// The stored state of a key, including tombstones.
     #[track_caller]
     pub fn kept(&self, key: &str) -> Option<Kept> {
         self.space.look(&[key.as_bytes()]).unwrap().pop().expect("there is an answer for each key")
     }
 
-    /// Asserts a key's state.
+    /// Asserts a key's value and version.
     #[track_caller]
     pub fn holds(&self, key: &str, value: &str, version: impl Into<Version>) {
         let state = State { value: value.into(), version: version.into() };
         assert_eq!(self.space.get(key.as_bytes()), Ok(Some(state)), "{key}");
     }
 
-    /// Asserts that a key was deleted, and when.
+    /// Asserts that a key has a tombstone with this version.
     #[track_caller]
     pub fn is_deleted(&self, key: &str, version: impl Into<Version>) {
         let version = version.into();
@@ -267,13 +269,13 @@ impl<'w> KeyedStand<'w> {
         assert_eq!(self.space.get(key.as_bytes()), Ok(None), "{key}");
     }
 
-    /// Asserts that nothing is known of a key.
+    /// Asserts that a key has neither a state nor a tombstone.
     #[track_caller]
     pub fn is_absent(&self, key: &str) {
         assert_eq!(self.kept(key), None, "{key}");
     }
 
-    /// All keys and states, as text.
+    /// All live keys and states, as text.
     #[track_caller]
     pub fn states(&self) -> Vec<(String, String)> {
         let page = self.space.scan(b"", None, ALL).unwrap();
@@ -281,7 +283,7 @@ impl<'w> KeyedStand<'w> {
         page.states.into_iter().map(|(key, state)| (text(&key), text(&state.value))).collect()
     }
 
-    /// The keys of a page, and its cursor.
+    /// The keys of one page, and its cursor.
     #[track_caller]
     pub fn page(
         &self,
@@ -295,13 +297,13 @@ impl<'w> KeyedStand<'w> {
         (keys, page.next.map(|key| text(&key)))
     }
 
-    /// All that waits.
+    /// All waiting writes.
     #[track_caller]
     pub fn waiting(&self) -> Vec<WaitingEntry> {
         self.space.waiting(None, ALL).unwrap()
     }
 
-    /// The keys and versions of all that waits.
+    /// The keys and versions of all waiting writes.
     #[track_caller]
     pub fn waits(&self) -> Vec<(String, Version)> {
         self.waiting().into_iter().map(|entry| (text(&entry.key), entry.version)).collect()
@@ -315,43 +317,43 @@ impl<'w> KeyedStand<'w> {
         items.into_iter().map(one).collect()
     }
 
-    /// How far sources were read.
+    /// The consumed positions of all sources.
     #[track_caller]
     pub fn positions(&self) -> BTreeMap<String, u64> {
         self.space.positions().unwrap()
     }
 
-    /// All there is.
+    /// A snapshot of the whole space.
     #[track_caller]
     pub fn snapshot(&self) -> Vec<u8> {
         self.space.snapshot().unwrap()
     }
 
-    /// Some keys.
+    /// A snapshot of the selected keys.
     #[track_caller]
     pub fn snapshot_keys(&self, keys: &KeySelection) -> Vec<u8> {
         self.space.snapshot_keys(keys).unwrap()
     }
 
-    /// Replaces everything.
+    /// Replaces the space by a snapshot and returns the number of entries.
     #[track_caller]
     pub fn restore(&self, snapshot: &[u8]) -> u64 {
         self.space.restore(snapshot).unwrap()
     }
 
-    /// Adds some keys.
+    /// Adds a snapshot of selected keys and returns the number of new entries.
     #[track_caller]
     pub fn restore_keys(&self, snapshot: &[u8]) -> u64 {
         self.space.restore_keys(snapshot).unwrap()
     }
 
-    /// Everything that can be seen of the space.
+    /// The observable state of the space: its info and a full snapshot.
     #[track_caller]
     pub fn seen(&self) -> (Option<SpaceInfo>, Vec<u8>) {
         (self.space.info().unwrap(), self.snapshot())
     }
 
-    /// Asserts that something changes nothing that can be seen.
+    /// Runs `body` and asserts that the observable state is unchanged.
     #[track_caller]
     pub fn unchanged<T>(&self, body: impl FnOnce() -> T) -> T {
         let before = self.seen();
@@ -362,19 +364,19 @@ impl<'w> KeyedStand<'w> {
         out
     }
 
-    /// Asserts that writes are refused with a code, and that nothing of them is there.
+    /// Asserts that a batch fails with a code and that none of its writes applied.
     #[track_caller]
     pub fn refuses(&self, writes: Vec<StateWrite>, code: Code) {
         self.unchanged(|| crate::check::refused(self.space.write(writes), code));
     }
 
-    /// Runs the same thing on several threads at once and gives what each answered.
+    /// Runs `run` on `RACERS` threads at once and returns all results.
     pub fn together<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
         stand::together(run)
     }
 }
 
-/// Asserts that something was refused as it makes no sense.
+/// Asserts that an operation failed with an error of kind `Invalid`.
 #[track_caller]
 pub fn invalid<T>(result: Result<T>) {
     match result {

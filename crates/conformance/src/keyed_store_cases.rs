@@ -1,10 +1,11 @@
-//! The list of all cases of stores of keyed state, with what each needs: what is not listed here does not run, which
-//! `tests/listed.rs` checks.
+//! Registry of all keyed state store cases with their required capabilities.
+//!
+//! A case that is not listed here does not run; `tests/listed.rs` checks that every case is listed.
 
 use crate::keyed_need::{KeyedCase as Case, KeyedNeed as Need};
 use crate::table_of_cases;
 
-/// Hands every case of stores of keyed state to a macro, as `area::file { case [Need, …] lacking Need, … }`.
+/// Passes every keyed state store case to a macro, as `area::file { case [Need, …] lacking Need, … }`.
 #[macro_export]
 macro_rules! every_keyed_store_case {
     ($make:ident) => {
@@ -139,7 +140,7 @@ macro_rules! every_keyed_store_case {
     };
 }
 
-/// Makes a test of every case of stores of keyed state; the expression makes a world for each.
+/// Generates a test for every keyed state store case. The expression creates a world for each test.
 #[macro_export]
 macro_rules! test_keyed_store {
     ($name:ident, $world:expr) => {

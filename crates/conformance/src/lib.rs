@@ -1,5 +1,6 @@
-//! The suite that every implementation must pass, one named function per case, and the readable
-//! model that random programs are compared with.
+//! Conformance suite: one named function per case, and a reference model (oracle) for random programs.
+//!
+//! Every implementation must pass it. Random programs are compared with the oracle.
 //!
 //! ```text
 //!   SEMANTICS ── cases (cells, strings, records, runs, outbox, transactions, branches, time, feed, limits, durability)
@@ -7,18 +8,20 @@
 //!             └─ oracle ── random programs: tests/random.rs
 //! ```
 //!
-//! The cases of `stores` are for other stores too, through `dyn RecordStore`: who brings one implements
-//! [`StoreWorld`] and writes [`test_store!`], and what its store lacks is skipped and listed.
+//! The cases of `stores` also run against other stores, through `dyn RecordStore`. Such a store
+//! implements [`StoreWorld`] and calls [`test_store!`]. Cases that need a capability the store lacks are
+//! skipped and listed.
 //!
 //! ```text
-//!   store_cases (what each needs) ── stores ── Stand ── StoreWorld: the engine here and there, or another store
+//!   store_cases (required capabilities) ── stores ── Stand ── StoreWorld: engine, remote client, or another store
 //! ```
 //!
-//! The cases of `run_stores` are the same for stores of runs: `dyn RunStore`, [`RunWorld`], [`test_run_store!`]; those of
-//! `keyed_stores` for stores of keyed state: `dyn KeyedState`, [`KeyedWorld`], [`test_keyed_store!`].
+//! Stores of runs work the same way with the cases of `run_stores`: `dyn RunStore`, [`RunWorld`],
+//! [`test_run_store!`]. Stores of keyed state use the cases of `keyed_stores`: `dyn KeyedState`,
+//! [`KeyedWorld`], [`test_keyed_store!`].
 //!
-//! A case gets a [`World`]: a database and a clock in the test's hand. It fails by panicking,
-//! as tests do; that is why this crate may.
+//! A case gets a [`World`]: a database with a manual clock. It fails by panicking, as tests do, so this
+//! crate is allowed to panic.
 
 pub mod branches;
 pub mod cases;

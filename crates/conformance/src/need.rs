@@ -1,14 +1,16 @@
-//! What a case of stores needs, and which cases a store is excused from.
+//! Capability requirements of the record store cases.
+//!
+//! A store that lacks a required capability skips the case.
 
 use crate::stand::{Stand, StoreWorld};
 use mainstay_model::{Capabilities, Conditions, Counters, Lifetimes, Scans};
 
-/// What a case can need.
+/// A capability that a case can require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Records with a time to live of their own.
+    /// A time to live per record.
     Ttl,
-    /// Records that all live equally long.
+    /// One time to live for all records of the store.
     StoreTtl,
     /// Conditions on the counter and on existence.
     CounterConditions,
@@ -16,30 +18,30 @@ pub enum Need {
     FieldConditions,
     /// Several conditions in one write.
     SeveralConditions,
-    /// Conditions that are fences.
+    /// Fencing conditions.
     Fences,
-    /// Fields that become a number that only rises.
+    /// Fields that are set to an increasing revision.
     Revisions,
-    /// Fields that become the store's own time.
+    /// Fields that are set to the store's current time.
     Times,
-    /// Fields that are added to.
+    /// Fields that are incremented.
     Sums,
     /// Counters that survive deletion and expiry.
     LastingCounters,
-    /// Pages of one time.
+    /// Scan pages that all read the same snapshot.
     Snapshots,
-    /// Versions of before.
+    /// Old versions of records.
     History,
-    /// Finding and writing in one step.
+    /// Scan and write in one atomic step.
     Picks,
     /// Declared indexes.
     Indexes,
-    /// A clock that stands still unless time is let go by.
+    /// A manual clock, which moves only when the test advances it.
     HandClock,
 }
 
 impl Need {
-    /// Whether a store in its world has it.
+    /// Returns whether the store in this world has the capability.
     pub fn is_met(self, world: &dyn StoreWorld, can: &Capabilities) -> bool {
         match self {
             Need::Ttl => matches!(can.lifetimes, Lifetimes::PerRecord { .. }),
@@ -61,21 +63,21 @@ impl Need {
     }
 }
 
-/// A case that stores have to pass.
+/// A conformance case for record stores.
 #[derive(Clone, Copy)]
 pub struct StoreCase {
-    /// Its file and its name.
+    /// File and function, as `file::case`.
     pub name: &'static str,
-    /// What a store must have for it.
+    /// Capabilities that the store must have.
     pub needs: &'static [Need],
-    /// What a store must lack for it.
+    /// A capability that the store must not have.
     pub lacks: Option<Need>,
-    /// The case itself; it fails by panicking.
+    /// The test function, which panics on failure.
     pub body: fn(&Stand<'_>),
 }
 
 impl StoreCase {
-    /// Why a store is excused from it, if it is.
+    /// Returns the reason why the store skips this case; `None` if the case runs.
     pub fn excuse(&self, world: &dyn StoreWorld) -> Option<String> {
         let can = world.store().capabilities();
         let store = can.store;
@@ -85,7 +87,7 @@ impl StoreCase {
         missing.or_else(|| has.map(|has| format!("`{store}` has {has:?}")))
     }
 
-    /// Runs it, unless the store is excused: then it says why.
+    /// Runs the case. If the store skips it, prints and returns the reason.
     pub fn run(&self, world: &dyn StoreWorld) -> Option<String> {
         let excuse = self.excuse(world);
         match &excuse {
@@ -96,7 +98,7 @@ impl StoreCase {
     }
 }
 
-/// The cases that a store is excused from, with the reason.
+/// Returns the cases that a store skips, with the reasons.
 pub fn skipped(world: &dyn StoreWorld) -> Vec<(&'static str, String)> {
     let cases = crate::store_cases::ALL.iter();
     cases.filter_map(|case| case.excuse(world).map(|why| (case.name, why))).collect()

@@ -1,11 +1,11 @@
-//! Random numbers from a seed (SplitMix64): the same seed, the same choices.
+//! Deterministic random number generator (SplitMix64): the same seed gives the same sequence.
 
-/// A stream of numbers.
+/// A sequence of random numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A stream of its own for each list of numbers.
+    /// Seeds an independent sequence from a list of numbers.
     pub fn of(parts: &[u64]) -> Random {
         let mix = |state: u64, part: &u64| Random(state ^ part.wrapping_mul(0x2545_F491)).next();
         Random(parts.iter().fold(0x6D61_696E, mix))
@@ -21,12 +21,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`, which is not zero.
+    /// A number below `limit`, which must not be zero.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    /// Whether something of this chance, in percent, happens.
+    /// Returns true with a probability of `percent`.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

@@ -1,39 +1,41 @@
-//! What a case of stores of runs needs, and which cases a store is excused from.
+//! Capability requirements of the run store cases.
+//!
+//! A store that lacks a required capability skips the case.
 
 use crate::run_stand::{RunStand, RunWorld};
 use mainstay_model::{Listings, RunCapabilities};
 
-/// What a case can need.
+/// A capability that a case can require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunNeed {
     /// Sequences without gaps.
     Contiguous,
-    /// No event that appears behind later ones.
+    /// Events become visible in sequence order: no event appears after one with a higher sequence.
     Monotone,
-    /// Several events in one step.
+    /// Batches of events that append in one step.
     Batches,
-    /// Appends on the last sequence.
+    /// Conditional appends on the expected last sequence.
     ExpectedSeq,
-    /// Runs that are made with metadata and events.
+    /// Creation of runs with metadata and first events.
     Bootstrap,
-    /// Lists by names.
+    /// Listing runs by name.
     Listing,
-    /// Lists by more than names.
+    /// Listing runs with more filters than the name.
     ListingFilters,
-    /// Runs that are deleted.
+    /// Deletion of runs.
     Deletion,
-    /// Events as archived.
+    /// Restoring events from an archive.
     Restoring,
-    /// Kept snapshots that are never behind.
+    /// Stored snapshots that are never behind the log.
     CurrentSnapshots,
-    /// Waiting for an event.
+    /// Tails that wake up when an event is appended.
     TailWakes,
-    /// A clock that stands still unless time is let go by.
+    /// A manual clock, which moves only when the test advances it.
     HandClock,
 }
 
 impl RunNeed {
-    /// Whether a store in its world has it.
+    /// Returns whether the store in this world has the capability.
     pub fn is_met(self, world: &dyn RunWorld, can: &RunCapabilities) -> bool {
         match self {
             RunNeed::Contiguous => can.contiguous,
@@ -52,21 +54,21 @@ impl RunNeed {
     }
 }
 
-/// A case that stores of runs have to pass.
+/// A conformance case for run stores.
 #[derive(Clone, Copy)]
 pub struct RunCase {
-    /// Its file and its name.
+    /// File and function, as `file::case`.
     pub name: &'static str,
-    /// What a store must have for it.
+    /// Capabilities that the store must have.
     pub needs: &'static [RunNeed],
-    /// What a store must lack for it.
+    /// A capability that the store must not have.
     pub lacks: Option<RunNeed>,
-    /// The case itself; it fails by panicking.
+    /// The test function, which panics on failure.
     pub body: fn(&RunStand<'_>),
 }
 
 impl RunCase {
-    /// Why a store is excused from it, if it is.
+    /// Returns the reason why the store skips this case; `None` if the case runs.
     pub fn excuse(&self, world: &dyn RunWorld) -> Option<String> {
         let can = world.store().capabilities();
         let store = can.store;
@@ -76,7 +78,7 @@ impl RunCase {
         missing.or_else(|| has.map(|has| format!("`{store}` has {has:?}")))
     }
 
-    /// Runs it, unless the store is excused: then it says why.
+    /// Runs the case. If the store skips it, prints and returns the reason.
     pub fn run(&self, world: &dyn RunWorld) -> Option<String> {
         let excuse = self.excuse(world);
         match &excuse {
@@ -87,7 +89,7 @@ impl RunCase {
     }
 }
 
-/// The cases that a store is excused from, with the reason.
+/// Returns the cases that a store skips, with the reasons.
 pub fn skipped(world: &dyn RunWorld) -> Vec<(&'static str, String)> {
     let cases = crate::run_store_cases::ALL.iter();
     cases.filter_map(|case| case.excuse(world).map(|why| (case.name, why))).collect()

@@ -1,4 +1,4 @@
-//! Where a case of stores of runs runs: a store of any kind, and whoever lets time go by for it.
+//! Test fixture for run stores: a store of any implementation, and control over its clock.
 
 use crate::stand::{self, wait};
 use mainstay_model::{
@@ -10,26 +10,26 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// The most events that a case looks at in one page.
+/// Page limit that no case reaches.
 const ALL: usize = 100_000;
 
-/// Whoever brings a store of runs to the suite. Each case gets a world of its own.
+/// Factory of a run store, implemented by each store under test. Each case gets its own world.
 pub trait RunWorld: Send + Sync {
-    /// The store, without a run in it. Asked again it is the same one.
+    /// Returns the store, initially without runs. Repeated calls return the same store.
     fn store(&self) -> Arc<dyn RunStore>;
 
-    /// Lets milliseconds go by for the store: a clock in the hand is moved, any other is waited for.
+    /// Advances the store's time. A manual clock is moved; with any other clock, this sleeps.
     fn pass_ms(&self, ms: u64);
 
-    /// Waits until all that was acknowledged is to be seen, where that takes longer.
+    /// Waits until all acknowledged writes are visible, for stores where that takes longer.
     fn settle(&self) {}
 
-    /// Whether the store's clock stands still unless time is let go by.
+    /// Returns whether the store uses a manual clock, which moves only when the test advances it.
     fn has_clock_in_hand(&self) -> bool {
         false
     }
 
-    /// Drives a task to its end: for stores that need a runtime, on that.
+    /// Drives a future to completion. Stores that need an async runtime override this.
     fn drive(&self, task: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
         wait(task);
     }
@@ -44,9 +44,9 @@ impl RunWorld for crate::World {
         crate::World::pass_ms(self, ms);
     }
 
-    /// A tail shows what is on stable storage.
+    /// A tail shows only durable events, so this syncs.
     fn settle(&self) {
-        // A database that was closed has nothing to wait for.
+        // A closed database has nothing to wait for.
         let _ = self.db().sync();
     }
 
@@ -55,7 +55,7 @@ impl RunWorld for crate::World {
     }
 }
 
-/// A store as cases use it: what it answers is waited for.
+/// A run store with blocking, panicking helpers.
 pub struct RunStand<'w> {
     world: &'w dyn RunWorld,
     store: Arc<dyn RunStore>,
@@ -69,17 +69,17 @@ impl Deref for RunStand<'_> {
     }
 }
 
-/// An event of a plan, which has a key by that.
+/// An event with a plan, from which its idempotency key is derived.
 pub fn event(run: &str, event_type: &str) -> NewEvent {
     NewEvent::new(run, event_type).plan("1")
 }
 
-/// An event with a key and something that belongs to it.
+/// An event with an idempotency key and data.
 pub fn keyed(run: &str, key: &str, data: &str) -> NewEvent {
     NewEvent::new(run, "Tick").with_key(key).value(data)
 }
 
-/// What events add up to.
+/// Folds events into a run snapshot.
 pub fn folded(run: &str, events: &[CanonicalEvent]) -> RunSnapshot {
     let mut snapshot = RunSnapshot::new(run);
     for event in events {
@@ -89,34 +89,34 @@ pub fn folded(run: &str, events: &[CanonicalEvent]) -> RunSnapshot {
 }
 
 impl<'w> RunStand<'w> {
-    /// The store of a world.
+    /// Wraps the store of a world.
     pub fn of(world: &'w dyn RunWorld) -> RunStand<'w> {
         RunStand { world, store: world.store() }
     }
 
-    /// What the store can do.
+    /// The capabilities of the store.
     pub fn can(&self) -> RunCapabilities {
         self.store.capabilities()
     }
 
-    /// Lets time go by.
+    /// Advances the store's time.
     pub fn pass_ms(&self, ms: u64) {
         self.world.pass_ms(ms);
     }
 
-    /// Waits until all that was acknowledged is to be seen.
+    /// Waits until all acknowledged writes are visible.
     pub fn settle(&self) {
         self.world.settle();
     }
 
-    /// Waits for an answer.
+    /// Waits for the result of a future.
     pub fn wait<T: Send>(&self, answer: impl Future<Output = T> + Send) -> T {
         let mut answered = None;
         self.world.drive(Box::pin(async { answered = Some(answer.await) }));
         answered.expect("a world drives tasks to their end")
     }
 
-    /// Waits for an answer that is no error.
+    /// Waits for a result that must not be an error.
     #[track_caller]
     pub fn ok<T: Send>(&self, answer: Answering<'_, T>) -> T {
         match self.wait(answer) {
@@ -131,7 +131,7 @@ impl<'w> RunStand<'w> {
         crate::check::refused(self.wait(answer), code);
     }
 
-    /// Waits for an error that says what was wrong with what was asked.
+    /// Waits for an error of kind `Invalid`.
     #[track_caller]
     pub fn invalid<T: Send>(&self, answer: Answering<'_, T>) {
         match self.wait(answer) {
@@ -140,19 +140,20 @@ impl<'w> RunStand<'w> {
         }
     }
 
-    /// Waits for an error that says which capability is lacking.
+    /// Waits for an `Unsupported` error that names the missing capability.
     #[track_caller]
     pub fn unsupported<T: Send>(&self, answer: Answering<'_, T>, capability: &str) {
         crate::check::unsupported(self.wait(answer), capability);
     }
 
-    /// Appends an event that is taken.
+    /// Appends an event, which must succeed.
     #[track_caller]
     pub fn append(&self, event: NewEvent) -> Appended {
         self.ok(self.append_event(event))
     }
 
-    /// Appends events of these types, with keys by their places.
+    /// Appends events of these types, each with an optional step. Their positions are their idempotency
+    /// keys.
     #[track_caller]
     pub fn tell(&self, run: &str, types: &[(&str, Option<&str>)]) -> Vec<Appended> {
         let one = |(place, (event_type, step)): (usize, &(&str, Option<&str>))| {
@@ -177,14 +178,14 @@ impl<'w> RunStand<'w> {
         events.remove(0)
     }
 
-    /// Asserts that there is no such run.
+    /// Asserts that a run does not exist.
     #[track_caller]
     pub fn is_unknown(&self, run: &str) {
         assert_eq!(self.events(run), [], "{run}");
         assert_eq!(self.ok(self.get(run)), None, "{run}");
     }
 
-    /// The names of the runs that pass.
+    /// The names of the runs that match a filter.
     #[track_caller]
     pub fn listed(&self, filter: &RunFilter) -> Vec<String> {
         self.settle();
@@ -192,7 +193,7 @@ impl<'w> RunStand<'w> {
         page.runs.into_iter().map(|run| run.run_id).collect()
     }
 
-    /// Runs the same thing on several threads at once and gives what each answered.
+    /// Runs `run` on `RACERS` threads at once and returns all results.
     pub fn together<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
         stand::together(run)
     }

@@ -1,10 +1,11 @@
-//! The list of all cases of stores of runs, with what each needs: what is not listed here does not run, which
-//! `tests/listed.rs` checks.
+//! Registry of all run store cases with their required capabilities.
+//!
+//! A case that is not listed here does not run; `tests/listed.rs` checks that every case is listed.
 
 use crate::run_need::{RunCase as Case, RunNeed as Need};
 use crate::table_of_cases;
 
-/// Hands every case of stores of runs to a macro, as `area::file { case [Need, …] lacking Need, … }`.
+/// Passes every run store case to a macro, as `area::file { case [Need, …] lacking Need, … }`.
 #[macro_export]
 macro_rules! every_run_store_case {
     ($make:ident) => {
@@ -96,7 +97,7 @@ macro_rules! every_run_store_case {
     };
 }
 
-/// Makes a test of every case of stores of runs; the expression makes a world for each.
+/// Generates a test for every run store case. The expression creates a world for each test.
 #[macro_export]
 macro_rules! test_run_store {
     ($name:ident, $world:expr) => {

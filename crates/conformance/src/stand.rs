@@ -1,8 +1,8 @@
-//! Where a case of stores runs: a store of any kind, and whoever lets time go by for it.
+//! Test fixture for record stores: a store of any implementation, and control over its clock.
 //!
 //! ```text
 //!   StoreWorld (engine, Redis, ...) --makes--> Arc<dyn RecordStore>
-//!        \--drives its answers, lets time go by--> Stand --> case
+//!        \--drives futures, advances the clock--> Stand --> case
 //! ```
 
 use crate::check::{PATIENCE, filter, keys_of};
@@ -14,27 +14,28 @@ use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-/// How long records live in cases: long enough to be looked at where time cannot be held.
+/// Time to live of records in cases. It is long enough to read the record on a store without a manual
+/// clock.
 pub const LIFE_MS: u64 = 2_000;
 
-/// How many race each other.
+/// Number of threads in a race.
 pub const RACERS: usize = 8;
 
-/// Whoever brings a store to the suite. Each case gets a world of its own, so that none sees what another
-/// wrote.
+/// Factory of a record store, implemented by each store under test. Each case gets its own world, so
+/// that no case sees the writes of another.
 pub trait StoreWorld: Send + Sync {
-    /// The store, without a record in it. Asked again it is the same one.
+    /// Returns the store, initially without records. Repeated calls return the same store.
     fn store(&self) -> Arc<dyn RecordStore>;
 
-    /// Lets milliseconds go by for the store: a clock in the hand is moved, any other is waited for.
+    /// Advances the store's time. A manual clock is moved; with any other clock, this sleeps.
     fn pass_ms(&self, ms: u64);
 
-    /// Whether the store's clock stands still unless time is let go by.
+    /// Returns whether the store uses a manual clock, which moves only when the test advances it.
     fn has_clock_in_hand(&self) -> bool {
         false
     }
 
-    /// Drives a task to its end: for stores that need a runtime, on that.
+    /// Drives a future to completion. Stores that need an async runtime override this.
     fn drive(&self, task: Pin<Box<dyn Future<Output = ()> + Send + '_>>) {
         wait(task);
     }
@@ -54,7 +55,7 @@ impl StoreWorld for crate::World {
     }
 }
 
-/// A thread that waits for a task.
+/// Waker that unparks a thread.
 struct Parked(Thread);
 
 impl Wake for Parked {
@@ -63,7 +64,7 @@ impl Wake for Parked {
     }
 }
 
-/// Drives a task to its end on this thread.
+/// Drives a future to completion on the current thread.
 pub(crate) fn wait(task: impl Future<Output = ()>) {
     let (waker, mut task) = (Waker::from(Arc::new(Parked(thread::current()))), pin!(task));
     while task.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Pending {
@@ -71,7 +72,7 @@ pub(crate) fn wait(task: impl Future<Output = ()>) {
     }
 }
 
-/// A store as cases use it: what it answers is waited for.
+/// A record store with blocking, panicking helpers.
 pub struct Stand<'w> {
     world: &'w dyn StoreWorld,
     store: Arc<dyn RecordStore>,
@@ -86,29 +87,29 @@ impl Deref for Stand<'_> {
 }
 
 impl<'w> Stand<'w> {
-    /// The store of a world.
+    /// Wraps the store of a world.
     pub fn of(world: &'w dyn StoreWorld) -> Stand<'w> {
         Stand { world, store: world.store() }
     }
 
-    /// What the store can do.
+    /// The capabilities of the store.
     pub fn can(&self) -> Capabilities {
         self.store.capabilities()
     }
 
-    /// Lets time go by.
+    /// Advances the store's time.
     pub fn pass_ms(&self, ms: u64) {
         self.world.pass_ms(ms);
     }
 
-    /// Waits for an answer.
+    /// Waits for the result of a future.
     pub fn wait<T: Send>(&self, answer: impl Future<Output = T> + Send) -> T {
         let mut answered = None;
         self.world.drive(Box::pin(async { answered = Some(answer.await) }));
         answered.expect("a world drives tasks to their end")
     }
 
-    /// Waits for an answer that is no error.
+    /// Waits for a result that must not be an error.
     #[track_caller]
     pub fn ok<T: Send>(&self, answer: Answering<'_, T>) -> T {
         match self.wait(answer) {
@@ -123,13 +124,13 @@ impl<'w> Stand<'w> {
         crate::check::refused(self.wait(answer), code);
     }
 
-    /// Waits for an error that says which capability is lacking.
+    /// Waits for an `Unsupported` error that names the missing capability.
     #[track_caller]
     pub fn unsupported<T: Send>(&self, answer: Answering<'_, T>, capability: &str) {
         crate::check::unsupported(self.wait(answer), capability);
     }
 
-    /// The fields of a record as pairs of texts.
+    /// The fields of a record as pairs of strings; `None` if the record is absent.
     #[track_caller]
     pub fn shown(&self, key: &str) -> Option<Vec<(String, String)>> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -138,39 +139,39 @@ impl<'w> Stand<'w> {
         Some(pairs.collect())
     }
 
-    /// Asserts what a record holds: these fields and no others.
+    /// Asserts that a record has exactly these fields.
     #[track_caller]
     pub fn holds(&self, key: &str, pairs: &[(&str, &str)]) {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         assert_eq!(self.shown(key), Some(pairs.iter().map(pair).collect()), "{key}");
     }
 
-    /// Asserts that there is no such record.
+    /// Asserts that a record is absent.
     #[track_caller]
     pub fn is_gone(&self, key: &str) {
         assert_eq!(self.shown(key), None, "{key}");
     }
 
-    /// The counter of a record that is there.
+    /// The counter of a record, which must exist.
     #[track_caller]
     pub fn counter(&self, key: &str) -> u64 {
         self.ok(self.get(key)).expect("the record is there").counter
     }
 
-    /// The keys of all records that pass.
+    /// The keys of all records that match the filters.
     #[track_caller]
     pub fn found(&self, prefix: &str, filters: &[Where]) -> Vec<String> {
         let page = self.ok(self.scan(prefix, filters, None, 1_000));
         keys_of(&page).into_iter().map(str::to_owned).collect()
     }
 
-    /// The keys of all records whose field `f` passes.
+    /// The keys of all records whose field `f` passes the test.
     #[track_caller]
     pub fn passing(&self, test: fn(Vec<u8>) -> Test, bound: &str) -> Vec<String> {
         self.found("", &[filter("f", test, bound)])
     }
 
-    /// Puts records with one field `f`.
+    /// Writes records with one field `f`.
     #[track_caller]
     pub fn fill(&self, records: &[(&str, &str)]) {
         for (key, value) in records {
@@ -178,13 +179,13 @@ impl<'w> Stand<'w> {
         }
     }
 
-    /// Runs the same thing on several threads at once and gives what each answered.
+    /// Runs `run` on `RACERS` threads at once and returns all results.
     pub fn together<T: Send>(&self, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
         together(run)
     }
 }
 
-/// Runs the same thing on several threads at once and gives what each answered.
+/// Runs `run` on `RACERS` threads, started together by a barrier, and returns all results.
 pub(crate) fn together<T: Send>(run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(RACERS);
     thread::scope(|scope| {

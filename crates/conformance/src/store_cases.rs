@@ -1,9 +1,10 @@
-//! The list of all cases of stores, with what each needs: what is not listed here does not run, which
-//! `tests/listed.rs` checks.
+//! Registry of all record store cases with their required capabilities.
+//!
+//! A case that is not listed here does not run; `tests/listed.rs` checks that every case is listed.
 
 use crate::need::{Need, StoreCase as Case};
 
-/// Hands every case of stores to a macro, as `area::file { case [Need, …] lacking Need, … }`.
+/// Passes every record store case to a macro, as `area::file { case [Need, …] lacking Need, … }`.
 #[macro_export]
 macro_rules! every_store_case {
     ($make:ident) => {
@@ -114,7 +115,7 @@ macro_rules! every_store_case {
     };
 }
 
-/// Makes a test of every case of stores; the expression makes a world for each.
+/// Generates a test for every record store case. The expression creates a world for each test.
 ///
 /// ```
 /// mainstay_conformance::test_store!(in_memory, mainstay_conformance::World::memory());
@@ -126,10 +127,11 @@ macro_rules! test_store {
     };
 }
 
-/// Makes a test of every case in a list, which is handed out by a macro and kept in a table.
+/// Generates a test for every case of a list. `$every` is the macro that lists the cases, `$all` is
+/// their table.
 #[macro_export]
 macro_rules! test_listed {
-    // The dollar is for the macro inside.
+    // The `$d` token is a dollar sign for the nested macro.
     (($d:tt) $name:ident, $world:expr, $every:ident, $all:expr) => {
         mod $name {
             #[allow(unused_imports, reason = "the world may be made with what is around it")]
@@ -157,7 +159,7 @@ macro_rules! test_listed {
     };
 }
 
-/// The table of the cases in a list: `Case` and `Need` are those of where it is made.
+/// Generates the table of the listed cases. `Case` and `Need` resolve at the call site.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! table_of_cases {

@@ -1,4 +1,4 @@
-//! Where a case runs: a database in memory or on disk, and a clock in the test's hand.
+//! Test fixture for a case: a database in memory or on disk, and a manual clock.
 
 use mainstay::{Cells, Clock, Database, ManualClock, Options, Records, Runs};
 use std::any::Any;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Where the clock starts, in microseconds; any moment long after the epoch will do.
+/// Start time of the clock, in microseconds. Any time long after the epoch works.
 pub const START_US: u64 = 1_700_000_000_000_000;
 
-/// A database as somebody else sees it: through a server, for example.
+/// A second handle to a database through a layer such as a server.
 pub struct Served {
-    /// What cases work with.
+    /// The handle that cases use.
     pub db: Database,
-    /// What serves it; dropped behind the handle.
+    /// The server. It is declared after the handle, so that it is dropped after it.
     pub face: Box<dyn Any + Send + Sync>,
 }
 
-/// Puts something between the cases and a database.
+/// Puts a server between the cases and a database.
 pub type Serve = fn(&Database) -> Served;
 
-/// A database and everything around it.
+/// A database with its clock, directory and server.
 pub struct World {
     clock: Arc<ManualClock>,
     on_disk: bool,
@@ -30,7 +30,7 @@ pub struct World {
     db: Option<Database>,
     serve: Option<Serve>,
     started: usize,
-    /// Goes last: a database that is still open would write into it.
+    /// Dropped last, because an open database would still write into the directory.
     files: TempDir,
 }
 
@@ -40,7 +40,7 @@ impl World {
         World::new(false, None)
     }
 
-    /// A fresh database in memory, which cases see as it is served.
+    /// A fresh database in memory, which cases access through a server.
     pub fn served(serve: Serve) -> World {
         World::new(false, Some(serve))
     }
@@ -60,7 +60,7 @@ impl World {
         world
     }
 
-    /// Starts over with an empty database that has other settings.
+    /// Replaces the database with an empty one that uses other settings.
     pub fn configure(
         &mut self,
         settings: impl Fn(Options) -> Options + Send + Sync + 'static,
@@ -72,12 +72,12 @@ impl World {
         self
     }
 
-    /// Closes the database and opens it again. Only on disk is anything left.
+    /// Closes the database and opens it again. Only a database on disk keeps its data.
     pub fn reopen(&mut self) {
         self.reopen_after(|_| {});
     }
 
-    /// Closes the database, does something to its directory, and opens it again.
+    /// Closes the database, runs `between` on its directory, and opens it again.
     pub fn reopen_after(&mut self, between: impl FnOnce(&Path)) {
         assert!(self.on_disk, "only a database on disk can be opened again");
         self.db().close().unwrap();
@@ -86,7 +86,7 @@ impl World {
         self.open();
     }
 
-    /// As [`World::reopen`], but nobody says `close`: the last handle is dropped, no more.
+    /// Like [`World::reopen`], but without `close`: only the last handle is dropped.
     pub fn drop_and_reopen(&mut self) {
         self.db = None;
         self.open();
@@ -101,12 +101,12 @@ impl World {
         self.db = Some(db);
     }
 
-    /// The database.
+    /// The database handle that cases use. It is the served handle if the world has a server.
     pub fn db(&self) -> &Database {
         self.served.as_ref().map_or_else(|| self.beside(), |served| &served.db)
     }
 
-    /// The database beside its files, also where it is served: for exports and imports.
+    /// The local database handle, even if the world has a server. Exports and imports use it.
     pub fn beside(&self) -> &Database {
         self.db.as_ref().unwrap()
     }
@@ -146,17 +146,17 @@ impl World {
         &self.clock
     }
 
-    /// What the wall clock shows.
+    /// Wall-clock time in microseconds.
     pub fn wall_us(&self) -> u64 {
         self.clock.wall_us()
     }
 
-    /// Lets time go by.
+    /// Advances the clock.
     pub fn pass(&self, time: Duration) {
         self.clock.advance(time);
     }
 
-    /// Lets milliseconds go by.
+    /// Advances the clock by milliseconds.
     pub fn pass_ms(&self, ms: u64) {
         self.pass(Duration::from_millis(ms));
     }
@@ -171,7 +171,7 @@ impl World {
         self.files.path().join(format!("db{}", self.started))
     }
 
-    /// A path for a file of the test's own.
+    /// A path for a file of the test, next to the database directory.
     pub fn file(&self, name: &str) -> PathBuf {
         let files: &Path = self.files.path();
         files.join(name)

@@ -1,5 +1,6 @@
-//! Random programs with backups at random points, full ones and increments since any earlier one:
-//! what every chain restores answers as the database did when its last file was taken.
+//! Property test: random programs with full and incremental backups at random points.
+//!
+//! Each restored chain must answer like the database at the time of its last backup.
 
 #[allow(dead_code, reason = "the random programs use the rest")]
 mod program;
@@ -15,7 +16,7 @@ use proptest::prelude::*;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A backup behind a step: full, or since one that was taken before, so many back.
+/// A backup after a step of the program: full, or incremental since one of the earlier backups.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     behind: usize,
@@ -27,7 +28,7 @@ fn taken() -> impl Strategy<Value = Vec<Taken>> {
     vec((0..120usize, since).prop_map(|(behind, since)| Taken { behind, since }), 2..8)
 }
 
-/// What a database answers: everything there is, and some of what there was.
+/// The observable state of a database: its current state and samples of its past.
 #[derive(Debug, PartialEq)]
 struct Answers {
     revision: Revision,
@@ -56,22 +57,21 @@ fn answers(db: &Database) -> Answers {
     }
 }
 
-/// Everything the feed tells behind a revision, as text.
+/// All feed events after a revision, formatted as text.
 fn told(db: &Database, after: Revision) -> Vec<String> {
     let mut feed = db.watch(Filter::default(), after).unwrap();
     std::iter::from_fn(|| feed.next(Duration::ZERO).unwrap().map(|e| format!("{e:?}"))).collect()
 }
 
-/// One backup that was taken.
 struct Backup {
-    /// The files that it needs before it, and itself.
+    /// The backup's files, from the full backup to this one.
     chain: Vec<PathBuf>,
-    /// Where the full one ended.
+    /// The revision of the full backup.
     from: Revision,
     revision: Revision,
 }
 
-/// All that were taken so far.
+/// All backups taken so far.
 #[derive(Default)]
 struct Shelf {
     backups: Vec<Backup>,
@@ -96,7 +96,8 @@ impl Shelf {
         self.backups.push(taken);
     }
 
-    /// At once, because what has expired by now is the same on both sides.
+    /// Restores the backup and compares it. Runs immediately, because expired values are the same on
+    /// both sides only at equal times.
     fn check(&self, world: &World, taken: &Backup) {
         let copy = world.file(&format!("copy {}", self.backups.len()));
         restore_backup(&copy, &taken.chain, &mut |_| {}).unwrap();

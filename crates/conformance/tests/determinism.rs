@@ -1,5 +1,7 @@
-//! The same script gives the same canonical hash: in memory and on disk, in every durability,
-//! on every machine; and the log alone gives it again.
+//! Determinism: the same script gives the same canonical hash.
+//!
+//! The hash is equal in memory and on disk, in every durability mode and on every machine, and after
+//! rebuilding the database from the log.
 
 use mainstay::{
     At, CellCommand, Database, Durability, FieldValue, Fields, HashCommand, MergeStrategy, Name,
@@ -8,14 +10,14 @@ use mainstay::{
 use mainstay_conformance::World;
 use std::time::Duration;
 
-/// What the script gives on `main` and on `dev`, whoever runs it. It changes only together with
-/// the format of exports, and then on purpose.
+/// The expected hashes of `main` and `dev` after the script. They change only with a deliberate change
+/// of the export format.
 const MAIN: &str = "568d035c6a4cb7b14907ccd644f0e7e6b63650740d59ed0b7a31cc92c8093ca5";
 const DEV: &str = "2b57b84dfdbe41e3147200b2262bf0ddeddd2ca38f475c4efd57a82c7f8b8cd4";
 
 const MODES: [Durability; 3] = [Durability::Memory, Durability::Interval, Durability::Sync];
 
-/// Everything that leaves a trace: values of all types, transactions, branches, merges, expiry.
+/// A script that covers values of all types, transactions, branches, merges and expiry.
 fn script(w: &World) {
     for n in 0..200i64 {
         w.cells().set(&format!("k{:02}", n % 40), value(n)).unwrap();
@@ -121,13 +123,15 @@ fn compaction_changes_nothing() {
     assert_eq!(hashes(world.db()), before);
 }
 
-/// What the script of records gives, beside the one of cells, which is as old as exports are.
+/// The expected hashes of the record script. It is separate because the hashes of the cell script are as
+/// old as exports.
 const RECORDS: (&str, &str) = (
     "1eea1aff6611c929303eb50f32811607677123a869a7000d89032dccee97771f",
     "bad0137b89a1709a07a9a12ef7b81e1f235eba995b5d96cdca7016997ab05041",
 );
 
-/// Records and hashes: claims, sums, expiries, deletions, kinds that change, a merge per field.
+/// A script for records and hashes: claims, sums, expiries, deletions, changes of kind, a merge per
+/// field.
 fn records_script(w: &World) {
     let key = |n: i64| format!("tasks.email.{:02}", n % 30);
     for n in 0..120i64 {
@@ -184,8 +188,8 @@ fn the_log_alone_gives_records_again() {
     assert_eq!(hashes(world.db()), before);
 }
 
-/// Runs and messages: events told twice, illegal ones, bases, deletions, a merge of two histories, leases. Exports
-/// hold no messages.
+/// A script for runs and messages: repeated and illegal events, base snapshots, deletions, a merge of
+/// two histories, leases. Exports contain no messages.
 fn runs_script(w: &World) {
     let event = |run: &str, kind: &str, n: u64| {
         let event = NewEvent::new(run, kind).with_key(&n.to_string()).value(n as i64);

@@ -1,4 +1,4 @@
-//! Every case on a database on disk, and those that need one.
+//! Runs every case on a database on disk, including the cases that need one.
 
 use mainstay_conformance::World;
 

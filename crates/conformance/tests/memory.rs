@@ -1,4 +1,4 @@
-//! Every case on a database in memory.
+//! Runs every case on a database in memory.
 
 use mainstay_conformance::World;
 

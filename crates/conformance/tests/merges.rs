@@ -1,7 +1,7 @@
-//! Merges beside writers on both branches: each is as if it had run alone at its revision.
+//! Serializability of merges that run concurrently with writers on both branches.
 //!
-//! Everything that was committed is put in the order of its revisions and run once more, one after
-//! the other, on the model.
+//! All committed transactions are sorted by revision and replayed one by one on the reference model,
+//! which must reach the same state.
 
 use mainstay::{
     BranchCommand, CellCommand, Code, Database, Durability, MergeStrategy, Name, Options, Revision,
@@ -16,7 +16,7 @@ const CELLS: u64 = 200;
 const MERGES: usize = 30;
 const BRANCHES: [&str; 2] = ["main", "side"];
 
-/// What was committed, by whom it does not matter.
+/// Committed transactions of all threads, with their revisions.
 type Committed = Mutex<Vec<(Revision, Transaction)>>;
 
 fn commit(db: &Database, committed: &Committed, transaction: Transaction) {
@@ -24,19 +24,19 @@ fn commit(db: &Database, committed: &Committed, transaction: Transaction) {
     committed.lock().unwrap().push((receipt.revision, transaction));
 }
 
-/// A writer: sets that collide with those of the other branch, and deletions.
+/// A writer thread: sets that conflict with those of the other branch, and deletions.
 fn write(db: &Database, committed: &Committed, seed: u64, stop: &AtomicBool) {
     for i in 0_u64.. {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        // Steps of a large odd number, so that neighbours in time are none in order.
+        // Multiplies by a large odd number, so that consecutive writes are not adjacent in key order.
         let name = Name::new(&format!("{:03}", (i + seed).wrapping_mul(0x9e37_79b9) % CELLS));
         let command = match (i + seed) % 5 {
             0 => CellCommand::Delete { name: name.unwrap(), counter: None },
             _ => CellCommand::set(name.unwrap(), i as i64 % 3),
         };
-        // A deletion of nothing takes no revision.
+        // A deletion without effect takes no revision, so it is not recorded.
         let transaction = Transaction::on(BRANCHES[seed as usize % 2]).step(command);
         let receipt = db.execute(transaction.clone()).unwrap();
         if receipt.answers[0].took_effect() {
@@ -45,7 +45,7 @@ fn write(db: &Database, committed: &Committed, seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// Merges to and fro, in every way; says how many went through.
+/// Merges in both directions with each strategy and returns the number of successful merges.
 fn merge(db: &Database, committed: &Committed) -> usize {
     let strategies = [MergeStrategy::Strict, MergeStrategy::Theirs, MergeStrategy::Ours];
     let mut merged = 0;

@@ -1,4 +1,4 @@
-//! Threads against each other. Each test says which check it would catch the absence of.
+//! Races between threads. Each test names the missing check that it would detect.
 
 use mainstay::{
     At, Cells, Code, Database, Durability, Error, ErrorKind, Message, NewEvent, Options, Result,
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const THREADS: usize = 8;
 
-/// In memory, and on disk without waiting for the disk: races are about order, not durability.
+/// Runs a test in memory and on disk, without fsync, because races concern order and not durability.
 fn on_both(test: impl Fn(&Database)) {
     test(&Database::memory().unwrap());
     let files = tempfile::tempdir().unwrap();
@@ -20,7 +20,7 @@ fn on_both(test: impl Fn(&Database)) {
     test(&options.open(files.path().join("db")).unwrap());
 }
 
-/// Runs the same thing on all threads at once and gives what each answered.
+/// Runs `run` on all threads, started together by a barrier, and returns all results.
 fn together<T: Send>(run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {
@@ -40,7 +40,7 @@ fn number(value: Option<Value>) -> i64 {
     value.and_then(|value| value.as_i64()).unwrap_or(0)
 }
 
-/// Runs until it is not in conflict with anyone.
+/// Retries until the attempt has no conflict.
 fn until_done<T>(mut attempt: impl FnMut() -> Result<T>) -> T {
     loop {
         match attempt() {
@@ -50,7 +50,7 @@ fn until_done<T>(mut attempt: impl FnMut() -> Result<T>) -> T {
     }
 }
 
-/// Catches a `cas` that looks and writes in two steps: two callers would both see absence.
+/// Detects a `cas` that does not compare and write atomically: two callers would see absence.
 #[test]
 fn one_cas_of_none_wins() {
     on_both(|db| {
@@ -64,8 +64,8 @@ fn one_cas_of_none_wins() {
     });
 }
 
-/// Catches a `cas` whose comparison is against anything but the newest counter: sums would be
-/// lost, or counters would repeat.
+/// Detects a `cas` that does not compare the newest counter: increments would be lost, or counters
+/// repeated.
 #[test]
 fn cas_loops_lose_nothing() {
     const EACH: u64 = 60;
@@ -91,7 +91,7 @@ fn add_by_cas(cells: &Cells) -> u64 {
     }
 }
 
-/// Catches an `incr` that reads outside the one writer: additions would be lost.
+/// Detects an `incr` that reads outside the writer thread: increments would be lost.
 #[test]
 fn incr_loses_nothing() {
     const EACH: i64 = 300;
@@ -107,8 +107,8 @@ fn incr_loses_nothing() {
     });
 }
 
-/// Catches a commit without the check of what was read (money would be made or lost), one that
-/// becomes visible by halves, and a snapshot that is not one.
+/// Detects commits that do not validate their reads (money would be created or lost), commits that
+/// become visible partially, and snapshots that are inconsistent.
 #[test]
 fn transfers_conserve_money() {
     const ACCOUNTS: usize = 5;
@@ -124,6 +124,7 @@ fn transfers_conserve_money() {
                 (0..60)
                     .for_each(|i| transfer(db, (n + i) % ACCOUNTS, (n * 3 + i * 7 + 1) % ACCOUNTS))
             });
+            // Pairs with the `Acquire` load in `audit_until`.
             done.store(true, Ordering::Release);
             assert!(reader.join().unwrap() > 0);
         });
@@ -146,10 +147,12 @@ fn transfer(db: &Database, from: usize, to: usize) {
     });
 }
 
-/// Adds up every snapshot it can get while the others run; says how many.
+/// Sums up snapshots until the writers are done. Returns the number of snapshots.
 fn audit_until(db: &Database, done: &AtomicBool, expected: i64) -> usize {
     let mut audits = 0;
     loop {
+        // Pairs with the `Release` store after all transfers: if it is set, the audit below is after all
+        // of them.
         let last = done.load(Ordering::Acquire);
         assert_eq!(total(db), expected, "money was made or lost");
         audits += 1;
@@ -165,7 +168,8 @@ fn total(db: &Database) -> i64 {
     accounts.iter().map(|account| number(snapshot.get(account).unwrap())).sum()
 }
 
-/// Catches a commit that checks only what it writes (snapshot isolation): both would withdraw.
+/// Detects commits that validate only their writes (snapshot isolation): both transactions would
+/// withdraw.
 #[test]
 fn write_skew_is_impossible() {
     on_both(|db| {
@@ -181,7 +185,7 @@ fn write_skew_is_impossible() {
     });
 }
 
-/// Takes 100 from one account if both together have it.
+/// Withdraws 100 from one account if both together have it.
 fn withdraw(db: &Database, accounts: [&String; 2], which: usize) {
     until_done(|| {
         let mut t = db.begin()?;
@@ -193,7 +197,7 @@ fn withdraw(db: &Database, accounts: [&String; 2], which: usize) {
     });
 }
 
-/// Catches a commit without the check of ranges: the count would be of a room long full.
+/// Detects commits that do not validate their ranges: a room would be overfilled.
 #[test]
 fn phantoms_never_exceed_the_limit() {
     const SEATS: usize = 5;
@@ -208,7 +212,7 @@ fn phantoms_never_exceed_the_limit() {
     });
 }
 
-/// Counts, then inserts if there is room.
+/// Counts the guests, then adds one if the room is not full.
 fn take_seat(db: &Database, room: &str, guest: usize, seats: usize) -> bool {
     until_done(|| {
         let mut t = db.begin()?;
@@ -221,7 +225,7 @@ fn take_seat(db: &Database, room: &str, guest: usize, seats: usize) -> bool {
     })
 }
 
-/// Catches a closure form that commits without retrying, or retries on the old snapshot.
+/// Detects a closure form that does not retry, or that retries on the old snapshot.
 #[test]
 fn closures_are_retried_until_they_win() {
     const EACH: i64 = 40;
@@ -240,7 +244,7 @@ fn closures_are_retried_until_they_win() {
     });
 }
 
-/// Catches forks that check the name before they are alone.
+/// Detects forks that check the name outside the writer thread.
 #[test]
 fn one_fork_of_a_name_wins() {
     on_both(|db| {
@@ -254,7 +258,7 @@ fn one_fork_of_a_name_wins() {
     });
 }
 
-/// Catches a revision given twice, and a read that goes back behind an acknowledged write.
+/// Detects a revision assigned twice, and a read that misses an acknowledged write.
 #[test]
 fn writers_read_what_they_wrote() {
     on_both(|db| {
@@ -276,8 +280,8 @@ fn writers_read_what_they_wrote() {
     });
 }
 
-/// Catches sequences given outside the one writer (twice, or with a gap), keys looked up there (an event twice),
-/// and readers that are shown an event before those in front of it.
+/// Detects sequence numbers assigned outside the writer thread (duplicates or gaps), keys looked up
+/// outside it (duplicate events), and readers that see an event before earlier ones.
 #[test]
 fn producers_and_readers_of_the_same_runs() {
     const RUNS: usize = 3;
@@ -292,6 +296,7 @@ fn producers_and_readers_of_the_same_runs() {
             let readers: Vec<_> = (0..RUNS).map(follow).collect();
             let told = together(|n| produce(db, n, RUNS, EACH));
             db.sync().unwrap();
+            // Pairs with the `Acquire` load in `follow_until`.
             done.store(true, Ordering::Release);
             let seen: Vec<u64> = readers.into_iter().map(|one| one.join().unwrap()).collect();
             for (run, seen) in seen.into_iter().enumerate() {
@@ -301,13 +306,14 @@ fn producers_and_readers_of_the_same_runs() {
     });
 }
 
-/// Catches open transactions whose answers are only guesses: what each wrote about its event is compared with the run.
+/// Detects interactive transactions whose answers do not hold at commit. Each transaction stores the
+/// event ID that it was answered, which is compared with the run.
 #[test]
 fn what_is_told_in_open_transactions_is_so() {
     const EACH: usize = 30;
     on_both(|db| {
         let first_tellers = together(|thread| {
-            // Two threads share each key: one of them brings the event.
+            // Two threads share each key, and only one of them adds the event.
             let bring = |number: usize| bring_once(db, &format!("{}-{number}", thread / 2));
             (0..EACH).filter(|number| bring(*number)).count()
         });
@@ -321,7 +327,7 @@ fn what_is_told_in_open_transactions_is_so() {
     });
 }
 
-/// Appends an event, beside what it was told about it; says whether it was new.
+/// Appends an event and stores its event ID in a cell. Returns whether the event was new.
 fn bring_once(db: &Database, key: &str) -> bool {
     db.transaction(|t| {
         let told = t.append(NewEvent::new("r", "Noted").with_key(key))?;
@@ -333,12 +339,13 @@ fn bring_once(db: &Database, key: &str) -> bool {
     .unwrap()
 }
 
-/// Appends events that other threads append as well, each twice; gives what was acknowledged.
+/// Appends each event twice; other threads append the same events. Returns the acknowledged sequence
+/// numbers.
 fn produce(db: &Database, thread: usize, runs: usize, each: u64) -> Vec<(String, String, u64)> {
     let mut told = Vec::new();
     for number in 0..each {
         let run = format!("run{}", number as usize % runs);
-        // Two threads share each key, and one of them says something else now and then.
+        // Two threads share each key, and one of them sometimes sends different data.
         let key = format!("{}-{number}", thread / 2);
         let event = NewEvent::new(&run, "Noted").with_key(&key);
         let event = event.value((thread as i64 % 2) * (number as i64 % 2));
@@ -350,11 +357,13 @@ fn produce(db: &Database, thread: usize, runs: usize, each: u64) -> Vec<(String,
     told
 }
 
-/// Follows a run: no gap, nothing smaller later; gives the last one seen.
+/// Tails a run and checks that sequence numbers have no gaps and never decrease. Returns the last one.
 fn follow_until(db: &Database, run: &str, done: &AtomicBool) -> u64 {
     let mut tail = db.runs().tail(run, 0).unwrap();
     let mut last = 0;
     loop {
+        // Pairs with the `Release` store after the sync: if it is set, all events are durable and the
+        // tail delivers them.
         let finished = done.load(Ordering::Acquire);
         let events = tail.next(7, Duration::from_millis(5)).unwrap();
         if events.is_empty() && finished {
@@ -372,7 +381,8 @@ fn follow_until(db: &Database, run: &str, done: &AtomicBool) -> u64 {
     }
 }
 
-/// Every acknowledged event is where it was said to be, each key once, and the snapshot is of all of them.
+/// Checks that every acknowledged event has its sequence number, each key is unique, and the snapshot
+/// includes all events.
 fn check_run<'t>(
     db: &Database,
     run: &str,
@@ -391,8 +401,8 @@ fn check_run<'t>(
     assert_eq!(kept, whole);
 }
 
-/// Catches claims that look and lease in two steps (a message would go to two relays at once), and a queue that lets a
-/// run's second message out before its first is acknowledged.
+/// Detects claims that do not read and lease atomically (two relays would get a message), and a queue
+/// that delivers a run's second message before its first is acknowledged.
 #[test]
 fn relays_share_messages_in_order() {
     const MESSAGES: u64 = 240;
@@ -417,7 +427,7 @@ fn relays_share_messages_in_order() {
     });
 }
 
-/// Claims, sends and acknowledges until nothing is left.
+/// Claims, sends and acknowledges messages until none is left.
 fn relay(db: &Database, n: usize, sent: &Mutex<Vec<Message>>) {
     while db.outbox().state().unwrap().pending > 0 {
         let claimed = db.outbox().claim(1 + n % 4, Duration::from_secs(600)).unwrap();

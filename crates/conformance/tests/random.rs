@@ -1,6 +1,6 @@
-//! Random programs on the engine and on the model: every answer is the same.
+//! Random programs on the engine and on the reference model: every answer must be equal.
 //!
-//! `PROPTEST_CASES` says how many; the seed is another one each time. A failure prints the
+//! `PROPTEST_CASES` sets the number of programs. The seed differs in each test run. A failure prints the
 //! smallest program found.
 
 mod program;
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use std::cell::Cell;
 
-/// As many as fit into some seconds, unless the caller says otherwise.
+/// Limits the number of cases, so that a test takes seconds, unless the environment sets it.
 fn config(cases: u32) -> ProptestConfig {
     let mut config = ProptestConfig {
         failure_persistence: None,
@@ -38,7 +38,7 @@ proptest! {
 
     #[test]
     fn on_disk(program in make::program()) {
-        // Few wait for the disk, so that more programs fit into the time.
+        // Few programs wait for the disk, so that more of them fit into the time.
         let durability = [Durability::Memory, Durability::Interval, Durability::Sync];
         let durability = durability[program.0.len() % 8 / 3];
         Driver::new(World::disk(), durability).run(&program);
@@ -46,7 +46,7 @@ proptest! {
 }
 
 proptest! {
-    // Fewer: every step is a trip.
+    // Fewer cases, because every step is a network round trip.
     #![proptest_config(config(100))]
 
     #[test]
@@ -55,7 +55,7 @@ proptest! {
     }
 }
 
-/// Runs the same programs each time, so that what they count is the same each time.
+/// Runs the same programs each time, so that the statistics are deterministic.
 fn counted(programs: BoxedStrategy<Program>) -> Tally {
     let config = ProptestConfig { cases: 400, ..config(400) };
     let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);

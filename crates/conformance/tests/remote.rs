@@ -1,4 +1,4 @@
-//! Every case through the remote client: the same handles, over a server in this process.
+//! Runs every case through the remote client, connected to a server in this process.
 
 mod served;
 

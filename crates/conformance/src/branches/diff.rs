@@ -1,4 +1,4 @@
-//! `diff(a, b)`: three-way against the common ancestor, by meaning.
+//! Three-way diff `diff(a, b)` against the common ancestor, by value.
 
 use crate::World;
 use crate::check::*;
@@ -8,7 +8,7 @@ fn found(w: &World, a: &str, b: &str) -> Vec<Difference> {
     w.db().diff(a, b).unwrap()
 }
 
-/// Base, a, b.
+/// Values at the base, on `a` and on `b`.
 fn values(difference: &Difference) -> [Option<Value>; 3] {
     [difference.base.clone(), difference.a.clone(), difference.b.clone()]
 }
@@ -19,14 +19,14 @@ fn one_cell_and_a_fork(w: &World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
 }
 
-/// Fresh forks do not differ; nor does a branch from itself.
+/// A fresh fork does not differ from its parent, nor a branch from itself.
 pub fn fresh_forks_do_not_differ(w: &mut World) {
     one_cell_and_a_fork(w);
     assert!(found(w, "main", "dev").is_empty());
     assert!(found(w, "main", "main").is_empty());
 }
 
-/// A change on one side only.
+/// A change on one branch only is reported for that branch.
 pub fn change_on_one_side(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").set("k", 1).unwrap();
@@ -39,7 +39,7 @@ pub fn change_on_one_side(w: &mut World) {
     assert_eq!(values(&turned[0]), [int(0), int(1), int(0)]);
 }
 
-/// Different changes on both sides.
+/// Different changes on both branches are reported as `Both`.
 pub fn change_on_both_sides(w: &mut World) {
     one_cell_and_a_fork(w);
     w.cells().set("k", 1).unwrap();
@@ -50,7 +50,7 @@ pub fn change_on_both_sides(w: &mut World) {
     assert_eq!(values(&seen[0]), [int(0), int(1), int(2)]);
 }
 
-/// The same change on both sides is no difference, whatever stamps and counters say.
+/// The same value on both branches is no difference, even if timestamps and counters differ.
 pub fn same_change_on_both_sides_is_none(w: &mut World) {
     one_cell_and_a_fork(w);
     w.cells().set("k", 1).unwrap();
@@ -60,7 +60,7 @@ pub fn same_change_on_both_sides_is_none(w: &mut World) {
     assert!(found(w, "main", "dev").is_empty());
 }
 
-/// A value that went and came back is no difference.
+/// A value that is changed and changed back is no difference.
 pub fn there_and_back_is_none(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").set("k", 1).unwrap();
@@ -76,7 +76,7 @@ pub fn deletion_is_a_difference(w: &mut World) {
     assert_eq!(values(&seen[0]), [int(0), int(0), None]);
 }
 
-/// Deleted on both sides is none.
+/// A key deleted on both branches is no difference.
 pub fn deleted_on_both_sides_is_none(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").delete("k").unwrap();
@@ -84,7 +84,7 @@ pub fn deleted_on_both_sides_is_none(w: &mut World) {
     assert!(found(w, "main", "dev").is_empty());
 }
 
-/// Deleted here, changed there: both.
+/// A key deleted on one branch and changed on the other is reported as `Both`.
 pub fn deleted_here_changed_there(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").delete("k").unwrap();
@@ -101,7 +101,7 @@ pub fn new_key_has_no_base(w: &mut World) {
     assert_eq!(values(&found(w, "main", "dev")[0]), [None, None, int(1)]);
 }
 
-/// A key that came and went is no difference.
+/// A key that is created and deleted again is no difference.
 pub fn come_and_gone_is_none(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").set("new", 1).unwrap();
@@ -109,14 +109,14 @@ pub fn come_and_gone_is_none(w: &mut World) {
     assert!(found(w, "main", "dev").is_empty());
 }
 
-/// Null against absence is a difference.
+/// `Null` differs from an absent key.
 pub fn null_is_not_absence(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").set("new", ()).unwrap();
     assert_eq!(values(&found(w, "main", "dev")[0]), [None, None, Some(Value::Null)]);
 }
 
-/// Siblings meet where the first of them left their parent.
+/// The common ancestor of siblings is the older of their two fork revisions.
 pub fn siblings_meet_at_the_older_fork(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     w.db().fork("one", "main", At::Latest).unwrap();
@@ -128,7 +128,7 @@ pub fn siblings_meet_at_the_older_fork(w: &mut World) {
     assert_eq!(values(&seen[0]), [int(0), int(0), int(1)]);
 }
 
-/// A grandchild meets its grandparent where its parent left it.
+/// The common ancestor of a branch and its grandparent is the revision where the parent forked.
 pub fn grandchild_meets_its_grandparent(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").set("k", 1).unwrap();
@@ -138,7 +138,7 @@ pub fn grandchild_meets_its_grandparent(w: &mut World) {
     assert_eq!(values(&seen[0]), [int(0), int(1), int(2)]);
 }
 
-/// Differences come in the order of their keys.
+/// Differences are sorted by key.
 pub fn in_the_order_of_keys(w: &mut World) {
     one_cell_and_a_fork(w);
     for cell in ["z", "a", "m"] {
@@ -149,13 +149,13 @@ pub fn in_the_order_of_keys(w: &mut World) {
     assert_eq!(keys, ["a", "b", "m", "z"]);
 }
 
-/// A branch that is not there is refused.
+/// An unknown branch is refused.
 pub fn unknown_branch_is_refused(w: &mut World) {
     refused(w.db().diff("main", "nowhere").map(drop), Code::BranchNotFound);
     refused(w.db().diff("nowhere", "main").map(drop), Code::BranchNotFound);
 }
 
-/// Looking writes nothing.
+/// A diff writes nothing.
 pub fn looking_writes_nothing(w: &mut World) {
     one_cell_and_a_fork(w);
     w.on("dev").set("k", 1).unwrap();

@@ -1,10 +1,10 @@
-//! `fork(name, from, at?)`: a branch that starts as another was, and goes its own way.
+//! `fork(name, from, at?)`: creates a copy-on-write branch from another branch.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code, ErrorKind, Transaction, Ttl};
 
-/// In the beginning there is `main` and nothing else.
+/// A new database has the branch `main` and no other.
 pub fn main_is_always_there(w: &mut World) {
     let all = w.db().branches();
     assert_eq!(all.len(), 1);
@@ -12,7 +12,7 @@ pub fn main_is_always_there(w: &mut World) {
     assert_eq!(w.db().branch("main").unwrap().name(), "main");
 }
 
-/// A fork shows what its parent shows: values, counters, history.
+/// A fork starts with its parent's values, counters and history.
 pub fn starts_as_its_parent(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("a", 2).unwrap();
@@ -26,7 +26,7 @@ pub fn starts_as_its_parent(w: &mut World) {
     assert_eq!(dev.set("gone", 1).unwrap(), 3, "the counter of a deletion is inherited");
 }
 
-/// A fork writes one transaction and nothing per key.
+/// A fork commits one transaction and copies no keys.
 pub fn writes_nothing_per_key(w: &mut World) {
     for n in 0..50 {
         w.cells().set(&format!("k{n}"), n).unwrap();
@@ -36,7 +36,7 @@ pub fn writes_nothing_per_key(w: &mut World) {
     assert_eq!(kept.revision, w.cells().get_versioned("k7").unwrap().unwrap().revision);
 }
 
-/// What is written on a fork stays there.
+/// Writes on a fork are not visible on its parent.
 pub fn writes_stay_on_the_fork(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 1).unwrap();
@@ -50,7 +50,7 @@ pub fn writes_stay_on_the_fork(w: &mut World) {
     assert_eq!(w.cells().history("a", 9, None).unwrap().len(), 1);
 }
 
-/// What is written on the parent later stays there.
+/// Writes on the parent after the fork are not visible on the fork.
 pub fn later_writes_stay_on_the_parent(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 1).unwrap();
@@ -74,7 +74,7 @@ pub fn counters_continue(w: &mut World) {
     assert_eq!(counter(&w.cells(), "a"), Some(3));
 }
 
-/// A fork at a revision of the past starts as it was then.
+/// A fork at a past revision starts with the state of that revision.
 pub fn at_a_revision_of_the_past(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let then = w.db().revision();
@@ -86,7 +86,7 @@ pub fn at_a_revision_of_the_past(w: &mut World) {
     assert_eq!(w.db().branch_info("dev").unwrap().fork_revision, then);
 }
 
-/// A fork at a stamp starts as it was then.
+/// A fork at a past timestamp starts with the state of that time.
 pub fn at_a_stamp_of_the_past(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.pass_ms(10);
@@ -97,7 +97,7 @@ pub fn at_a_stamp_of_the_past(w: &mut World) {
     assert_eq!(w.on("dev").get("a").unwrap(), int(1));
 }
 
-/// The future is refused, and no branch is made.
+/// A fork at a future revision is refused, and no branch is created.
 pub fn at_the_future_is_refused(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let future = At::Revision(w.db().revision() + 1);
@@ -105,7 +105,7 @@ pub fn at_the_future_is_refused(w: &mut World) {
     assert_eq!(w.db().branches().len(), 1);
 }
 
-/// A name that exists is refused, and the branch of that name stays as it is.
+/// Forking to an existing name is refused, and that branch stays unchanged.
 pub fn existing_name_is_refused(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.on("dev").set("a", 1).unwrap();
@@ -122,7 +122,7 @@ pub fn unknown_parent_is_refused(w: &mut World) {
     refused(w.db().branch("dev").map(drop), Code::BranchNotFound);
 }
 
-/// Of many that fork to one name at once, one wins.
+/// When several transactions fork to the same name at once, exactly one wins.
 pub fn racing_for_one_name_has_one_winner(w: &mut World) {
     let fork = || {
         let command =
@@ -135,7 +135,7 @@ pub fn racing_for_one_name_has_one_winner(w: &mut World) {
     results.into_iter().filter(|r| r.is_err()).for_each(|r| refused(r, Code::BranchExists));
 }
 
-/// A fork of a fork reads through all of them.
+/// A fork of a fork reads through all its ancestors.
 pub fn forks_of_forks_read_through(w: &mut World) {
     w.cells().set("a", 0).unwrap();
     w.cells().set("z", 0).unwrap();
@@ -156,7 +156,7 @@ pub fn forks_of_forks_read_through(w: &mut World) {
     assert_eq!(w.db().branch_info("b1").unwrap().children, 1);
 }
 
-/// A fork of an old revision of a fork reads the grandparent as it was at the older fork.
+/// A fork at an old revision of a fork reads the grandparent as of the older fork.
 pub fn old_revision_of_a_fork(w: &mut World) {
     w.cells().set("a", 0).unwrap();
     w.db().fork("b1", "main", At::Latest).unwrap();
@@ -169,7 +169,7 @@ pub fn old_revision_of_a_fork(w: &mut World) {
     assert_eq!(w.on("b2").get("a").unwrap(), int(0));
 }
 
-/// A branch's past goes back through its fork.
+/// The history of a branch continues through its fork point into the parent.
 pub fn past_goes_through_the_fork(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let first = w.db().revision();
@@ -186,7 +186,7 @@ pub fn past_goes_through_the_fork(w: &mut World) {
     assert_eq!(counters, [3, 2, 1]);
 }
 
-/// 32 levels are the most.
+/// Forks can be nested at most 32 levels deep.
 pub fn depth_is_limited(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut parent = "main".to_owned();
@@ -201,7 +201,7 @@ pub fn depth_is_limited(w: &mut World) {
     assert_eq!(w.db().branch_info(&parent).unwrap().depth, 32);
 }
 
-/// An inherited time to live runs on the fork too, without an event or a write of its own.
+/// An inherited time to live also expires on the fork, without a write of its own.
 pub fn inherited_ttl_expires_lazily(w: &mut World) {
     w.cells().set_with("a", 1, Ttl::Millis(10)).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -213,7 +213,7 @@ pub fn inherited_ttl_expires_lazily(w: &mut World) {
     assert_eq!(w.on("dev").set("a", 2).unwrap(), 3);
 }
 
-/// A time to live taken back on the fork is taken back only there.
+/// Clearing an inherited time to live on the fork affects only the fork.
 pub fn ttl_is_the_forks_own(w: &mut World) {
     w.cells().set_with("a", 1, Ttl::Millis(10)).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -223,7 +223,7 @@ pub fn ttl_is_the_forks_own(w: &mut World) {
     assert_eq!(w.cells().get("a").unwrap(), None);
 }
 
-/// A handle to a branch begins and runs transactions there.
+/// A branch handle runs its transactions on that branch.
 pub fn handle_runs_transactions(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let dev = w.db().branch("dev").unwrap();
@@ -236,7 +236,7 @@ pub fn handle_runs_transactions(w: &mut World) {
     assert!(names(&w.cells(), "").is_empty());
 }
 
-/// The list of branches has them all, with where they come from.
+/// The list of branches contains every branch with its parent and fork revision.
 pub fn list_tells_where_they_come_from(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let at = w.db().revision();

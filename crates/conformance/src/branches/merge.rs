@@ -1,4 +1,4 @@
-//! `merge(from, into, strategy)`: what one branch changed comes into another, in one transaction.
+//! `merge(from, into, strategy)`: applies one branch's changes to another in one transaction.
 
 use crate::World;
 use crate::check::*;
@@ -10,7 +10,7 @@ fn forked(w: &World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
 }
 
-/// Changes, new keys and deletions travel.
+/// A merge applies changes, new keys and deletions.
 pub fn changes_travel(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -21,7 +21,7 @@ pub fn changes_travel(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// A merge answers its revision.
+/// A merge returns its revision.
 pub fn answers_its_revision(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -30,7 +30,7 @@ pub fn answers_its_revision(w: &mut World) {
     assert_eq!(w.cells().get_versioned("k").unwrap().unwrap().revision, revision);
 }
 
-/// What the target changed stays, where the source did not touch it.
+/// The target keeps its own changes to keys that the source did not change.
 pub fn target_keeps_its_own_changes(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -39,7 +39,7 @@ pub fn target_keeps_its_own_changes(w: &mut World) {
     assert_eq!((w.cells().get("k").unwrap(), w.cells().get("l").unwrap()), (int(1), int(2)));
 }
 
-/// The source is not changed by being merged.
+/// A merge does not change the source.
 pub fn source_is_not_changed(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -49,7 +49,7 @@ pub fn source_is_not_changed(w: &mut World) {
     assert_eq!(counter(&w.on("dev"), "k"), Some(2));
 }
 
-/// Merged writes get the target's revision and stamp, never its past.
+/// Merged writes get the revision and timestamp of the merge and do not appear in the target's past.
 pub fn merged_writes_are_not_in_the_past(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -61,7 +61,7 @@ pub fn merged_writes_are_not_in_the_past(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(before), "k").unwrap(), int(0));
 }
 
-/// A parent's changes come into its child likewise.
+/// A merge from a parent into its child works the same way.
 pub fn from_parent_into_child(w: &mut World) {
     forked(w);
     w.cells().set("k", 1).unwrap();
@@ -69,7 +69,7 @@ pub fn from_parent_into_child(w: &mut World) {
     assert_eq!(w.on("dev").get("k").unwrap(), int(1));
 }
 
-/// Between siblings.
+/// A merge between siblings does not change their parent.
 pub fn between_siblings(w: &mut World) {
     forked(w);
     w.db().fork("other", "main", At::Latest).unwrap();
@@ -81,7 +81,7 @@ pub fn between_siblings(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(0));
 }
 
-/// The counter in the target rises by one, and is never below the source's.
+/// The counter in the target rises by at least one and never falls below the source's counter.
 pub fn counters_are_never_lowered(w: &mut World) {
     forked(w);
     for n in 1..=5 {
@@ -97,7 +97,7 @@ pub fn counters_are_never_lowered(w: &mut World) {
     assert_eq!(counter(&w.cells(), "l"), Some(7), "one more than the target's 6");
 }
 
-/// The version says how many writes it stands for, so that no gap appears.
+/// The merged version records how many writes it represents, so that the counter has no unexplained gap.
 pub fn counters_have_no_gaps(w: &mut World) {
     forked(w);
     for n in 1..=5 {
@@ -109,7 +109,7 @@ pub fn counters_have_no_gaps(w: &mut World) {
     assert_eq!(seen[0].writes, 5);
 }
 
-/// A deletion travels with its counter: a stale swap cannot win afterwards.
+/// A merged deletion keeps its counter, so a stale compare-and-swap cannot succeed afterwards.
 pub fn deletions_travel_with_their_counter(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -119,7 +119,7 @@ pub fn deletions_travel_with_their_counter(w: &mut World) {
     assert_eq!(w.cells().cas("k", None, 9).unwrap(), Some(4));
 }
 
-/// A time to live travels with its value.
+/// A merge keeps the time to live of a value.
 pub fn time_to_live_travels(w: &mut World) {
     forked(w);
     w.on("dev").set_with("k", 1, Ttl::Millis(50)).unwrap();
@@ -130,7 +130,7 @@ pub fn time_to_live_travels(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Merged again, only what changed since comes: the last merge is the common ancestor.
+/// A second merge applies only newer changes: the previous merge is the common ancestor.
 pub fn last_merge_is_the_next_base(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -141,7 +141,7 @@ pub fn last_merge_is_the_next_base(w: &mut World) {
     assert_eq!((w.cells().get("k").unwrap(), w.cells().get("l").unwrap()), (int(2), int(1)));
 }
 
-/// Changed on both sides since the last merge: a conflict again.
+/// A key changed on both branches since the last merge conflicts again.
 pub fn changes_since_the_last_merge_conflict(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -151,7 +151,7 @@ pub fn changes_since_the_last_merge_conflict(w: &mut World) {
     refused(w.db().merge("dev", "main", Strict), Code::MergeConflict);
 }
 
-/// There and back: what was merged one way is no conflict the other way.
+/// After a merge in one direction, the merge in the other direction has no conflict.
 pub fn there_and_back(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -162,7 +162,7 @@ pub fn there_and_back(w: &mut World) {
     assert!(w.db().diff("main", "dev").unwrap().is_empty());
 }
 
-/// A diff after a merge shows only what changed since.
+/// A diff after a merge shows only later changes.
 pub fn diff_after_merge_shows_what_changed_since(w: &mut World) {
     forked(w);
     w.on("dev").set("k", 1).unwrap();
@@ -173,7 +173,7 @@ pub fn diff_after_merge_shows_what_changed_since(w: &mut World) {
     assert_eq!((&seen[0].base, &seen[0].a, &seen[0].b), (&int(1), &int(5), &int(1)));
 }
 
-/// A branch that is not there is refused.
+/// An unknown branch is refused.
 pub fn unknown_branch_is_refused(w: &mut World) {
     refused(w.db().merge("main", "nowhere", Strict), Code::BranchNotFound);
     refused(w.db().merge("nowhere", "main", Strict), Code::BranchNotFound);
@@ -184,7 +184,7 @@ pub fn into_itself_is_refused(w: &mut World) {
     writes_nothing(w.db(), || refused(w.db().merge("main", "main", Strict), Code::InvalidArgument));
 }
 
-/// All merged writes are one transaction: no reader sees half.
+/// A merge is one transaction: all merged writes have the same revision.
 pub fn is_one_transaction(w: &mut World) {
     forked(w);
     for n in 0..20 {

@@ -1,4 +1,4 @@
-//! Branches: forks that cost nothing, three-way diffs and merges, tags, files.
+//! Cases for branches: constant-cost forks, three-way diffs and merges, tags, export and import.
 
 pub mod diff;
 pub mod fork;

@@ -4,7 +4,7 @@ use crate::World;
 use crate::check::*;
 use mainstay::{At, Code};
 
-/// A deleted branch is gone, with what was written on it.
+/// A deleted branch no longer exists, and neither do its writes.
 pub fn deleted_is_gone(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.on("dev").set("a", 1).unwrap();
@@ -15,7 +15,7 @@ pub fn deleted_is_gone(w: &mut World) {
     assert!(names(&w.cells(), "").is_empty());
 }
 
-/// Handles of a deleted branch are refused.
+/// Operations on a handle of a deleted branch are refused.
 pub fn handles_of_a_deleted_branch_are_refused(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let dev = w.on("dev");
@@ -25,7 +25,7 @@ pub fn handles_of_a_deleted_branch_are_refused(w: &mut World) {
     refused(dev.set("a", 1), Code::BranchNotFound);
 }
 
-/// What would have expired on a deleted branch is gone with it: no sweep finds it.
+/// The sweep finds no expired keys of a deleted branch.
 pub fn deleted_is_not_swept(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.on("dev").set_with("a", 1, mainstay::Ttl::Millis(5)).unwrap();
@@ -34,17 +34,17 @@ pub fn deleted_is_not_swept(w: &mut World) {
     assert_eq!(writes_nothing(w.db(), || w.db().sweep().unwrap()), 0);
 }
 
-/// Deleting what is not there answers false.
+/// Deleting an unknown branch returns false.
 pub fn unknown_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.db().delete_branch("nowhere").unwrap()));
 }
 
-/// `main` stays.
+/// `main` cannot be deleted.
 pub fn main_stays(w: &mut World) {
     writes_nothing(w.db(), || refused(w.db().delete_branch("main"), Code::BranchInUse));
 }
 
-/// A branch with children stays, until they are gone.
+/// A branch with children cannot be deleted until its children are deleted.
 pub fn parents_stay(w: &mut World) {
     w.db().fork("b1", "main", At::Latest).unwrap();
     w.db().fork("b2", "b1", At::Latest).unwrap();
@@ -53,7 +53,7 @@ pub fn parents_stay(w: &mut World) {
     assert!(w.db().delete_branch("b1").unwrap());
 }
 
-/// A branch with a tag stays, until the tag is removed.
+/// A tagged branch cannot be deleted until its tag is removed.
 pub fn tagged_stays(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.db().tag("v", "dev", At::Latest).unwrap();
@@ -62,12 +62,12 @@ pub fn tagged_stays(w: &mut World) {
     assert!(w.db().delete_branch("dev").unwrap());
 }
 
-/// `main` keeps its name.
+/// `main` cannot be renamed.
 pub fn main_keeps_its_name(w: &mut World) {
     writes_nothing(w.db(), || refused(w.db().rename_branch("main", "x"), Code::BranchInUse));
 }
 
-/// A branch recreated under the same name starts anew.
+/// A branch created again under a deleted name has none of the deleted branch's state.
 pub fn recreated_starts_anew(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -95,7 +95,7 @@ pub fn renamed_keeps_everything(w: &mut World) {
     assert_eq!(w.db().branch_info("next").unwrap().id, id);
 }
 
-/// Children follow their parent's new name.
+/// Branch info of children shows their parent's new name.
 pub fn children_follow_the_name(w: &mut World) {
     w.db().fork("b1", "main", At::Latest).unwrap();
     w.db().fork("b2", "b1", At::Latest).unwrap();
@@ -103,7 +103,7 @@ pub fn children_follow_the_name(w: &mut World) {
     assert_eq!(w.db().branch_info("b2").unwrap().parent.as_deref(), Some("other"));
 }
 
-/// A name that is taken, and one that is not there, are refused.
+/// Renaming to an existing or invalid name is refused, and so is renaming an unknown branch.
 pub fn bad_renames_are_refused(w: &mut World) {
     w.db().fork("b1", "main", At::Latest).unwrap();
     w.db().fork("b2", "main", At::Latest).unwrap();
@@ -115,7 +115,7 @@ pub fn bad_renames_are_refused(w: &mut World) {
     });
 }
 
-/// The old name is free again.
+/// After a rename, the old name can be used for another branch.
 pub fn old_name_is_free_again(w: &mut World) {
     w.db().fork("b1", "main", At::Latest).unwrap();
     w.on("b1").set("a", 1).unwrap();

@@ -1,10 +1,10 @@
-//! What a merge does where both sides changed.
+//! Merge strategies: conflict resolution for keys that changed on both branches.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code, ErrorKind, MergeStrategy::*};
 
-/// `k` and `l` changed on both sides, `m` only on the source, `n` only on the target.
+/// Changes `k` and `l` on both branches, `m` only on the source, `n` only on the target.
 fn conflicting(w: &World) {
     for cell in ["k", "l", "m", "n"] {
         w.cells().set(cell, 0).unwrap();
@@ -23,7 +23,7 @@ fn all(w: &World) -> Vec<i64> {
     ["k", "l", "m", "n"].map(value).to_vec()
 }
 
-/// `strict` changes nothing and lists the keys.
+/// `strict` fails without a change and lists the conflicting keys.
 pub fn strict_changes_nothing_and_lists_the_keys(w: &mut World) {
     conflicting(w);
     let error = writes_nothing(w.db(), || w.db().merge("dev", "main", Strict).unwrap_err());
@@ -32,14 +32,14 @@ pub fn strict_changes_nothing_and_lists_the_keys(w: &mut World) {
     assert_eq!(all(w), [2, 2, 0, 2]);
 }
 
-/// `theirs`: the source wins.
+/// `theirs` takes the source's values.
 pub fn theirs_takes_the_source(w: &mut World) {
     conflicting(w);
     w.db().merge("dev", "main", Theirs).unwrap();
     assert_eq!(all(w), [1, 1, 1, 2]);
 }
 
-/// `ours`: the target wins, and the rest comes.
+/// `ours` keeps the target's values of conflicting keys and still applies the other changes.
 pub fn ours_keeps_the_target(w: &mut World) {
     conflicting(w);
     w.db().merge("dev", "main", Ours).unwrap();
@@ -47,7 +47,7 @@ pub fn ours_keeps_the_target(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(2), "what stays is not written");
 }
 
-/// After `ours` the same conflict does not come back.
+/// A conflict resolved by `ours` does not recur in the next merge.
 pub fn settled_by_ours_stays_settled(w: &mut World) {
     conflicting(w);
     w.db().merge("dev", "main", Ours).unwrap();
@@ -56,7 +56,7 @@ pub fn settled_by_ours_stays_settled(w: &mut World) {
     assert_eq!(all(w), [2, 2, 3, 2]);
 }
 
-/// After `ours` the way back brings the target's values.
+/// After `ours`, a merge in the other direction takes the target's values.
 pub fn settled_by_ours_comes_back(w: &mut World) {
     conflicting(w);
     w.db().merge("dev", "main", Ours).unwrap();
@@ -64,7 +64,7 @@ pub fn settled_by_ours_comes_back(w: &mut World) {
     assert_eq!(w.on("dev").get("k").unwrap(), int(2));
 }
 
-/// Under `theirs` a deletion wins over a change.
+/// With `theirs`, the source's deletion wins over the target's change.
 pub fn theirs_brings_deletions(w: &mut World) {
     conflicting(w);
     w.on("dev").delete("k").unwrap();
@@ -72,7 +72,7 @@ pub fn theirs_brings_deletions(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Under `theirs` a change wins over a deletion.
+/// With `theirs`, the source's change wins over the target's deletion.
 pub fn theirs_brings_back_what_was_deleted(w: &mut World) {
     conflicting(w);
     w.cells().delete("k").unwrap();
@@ -81,7 +81,7 @@ pub fn theirs_brings_back_what_was_deleted(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(4));
 }
 
-/// Deleted here and changed there is a conflict under `strict`.
+/// A key deleted on one branch and changed on the other conflicts with `strict`.
 pub fn deletion_against_change_conflicts(w: &mut World) {
     conflicting(w);
     w.on("dev").set("k", 2).unwrap();
@@ -91,7 +91,7 @@ pub fn deletion_against_change_conflicts(w: &mut World) {
     assert_eq!(error.keys(), ["n"]);
 }
 
-/// The same change on both sides is no conflict.
+/// The same value on both branches is no conflict.
 pub fn same_change_is_no_conflict(w: &mut World) {
     conflicting(w);
     w.on("dev").set("k", 2).unwrap();

@@ -1,10 +1,10 @@
-//! Tags pin a revision by name.
+//! Tags: names for a revision of a branch.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code};
 
-/// A tag names the newest revision, and stays there.
+/// A tag names the newest revision and does not move with later writes.
 pub fn names_the_newest_revision(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let then = w.db().revision();
@@ -17,7 +17,7 @@ pub fn names_the_newest_revision(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(tags[0].revision), "k").unwrap(), int(1));
 }
 
-/// A tag can name the past, by revision or stamp.
+/// A tag can name a past revision, given as a revision or as a timestamp.
 pub fn names_the_past(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let (then, stamp) = (w.db().revision(), w.wall_us());
@@ -27,13 +27,13 @@ pub fn names_the_past(w: &mut World) {
     assert_eq!(w.db().tag("s", "main", At::Stamp(stamp + 1)).unwrap(), then);
 }
 
-/// The future is refused.
+/// A tag on a future revision is refused.
 pub fn future_is_refused(w: &mut World) {
     let future = At::Revision(w.db().revision() + 10);
     writes_nothing(w.db(), || refused(w.db().tag("v", "main", future), Code::FutureRevision));
 }
 
-/// A name that exists is refused, and the tag stays where it is.
+/// Tagging with an existing name is refused, and that tag keeps its revision.
 pub fn existing_name_is_refused(w: &mut World) {
     let first = w.db().tag("v", "main", At::Latest).unwrap();
     w.cells().set("k", 1).unwrap();
@@ -41,12 +41,12 @@ pub fn existing_name_is_refused(w: &mut World) {
     assert_eq!(w.db().tags()[0].revision, first);
 }
 
-/// A branch that is not there is refused.
+/// An unknown branch is refused.
 pub fn unknown_branch_is_refused(w: &mut World) {
     writes_nothing(w.db(), || refused(w.db().tag("v", "x", At::Latest), Code::BranchNotFound));
 }
 
-/// A removed tag is gone; removing it again answers false.
+/// A removed tag no longer exists, and removing it again returns false.
 pub fn removed_is_gone(w: &mut World) {
     w.db().tag("v", "main", At::Latest).unwrap();
     assert!(w.db().untag("v").unwrap());
@@ -63,7 +63,7 @@ pub fn fork_starts_at_a_tag(w: &mut World) {
     assert_eq!(w.on("fix").get("k").unwrap(), int(1));
 }
 
-/// A tag on a branch follows the branch's new name.
+/// After a branch is renamed, its tags show the new branch name.
 pub fn follows_its_branch(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.db().tag("v", "dev", At::Latest).unwrap();

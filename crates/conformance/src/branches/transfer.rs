@@ -1,4 +1,4 @@
-//! A branch exports to one file and imports elsewhere, checked.
+//! Export of a branch to one file and import into a new branch, protected by checksums.
 
 use crate::World;
 use crate::check::*;
@@ -20,7 +20,7 @@ fn exported(w: &World, branch: &str) -> PathBuf {
     path
 }
 
-/// What is imported is what was exported: values, counters, deletions, times to live.
+/// An imported branch has the exported values, counters, deletions and times to live.
 pub fn round_trip_in_one_database(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -35,7 +35,7 @@ pub fn round_trip_in_one_database(w: &mut World) {
     assert_eq!(copy.get("ttl").unwrap(), None);
 }
 
-/// It imports elsewhere.
+/// A file can be imported into another database.
 pub fn into_another_database(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -48,7 +48,7 @@ pub fn into_another_database(w: &mut World) {
     assert_eq!(names(&other.cells(), ""), ["own"]);
 }
 
-/// Retained versions are in the file.
+/// The export includes the retained old versions.
 pub fn history_comes_along(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -60,7 +60,7 @@ pub fn history_comes_along(w: &mut World) {
     assert_eq!((gone[0].counter, &gone[0].value), (2, &None));
 }
 
-/// A fork exports what it shows, inherited or its own.
+/// A fork exports both its inherited keys and its own.
 pub fn fork_exports_what_it_shows(w: &mut World) {
     filled(w);
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -72,7 +72,7 @@ pub fn fork_exports_what_it_shows(w: &mut World) {
     assert_eq!(names(&w.on("copy"), ""), names(&w.on("dev"), ""));
 }
 
-/// An imported branch lives on: writes, forks, transactions.
+/// An imported branch accepts writes and forks.
 pub fn imported_branch_lives_on(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -83,7 +83,7 @@ pub fn imported_branch_lives_on(w: &mut World) {
     assert_eq!(w.cells().get("k07").unwrap(), int(7));
 }
 
-/// A name that exists is refused, nothing changed.
+/// Importing to an existing branch name is refused and writes nothing.
 pub fn existing_name_is_refused(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -92,7 +92,7 @@ pub fn existing_name_is_refused(w: &mut World) {
     });
 }
 
-/// A file damaged anywhere is refused, and no branch appears.
+/// A file with a flipped bit at any of eight offsets is refused, and no branch is created.
 pub fn damaged_file_is_refused(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -107,7 +107,7 @@ pub fn damaged_file_is_refused(w: &mut World) {
     }
 }
 
-/// A flipped bit in the middle is called what it is.
+/// A flipped bit in the middle of the file is reported as `Corrupt`.
 pub fn damage_is_called_corrupt(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -119,7 +119,7 @@ pub fn damage_is_called_corrupt(w: &mut World) {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }
 
-/// A file that ends too early is refused, and no branch appears.
+/// A truncated file is refused, and no branch is created.
 pub fn truncated_file_is_refused(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -131,7 +131,7 @@ pub fn truncated_file_is_refused(w: &mut World) {
     }
 }
 
-/// Progress is told along the way.
+/// Export and import call their progress callbacks.
 pub fn progress_is_told(w: &mut World) {
     filled(w);
     let path = w.file("main.export");

@@ -1,6 +1,6 @@
-//! The cases on cells and strings, and on what all kinds of state have in common.
+//! Cases on cells and strings, and cases that apply to all kinds of state.
 
-/// Hands every case that runs in memory and on disk to a macro, as `area::file { case, … }`.
+/// Passes every case that runs both in memory and on disk to a macro, as `area::file { case, … }`.
 #[macro_export]
 macro_rules! every_case {
     ($make:ident) => {
@@ -298,7 +298,7 @@ macro_rules! every_case {
     };
 }
 
-/// Hands every case that needs a database on disk to a macro.
+/// Passes every case that needs a database on disk to a macro.
 #[macro_export]
 macro_rules! every_disk_case {
     ($make:ident) => {

@@ -1,6 +1,6 @@
-//! The cases on keyed state.
+//! Cases on keyed state.
 
-/// Hands every case on keyed state to a macro.
+/// Passes every case on keyed state to a macro.
 #[macro_export]
 macro_rules! every_keyed_case {
     ($make:ident) => {
@@ -64,7 +64,7 @@ macro_rules! every_keyed_case {
     };
 }
 
-/// Hands every case on keyed state that needs a database on disk to a macro.
+/// Passes every case on keyed state that needs a database on disk to a macro.
 #[macro_export]
 macro_rules! every_keyed_disk_case {
     ($make:ident) => {

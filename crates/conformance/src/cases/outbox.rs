@@ -1,6 +1,6 @@
-//! The cases on the outbox.
+//! Cases on the outbox.
 
-/// Hands every case on the outbox to a macro.
+/// Passes every case on the outbox to a macro.
 #[macro_export]
 macro_rules! every_outbox_case {
     ($make:ident) => {
@@ -45,7 +45,7 @@ macro_rules! every_outbox_case {
     };
 }
 
-/// Hands every case on the outbox that needs a database on disk to a macro.
+/// Passes every case on the outbox that needs a database on disk to a macro.
 #[macro_export]
 macro_rules! every_outbox_disk_case {
     ($make:ident) => {

@@ -1,6 +1,6 @@
-//! The cases on records.
+//! Cases on records.
 
-/// Hands every case on records to a macro.
+/// Passes every case on records to a macro.
 #[macro_export]
 macro_rules! every_record_case {
     ($make:ident) => {

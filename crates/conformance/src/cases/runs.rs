@@ -1,6 +1,6 @@
-//! The cases on runs.
+//! Cases on runs.
 
-/// Hands every case on runs to a macro.
+/// Passes every case on runs to a macro.
 #[macro_export]
 macro_rules! every_run_case {
     ($make:ident) => {
@@ -131,7 +131,7 @@ macro_rules! every_run_case {
     };
 }
 
-/// Hands every case on runs that needs a database on disk to a macro.
+/// Passes every case on runs that needs a database on disk to a macro.
 #[macro_export]
 macro_rules! every_run_disk_case {
     ($make:ident) => {

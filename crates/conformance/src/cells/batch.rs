@@ -1,10 +1,10 @@
-//! Batches answer per position, an invalid item failing alone.
+//! Batches of commands: one result per position, so an invalid command fails alone.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Answer, Code, Ttl};
 
-/// Each command has its own answer, in order.
+/// Each command has its own result, in order.
 pub fn answers_per_position(w: &mut World) {
     let answers = w.cells().batch(vec![set("a", 1), incr("a", 2), get("a"), delete("b")]);
     assert_eq!(answers.len(), 4);
@@ -15,7 +15,7 @@ pub fn answers_per_position(w: &mut World) {
     assert_eq!(answers[3], Ok(Answer::Did(false)));
 }
 
-/// A command that fails does so alone; the others take effect.
+/// A failing command fails alone, and the others take effect.
 pub fn invalid_item_fails_alone(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let answers = w.cells().batch(vec![set("a", 1), incr("text", 1), set("b", 2)]);
@@ -25,7 +25,7 @@ pub fn invalid_item_fails_alone(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["a", "b", "text"]);
 }
 
-/// A time to live that is refused is refused alone.
+/// A command with an invalid time to live fails alone.
 pub fn invalid_ttl_fails_alone(w: &mut World) {
     let answers = w.cells().batch(vec![set_with("a", 1, Ttl::Millis(0)), set("b", 2)]);
     refused(answers[0].clone(), Code::InvalidTtl);
@@ -33,19 +33,19 @@ pub fn invalid_ttl_fails_alone(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["b"]);
 }
 
-/// A lost swap is an answer like any other.
+/// A failed compare-and-swap is a normal answer, not an error.
 pub fn lost_cas_is_an_answer(w: &mut World) {
     let answers = w.cells().batch(vec![cas("a", Some(4), 1), cas("a", None, 2)]);
     assert_eq!(answers[0], Ok(Answer::MaybeCounter(None)));
     assert_eq!(answers[1], Ok(Answer::MaybeCounter(Some(1))));
 }
 
-/// An empty batch has no answers and writes nothing.
+/// An empty batch returns no answers and writes nothing.
 pub fn empty_batch(w: &mut World) {
     assert!(writes_nothing(w.db(), || w.cells().batch(vec![])).is_empty());
 }
 
-/// Many reads at once, in order, a bad name failing alone.
+/// `get_many` returns one result per name, in order, and an invalid name fails alone.
 pub fn get_many_answers_per_position(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 2).unwrap();

@@ -1,17 +1,17 @@
-//! `cas`: one winner, answers at once, never retried inside.
+//! `cas` (compare-and-swap): exactly one winner, an immediate answer, no internal retry.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, Ttl};
 
-/// With the right counter the value is swapped and the counter is the next.
+/// With the current counter the swap succeeds and returns the next counter.
 pub fn right_counter_wins(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert_eq!(w.cells().cas("k", Some(1), 2).unwrap(), Some(2));
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// With a counter of the past nothing happens, and it is an answer, not an error.
+/// With an older counter the swap fails and writes nothing. This is an answer, not an error.
 pub fn stale_counter_loses(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().set("k", 2).unwrap();
@@ -20,41 +20,41 @@ pub fn stale_counter_loses(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// With a counter of the future nothing happens.
+/// With a counter above the current one the swap fails and writes nothing.
 pub fn future_counter_loses(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", Some(2), 9).unwrap()), None);
     assert_eq!(counter(&w.cells(), "k"), Some(1));
 }
 
-/// A counter expected of an absent cell loses.
+/// A swap that expects a counter fails on an absent cell.
 pub fn expected_counter_on_absent_loses(w: &mut World) {
     assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", Some(1), 9).unwrap()), None);
     assert_eq!(w.cells().cas("k", Some(0), 9).unwrap(), None);
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Expecting absence wins on an absent cell.
+/// A swap that expects absence succeeds on an absent cell.
 pub fn none_on_absent_wins(w: &mut World) {
     assert_eq!(w.cells().cas("k", None, 1).unwrap(), Some(1));
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Expecting absence loses on a present cell.
+/// A swap that expects absence fails on a present cell.
 pub fn none_on_present_loses(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", None, 2).unwrap()), None);
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Expecting absence wins after a deletion and goes on counting.
+/// A swap that expects absence succeeds after a deletion and continues the counter.
 pub fn none_after_deletion_continues_the_counter(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().delete("k").unwrap();
     assert_eq!(w.cells().cas("k", None, 2).unwrap(), Some(3));
 }
 
-/// The counter of before a deletion never wins again.
+/// A counter from before a deletion never matches again.
 pub fn stale_counter_loses_across_deletion(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().delete("k").unwrap();
@@ -65,7 +65,7 @@ pub fn stale_counter_loses_across_deletion(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// A null in the cell is not absence.
+/// A cell that holds `Null` is present.
 pub fn null_is_not_absence(w: &mut World) {
     w.cells().set("k", ()).unwrap();
     assert_eq!(w.cells().cas("k", None, 1).unwrap(), None);
@@ -82,12 +82,12 @@ pub fn keeps_the_time_to_live(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// A bad name is refused even where the swap would lose.
+/// An invalid name is an error even if the swap would fail anyway.
 pub fn bad_name_is_an_error_not_an_answer(w: &mut World) {
     writes_nothing(w.db(), || refused(w.cells().cas("", Some(4), 1), Code::InvalidName));
 }
 
-/// Of callers that all saw the same counter exactly one wins.
+/// Of five swaps that expect the same counter, exactly one succeeds.
 pub fn same_counter_wins_once(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     let won = (0..5).filter(|n| w.cells().cas("k", Some(1), *n).unwrap().is_some()).count();

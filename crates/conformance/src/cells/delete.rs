@@ -1,9 +1,9 @@
-//! `delete` and `delete_if`: the counter survives.
+//! `delete` and `delete_if`: the counter survives a deletion.
 
 use crate::World;
 use crate::check::*;
 
-/// Deleting a present cell says so; then it is absent.
+/// Deleting a present cell returns true, and the cell is then absent.
 pub fn present_answers_true(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert!(writes_once(w.db(), || w.cells().delete("k").unwrap()));
@@ -11,13 +11,13 @@ pub fn present_answers_true(w: &mut World) {
     assert_eq!(w.cells().get_versioned("k").unwrap(), None);
 }
 
-/// Deleting what never was says false and writes nothing.
+/// Deleting a cell that was never written returns false and writes nothing.
 pub fn absent_answers_false_and_writes_nothing(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.cells().delete("k").unwrap()));
     assert!(w.cells().history("k", 10, None).unwrap().is_empty());
 }
 
-/// Deleting twice deletes once; the counter does not rise for nothing.
+/// A second deletion writes nothing and does not raise the counter.
 pub fn twice_writes_once(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert!(w.cells().delete("k").unwrap());
@@ -33,7 +33,7 @@ pub fn counts_as_a_write(w: &mut World) {
     }
 }
 
-/// A conditional deletion with the right counter happens.
+/// A conditional deletion with the current counter succeeds.
 pub fn conditional_with_the_right_counter(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().set("k", 2).unwrap();
@@ -41,7 +41,7 @@ pub fn conditional_with_the_right_counter(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// A conditional deletion with another counter answers false and writes nothing.
+/// A conditional deletion with another counter returns false and writes nothing.
 pub fn conditional_with_a_wrong_counter(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     for wrong in [0, 2, u64::MAX] {
@@ -50,7 +50,7 @@ pub fn conditional_with_a_wrong_counter(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// A conditional deletion of an absent cell answers false, whatever the counter.
+/// A conditional deletion of an absent cell returns false for every counter.
 pub fn conditional_on_absent(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().delete("k").unwrap();
@@ -59,7 +59,7 @@ pub fn conditional_on_absent(w: &mut World) {
     }
 }
 
-/// A deleted cell is in no list.
+/// Lists do not contain deleted cells.
 pub fn disappears_from_lists(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 1).unwrap();
@@ -67,7 +67,7 @@ pub fn disappears_from_lists(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["b"]);
 }
 
-/// A deleted cell starts without the time to live it had.
+/// A cell written again after a deletion does not inherit the old time to live.
 pub fn forgets_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", 1, mainstay::Ttl::Millis(10)).unwrap();
     w.cells().delete("k").unwrap();

@@ -1,10 +1,10 @@
-//! `expire` and times to live, command by command.
+//! `expire`, and the effect of an expiry on each command.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Answer, Code, Transaction, Ttl, Value};
 
-/// A cell with a time to live is gone when it is over, without any sweep.
+/// A cell is absent as soon as its time to live ends, without a sweep.
 pub fn cell_is_gone_when_its_time_is_over(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     w.pass_ms(9);
@@ -15,14 +15,14 @@ pub fn cell_is_gone_when_its_time_is_over(w: &mut World) {
     assert!(names(&w.cells(), "").is_empty());
 }
 
-/// The expiry is the transaction's stamp plus the time given.
+/// The expiry is the transaction's timestamp plus the time to live.
 pub fn expiry_counts_from_the_stamp(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let seen = w.cells().get_versioned("k").unwrap().unwrap();
     assert_eq!(seen.expires, Some(seen.stamp + 10_000));
 }
 
-/// `Until` names the moment itself.
+/// `Until` sets the expiry timestamp directly.
 pub fn until_names_the_moment(w: &mut World) {
     let moment = w.wall_us() + 7_000;
     w.cells().set_with("k", 1, Ttl::Until(moment)).unwrap();
@@ -31,7 +31,7 @@ pub fn until_names_the_moment(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// A moment in the past is allowed and expires at once; the write counts.
+/// An expiry in the past is allowed. The cell expires at once, and the write still raises the counter.
 pub fn until_the_past_expires_at_once(w: &mut World) {
     let past = w.wall_us() - 1;
     assert_eq!(w.cells().set_with("k", 1, Ttl::Until(past)).unwrap(), 1);
@@ -39,7 +39,7 @@ pub fn until_the_past_expires_at_once(w: &mut World) {
     assert_eq!(w.cells().set("k", 2).unwrap(), 3);
 }
 
-/// A time to live of nothing is refused, nothing written.
+/// A time to live of zero is refused, and nothing is written.
 pub fn zero_milliseconds_are_refused(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     writes_nothing(w.db(), || {
@@ -49,14 +49,14 @@ pub fn zero_milliseconds_are_refused(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// A time to live beyond the calendar is refused, nothing written.
+/// A time to live beyond the range of timestamps is refused, and nothing is written.
 pub fn beyond_the_calendar_is_refused(w: &mut World) {
     writes_nothing(w.db(), || {
         refused(w.cells().set_with("k", 2, Ttl::Millis(u64::MAX)), Code::InvalidTtl);
     });
 }
 
-/// `expire` gives a cell a time to live and leaves its value; it is a write.
+/// `expire` sets a time to live and keeps the value. It counts as a write.
 pub fn gives_a_time_to_live(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert!(writes_once(w.db(), || w.cells().expire("k", Ttl::Millis(10)).unwrap()));
@@ -66,7 +66,7 @@ pub fn gives_a_time_to_live(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// `expire` with `Clear` takes the time to live away.
+/// `expire` with `Clear` removes the time to live.
 pub fn clear_takes_it_away(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     assert!(w.cells().expire("k", Ttl::Clear).unwrap());
@@ -75,14 +75,14 @@ pub fn clear_takes_it_away(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(2));
 }
 
-/// `expire` with `Keep` says whether the cell is there and writes nothing.
+/// `expire` with `Keep` returns whether the cell exists and writes nothing.
 pub fn keep_writes_nothing(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     assert!(writes_nothing(w.db(), || w.cells().expire("k", Ttl::Keep).unwrap()));
     assert_eq!(counter(&w.cells(), "k"), Some(1));
 }
 
-/// `expire` of an absent cell answers false and writes nothing.
+/// `expire` of an absent cell returns false and writes nothing.
 pub fn absent_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.cells().expire("k", Ttl::Millis(10)).unwrap()));
     w.cells().set("k", 1).unwrap();
@@ -90,7 +90,8 @@ pub fn absent_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.cells().expire("k", Ttl::Millis(10)).unwrap()));
 }
 
-/// A set on an expired cell first deletes it: of counter 5 comes 7, one version of two writes.
+/// `set` on an expired cell counts the expiry as a deletion: counter 5 becomes 7, in one version with
+/// two writes.
 pub fn set_on_expired_counts_the_expiry(w: &mut World) {
     five_then_expired(w);
     assert_eq!(w.cells().set("k", 9).unwrap(), 7);
@@ -98,7 +99,7 @@ pub fn set_on_expired_counts_the_expiry(w: &mut World) {
     assert_eq!((newest.counter, newest.writes, &newest.value), (7, 2, &int(9)));
 }
 
-/// A deletion of an expired cell answers false, but the expiry is written.
+/// `delete` on an expired cell returns false but writes the expiry.
 pub fn delete_on_expired_writes_the_expiry(w: &mut World) {
     five_then_expired(w);
     assert!(!writes_once(w.db(), || w.cells().delete("k").unwrap()));
@@ -106,13 +107,13 @@ pub fn delete_on_expired_writes_the_expiry(w: &mut World) {
     assert_eq!((newest.counter, newest.writes, &newest.value), (6, 1, &None));
 }
 
-/// Expecting absence wins on an expired cell.
+/// A `cas` that expects absence succeeds on an expired cell.
 pub fn cas_none_on_expired_wins(w: &mut World) {
     five_then_expired(w);
     assert_eq!(w.cells().cas("k", None, 9).unwrap(), Some(7));
 }
 
-/// The counter an expired cell had loses.
+/// A `cas` that expects the counter of an expired cell fails.
 pub fn cas_with_the_counter_of_expired_loses(w: &mut World) {
     five_then_expired(w);
     assert_eq!(writes_nothing(w.db(), || w.cells().cas("k", Some(5), 9).unwrap()), None);
@@ -127,7 +128,7 @@ pub fn init_on_expired_writes(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(9));
 }
 
-/// `incr` on an expired cell starts from zero, without the old time to live.
+/// `incr` on an expired cell starts from zero and drops the old time to live.
 pub fn incr_on_expired_starts_from_zero(w: &mut World) {
     five_then_expired(w);
     assert_eq!(w.cells().incr("k", 1).unwrap(), (Value::Int(1), 7));
@@ -135,7 +136,7 @@ pub fn incr_on_expired_starts_from_zero(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// An expired cell cannot be brought back by `expire`.
+/// `expire` cannot revive an expired cell.
 pub fn expire_does_not_bring_back(w: &mut World) {
     five_then_expired(w);
     for ttl in [Ttl::Clear, Ttl::Keep, Ttl::Millis(99)] {
@@ -144,7 +145,7 @@ pub fn expire_does_not_bring_back(w: &mut World) {
     }
 }
 
-/// A sweep turns what is due into deletions and leaves the rest.
+/// A sweep deletes expired cells and keeps all others.
 pub fn sweep_deletes_what_is_due(w: &mut World) {
     w.cells().set_with("a", 1, Ttl::Millis(10)).unwrap();
     w.cells().set_with("b", 1, Ttl::Millis(10)).unwrap();
@@ -158,14 +159,14 @@ pub fn sweep_deletes_what_is_due(w: &mut World) {
     assert_eq!(w.cells().set("a", 2).unwrap(), 3);
 }
 
-/// A sweep with nothing due writes nothing.
+/// A sweep writes nothing if no cell has expired.
 pub fn sweep_of_nothing_writes_nothing(w: &mut World) {
     w.cells().set_with("a", 1, Ttl::Millis(100)).unwrap();
     w.cells().set("b", 1).unwrap();
     assert_eq!(writes_nothing(w.db(), || w.db().sweep().unwrap()), 0);
 }
 
-/// An expiry that was taken back or put off is not swept.
+/// A sweep skips cells whose time to live was removed or extended.
 pub fn sweep_leaves_what_was_put_off(w: &mut World) {
     for cell in ["cleared", "put off", "set again"] {
         w.cells().set_with(cell, 1, Ttl::Millis(10)).unwrap();
@@ -178,7 +179,7 @@ pub fn sweep_leaves_what_was_put_off(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["cleared", "put off", "set again"]);
 }
 
-/// Within one transaction, a set that expires at once is gone for the next step.
+/// In one transaction, a cell set with a past expiry is absent for the next step.
 pub fn expires_at_once_within_a_transaction(w: &mut World) {
     let transaction = Transaction::new()
         .step(set_with("k", 1, Ttl::Until(1)))
@@ -191,7 +192,7 @@ pub fn expires_at_once_within_a_transaction(w: &mut World) {
     assert_eq!(w.cells().history("k", 9, None).unwrap()[0].writes, 3);
 }
 
-/// Counter 5, and its time is over.
+/// Leaves a cell `k` with counter 5 that has expired.
 fn five_then_expired(w: &World) {
     for n in 1..5 {
         w.cells().set("k", n).unwrap();

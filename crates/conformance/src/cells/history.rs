@@ -1,4 +1,4 @@
-//! `history(name, limit, before)`: newest first, deletions included as such.
+//! `history(name, limit, before)`: the versions of a cell, newest first, including deletions.
 
 use crate::World;
 use crate::check::*;
@@ -8,7 +8,7 @@ fn counters(entries: &[HistoryEntry]) -> Vec<u64> {
     entries.iter().map(|entry| entry.counter).collect()
 }
 
-/// Newest first, each with its value, revision and stamp.
+/// Versions are ordered newest first, with value, revision, timestamp and expiry.
 pub fn newest_first_with_everything(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let first = (w.db().revision(), w.wall_us());
@@ -34,20 +34,20 @@ pub fn deletions_are_entries(w: &mut World) {
     assert_eq!(seen[2].value, int(1));
 }
 
-/// A deleted cell still has its history.
+/// A deleted cell keeps its history.
 pub fn of_a_deleted_cell(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().delete("k").unwrap();
     assert_eq!(counters(&w.cells().history("k", 10, None).unwrap()), [2, 1]);
 }
 
-/// A cell that never was has none.
+/// A cell that was never written has no history.
 pub fn of_an_absent_cell_is_empty(w: &mut World) {
     w.cells().set("kk", 1).unwrap();
     assert!(w.cells().history("k", 10, None).unwrap().is_empty());
 }
 
-/// The limit cuts off the older ones.
+/// The limit keeps the newest versions.
 pub fn limit_keeps_the_newest(w: &mut World) {
     for n in 0..5 {
         w.cells().set("k", n).unwrap();
@@ -55,7 +55,7 @@ pub fn limit_keeps_the_newest(w: &mut World) {
     assert_eq!(counters(&w.cells().history("k", 2, None).unwrap()), [5, 4]);
 }
 
-/// `before` is exclusive, so that pages follow each other without a gap.
+/// `before` is exclusive, so consecutive pages have no gap.
 pub fn before_is_exclusive(w: &mut World) {
     for n in 0..5 {
         w.cells().set("k", n).unwrap();
@@ -66,7 +66,7 @@ pub fn before_is_exclusive(w: &mut World) {
     assert_eq!(w.cells().history("k", 9, Some(99)).unwrap().len(), 5);
 }
 
-/// Pages by `before` give everything exactly once.
+/// Paging with `before` returns every version exactly once.
 pub fn pages_give_everything_once(w: &mut World) {
     for n in 0..23 {
         w.cells().set("k", n).unwrap();
@@ -81,19 +81,19 @@ pub fn pages_give_everything_once(w: &mut World) {
     assert_eq!(all, (1..=23).rev().collect::<Vec<u64>>());
 }
 
-/// A limit of zero or above a hundred thousand is refused.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(w: &mut World) {
     refused(w.cells().history("k", 0, None), Code::InvalidLimit);
     refused(w.cells().history("k", 100_001, None), Code::InvalidLimit);
     assert!(w.cells().history("k", 100_000, None).is_ok());
 }
 
-/// A bad name is refused.
+/// An invalid name is refused.
 pub fn bad_name_is_refused(w: &mut World) {
     refused(w.cells().history("", 1, None), Code::InvalidName);
 }
 
-/// A transaction leaves one version per key, which says how many writes it stands for.
+/// A transaction writes one version per key, which records the number of its writes.
 pub fn one_version_per_transaction(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     let transaction =
@@ -105,7 +105,7 @@ pub fn one_version_per_transaction(w: &mut World) {
     assert_eq!(seen[0].value, int(4));
 }
 
-/// Counters can be checked for gaps: each version's counter is the last one's plus its writes.
+/// Counters have no gaps: each version's counter is the previous counter plus its number of writes.
 pub fn counters_have_no_gaps(w: &mut World) {
     for n in 0..6 {
         let mut transaction = Transaction::new();
@@ -120,7 +120,7 @@ pub fn counters_have_no_gaps(w: &mut World) {
     assert_eq!(seen.last().unwrap().counter, seen.last().unwrap().writes);
 }
 
-/// An expired cell that nothing touched shows its last version, not a deletion.
+/// The history of an expired cell that was not swept ends with its last value, not with a deletion.
 pub fn untouched_expiry_is_no_entry(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     w.pass_ms(20);

@@ -1,4 +1,4 @@
-//! `incr`: whole numbers stay whole, one float makes a float, anything else is refused.
+//! `incr`: integer plus integer is an integer, a float operand makes a float, any other type is refused.
 
 use crate::World;
 use crate::check::*;
@@ -10,7 +10,7 @@ pub fn absent_starts_from_zero(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(5));
 }
 
-/// Whole numbers add; the counter rises with each.
+/// Integers are added, and each `incr` raises the counter.
 pub fn adds_and_counts(w: &mut World) {
     w.cells().set("k", 40).unwrap();
     assert_eq!(w.cells().incr("k", 3).unwrap(), (Value::Int(43), 2));
@@ -23,14 +23,14 @@ pub fn by_zero_is_a_write(w: &mut World) {
     assert_eq!(writes_once(w.db(), || w.cells().incr("k", 0).unwrap()), (Value::Int(1), 2));
 }
 
-/// After a deletion it starts from zero, and the counter goes on.
+/// After a deletion, `incr` starts from zero and continues the counter.
 pub fn after_deletion_starts_from_zero(w: &mut World) {
     w.cells().set("k", 40).unwrap();
     w.cells().delete("k").unwrap();
     assert_eq!(w.cells().incr("k", 1).unwrap(), (Value::Int(1), 3));
 }
 
-/// A float on either side makes a float.
+/// A float on either side makes the result a float.
 pub fn float_on_either_side_makes_a_float(w: &mut World) {
     w.cells().set("i", 1).unwrap();
     assert_eq!(w.cells().incr("i", 0.5).unwrap().0, Value::Float(1.5));
@@ -40,7 +40,7 @@ pub fn float_on_either_side_makes_a_float(w: &mut World) {
     assert_eq!(w.cells().incr("absent", 0.5).unwrap().0, Value::Float(0.5));
 }
 
-/// Beyond the largest whole number it is refused, and nothing is written.
+/// Integer overflow is refused, and nothing is written.
 pub fn overflow_is_refused(w: &mut World) {
     w.cells().set("max", i64::MAX).unwrap();
     w.cells().set("min", i64::MIN).unwrap();
@@ -52,14 +52,15 @@ pub fn overflow_is_refused(w: &mut World) {
     assert_eq!(w.cells().incr("max", -1).unwrap(), (Value::Int(i64::MAX - 1), 2));
 }
 
-/// The bounds themselves can be reached.
+/// The smallest and largest integers can be reached.
 pub fn bounds_can_be_reached(w: &mut World) {
     w.cells().set("k", i64::MAX - 1).unwrap();
     assert_eq!(w.cells().incr("k", 1).unwrap().0, Value::Int(i64::MAX));
     assert_eq!(w.cells().incr("low", i64::MIN).unwrap().0, Value::Int(i64::MIN));
 }
 
-/// An integer that no float holds is added to no float: the sum would be that of another number.
+/// An integer that no float represents exactly is not added to a float, because it would be rounded
+/// first.
 pub fn no_integer_is_rounded(w: &mut World) {
     let odd = (1_i64 << 53) + 1;
     w.cells().set("whole", odd).unwrap();
@@ -73,20 +74,20 @@ pub fn no_integer_is_rounded(w: &mut World) {
     );
 }
 
-/// Finite floats never become infinite.
+/// A sum of finite floats that overflows is refused.
 pub fn float_overflow_is_refused(w: &mut World) {
     w.cells().set("k", f64::MAX).unwrap();
     writes_nothing(w.db(), || refused(w.cells().incr("k", f64::MAX), Code::Overflow));
     assert_eq!(w.cells().get("k").unwrap(), Some(f64::MAX.into()));
 }
 
-/// What is not finite already may stay so.
+/// Adding to infinity gives infinity.
 pub fn infinity_stays(w: &mut World) {
     w.cells().set("k", f64::INFINITY).unwrap();
     assert_eq!(w.cells().incr("k", 1).unwrap().0, Value::Float(f64::INFINITY));
 }
 
-/// Nothing but a number can be added to.
+/// `incr` of a value that is not a number is refused.
 pub fn other_types_are_refused(w: &mut World) {
     let others: [Value; 6] =
         [().into(), true.into(), "01".into(), vec![1u8].into(), Value::Array(vec![]), object()];
@@ -97,7 +98,7 @@ pub fn other_types_are_refused(w: &mut World) {
     }
 }
 
-/// A text that is a plain integer counts as one, and becomes one.
+/// A string that is a plain integer counts as that integer, and the result is a number.
 pub fn plain_integers_as_text_count(w: &mut World) {
     w.cells().set("k", "41").unwrap();
     assert_eq!(w.cells().incr("k", 1).unwrap(), (Value::Int(42), 2));
@@ -110,7 +111,7 @@ fn object() -> Value {
     Value::Object(std::collections::BTreeMap::new())
 }
 
-/// Adding keeps the time to live.
+/// `incr` keeps the time to live.
 pub fn keeps_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     w.cells().incr("k", 1).unwrap();

@@ -1,4 +1,4 @@
-//! `init(name, value)`: writes when absent, answers the counter either way.
+//! `init(name, value)`: writes an absent cell and returns the counter in both cases.
 
 use crate::World;
 use crate::check::*;
@@ -10,7 +10,7 @@ pub fn absent_writes_counter_one(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), Some("v".into()));
 }
 
-/// A present cell answers its counter, and nothing is written.
+/// `init` of a present cell returns its counter and writes nothing.
 pub fn present_answers_its_counter_and_writes_nothing(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().set("k", 2).unwrap();
@@ -19,14 +19,14 @@ pub fn present_answers_its_counter_and_writes_nothing(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// Initialising twice gives the same counter twice.
+/// A second `init` returns the same counter.
 pub fn twice_is_once(w: &mut World) {
     assert_eq!(w.cells().init("k", 1).unwrap(), 1);
     assert_eq!(w.cells().init("k", 2).unwrap(), 1);
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// After a deletion the counter goes on: the deletion itself was a write.
+/// After a deletion the counter continues, because the deletion was a write.
 pub fn after_deletion_continues_the_counter(w: &mut World) {
     w.cells().init("k", 1).unwrap();
     w.cells().delete("k").unwrap();
@@ -34,14 +34,14 @@ pub fn after_deletion_continues_the_counter(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// Null is a value: a cell that holds it is present.
+/// A cell that holds `Null` is present.
 pub fn null_counts_as_present(w: &mut World) {
     w.cells().init("k", ()).unwrap();
     assert_eq!(w.cells().init("k", 1).unwrap(), 1);
     assert_eq!(w.cells().get("k").unwrap(), Some(().into()));
 }
 
-/// What `init` writes has no time to live.
+/// A cell written by `init` has no time to live.
 pub fn leaves_no_time_to_live(w: &mut World) {
     w.cells().init("k", 1).unwrap();
     assert_eq!(w.cells().get_versioned("k").unwrap().unwrap().expires, None);

@@ -1,4 +1,4 @@
-//! `list(prefix, after, limit)`: byte order, a cursor.
+//! `list(prefix, after, limit)`: names in byte order, paged with a cursor.
 
 use crate::World;
 use crate::check::*;
@@ -10,20 +10,20 @@ fn fill(w: &World, names: &[&str]) {
     }
 }
 
-/// An empty database lists nothing.
+/// The list of an empty database is empty.
 pub fn empty_lists_nothing(w: &mut World) {
     let page = w.cells().list("", None, 10).unwrap();
     assert_eq!((page.names.len(), page.next), (0, None));
 }
 
-/// Names come in the order of their bytes.
+/// Names are sorted by their bytes.
 pub fn goes_in_byte_order(w: &mut World) {
     fill(w, &["b", "é", "a", "B", "aa", "a/b", "a-b", "~", "\u{10ffff}", "\u{1}"]);
     let expected = ["\u{1}", "B", "a", "a-b", "a/b", "aa", "b", "~", "é", "\u{10ffff}"];
     assert_eq!(names(&w.cells(), ""), expected);
 }
 
-/// Only names with the prefix are listed, the prefix itself included.
+/// Only names with the prefix are listed, including the prefix itself.
 pub fn keeps_to_the_prefix(w: &mut World) {
     fill(w, &["a", "job", "job/", "job/1", "job/2", "job0", "joc", "k"]);
     assert_eq!(names(&w.cells(), "job/"), ["job/", "job/1", "job/2"]);
@@ -31,7 +31,7 @@ pub fn keeps_to_the_prefix(w: &mut World) {
     assert!(names(&w.cells(), "nothing").is_empty());
 }
 
-/// A prefix at the end of the order has no upper neighbour, and still ends.
+/// A prefix of the greatest character, which has no next prefix, is listed completely.
 pub fn prefix_at_the_end_of_the_order(w: &mut World) {
     fill(w, &["a", "\u{10ffff}", "\u{10ffff}b"]);
     assert_eq!(names(&w.cells(), "\u{10ffff}"), ["\u{10ffff}", "\u{10ffff}b"]);
@@ -45,14 +45,15 @@ pub fn after_is_exclusive(w: &mut World) {
     assert!(w.cells().list("", Some("c"), 10).unwrap().names.is_empty());
 }
 
-/// `after` before the prefix starts at the prefix; behind it, nothing is left.
+/// An `after` before the prefix starts at the prefix. An `after` greater than all names with the prefix
+/// gives an empty page.
 pub fn after_outside_the_prefix(w: &mut World) {
     fill(w, &["a", "p/1", "p/2", "z"]);
     assert_eq!(w.cells().list("p/", Some("a"), 10).unwrap().names, ["p/1", "p/2"]);
     assert!(w.cells().list("p/", Some("q"), 10).unwrap().names.is_empty());
 }
 
-/// The cursor is there while more follows, and gone at the end.
+/// The cursor is set while more names follow, and `None` at the end.
 pub fn cursor_is_none_at_the_end(w: &mut World) {
     fill(w, &["a", "b", "c"]);
     let first = w.cells().list("", None, 2).unwrap();
@@ -61,7 +62,7 @@ pub fn cursor_is_none_at_the_end(w: &mut World) {
     assert_eq!((second.names, second.next), (vec!["c".to_owned()], None));
 }
 
-/// Pages follow each other without a gap or a repetition.
+/// Consecutive pages have no gap and no repetition.
 pub fn pages_give_everything_once(w: &mut World) {
     let expected: Vec<String> = (0..37).map(|n| format!("k{n:02}")).collect();
     for name in expected.iter() {
@@ -80,21 +81,21 @@ pub fn pages_give_everything_once(w: &mut World) {
     assert_eq!(all, expected);
 }
 
-/// Deleted names in between cost no places on the page.
+/// Deleted names do not count towards the limit.
 pub fn deleted_names_take_no_place(w: &mut World) {
     fill(w, &["a", "b", "c", "d"]);
     w.cells().delete("b").unwrap();
     assert_eq!(w.cells().list("", None, 2).unwrap().names, ["a", "c"]);
 }
 
-/// A limit of zero or above a hundred thousand is refused.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(w: &mut World) {
     refused(w.cells().list("", None, 0), Code::InvalidLimit);
     refused(w.cells().list("", None, 100_001), Code::InvalidLimit);
     assert!(w.cells().list("", None, 100_000).is_ok());
 }
 
-/// A list of the past shows the past.
+/// A list at a past revision shows the names of that revision.
 pub fn at_a_revision(w: &mut World) {
     fill(w, &["a", "b"]);
     let then = w.db().revision();

@@ -1,10 +1,12 @@
-//! Names: 1–1024 bytes of UTF-8, no NUL, not starting with `_mainstay/`; else nothing is written.
+//! Names: 1–1024 bytes of UTF-8, no NUL, not starting with `_mainstay/`.
+//!
+//! Any other name is refused and nothing is written.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, Ttl};
 
-/// Every operation refuses the name, and nothing is written.
+/// Asserts that every operation refuses the name and writes nothing.
 fn every_operation_refuses(w: &World, bad: &str) {
     let cells = w.cells();
     writes_nothing(w.db(), || {
@@ -24,23 +26,23 @@ fn every_operation_refuses(w: &World, bad: &str) {
     assert!(names(&cells, "").is_empty());
 }
 
-/// The empty name.
+/// The empty name is refused.
 pub fn empty_is_refused(w: &mut World) {
     every_operation_refuses(w, "");
 }
 
-/// A name of 1025 bytes.
+/// A name of 1025 bytes is refused.
 pub fn too_long_is_refused(w: &mut World) {
     every_operation_refuses(w, &"n".repeat(1025));
 }
 
-/// Bytes count, not characters.
+/// The length limit counts bytes, not characters.
 pub fn length_is_in_bytes(w: &mut World) {
     every_operation_refuses(w, &"é".repeat(513));
     assert_eq!(w.cells().set(&"é".repeat(512), 1).unwrap(), 1);
 }
 
-/// A name of 1024 bytes is the longest good one.
+/// A name of 1024 bytes, the longest valid one, is accepted.
 pub fn longest_is_accepted(w: &mut World) {
     let longest = "n".repeat(1024);
     assert_eq!(w.cells().set(&longest, 1).unwrap(), 1);
@@ -48,27 +50,27 @@ pub fn longest_is_accepted(w: &mut World) {
     assert_eq!(names(&w.cells(), "n"), [longest]);
 }
 
-/// A NUL anywhere.
+/// A name with a NUL anywhere is refused.
 pub fn nul_is_refused(w: &mut World) {
     for bad in ["\0", "a\0", "\0a", "a\0b"] {
         every_operation_refuses(w, bad);
     }
 }
 
-/// Names of the engine's own.
+/// Names with the reserved prefix are refused.
 pub fn reserved_is_refused(w: &mut World) {
     every_operation_refuses(w, "_mainstay/");
     every_operation_refuses(w, "_mainstay/x");
 }
 
-/// What only resembles the reserved prefix is a name like any other.
+/// Names that only resemble the reserved prefix are accepted.
 pub fn resembling_reserved_is_accepted(w: &mut World) {
     for good in ["_mainstay", "_mainstayx", "_Mainstay/x", "/_mainstay/", "x_mainstay/"] {
         assert_eq!(w.cells().set(good, 1).unwrap(), 1, "{good}");
     }
 }
 
-/// Any other character is fine, and different names are different cells.
+/// Any other character is accepted, and different names are different cells.
 pub fn any_character_is_accepted(w: &mut World) {
     let good = ["\u{1}", " ", "\n", "a b", "é", "e\u{301}", "日本", "🙂", "%00", "a\u{ff}"];
     for (n, name) in good.iter().enumerate() {
@@ -79,7 +81,7 @@ pub fn any_character_is_accepted(w: &mut World) {
     }
 }
 
-/// Branches have names by the same rule.
+/// Branch names follow the same rule.
 pub fn branches_are_named_alike(w: &mut World) {
     let long = "n".repeat(1025);
     for bad in ["", "a\0b", "_mainstay/x", &long] {
@@ -90,7 +92,7 @@ pub fn branches_are_named_alike(w: &mut World) {
     assert_eq!(w.db().branches().len(), 1);
 }
 
-/// Tags have names by the same rule.
+/// Tag names follow the same rule.
 pub fn tags_are_named_alike(w: &mut World) {
     for bad in ["", "a\0b", "_mainstay/x"] {
         writes_nothing(w.db(), || {

@@ -4,13 +4,13 @@ use crate::World;
 use crate::check::*;
 use mainstay::{At, Ttl, Value};
 
-/// A cell that never was is absent.
+/// A cell that was never written is absent.
 pub fn never_written_is_absent(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
     assert_eq!(w.cells().get_versioned("k").unwrap(), None);
 }
 
-/// The first set gives counter 1, each further one more.
+/// The first `set` returns counter 1, and each further one adds one.
 pub fn raises_the_counter_by_one(w: &mut World) {
     for expected in 1..=5 {
         assert_eq!(w.cells().set("k", expected as i64).unwrap(), expected);
@@ -24,13 +24,13 @@ pub fn takes_one_revision(w: &mut World) {
     writes_once(w.db(), || w.cells().set("k", 1).unwrap());
 }
 
-/// Setting the same value again is a write like any other.
+/// Setting the same value again counts as a write.
 pub fn of_the_same_value_is_a_write(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert_eq!(w.cells().set("k", 1).unwrap(), 2);
 }
 
-/// `get_versioned` gives value, counter, stamp and revision of the last write.
+/// `get_versioned` returns the value, counter, timestamp and revision of the last write.
 pub fn versioned_tells_everything(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.pass_ms(5);
@@ -43,7 +43,7 @@ pub fn versioned_tells_everything(w: &mut World) {
     assert_eq!(w.db().stamp_of(revision).unwrap(), stamp);
 }
 
-/// Cells do not touch each other.
+/// Writes to one cell do not affect other cells.
 pub fn cells_are_independent(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("ab", 2).unwrap();
@@ -53,14 +53,14 @@ pub fn cells_are_independent(w: &mut World) {
     assert_eq!(w.cells().get("ab").unwrap(), int(2));
 }
 
-/// After a deletion, set goes on counting.
+/// After a deletion, `set` continues the counter.
 pub fn after_deletion_continues_the_counter(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().delete("k").unwrap();
     assert_eq!(w.cells().set("k", 2).unwrap(), 3);
 }
 
-/// A plain set takes the time to live away.
+/// A `set` without a time to live removes the old one.
 pub fn clears_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     w.cells().set("k", 2).unwrap();
@@ -68,7 +68,7 @@ pub fn clears_the_time_to_live(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// A set with `Keep` leaves the expiry as it is.
+/// A `set` with `Keep` keeps the expiry.
 pub fn keep_keeps_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let before = w.cells().get_versioned("k").unwrap().unwrap().expires;
@@ -79,7 +79,7 @@ pub fn keep_keeps_the_time_to_live(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// A read asks for one revision and gets the newest version not newer than it.
+/// A read at a revision returns the newest version that is not newer than that revision.
 pub fn old_values_stay_readable(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let then = w.db().revision();

@@ -1,4 +1,4 @@
-//! Values: what goes in comes out.
+//! Values: a read returns exactly the written value.
 
 use crate::World;
 use crate::check::*;
@@ -11,7 +11,7 @@ fn survives(w: &World, value: Value) {
     assert_eq!(w.cells().get("k").unwrap(), Some(value));
 }
 
-/// Null is a value, not absence.
+/// `Null` is a value: the cell is present.
 pub fn null_is_a_value(w: &mut World) {
     survives(w, Value::Null);
     assert_eq!(counter(&w.cells(), "k"), Some(1));
@@ -19,18 +19,18 @@ pub fn null_is_a_value(w: &mut World) {
     assert!(w.cells().delete("k").unwrap());
 }
 
-/// True and false.
+/// Booleans round-trip.
 pub fn truth_survives(w: &mut World) {
     survives(w, true.into());
     survives(w, false.into());
 }
 
-/// Whole numbers to their bounds.
+/// Integers round-trip, including the smallest and the largest.
 pub fn whole_numbers_survive(w: &mut World) {
     [0, 1, -1, i64::MAX, i64::MIN].into_iter().for_each(|n| survives(w, n.into()));
 }
 
-/// Floats bit by bit: NaN, the infinities, minus zero.
+/// Floats round-trip bit by bit: NaN, infinities, negative zero.
 pub fn floats_survive_bit_by_bit(w: &mut World) {
     let odd = f64::from_bits(0x7ff8_dead_beef_0001);
     for n in [0.0, -0.0, f64::NAN, odd, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 0.1] {
@@ -40,18 +40,18 @@ pub fn floats_survive_bit_by_bit(w: &mut World) {
     }
 }
 
-/// A whole float stays a float.
+/// A float with an integral value stays a float.
 pub fn whole_float_stays_a_float(w: &mut World) {
     w.cells().set("k", 3.0).unwrap();
     assert_eq!(w.cells().get("k").unwrap().unwrap().as_i64(), None);
 }
 
-/// Text, also empty and beyond ASCII, with a NUL inside.
+/// Text round-trips: empty, non-ASCII, or with a NUL inside.
 pub fn text_survives(w: &mut World) {
     ["", "a", "é日🙂", "a\0b"].into_iter().for_each(|text| survives(w, text.into()));
 }
 
-/// Bytes are bytes, also where they look like text.
+/// Bytes stay bytes, even if they are valid UTF-8.
 pub fn bytes_stay_bytes(w: &mut World) {
     survives(w, Value::Bytes(vec![]));
     survives(w, Value::Bytes((0..=255).collect()));
@@ -59,7 +59,7 @@ pub fn bytes_stay_bytes(w: &mut World) {
     assert_ne!(w.cells().get("k").unwrap(), Some("text".into()));
 }
 
-/// Arrays and objects, nested and empty.
+/// Arrays and objects round-trip, nested or empty.
 pub fn nesting_survives(w: &mut World) {
     let array = Value::Array(vec![Value::Null, 1.into(), Value::Array(vec![]), "x".into()]);
     let object = BTreeMap::from([("a".to_owned(), array), (String::new(), Value::Null)]);
@@ -67,7 +67,7 @@ pub fn nesting_survives(w: &mut World) {
     survives(w, Value::Object(BTreeMap::new()));
 }
 
-/// 128 levels are stored, 129 refused and nothing written.
+/// 128 levels of nesting are stored; 129 are refused and nothing is written.
 pub fn depth_limit_is_exact(w: &mut World) {
     let nested =
         |levels: usize| (0..levels).fold(Value::Null, |inside, _| Value::Array(vec![inside]));
@@ -76,9 +76,9 @@ pub fn depth_limit_is_exact(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), Some(nested(128)));
 }
 
-/// 16 MiB encoded are stored, one byte more refused and nothing written.
+/// 16 MiB encoded are stored; one more byte is refused and nothing is written.
 pub fn size_limit_is_exact(w: &mut World) {
-    // A tag and a length of four bytes come before the bytes themselves.
+    // The encoding starts with a tag of one byte and a length of four bytes.
     let room = mainstay::limits::VALUE_LIMIT_BYTES - 5;
     w.cells().set("k", Value::Bytes(vec![7; room])).unwrap();
     let large = Value::Bytes(vec![8; room + 1]);
@@ -91,7 +91,7 @@ pub fn size_limit_is_exact(w: &mut World) {
     assert!(seen.as_bytes().is_some_and(|bytes| bytes.len() == room && bytes[room - 1] == 7));
 }
 
-/// Types of the caller's own go in and come out.
+/// Serializable types of the caller round-trip.
 pub fn typed_values_survive(w: &mut World) {
     let typed: (String, Vec<u32>, Option<bool>) = ("x".into(), vec![1, 2], Some(true));
     assert_eq!(w.cells().set_as("k", &typed).unwrap(), 1);
@@ -99,7 +99,7 @@ pub fn typed_values_survive(w: &mut World) {
     assert_eq!(w.cells().get_as::<i64>("absent").unwrap(), None);
 }
 
-/// Reading as another type is refused.
+/// Reading a value as an incompatible type is refused.
 pub fn wrong_type_is_refused(w: &mut World) {
     w.cells().set("k", "text").unwrap();
     refused(w.cells().get_as::<i64>("k"), Code::InvalidValue);

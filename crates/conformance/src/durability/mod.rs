@@ -1,4 +1,4 @@
-//! Durability: three modes, one result; and what a reopened database has.
+//! Durability cases: the three durability modes, and the state after a reopen.
 
 pub mod modes;
 pub mod reopening;

@@ -1,4 +1,4 @@
-//! `sync`, `interval`, `memory`: when a write is safe, not what it does.
+//! Durability modes `sync`, `interval` and `memory`: they change when a write is durable, not its result.
 
 use crate::World;
 use crate::check::*;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const MODES: [Durability; 3] = [Durability::Memory, Durability::Interval, Durability::Sync];
 
-/// A write is seen as soon as it is answered, in every mode.
+/// A write is visible as soon as it is acknowledged, in every mode.
 pub fn answered_is_visible(w: &mut World) {
     for mode in MODES {
         w.configure(move |options| options.durability(mode));
@@ -18,7 +18,7 @@ pub fn answered_is_visible(w: &mut World) {
     }
 }
 
-/// The same script gives the same results in all three.
+/// The same script gives the same results in all three modes.
 pub fn same_script_same_results(w: &mut World) {
     let results = MODES.map(|mode| {
         w.configure(move |options| options.durability(mode));
@@ -62,7 +62,7 @@ pub fn chosen_for_an_interactive_transaction(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(3));
 }
 
-/// A sync makes all before it durable, and says up to where.
+/// `sync` makes all earlier writes durable and returns the durable revision.
 pub fn sync_says_up_to_where(w: &mut World) {
     w.configure(|options| options.durability(Durability::Memory));
     for n in 0..10 {
@@ -71,7 +71,7 @@ pub fn sync_says_up_to_where(w: &mut World) {
     assert_eq!(w.db().sync().unwrap(), w.db().revision());
 }
 
-/// With `interval` a write is synced by itself.
+/// In `interval` mode a background sync makes a write durable.
 pub fn interval_syncs_by_itself(w: &mut World) {
     let often = Duration::from_millis(5);
     w.configure(move |o| o.durability(Durability::Interval).sync_interval(often));
@@ -80,7 +80,7 @@ pub fn interval_syncs_by_itself(w: &mut World) {
     assert_eq!(keys(&mut feed, 1), ["k"], "the feed shows only what is synced");
 }
 
-/// A closed database refuses, and says so.
+/// Operations on a closed database fail with `Closed`.
 pub fn closed_refuses(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let cells = w.cells();

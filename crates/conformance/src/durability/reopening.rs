@@ -1,10 +1,10 @@
-//! (Disk.) What was acknowledged is there after a reopen, all of it and nothing else.
+//! Recovery after a reopen (disk only): exactly the acknowledged state is restored.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code, Durability, Filter, Receipt, RequestId, Transaction, Ttl};
 
-/// Values, counters, history, names.
+/// Values, counters, history and names are unchanged after a reopen.
 pub fn everything_is_there(w: &mut World) {
     for n in 0..50 {
         w.cells().set(&format!("k{:02}", n % 10), n).unwrap();
@@ -21,7 +21,7 @@ pub fn everything_is_there(w: &mut World) {
     assert_eq!(w.cells().set("k03", 0).unwrap(), 7);
 }
 
-/// The past is readable as before.
+/// Past revisions and timestamps can still be read after a reopen.
 pub fn past_is_readable(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let (then, stamp) = (w.db().revision(), w.wall_us());
@@ -33,7 +33,7 @@ pub fn past_is_readable(w: &mut World) {
     assert_eq!(w.db().stamp_of(then).unwrap(), stamp);
 }
 
-/// Revisions and stamps go on.
+/// Revisions and timestamps continue after a reopen.
 pub fn revisions_go_on(w: &mut World) {
     let before = w.db().execute(Transaction::new().step(set("k", 1))).unwrap();
     w.reopen();
@@ -42,7 +42,7 @@ pub fn revisions_go_on(w: &mut World) {
     assert!(after.stamp > before.stamp);
 }
 
-/// Branches, merges and tags are there.
+/// Branches, merge bases and tags are unchanged after a reopen.
 pub fn branches_and_tags_are_there(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -59,7 +59,7 @@ pub fn branches_and_tags_are_there(w: &mut World) {
     assert_eq!(w.cells().get("l").unwrap(), int(1));
 }
 
-/// A deleted branch stays deleted, and its name is new.
+/// A deleted branch stays deleted, and its name can be used again.
 pub fn deleted_branch_stays_deleted(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.on("dev").set("k", 1).unwrap();
@@ -70,7 +70,7 @@ pub fn deleted_branch_stays_deleted(w: &mut World) {
     assert_eq!(w.on("dev").get("k").unwrap(), None);
 }
 
-/// Times to live run while it is closed.
+/// Times to live also elapse while the database is closed.
 pub fn times_to_live_run_while_closed(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(50)).unwrap();
     w.cells().set_with("long", 1, Ttl::Millis(50_000)).unwrap();
@@ -81,7 +81,7 @@ pub fn times_to_live_run_while_closed(w: &mut World) {
     assert_eq!(w.db().sweep().unwrap(), 1);
 }
 
-/// Request ids are remembered.
+/// Request IDs are still deduplicated after a reopen.
 pub fn request_ids_are_remembered(w: &mut World) {
     let named = || Transaction::new().request(RequestId::new("r1").unwrap()).step(incr("n", 1));
     let first = w.db().execute(named()).unwrap();
@@ -91,7 +91,7 @@ pub fn request_ids_are_remembered(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(1));
 }
 
-/// The feed goes on where it was.
+/// The feed can be resumed from a revision before the reopen.
 pub fn feed_goes_on(w: &mut World) {
     let start = w.db().revision();
     w.cells().set("a", 1).unwrap();
@@ -102,7 +102,7 @@ pub fn feed_goes_on(w: &mut World) {
     assert_eq!(keys(&mut feed, 3), ["a", "b", "c"]);
 }
 
-/// What was logged without a sync is there after an orderly close.
+/// Unsynced writes survive an orderly close.
 pub fn orderly_close_keeps_unsynced_writes(w: &mut World) {
     for mode in [Durability::Memory, Durability::Interval] {
         w.configure(move |options| options.durability(mode));
@@ -114,7 +114,8 @@ pub fn orderly_close_keeps_unsynced_writes(w: &mut World) {
     }
 }
 
-/// Dropping the last handle closes: everything is there, and the directory is free at once.
+/// Dropping the last handle closes the database: no write is lost, and the directory can be reopened at
+/// once.
 pub fn dropping_the_last_handle_closes(w: &mut World) {
     w.configure(|options| options.write_buffer_bytes(64 << 10));
     let filler = "x".repeat(5_000);
@@ -125,7 +126,7 @@ pub fn dropping_the_last_handle_closes(w: &mut World) {
     }
 }
 
-/// What was not committed is not there.
+/// An uncommitted transaction is not visible after a reopen.
 pub fn uncommitted_is_not_there(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -135,7 +136,7 @@ pub fn uncommitted_is_not_there(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Through many reopens, with a write buffer so small that it is flushed all the time.
+/// Values and counters survive many reopens with a write buffer that flushes constantly.
 pub fn many_reopens_with_a_small_buffer(w: &mut World) {
     w.configure(|options| options.write_buffer_bytes(64 << 10));
     let filler = "x".repeat(2_000);
@@ -152,14 +153,14 @@ pub fn many_reopens_with_a_small_buffer(w: &mut World) {
     }
 }
 
-/// The same database cannot be opened twice at once.
+/// Opening a database that is already open is refused.
 pub fn opened_twice_is_refused(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     refused(mainstay::Database::open(w.directory()).map(drop), Code::Locked);
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// The canonical hash is the same after a reopen.
+/// The export hash is the same after a reopen.
 pub fn hash_is_the_same(w: &mut World) {
     for n in 0..20 {
         w.cells().set(&format!("k{n}"), n).unwrap();

@@ -1,9 +1,9 @@
-//! Filters: by branch, contract, prefix or single key.
+//! Feed filters: by branch, contract, prefix or single key.
 
 use crate::World;
 use mainstay::{At, Contract, Filter};
 
-/// Writes on two branches, then reads what comes through, up to the key `end`.
+/// Writes on two branches, then returns the events that pass the filter.
 fn through(w: &World, filter: Filter) -> Vec<String> {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let mut feed = w.db().watch(filter, w.db().revision()).unwrap();
@@ -25,40 +25,40 @@ fn through(w: &World, filter: Filter) -> Vec<String> {
     seen
 }
 
-/// By branch.
+/// A branch filter passes only events of that branch.
 pub fn by_branch(w: &mut World) {
     let filter =
         Filter { branch: Some("dev".into()), contract: Some(Contract::Cells), ..Filter::default() };
     assert_eq!(through(w, filter), ["dev:a/1", "dev:a"]);
 }
 
-/// By prefix.
+/// A prefix filter passes only keys with that prefix.
 pub fn by_prefix(w: &mut World) {
     let filter =
         Filter { prefix: Some("a/".into()), contract: Some(Contract::Cells), ..Filter::default() };
     assert_eq!(through(w, filter), ["main:a/1", "dev:a/1", "main:a/2"]);
 }
 
-/// By a single key, which is no prefix.
+/// A key filter passes only that exact key.
 pub fn by_key(w: &mut World) {
     let filter =
         Filter { key: Some("a".into()), contract: Some(Contract::Cells), ..Filter::default() };
     assert_eq!(through(w, filter), ["dev:a", "main:a"]);
 }
 
-/// By contract.
+/// A contract filter on cells passes only cell events.
 pub fn by_contract(w: &mut World) {
     let cells = Filter { contract: Some(Contract::Cells), ..Filter::default() };
     assert_eq!(through(w, cells).len(), 6);
 }
 
-/// By the branches' own contract.
+/// A contract filter on branches passes only branch events.
 pub fn by_the_contract_of_branches(w: &mut World) {
     let branches = Filter { contract: Some(Contract::Branches), ..Filter::default() };
     assert_eq!(through(w, branches).len(), 1);
 }
 
-/// All at once.
+/// All filters combined must match.
 pub fn all_at_once(w: &mut World) {
     let filter = Filter {
         branch: Some("main".into()),
@@ -69,7 +69,7 @@ pub fn all_at_once(w: &mut World) {
     assert_eq!(through(w, filter), ["main:a/2"]);
 }
 
-/// Without a filter, everything.
+/// Without a filter, every event passes.
 pub fn without_everything_comes(w: &mut World) {
     assert_eq!(through(w, Filter::default()).len(), 7);
 }

@@ -1,4 +1,4 @@
-//! The feed: every committed change once, in order.
+//! The change feed: every committed change exactly once, in order.
 
 pub mod filter;
 pub mod order;

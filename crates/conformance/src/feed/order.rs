@@ -1,4 +1,4 @@
-//! Every committed change once, in order, with everything about it.
+//! Order and content of feed events: every committed change exactly once.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +9,7 @@ fn all(w: &World, after: u64) -> mainstay::Feed {
     w.db().watch(Filter::default(), after).unwrap()
 }
 
-/// Changes come in the order of their revisions.
+/// Events are ordered by revision.
 pub fn in_the_order_of_revisions(w: &mut World) {
     let mut feed = all(w, w.db().revision());
     for cell in ["c", "a", "b", "a"] {
@@ -21,7 +21,7 @@ pub fn in_the_order_of_revisions(w: &mut World) {
     assert!(seen.windows(2).all(|two| two[0].revision < two[1].revision));
 }
 
-/// An event tells revision, stamp, branch, contract, key, kind, value and counter.
+/// An event contains revision, timestamp, branch, contract, key, kind, value and counter.
 pub fn event_tells_everything(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut feed = all(w, w.db().revision());
@@ -35,7 +35,7 @@ pub fn event_tells_everything(w: &mut World) {
     assert_eq!((event.value, event.counter), (int(2), 2));
 }
 
-/// A deletion has its own kind and no value.
+/// A deletion has the kind `Deleted` and no value.
 pub fn deletion_has_its_own_kind(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut feed = all(w, w.db().revision());
@@ -45,7 +45,7 @@ pub fn deletion_has_its_own_kind(w: &mut World) {
     assert_eq!((event.value, event.counter), (None, 2));
 }
 
-/// An expiry has its own kind.
+/// An expiry has the kind `Expired` and no value.
 pub fn expiry_has_its_own_kind(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
     let mut feed = all(w, w.db().revision());
@@ -56,7 +56,7 @@ pub fn expiry_has_its_own_kind(w: &mut World) {
     assert_eq!((event.key.as_str(), event.value), ("k", None));
 }
 
-/// A transaction is one event per key, with the value it left.
+/// A transaction produces one event per written key, with the final value.
 pub fn one_event_per_key_and_transaction(w: &mut World) {
     let mut feed = all(w, w.db().revision());
     let transaction =
@@ -70,7 +70,7 @@ pub fn one_event_per_key_and_transaction(w: &mut World) {
     assert_eq!(of("a")[0].revision, of("b")[0].revision);
 }
 
-/// What failed or wrote nothing is not in it.
+/// Failed commands and commands without an effect produce no event.
 pub fn failures_are_not_in_it(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let mut feed = all(w, w.db().revision());
@@ -82,7 +82,7 @@ pub fn failures_are_not_in_it(w: &mut World) {
     assert_eq!(keys(&mut feed, 1), ["end"]);
 }
 
-/// Nothing more: the feed waits, and says that nothing came.
+/// `next` returns `None` after its timeout if no change was committed.
 pub fn nothing_more_is_none(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut feed = all(w, w.db().revision());
@@ -92,7 +92,7 @@ pub fn nothing_more_is_none(w: &mut World) {
     assert!(feed.next(Duration::from_millis(10)).unwrap().is_none());
 }
 
-/// A consumer that waits is woken by the next change.
+/// A waiting consumer is woken by the next change.
 pub fn waiting_consumer_is_woken(w: &mut World) {
     let mut feed = all(w, w.db().revision());
     let cells = w.cells();
@@ -103,7 +103,7 @@ pub fn waiting_consumer_is_woken(w: &mut World) {
     });
 }
 
-/// Branch changes are events too.
+/// Branch and tag changes are events too.
 pub fn branch_changes_are_events(w: &mut World) {
     let mut feed = all(w, w.db().revision());
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -120,7 +120,7 @@ pub fn branch_changes_are_events(w: &mut World) {
     assert!(seen.iter().all(|event| matches!(event.contract, Contract::Branches)));
 }
 
-/// What a merge brings is in the feed of the target.
+/// Changes written by a merge are events on the target branch.
 pub fn merged_changes_are_events(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.on("dev").set("a", 1).unwrap();
@@ -132,7 +132,7 @@ pub fn merged_changes_are_events(w: &mut World) {
     assert_eq!((event.revision, event.value), (merged, int(1)));
 }
 
-/// A fork's inherited expiry is no event of its own.
+/// The expiry of an inherited key is an event only on the branch that wrote the key.
 pub fn inherited_expiry_is_no_event(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();

@@ -1,11 +1,11 @@
-//! Resuming after a revision; older than the log reaches is an error, never a gap.
+//! Resuming the feed after a revision. A revision older than the log is an error, never a silent gap.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Durability, ErrorKind, Event, Filter, Result, Transaction};
 use std::time::Duration;
 
-/// Everything the feed has from a revision on, or the error it met.
+/// Reads all events after a revision, or returns the first error.
 fn rest(w: &World, after: u64) -> Result<Vec<Event>> {
     let mut feed = w.db().watch(Filter::default(), after)?;
     let mut seen = Vec::new();
@@ -15,7 +15,7 @@ fn rest(w: &World, after: u64) -> Result<Vec<Event>> {
     Ok(seen)
 }
 
-/// After a revision comes the next one.
+/// The start revision is exclusive.
 pub fn after_is_exclusive(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let here = w.db().revision();
@@ -27,7 +27,7 @@ pub fn after_is_exclusive(w: &mut World) {
     assert_eq!(keys(&mut feed, 1), ["c"]);
 }
 
-/// From the start, everything.
+/// A feed from the start delivers every revision.
 pub fn from_the_start(w: &mut World) {
     let start = w.db().revision();
     for n in 0..30 {
@@ -38,7 +38,7 @@ pub fn from_the_start(w: &mut World) {
     assert_eq!(revisions, (start + 1..=start + 30).collect::<Vec<u64>>());
 }
 
-/// Resumed at any event's revision, nothing is missed and nothing comes twice.
+/// A feed resumed at any revision misses no event and repeats none.
 pub fn resumed_anywhere_misses_nothing(w: &mut World) {
     let start = w.db().revision();
     for n in 0..12 {
@@ -51,7 +51,7 @@ pub fn resumed_anywhere_misses_nothing(w: &mut World) {
     }
 }
 
-/// Two consumers do not disturb each other.
+/// Two consumers are independent.
 pub fn two_consumers(w: &mut World) {
     let mut one = w.db().watch(Filter::default(), w.db().revision()).unwrap();
     let mut two = w.db().watch(Filter::default(), w.db().revision()).unwrap();
@@ -61,8 +61,8 @@ pub fn two_consumers(w: &mut World) {
     assert_eq!(keys(&mut two, 2), ["a", "b"]);
 }
 
-/// A consumer that reads nothing does not hold up writers; what it gets then has no gap unless
-/// it is told.
+/// A consumer that does not read does not block writers. Later it gets either every event or the error
+/// `HistoryTrimmed`.
 pub fn slow_consumer_is_told_or_served(w: &mut World) {
     let start = w.db().revision();
     let mut feed = w.db().watch(Filter::default(), start).unwrap();
@@ -86,7 +86,8 @@ pub fn slow_consumer_is_told_or_served(w: &mut World) {
     assert_eq!(expected, w.db().revision() + 1);
 }
 
-/// The feed shows only synced revisions, and all of them after a sync.
+/// After a sync, the feed delivers all earlier revisions, including those written with
+/// `Durability::Memory`.
 pub fn shows_all_after_a_sync(w: &mut World) {
     let start = w.db().revision();
     for n in 0..5 {
@@ -98,7 +99,7 @@ pub fn shows_all_after_a_sync(w: &mut World) {
     assert_eq!(rest(w, start).unwrap().len(), 5);
 }
 
-/// Older than the log reaches: told, not skipped.
+/// Resuming from a trimmed revision fails with `HistoryTrimmed` and skips nothing silently.
 pub fn trimmed_is_told(w: &mut World) {
     let minute = Duration::from_secs(60);
     w.configure(move |options| {
@@ -125,7 +126,7 @@ pub fn trimmed_is_told(w: &mut World) {
     }
 }
 
-/// (Disk.) What is not synced yet is not shown yet.
+/// (Disk.) The feed does not deliver unsynced changes.
 pub fn waits_for_the_sync(w: &mut World) {
     w.configure(|options| options.durability(Durability::Memory));
     let mut feed = w.db().watch(Filter::default(), w.db().revision()).unwrap();
@@ -135,7 +136,7 @@ pub fn waits_for_the_sync(w: &mut World) {
     assert_eq!(keys(&mut feed, 1), ["k"]);
 }
 
-/// (Disk.) A later synced write makes all before it durable, and the feed shows them in order.
+/// (Disk.) A later synced write makes all earlier ones durable, and the feed delivers them in order.
 pub fn later_sync_shows_all_before(w: &mut World) {
     w.configure(|options| options.durability(Durability::Memory));
     let mut feed = w.db().watch(Filter::default(), w.db().revision()).unwrap();

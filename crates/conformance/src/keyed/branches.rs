@@ -1,11 +1,11 @@
-//! Spaces on branches: inherited without copying, written apart.
+//! Spaces of keyed state on branches: inherited copy-on-write, written independently.
 
 use super::{all, held, ordered, snapshot_of, space, space_on, whole};
 use crate::World;
 use crate::check::*;
 use mainstay::{At, DifferenceKind, KeyedState, StateWrite, Wrote};
 
-/// Six states, an item, a position, and a fork of that.
+/// Writes six states, an item and a position, and forks the branch.
 fn forked(w: &World) {
     let mut writes: Vec<_> = (0..6).map(|n| StateWrite::put(format!("k{n}"), "base", 5)).collect();
     writes.push(StateWrite::append("log", "1", "x"));
@@ -19,7 +19,7 @@ fn names(w: &World) -> Vec<String> {
     differences.into_iter().map(|difference| difference.key).collect()
 }
 
-/// A fork has everything, and costs one transaction whatever there is.
+/// A fork inherits the whole space and commits one transaction, independent of the amount of data.
 pub fn fork_inherits_everything(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -31,7 +31,7 @@ pub fn fork_inherits_everything(w: &mut World) {
     assert_eq!(dev.put("k0", "late", 5).unwrap(), Wrote::Stale, "versions are inherited, too");
 }
 
-/// Writes stay where they are made, on both sides.
+/// Writes on either branch are not visible on the other.
 pub fn writes_stay_on_their_branch(w: &mut World) {
     forked(w);
     let before = whole(&space(w));
@@ -51,7 +51,8 @@ pub fn writes_stay_on_their_branch(w: &mut World) {
     assert_eq!(held(&space(w), "k0").unwrap(), "main@7");
 }
 
-/// Restoring or removing on a fork leaves the parent alone, also when what it left is reaped.
+/// Restoring or dropping a space on one branch does not affect the other, even after the reaper has
+/// removed the old data.
 pub fn restoring_is_of_one_branch(w: &mut World) {
     forked(w);
     let (before, dev) = (whole(&space(w)), space_on(w, "dev"));
@@ -64,7 +65,7 @@ pub fn restoring_is_of_one_branch(w: &mut World) {
     w.beside().reap().unwrap();
     assert!(dev.info().unwrap().is_none());
     assert_eq!(whole(&space(w)), before);
-    // And the other way round.
+    // The same in the other direction: restore and drop on the parent.
     w.db().fork("side", "main", At::Latest).unwrap();
     space(w).restore(&snapshot_of(&[("y", "2", 2)])).unwrap();
     w.beside().reap().unwrap();
@@ -75,7 +76,7 @@ pub fn restoring_is_of_one_branch(w: &mut World) {
     assert_eq!(space_on(w, "side").put("k0", "side", 6).unwrap(), Wrote::Applied);
 }
 
-/// What is being filled when a branch is forked is not the fork's.
+/// A fork does not inherit a restore in progress.
 pub fn forked_while_restoring(w: &mut World) {
     forked(w);
     let (info, block) = (space(w).info().unwrap().unwrap(), mainstay::EntryBlock::default());
@@ -90,7 +91,7 @@ pub fn forked_while_restoring(w: &mut World) {
     assert_eq!((all(&side).len(), held(&space(w), "k0").unwrap()), (1, "base@5".into()));
 }
 
-/// Differences name space and key; equal states are none, whatever their stamps and generations.
+/// Differences name the space and the key. Equal states are no difference, even if timestamps differ.
 pub fn differences_are_named(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -113,7 +114,7 @@ pub fn differences_are_named(w: &mut World) {
     assert_eq!(names(w)[0], "s");
 }
 
-/// A space that was restored differs in what is different in it, each key once; what is reaped is no difference.
+/// After a restore, a diff lists each differing key once. Reaping old data does not change the diff.
 pub fn difference_after_restoring(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -129,14 +130,14 @@ pub fn difference_after_restoring(w: &mut World) {
     assert_eq!(names(w).len(), 9, "the space, six states, an item and a position");
 }
 
-/// What a restore did not bring is a difference, though nothing was written at its place.
+/// A key missing from the restored snapshot is a difference, although nothing was written for that key.
 pub fn difference_in_what_was_not_restored(w: &mut World) {
     forked(w);
     space_on(w, "dev").restore(&snapshot_of(&[("k0", "base", 5)])).unwrap();
     assert_eq!(names(w), ["s/k1", "s/k2", "s/k3", "s/k4", "s/k5", "s/log#1", "s@in"]);
 }
 
-/// What waits on a fork is sealed there.
+/// Waiting writes are inherited and can be sealed on the fork alone.
 pub fn waiting_is_inherited(w: &mut World) {
     ordered(w);
     space(w).put("a", "1", 5).unwrap();

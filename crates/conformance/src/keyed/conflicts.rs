@@ -1,4 +1,6 @@
-//! Interactive transactions: what was read of a space, or what an answer said, conflicts when it changes; the rest does not.
+//! Conflict detection for interactive transactions on keyed state.
+//!
+//! A commit conflicts if a read or an answer has become invalid.
 
 use super::{held, look, ordered, put, scan, snapshot_of, space, write};
 use crate::World;
@@ -58,7 +60,7 @@ fn filled(w: &World) {
     space(w).write(writes).unwrap();
 }
 
-/// Every way to read, and a write to what was read.
+/// Each kind of read conflicts with a write to the read data.
 pub fn read_then_written(w: &mut World) {
     filled(w);
     type Change = (StateCommand, StateWrite);
@@ -81,7 +83,8 @@ pub fn read_then_written(w: &mut World) {
     assert!(!survives(w, |t| done(t.run(dump).unwrap()), meanwhile));
 }
 
-/// Other keys, other places, what is behind a page, and what was stale do not conflict.
+/// Writes to other keys, to other spaces or after the read page do not conflict, and neither do stale
+/// writes.
 pub fn others_do_not_conflict(w: &mut World) {
     filled(w);
     let others = || {
@@ -103,7 +106,7 @@ pub fn others_do_not_conflict(w: &mut World) {
     ));
 }
 
-/// A space that was restored or removed meanwhile is another one, whatever is in it.
+/// Restoring or dropping a space conflicts with every read of it, even if the restored content is equal.
 pub fn restored_meanwhile(w: &mut World) {
     let same = snapshot_of(&[("a/1", "1", 5), ("b", "1", 5)]);
     for read in [look(&["b"]), look(&["absent"]), scan("x", 9), items("log"), positions()] {
@@ -115,7 +118,7 @@ pub fn restored_meanwhile(w: &mut World) {
     }
 }
 
-/// What is being filled is nobody's business before it is shown.
+/// A restore in progress does not conflict before it is published.
 pub fn filling_does_not_conflict(w: &mut World) {
     filled(w);
     let begin = || {
@@ -127,7 +130,7 @@ pub fn filling_does_not_conflict(w: &mut World) {
     assert!(survives(w, |t| done(t.run(look(&["b"])).unwrap()), begin));
 }
 
-/// Two that make a space: one of them makes it, the other begins again.
+/// Two transactions that both create a space: one commits, the other conflicts and is retried.
 pub fn two_first_puts(w: &mut World) {
     let first = |t: &mut InteractiveTransaction| {
         assert_eq!(wrote(t.run(put("a", "mine", 1)).unwrap()), [Wrote::Applied])
@@ -148,7 +151,7 @@ pub fn two_first_puts(w: &mut World) {
     assert_eq!((tries, w.cells().get("told").unwrap()), (2, Some(true.into())));
 }
 
-/// Puts to different keys of a space that is there never conflict.
+/// Writes to different keys of an existing space never conflict.
 pub fn puts_to_other_keys_never_conflict(w: &mut World) {
     filled(w);
     let inside = |t: &mut InteractiveTransaction| done(t.run(put("mine", "1", 9)).unwrap());
@@ -159,7 +162,8 @@ pub fn puts_to_other_keys_never_conflict(w: &mut World) {
     );
 }
 
-/// What an answer said of a put is so when it has committed: also where its version was closed meanwhile.
+/// The answer to a `put` still holds at commit. If its version was sealed meanwhile, the commit
+/// conflicts.
 pub fn put_is_as_told(w: &mut World) {
     filled(w);
     let inside = |version| {
@@ -175,7 +179,8 @@ pub fn put_is_as_told(w: &mut World) {
     assert!(survives(w, stale, || done(space(w).seal(40).unwrap())), "what is stale stays so");
 }
 
-/// Whose version is of a kind that somebody else has ruled out meanwhile begins again, and hears of it then.
+/// If another writer fixes a different version kind meanwhile, the commit conflicts. The retry is then
+/// refused.
 pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
     space(w).declare(SpaceOptions::default()).unwrap();
     let inside = |t: &mut InteractiveTransaction| {
@@ -186,7 +191,7 @@ pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
     space(w).declare(SpaceOptions::default()).unwrap();
     let theirs = || done(space(w).put("theirs", "1", LogicalTime::new(1, 0)).unwrap());
     assert!(!survives(w, inside, theirs));
-    // A refusal changes nothing of the transaction.
+    // A refused command leaves the transaction unchanged.
     let mut again = w.db().begin().unwrap();
     refused(again.run(put("mine", "1", 7)), Code::InvalidVersion);
     let writes = vec![StateWrite::put("mine", "1", LogicalTime::new(2, 0))];
@@ -194,7 +199,7 @@ pub fn kinds_that_are_fixed_meanwhile(w: &mut World) {
     again.commit().unwrap();
 }
 
-/// The same where writes wait: the first of a version is the one.
+/// The same for waiting writes: the first write of a key and version wins.
 pub fn waiting_is_as_told(w: &mut World) {
     ordered(w);
     let inside = |t: &mut InteractiveTransaction| {
@@ -208,7 +213,7 @@ pub fn waiting_is_as_told(w: &mut World) {
     assert_eq!(space(w).waiting(None, 9).unwrap().len(), 3);
 }
 
-/// Looks, scans, lists, items, positions and waiting writes see what the transaction wrote.
+/// Reads inside a transaction see its own writes. Other readers do not see them.
 pub fn reads_its_own_writes(w: &mut World) {
     filled(w);
     let mut t = w.db().begin().unwrap();
@@ -242,7 +247,7 @@ pub fn reads_its_own_writes(w: &mut World) {
     assert_eq!(held(&space(w), "a/1").unwrap(), "1@5");
 }
 
-/// So do those after it has restored or removed the space.
+/// Reads inside a transaction see the effect of its own restore or drop.
 pub fn sees_what_it_replaced(w: &mut World) {
     filled(w);
     let mut t = w.db().begin().unwrap();
@@ -258,7 +263,8 @@ pub fn sees_what_it_replaced(w: &mut World) {
     assert_eq!((held(&space(w), "new").unwrap(), held(&space(w), "b")), ("1@1".into(), None));
 }
 
-/// Below the frontier of what it replaced there is room again: that is no conflict, however often it is tried.
+/// Dropping a space also drops its frontier, so a later `put` in the same transaction may use a version
+/// below it. This does not conflict, even on a retry.
 pub fn what_it_replaced_is_its_own(w: &mut World) {
     filled(w);
     space(w).seal(20).unwrap();
@@ -274,7 +280,7 @@ pub fn what_it_replaced_is_its_own(w: &mut World) {
     );
 }
 
-/// Two that each read what the other writes: one of them begins again.
+/// If two transactions each read a key that the other writes, one of them conflicts.
 pub fn write_skew_cannot_happen(w: &mut World) {
     filled(w);
     let (mut one, mut other) = (w.db().begin().unwrap(), w.db().begin().unwrap());
@@ -286,7 +292,7 @@ pub fn write_skew_cannot_happen(w: &mut World) {
     assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// Spaces that come or go in a listed range.
+/// Spaces created inside a listed range conflict with the list.
 pub fn phantom_among_spaces(w: &mut World) {
     filled(w);
     let spaces = |t: &mut InteractiveTransaction| {

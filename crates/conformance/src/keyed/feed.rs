@@ -1,4 +1,4 @@
-//! Keyed state in the feed: each change once.
+//! Keyed state in the change feed: each change exactly once.
 
 use super::{ordered, snapshot_of, space, space_on, whole};
 use crate::World;
@@ -13,7 +13,7 @@ fn watch(w: &World) -> Feed {
     w.db().watch(wanted, w.db().revision()).unwrap()
 }
 
-/// Everything up to a last put that ends it, in short.
+/// Writes an end marker and returns the key and kind of each event before it.
 fn told(w: &World, feed: &mut Feed) -> Vec<String> {
     w.db().keyed("end").unwrap().put("end", "1", w.db().revision() + 1).unwrap();
     let mut told = Vec::new();
@@ -27,7 +27,7 @@ fn told(w: &World, feed: &mut Feed) -> Vec<String> {
     }
 }
 
-/// A put tells revision, stamp, branch, contract, key, version and state.
+/// An event of a put contains revision, timestamp, branch, contract, key, version and value.
 pub fn event_tells_everything(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     let mut feed = watch(w);
@@ -41,7 +41,7 @@ pub fn event_tells_everything(w: &mut World) {
     assert_eq!(event.value, Some(Value::Object(expected.into())));
 }
 
-/// Puts, deletes, items, positions and removals once; what was stale not at all.
+/// Puts, deletions, items, positions and drops each produce one event. Stale writes produce none.
 pub fn each_change_once(w: &mut World) {
     let mut feed = watch(w);
     space(w).put("a", "1", 1).unwrap();
@@ -65,7 +65,8 @@ pub fn each_change_once(w: &mut World) {
     assert_eq!(told(w, &mut feed), ["s Deleted"]);
 }
 
-/// What waits is told when it is applied; a deletion too, though it is forgotten at once.
+/// A waiting write produces its event when it is applied. So does a deletion whose tombstone is
+/// discarded at once.
 pub fn waiting_is_told_when_it_is_applied(w: &mut World) {
     ordered(w);
     let mut feed = watch(w);
@@ -89,7 +90,8 @@ fn piece(w: &World, block: EntryBlock, begun: Option<u64>, ends: bool) -> u64 {
     w.db().revision()
 }
 
-/// Restoring is one event, however many pieces and entries it has; beginning it and giving it up are none.
+/// A restore is one event, independent of its number of blocks and entries. Beginning or abandoning one
+/// is no event.
 pub fn restoring_is_one_event(w: &mut World) {
     let mut feed = watch(w);
     space(w).restore(&snapshot_of(&[("a", "1", 1), ("b", "2", 2)])).unwrap();
@@ -111,7 +113,8 @@ pub fn restoring_is_one_event(w: &mut World) {
     assert_eq!(told(w, &mut feed), Vec::<String>::new());
     space(w).clear().unwrap();
     assert_eq!(told(w, &mut feed), ["s Deleted"]);
-    // One that nobody has seen comes and goes unseen.
+    // A space that was never published produces no event, neither when it is created nor when it is
+    // dropped.
     let begun = piece(w, position(1), None, false);
     run(w.db(), StateCommand::Abandon { space: name("s"), begun }).unwrap();
     piece(w, position(1), None, false);
@@ -119,7 +122,7 @@ pub fn restoring_is_one_event(w: &mut World) {
     assert_eq!(told(w, &mut feed), Vec::<String>::new());
 }
 
-/// What is written between the pieces of a restore is told.
+/// Writes between the blocks of a restore produce events.
 pub fn writes_while_restoring_are_told(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     let before = whole(&space(w));
@@ -133,7 +136,7 @@ pub fn writes_while_restoring_are_told(w: &mut World) {
     space(w).restore(&before).unwrap();
 }
 
-/// By branch, prefix and key.
+/// The feed can be filtered by branch, prefix and key.
 pub fn filters(w: &mut World) {
     let start = w.db().revision();
     w.db().fork("dev", "main", At::Latest).unwrap();

@@ -1,4 +1,4 @@
-//! Merging keyed state: the newer version wins.
+//! Merging branches with keyed state: the newer version wins.
 
 use super::{all, held, ordered, snapshot_of, space, space_on, whole};
 use crate::World;
@@ -9,7 +9,7 @@ use mainstay::{
     VersionKind, Wrote,
 };
 
-/// Three states on `main`, and a fork `dev` of that.
+/// Writes three states on `main` and forks it to `dev`.
 fn forked(w: &World) {
     let writes = ["a", "b", "c"].map(|key| StateWrite::put(key, "base", 5));
     space(w).write(writes.to_vec()).unwrap();
@@ -29,7 +29,7 @@ fn conflicts(w: &World, keys: &[&str]) {
     );
 }
 
-/// Of two versions the newer one is there, whoever wrote it, under every strategy.
+/// Of two versions the newer one wins on either branch, with every strategy.
 pub fn newer_version_wins(w: &mut World) {
     for (strategy, number) in [(Strict, 1), (Theirs, 2), (Ours, 3)] {
         let w = &mut *w;
@@ -50,7 +50,8 @@ pub fn newer_version_wins(w: &mut World) {
     }
 }
 
-/// Equal versions that mean different things conflict: `strict` lists them, `theirs` and `ours` decide.
+/// Equal versions with different contents conflict: `strict` lists them; `theirs` and `ours` resolve
+/// them.
 pub fn equal_versions_conflict(w: &mut World) {
     for (strategy, a, b, item) in
         [(Theirs, Some("dev@6"), None, "dev"), (Ours, Some("main@6"), Some("main@6"), "main")]
@@ -82,7 +83,7 @@ pub fn equal_versions_conflict(w: &mut World) {
     }
 }
 
-/// Items that the target lacks travel, positions become the further ones.
+/// Items missing from the target are added, and each position becomes the greater of the two.
 pub fn items_and_positions_travel(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -97,7 +98,7 @@ pub fn items_and_positions_travel(w: &mut World) {
     assert_eq!(space(w).positions().unwrap(), [("x".to_owned(), 9), ("y".to_owned(), 7)]);
 }
 
-/// The frontier travels, and what waited with closed versions is applied in the target.
+/// The frontier is merged, and the target applies waiting writes below it.
 pub fn frontier_and_waiting_travel(w: &mut World) {
     ordered(w);
     space(w).put("a", "base", 5).unwrap();
@@ -115,7 +116,7 @@ pub fn frontier_and_waiting_travel(w: &mut World) {
     assert_eq!(waiting, [b"c", b"e"]);
     assert_eq!(space(w).info().unwrap().unwrap().frontier, Some(10.into()));
     assert_eq!(space(w).put("z", "late", 9).unwrap(), Wrote::Stale);
-    // A frontier that is further in the target stays, and what comes from below it is applied at once.
+    // A higher frontier in the target is kept, and merged writes below it are applied at once.
     space(w).seal(18).unwrap();
     dev.put("f", "dev", 17).unwrap();
     merge(w, Strict).unwrap();
@@ -123,7 +124,7 @@ pub fn frontier_and_waiting_travel(w: &mut World) {
     assert_eq!(space(w).info().unwrap().unwrap().frontier, Some(18.into()));
 }
 
-/// Equal waiting writes that differ conflict.
+/// Waiting writes of the same key and version conflict if their values differ.
 pub fn waiting_writes_conflict(w: &mut World) {
     ordered(w);
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -135,7 +136,7 @@ pub fn waiting_writes_conflict(w: &mut World) {
     assert_eq!(held(&space(w), "a").unwrap(), "dev@5");
 }
 
-/// A deletion that the source has forgotten below its frontier travels all the same.
+/// A deletion is merged even after the source has discarded its tombstone below the frontier.
 pub fn forgotten_deletions_travel(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -149,7 +150,8 @@ pub fn forgotten_deletions_travel(w: &mut World) {
     assert_eq!(space(w).look(&[b"a"]).unwrap(), [None]);
 }
 
-/// Where the target has written below that frontier nobody knows which was newer.
+/// If the target wrote a version below that frontier, the newer of the two is unknown, so this
+/// conflicts.
 pub fn forgotten_against_written(w: &mut World) {
     for (strategy, left) in [(Theirs, None), (Ours, Some("main@7".to_owned()))] {
         w.configure(|options| options);
@@ -161,7 +163,7 @@ pub fn forgotten_against_written(w: &mut World) {
         merge(w, strategy).unwrap();
         assert_eq!(held(&space(w), "a"), left);
         w.configure(|options| options);
-        // The same the other way round: the target has forgotten it.
+        // The same in the other direction: the target has discarded the tombstone.
         forked(w);
         space(w).delete("a", 6).unwrap();
         space(w).delete("c", 6).unwrap();
@@ -177,7 +179,7 @@ pub fn forgotten_against_written(w: &mut World) {
     }
 }
 
-/// A space that only the source has replaced is replaced in the target; the feed says so in one word.
+/// A space that only the source replaced is replaced in the target too, with a single feed event.
 pub fn replaced_travels(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -199,7 +201,7 @@ pub fn replaced_travels(w: &mut World) {
         told,
         [("s".to_owned(), ChangeKind::Restored), ("s/end".to_owned(), ChangeKind::Set)]
     );
-    // Both go on, and meet again in both directions.
+    // Both branches continue and can be merged in both directions.
     dev.put("b", "dev", 5).unwrap();
     merge(w, Strict).unwrap();
     space(w).put("b", "main", 6).unwrap();
@@ -213,7 +215,7 @@ pub fn replaced_travels(w: &mut World) {
     );
 }
 
-/// Replaced against changed: a conflict over the whole space.
+/// A space replaced on one branch and changed on the other conflicts as a whole.
 pub fn replaced_against_changed(w: &mut World) {
     for strategy in [Theirs, Ours] {
         w.configure(|options| options);
@@ -235,7 +237,7 @@ pub fn replaced_against_changed(w: &mut World) {
     conflicts(w, &["s"]);
 }
 
-/// What the source went on with in a space that the target has replaced goes by versions.
+/// Later writes of the source to a space that the target has replaced are merged by version.
 pub fn changed_against_replaced(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -246,7 +248,7 @@ pub fn changed_against_replaced(w: &mut World) {
     assert_eq!(all(&space(w)), ["a=restored@9", "b=dev@6"]);
 }
 
-/// A removal travels; against a change it is a conflict, in both directions.
+/// The drop of a space is merged. Against a change on the other branch it conflicts, in both directions.
 pub fn removal_travels(w: &mut World) {
     forked(w);
     space_on(w, "dev").clear().unwrap();
@@ -273,7 +275,7 @@ pub fn removal_travels(w: &mut World) {
     }
 }
 
-/// What a branch removed, and a merge brought back, is not reaped with what it had removed.
+/// The reaper does not remove data that a branch dropped and a merge restored.
 pub fn brought_back_is_not_reaped(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -288,7 +290,7 @@ pub fn brought_back_is_not_reaped(w: &mut World) {
     assert_eq!(all(&dev), ["a=base@5", "b=main@6", "c=base@5"]);
 }
 
-/// A space made on both sides is put together, and from then on it is one.
+/// A space created on both branches is merged into one, and later merges treat it as the same space.
 pub fn made_on_both_sides(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let dev = space_on(w, "dev");
@@ -307,7 +309,8 @@ pub fn made_on_both_sides(w: &mut World) {
     assert_eq!(w.db().diff("dev", "main").unwrap(), []);
 }
 
-/// What a restore took away on one branch is gone where that branch is merged, though both have met elsewhere since.
+/// Keys removed by a restore on one branch are removed where it is merged, even if an intermediate merge
+/// relates the branches.
 pub fn replaced_before_they_met(w: &mut World) {
     forked(w);
     w.db().fork("side", "dev", At::Latest).unwrap();
@@ -320,7 +323,7 @@ pub fn replaced_before_they_met(w: &mut World) {
     assert_eq!(held(&space(w), "a"), None);
 }
 
-/// Declared in different ways: nobody puts them together.
+/// Spaces declared with different options conflict as a whole.
 pub fn declared_differently(w: &mut World) {
     for strategy in [Theirs, Ours] {
         w.configure(|options| options);
@@ -333,7 +336,7 @@ pub fn declared_differently(w: &mut World) {
         let expected = if strategy == Theirs { "a=dev@1" } else { "b=main@1" };
         assert_eq!(all(&space(w)), [expected]);
     }
-    // Versions of another kind, of which only one side knows.
+    // Different version kinds conflict too, even if one branch has not seen the new kind.
     w.configure(|options| options);
     forked(w);
     let times = World::memory();
@@ -343,7 +346,7 @@ pub fn declared_differently(w: &mut World) {
     conflicts(w, &["s"]);
 }
 
-/// A space that has no version yet takes the other's kind.
+/// A space without a version kind takes the kind of the other branch.
 pub fn kind_of_versions_travels(w: &mut World) {
     space(w).declare(SpaceOptions::default()).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -353,7 +356,7 @@ pub fn kind_of_versions_travels(w: &mut World) {
     refused(space(w).put("a", "1", 1), Code::InvalidVersion);
 }
 
-/// The last merge is the next one's base, in both directions.
+/// The last merge is the base of the next one, in both directions.
 pub fn last_merge_is_the_next_base(w: &mut World) {
     forked(w);
     let dev = space_on(w, "dev");
@@ -367,7 +370,7 @@ pub fn last_merge_is_the_next_base(w: &mut World) {
     assert_eq!(whole(&dev), whole(&space(w)));
 }
 
-/// One transaction for all kinds, and what travels is told.
+/// A merge of several kinds of state is one transaction, and its changes are in the feed.
 pub fn all_kinds_in_one_transaction(w: &mut World) {
     forked(w);
     space_on(w, "dev").put("a", "dev", 6).unwrap();

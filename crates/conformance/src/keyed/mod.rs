@@ -1,6 +1,7 @@
-//! Keyed state on the engine: with other kinds of state in one transaction, on branches, in the past, in the feed.
+//! Engine cases for keyed state: transactions with other kinds of state, branches, past revisions, the feed.
 //!
-//! What every store of keyed state does is in the cases for stores; here is what only the engine has.
+//! The cases in `keyed_stores` cover the behaviour of every keyed state store. This module covers only
+//! the engine.
 
 use crate::World;
 use crate::check::name;
@@ -19,12 +20,12 @@ pub mod since;
 pub mod transactions;
 pub mod transfer;
 
-/// The space `s` of `main`.
+/// The space `s` on `main`.
 pub(crate) fn space(w: &World) -> Keyed {
     w.db().keyed("s").unwrap()
 }
 
-/// The space `s` of a branch.
+/// The space `s` on a branch.
 pub(crate) fn space_on(w: &World, branch: &str) -> Keyed {
     w.db().branch(branch).unwrap().keyed("s").unwrap()
 }
@@ -34,12 +35,12 @@ pub(crate) fn write(writes: Vec<StateWrite>) -> StateCommand {
     StateCommand::Write { space: name("s"), writes }
 }
 
-/// The command that puts to the space `s`.
+/// The command that puts a key in the space `s`.
 pub(crate) fn put(key: &str, value: &str, version: u64) -> StateCommand {
     write(vec![StateWrite::put(key, value, version)])
 }
 
-/// The command that looks at keys of the space `s`.
+/// The command that reads keys of the space `s`, including tombstones.
 pub(crate) fn look(keys: &[&str]) -> StateCommand {
     let keys = keys.iter().map(|key| mainstay::StateKey(key.as_bytes().to_vec())).collect();
     StateCommand::Look { space: name("s"), keys }
@@ -51,13 +52,13 @@ pub(crate) fn scan(prefix: &str, limit: usize) -> StateCommand {
     StateCommand::Scan { space: name("s"), prefix, after: None, limit }
 }
 
-/// A key's state and version, in short.
+/// A key's state, formatted as `value@version`.
 pub(crate) fn held(keyed: &Keyed, key: &str) -> Option<String> {
     let state = keyed.get(key).unwrap()?;
     Some(format!("{}@{}", String::from_utf8_lossy(&state.value), state.version))
 }
 
-/// All states of a space, in short.
+/// All states of a space, formatted as `key=value@version`.
 pub(crate) fn all(keyed: &Keyed) -> Vec<String> {
     let page = keyed.scan(b"", None, 1_000).unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -67,18 +68,18 @@ pub(crate) fn all(keyed: &Keyed) -> Vec<String> {
         .collect()
 }
 
-/// All that a space says.
+/// A full snapshot of the space, as bytes.
 pub(crate) fn whole(keyed: &Keyed) -> Vec<u8> {
     KeyedState::snapshot(keyed).unwrap()
 }
 
-/// Declares the space `s` so that writes wait for the frontier.
+/// Declares the space `s` as ordered, so that writes wait for the frontier.
 pub(crate) fn ordered(w: &World) {
     let options = SpaceOptions::default().versions(VersionKind::U64).ordered();
     space(w).declare(options).unwrap();
 }
 
-/// A snapshot of a space that has these states.
+/// Builds a full snapshot with these states.
 pub(crate) fn snapshot_of(states: &[(&str, &str, u64)]) -> Vec<u8> {
     let other = World::memory();
     for (key, value, version) in states {

@@ -1,4 +1,4 @@
-//! The past of a space: every revision shows what there was, or says that it is gone.
+//! Time travel in keyed state: every retained revision shows its state; a trimmed one is an error.
 
 use super::{all, held, ordered, snapshot_of, space};
 use crate::World;
@@ -13,7 +13,7 @@ fn at(w: &World, revision: u64, key: &str) -> Option<String> {
     Some(format!("{}@{}", String::from_utf8_lossy(&state.value), state.version))
 }
 
-/// Puts, deletes, sealing, restoring and removing: each revision shows its state.
+/// After puts, deletes, seals, restores and drops, each revision shows its own state.
 pub fn every_revision_shows_its_state(w: &mut World) {
     let start = w.db().revision();
     let put = |value: &str, version| {
@@ -52,7 +52,7 @@ pub fn every_revision_shows_its_state(w: &mut World) {
     );
 }
 
-/// By stamps too, and views stay where they are; what is ahead is refused.
+/// A view can be opened by timestamp and keeps its revision. A future revision is refused.
 pub fn views_stay_where_they_are(w: &mut World) {
     space(w).write(vec![StateWrite::put("a", "1", 1), StateWrite::advance("in", 1)]).unwrap();
     let stamp = w.wall_us();
@@ -67,7 +67,7 @@ pub fn views_stay_where_they_are(w: &mut World) {
     refused(space(w).at(At::Revision(w.db().revision() + 1)), Code::FutureRevision);
 }
 
-/// Below the retention it says so, and the present is untouched.
+/// Reading below the retention horizon fails with `HistoryTrimmed`, and the present is unaffected.
 pub fn trimmed_says_so(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     let then = w.db().revision();
@@ -85,7 +85,7 @@ pub fn trimmed_says_so(w: &mut World) {
     assert_eq!(all(&space(w)), ["a=2@2"]);
 }
 
-/// A tag keeps what it names, also of a space that was replaced and reaped since.
+/// A tag keeps its revision readable, even if the space was replaced and reaped since.
 pub fn tag_keeps_what_it_names(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     let then = w.db().revision();
@@ -101,7 +101,7 @@ pub fn tag_keeps_what_it_names(w: &mut World) {
     assert_eq!(all(&space(w)), ["b=2@2"]);
 }
 
-/// What waited then waits in that view.
+/// A view shows the writes that waited at its revision.
 pub fn waiting_of_then(w: &mut World) {
     ordered(w);
     space(w).put("a", "1", 5).unwrap();

@@ -1,4 +1,4 @@
-//! Random programs on spaces and their branches, beside maps.
+//! Property test: random programs on spaces and branches, compared with a map-based model.
 
 use super::{space_on, whole};
 use crate::World;
@@ -38,7 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A space as the rules say it is: nothing clever.
+/// Naive reference model of a space.
 #[derive(Clone, Default)]
 struct Model {
     ordered: bool,
@@ -162,7 +162,7 @@ impl Both {
     }
 }
 
-/// Writes, sealing, restoring, forks and reaping do what the maps do, in memory and after a reopen.
+/// Writes, seals, restores, forks and reaping match the model, in memory and after a reopen.
 pub fn spaces_do_what_maps_do(w: &mut World) {
     let on_disk = w.is_on_disk();
     let cases = if on_disk { 24 } else { 128 };

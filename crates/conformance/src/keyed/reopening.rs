@@ -1,4 +1,6 @@
-//! (Disk.) What was acknowledged is there after a reopen, and what was half done is nobody's.
+//! Recovery of keyed state after a reopen (disk only).
+//!
+//! Acknowledged writes are kept, and unfinished restores stay hidden.
 
 use super::{all, held, ordered, snapshot_of, space, space_on, whole};
 use crate::World;
@@ -17,7 +19,7 @@ fn filled(w: &World) {
     space(w).delete("k1", 12).unwrap();
 }
 
-/// States, waiting writes, items, positions and the frontier.
+/// States, waiting writes, items, positions and the frontier are unchanged after a reopen.
 pub fn everything_is_there(w: &mut World) {
     filled(w);
     let before = whole(&space(w));
@@ -30,7 +32,7 @@ pub fn everything_is_there(w: &mut World) {
     assert_eq!(held(&space(w), "k1"), None);
 }
 
-/// The log alone gives them again.
+/// Replaying the log alone rebuilds the spaces.
 pub fn the_log_alone_gives_them(w: &mut World) {
     filled(w);
     space(w).restore(&snapshot_of(&[("x", "1", 1)])).unwrap();
@@ -48,7 +50,8 @@ fn info(w: &World) -> SpaceInfo {
     space(w).info().unwrap().unwrap()
 }
 
-/// A restore that a crash ended: the space is as it was; what was filled goes when it is begun again.
+/// A crash during a restore leaves the space unchanged. The staged entries are reaped once another
+/// restore begins.
 pub fn restore_that_a_crash_ended(w: &mut World) {
     filled(w);
     let before = whole(&space(w));
@@ -77,7 +80,7 @@ pub fn restore_that_a_crash_ended(w: &mut World) {
     assert_eq!(whole(&space(w)), before);
 }
 
-/// Whoever knows the beginning may go on after a crash.
+/// A client that knows the begin revision can continue the restore after a crash.
 pub fn restore_goes_on_after_a_crash(w: &mut World) {
     filled(w);
     let block = |n: u64| {
@@ -100,7 +103,7 @@ pub fn restore_goes_on_after_a_crash(w: &mut World) {
     assert_eq!(space(w).positions().unwrap().len(), 2);
 }
 
-/// A crash between two pieces of sealing: the frontier has risen in part, and sealing again ends it.
+/// A crash between two steps of a seal leaves a lower frontier, and repeating the seal completes it.
 pub fn sealing_that_a_crash_ended(w: &mut World) {
     let other = World::memory();
     filled(&other);
@@ -117,7 +120,7 @@ pub fn sealing_that_a_crash_ended(w: &mut World) {
     assert_eq!(whole(&space(w)), whole(&space(&other)));
 }
 
-/// What was left is reaped after a reopen, too.
+/// Reaping continues after a reopen.
 pub fn reaping_goes_on(w: &mut World) {
     filled(w);
     space(w).restore(&snapshot_of(&[("x", "1", 1)])).unwrap();
@@ -126,7 +129,7 @@ pub fn reaping_goes_on(w: &mut World) {
     assert_eq!(all(&space(w)), ["x=1@1"]);
 }
 
-/// Changes since a mark are known after a reopen, too.
+/// Incremental snapshots since a mark work after a reopen.
 pub fn changes_are_known(w: &mut World) {
     filled(w);
     let taken = space(w).snapshot_since(None, &mut Vec::new()).unwrap();
@@ -140,7 +143,7 @@ pub fn changes_are_known(w: &mut World) {
     assert_eq!((changed.is_full, again), (false, bytes));
 }
 
-/// Where the log no longer reaches back all there is is written, and it says why.
+/// If the log was trimmed after the mark, the snapshot is a full one and gives the reason.
 pub fn trimmed_log_says_why(w: &mut World) {
     w.configure(|options| {
         options.retention(std::time::Duration::from_secs(60)).segment_bytes(4 << 10)

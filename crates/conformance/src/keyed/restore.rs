@@ -1,4 +1,4 @@
-//! Restoring a space: everything at once, or nothing; what it was before goes in pieces.
+//! Atomic restore of a space. The old contents are removed later, in steps.
 
 use super::{all, held, snapshot_of, space, whole};
 use crate::World;
@@ -29,7 +29,7 @@ fn piece(w: &World, block: EntryBlock, begun: Option<u64>, ends: bool) -> u64 {
     w.db().revision()
 }
 
-/// A snapshot of more than one piece.
+/// A snapshot that needs several blocks.
 fn large() -> Vec<u8> {
     let other = World::memory();
     for n in 0..5 {
@@ -39,7 +39,7 @@ fn large() -> Vec<u8> {
     whole(&space(&other))
 }
 
-/// Readers see what was, whole, until the last piece; then what is new, whole.
+/// Readers see the complete old contents until the last block, then the complete new contents.
 pub fn readers_see_one_or_the_other(w: &mut World) {
     space(w).put("a", "old", 5).unwrap();
     let begun = piece(w, state("a", "new", 1), None, false);
@@ -57,19 +57,19 @@ pub fn readers_see_one_or_the_other(w: &mut World) {
     );
 }
 
-/// A space that is new is not there before it is whole.
+/// A new space is invisible until its restore is complete.
 pub fn new_space_is_not_seen_before(w: &mut World) {
     let begun = piece(w, state("a", "new", 1), None, false);
     assert!(space(w).info().unwrap().is_none());
     assert_eq!(w.db().spaces("", None, 9).unwrap().names, Vec::<String>::new());
     assert_eq!((all(&space(w)), held(&space(w), "a")), (vec![], None));
-    // Whoever writes makes it; the restore replaces that.
+    // A write meanwhile creates the space, and the end of the restore replaces it.
     space(w).put("x", "1", 1).unwrap();
     piece(w, EntryBlock::default(), Some(begun), true);
     assert_eq!(all(&space(w)), ["a=new@1"]);
 }
 
-/// Damaged, truncated or foreign bytes leave everything as it was, and nothing behind.
+/// Damaged, truncated or foreign bytes leave the space unchanged, and the staged entries can be reaped.
 pub fn damage_leaves_everything(w: &mut World) {
     space(w).put("a", "old", 5).unwrap();
     space(w).write(vec![StateWrite::advance("in", 5)]).unwrap();
@@ -93,7 +93,7 @@ pub fn damage_leaves_everything(w: &mut World) {
     assert_eq!(whole(&space(w)), large);
 }
 
-/// Of two that restore the one that began later goes on; the other is told.
+/// Of two concurrent restores the later one continues. The earlier one fails with `Fenced`.
 pub fn another_one_fences(w: &mut World) {
     let first = piece(w, state("a", "first", 1), None, false);
     let second = piece(w, state("a", "second", 1), None, false);
@@ -109,7 +109,7 @@ pub fn another_one_fences(w: &mut World) {
     assert_eq!(all(&space(w)), ["a=second@1", "b=second@1"]);
 }
 
-/// Removed while it is restored: the rest is refused.
+/// Dropping the space fences a restore in progress.
 pub fn removed_while_restoring(w: &mut World) {
     space(w).put("a", "old", 1).unwrap();
     let begun = piece(w, state("a", "new", 1), None, false);
@@ -121,7 +121,7 @@ pub fn removed_while_restoring(w: &mut World) {
     assert_eq!(all(&space(w)), ["b=again@1"]);
 }
 
-/// What a generation has left goes, all of it and nothing else.
+/// The reaper removes all entries of a replaced generation and nothing else.
 pub fn old_generations_are_reaped(w: &mut World) {
     let other = w.db().keyed("s2").unwrap();
     other.put("a", "other", 1).unwrap();
@@ -133,7 +133,7 @@ pub fn old_generations_are_reaped(w: &mut World) {
     ]);
     space(w).write(writes.collect()).unwrap();
     space(w).restore(&snapshot_of(&[("x", "1", 1)])).unwrap();
-    // 53 entries, what the deleted one is found by, and the marker.
+    // 53 entries, the index entry of the tombstone, and the marker.
     assert_eq!(w.beside().reap().unwrap(), 55);
     assert_eq!(w.beside().reap().unwrap(), 0);
     space(w).clear().unwrap();
@@ -141,7 +141,7 @@ pub fn old_generations_are_reaped(w: &mut World) {
     assert_eq!(all(&other), ["a=other@1"]);
 }
 
-/// Entries that no such space has are refused before any is written.
+/// Invalid entries are refused before any entry is written.
 pub fn entries_are_looked_at(w: &mut World) {
     let place = EntryKind::state(b"k").to_vec();
     let bad = |place: &[u8], payload: Option<&[u8]>| {
@@ -167,7 +167,7 @@ pub fn entries_are_looked_at(w: &mut World) {
     assert!(space(w).info().unwrap().is_none());
 }
 
-/// In one transaction with others, and with what follows it.
+/// A restore works in one transaction with other commands and with later writes to the space.
 pub fn within_a_transaction(w: &mut World) {
     space(w).put("a", "old", 5).unwrap();
     let all_of_it = mainstay::Transaction::new()

@@ -1,4 +1,4 @@
-//! Sealing in pieces: any number of entries, and what is between two pieces.
+//! Sealing in bounded steps: any number of entries, with writes between the steps.
 
 use super::{held, ordered, space, whole};
 use crate::World;
@@ -7,7 +7,7 @@ use mainstay::{
     Answer, Code, KeyedState, LogicalTime, StateAnswer, StateCommand, StateWrite, Version, Wrote,
 };
 
-/// One piece of sealing; says whether it was the last.
+/// Runs one step of a seal and returns whether it was the last.
 fn piece(w: &World, frontier: impl Into<Version>, limit: usize) -> bool {
     let seal = StateCommand::Seal { space: name("s"), frontier: frontier.into(), limit };
     let Answer::State(answer) = run(w.db(), seal).unwrap() else { panic!() };
@@ -15,7 +15,7 @@ fn piece(w: &World, frontier: impl Into<Version>, limit: usize) -> bool {
     done
 }
 
-/// Seals in pieces of this size; it comes to an end.
+/// Seals in steps of at most `limit` entries; panics if it does not finish.
 fn in_pieces(w: &World, frontier: impl Into<Version> + Copy, limit: usize) {
     let enough = 2_000;
     assert!((0..enough).any(|_| piece(w, frontier, limit)), "sealing does not come to an end");
@@ -35,7 +35,7 @@ fn filled(w: &World, is_ordered: bool) {
     }
 }
 
-/// Pieces of any size reach what one reaches.
+/// Steps of any size give the same result as a single seal.
 pub fn pieces_reach_what_one_does(w: &mut World) {
     for is_ordered in [true, false] {
         for frontier in [1_u64, 7, 15, 100] {
@@ -56,14 +56,14 @@ pub fn pieces_reach_what_one_does(w: &mut World) {
     assert!(space(w).waiting(None, 9).unwrap().is_empty());
 }
 
-/// More deletions with one version than a piece has: they are forgotten, piece by piece.
+/// If more tombstones have one version than a step may process, they are discarded over several steps.
 pub fn many_deletions_of_one_version(w: &mut World) {
     for n in 0..50 {
         space(w).delete(format!("k{n}"), LogicalTime::new(3, u64::MAX)).unwrap();
     }
     let frontier = LogicalTime::new(4, 0);
     assert!(!piece(w, frontier, 7));
-    // What was forgotten, and what is not yet, is stale all the same.
+    // Writes at that version are stale, whether their tombstone is already discarded or not.
     for n in [0, 49] {
         let version = LogicalTime::new(3, u64::MAX);
         assert_eq!(space(w).put(format!("k{n}"), "late", version).unwrap(), Wrote::Stale);
@@ -76,7 +76,7 @@ pub fn many_deletions_of_one_version(w: &mut World) {
     writes_nothing(w.db(), || assert!(piece(w, frontier, 7)));
 }
 
-/// Between two pieces versions are open or closed, never something else; writes go on.
+/// Between two steps each version is either open or closed, and writes are accepted.
 pub fn writes_between_pieces(w: &mut World) {
     ordered(w);
     for n in 1..=9_u64 {
@@ -96,7 +96,7 @@ pub fn writes_between_pieces(w: &mut World) {
     assert_eq!(space(w).put("b", "late", 9).unwrap(), Wrote::Stale);
 }
 
-/// A frontier never falls, and what is sealed again is nothing.
+/// The frontier never falls, and repeating a seal writes nothing.
 pub fn frontier_never_falls(w: &mut World) {
     space(w).put("a", "1", 3).unwrap();
     space(w).seal(10).unwrap();
@@ -108,7 +108,8 @@ pub fn frontier_never_falls(w: &mut World) {
     refused(space(w).seal(LogicalTime::new(1, 1)), Code::InvalidVersion);
 }
 
-/// What is added below the frontier does not wait for ever: it is applied, and its deletions are forgotten.
+/// Waiting entries that a restore adds below the frontier are applied at once, and their tombstones are
+/// discarded.
 pub fn added_below_the_frontier(w: &mut World) {
     ordered(w);
     space(w).put("a", "1", 1).unwrap();

@@ -1,4 +1,4 @@
-//! Snapshots of what has changed: no more and no less than the difference, or all there is, and why.
+//! Incremental snapshots: exactly the difference since a mark, or a full snapshot with the reason.
 
 use super::{ordered, snapshot_of, space, space_on, whole};
 use crate::World;
@@ -16,7 +16,7 @@ fn since(keyed: &Keyed, mark: Option<&SnapshotMark>) -> (SnapshotTaken, Vec<u8>)
     (keyed.snapshot_since(mark, &mut bytes).unwrap(), bytes)
 }
 
-/// Puts a snapshot of changes, or of all, over what there was.
+/// Applies an incremental or full snapshot to the contents.
 fn apply(contents: &mut Contents, bytes: &[u8]) -> SnapshotHead {
     let mut reader = SnapshotReader::new(bytes).unwrap();
     let head = *reader.head();
@@ -42,7 +42,8 @@ fn written(contents: &Contents, head: &SnapshotHead) -> Vec<u8> {
     writer.finish().unwrap().1
 }
 
-/// One behind the other they give what there is, byte by byte, and each has only what changed.
+/// Applied in sequence, incremental snapshots reproduce the full snapshot byte for byte. Each has only
+/// changed entries.
 pub fn changes_add_up(w: &mut World) {
     ordered(w);
     let keyed = space(w);
@@ -94,7 +95,7 @@ pub fn changes_add_up(w: &mut World) {
     assert_eq!((taken.is_full, taken.summary.entries), (false, 0));
 }
 
-/// Other spaces, other branches and what is only being filled are not in it.
+/// Changes in other spaces, on other branches, or staged by a restore are not included.
 pub fn others_are_not_in_it(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -118,7 +119,8 @@ pub fn others_are_not_in_it(w: &mut World) {
     assert_eq!((taken.is_full, taken.summary.entries), (false, 0));
 }
 
-/// After a restore or removal, on another branch than before, or ahead of everything: all there is, and it says why.
+/// After a restore or a drop, on another branch, or with a mark from the future, the snapshot is full
+/// and gives the reason.
 pub fn full_says_why(w: &mut World) {
     let keyed = space(w);
     keyed.put("a", "1", 1).unwrap();
@@ -135,7 +137,7 @@ pub fn full_says_why(w: &mut World) {
     full(&keyed, &mark, "restored");
     keyed.put("a", "2", 1).unwrap();
     let mark = full(&keyed, &mark, "restored");
-    // What happened between the mark and the fork is the parent's in the log.
+    // The log records the changes between the mark and the fork under the parent branch.
     keyed.put("b", "2", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
     let dev = space_on(w, "dev");
@@ -143,14 +145,14 @@ pub fn full_says_why(w: &mut World) {
     let own = full(&dev, &mark, "forked");
     dev.put("a", "4", 3).unwrap();
     assert!(!since(&dev, own.as_ref()).0.is_full);
-    // As a backup leaves it that was restored since.
+    // A mark can be ahead of the database if a backup was restored after the mark was taken.
     let SnapshotMark(mark) = since(&keyed, None).0.mark.unwrap();
     let (life, _) = mark.rsplit_once('/').unwrap();
     let ahead = SnapshotMark(format!("{life}/{}", w.db().revision() + 1_000));
     full(&keyed, &Some(ahead), "later");
 }
 
-/// What a merge brings is in the changes of the target.
+/// Changes made by a merge are part of the target's incremental snapshot.
 pub fn merges_are_changes(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();

@@ -1,4 +1,4 @@
-//! Keyed state in one transaction with everything else.
+//! Keyed state in one transaction with other kinds of state.
 
 use super::{held, look, put, space, write};
 use crate::World;
@@ -15,7 +15,7 @@ fn wrote(answer: &Answer) -> Vec<Wrote> {
     wrote.clone()
 }
 
-/// Cells, records, runs and keyed state get one revision.
+/// Writes to cells, records, runs and keyed state in one transaction share one revision.
 pub fn one_revision_for_all_kinds(w: &mut World) {
     let transaction = Transaction::new()
         .step(set("c", 1))
@@ -34,7 +34,7 @@ fn write_record(key: &str) -> mainstay::RecordWrite {
     crate::check::write(key, &[("f", "1")])
 }
 
-/// An error of any step leaves nothing of the others, whichever comes first.
+/// An error in any step aborts all other steps, in any order.
 pub fn all_or_nothing(w: &mut World) {
     let of_two_kinds = write(vec![
         StateWrite::put("a", "1", 1),
@@ -52,7 +52,7 @@ pub fn all_or_nothing(w: &mut World) {
     assert_eq!(held(&space(w), "a").unwrap(), "2@1");
 }
 
-/// A stale put is an answer; under `must` it aborts all.
+/// A stale put is a normal answer; under `must` it aborts the transaction.
 pub fn stale_under_must_aborts(w: &mut World) {
     space(w).put("a", "1", 5).unwrap();
     let stale =
@@ -72,7 +72,7 @@ pub fn stale_under_must_aborts(w: &mut World) {
     assert_eq!(held(&space(w), "a").unwrap(), "2@6");
 }
 
-/// What does nothing takes no revision and makes no space.
+/// Writes without an effect take no revision and create no space.
 pub fn nothing_makes_nothing(w: &mut World) {
     let moved = StateWrite::Merge {
         key: b"a".to_vec(),
@@ -91,7 +91,7 @@ pub fn nothing_makes_nothing(w: &mut World) {
     });
 }
 
-/// Steps see what earlier ones did.
+/// Steps see the effects of earlier steps.
 pub fn steps_see_earlier_ones(w: &mut World) {
     let transaction = Transaction::new()
         .step(put("a", "1", 5))
@@ -108,7 +108,7 @@ pub fn steps_see_earlier_ones(w: &mut World) {
     assert_eq!(kept[0].as_ref().unwrap().version, 6.into());
 }
 
-/// A guard on a key's version: of a state, of a deletion, of nothing; and `otherwise`.
+/// Guards on a key's version: of a state, of a tombstone, of an absent key; and `otherwise`.
 pub fn guard_on_a_version(w: &mut World) {
     let guard = |is: Option<u64>| {
         let is = is.map(Version::from);
@@ -127,7 +127,7 @@ pub fn guard_on_a_version(w: &mut World) {
     w.db().execute(guard(None).step(set("c", 4))).unwrap();
 }
 
-/// A named request is done once, and its answers are kept.
+/// A transaction with a request ID runs once, and its receipt is stored.
 pub fn repeated_gives_the_same_receipt(w: &mut World) {
     let transaction = Transaction::new()
         .step(put("a", "1", 5))
@@ -147,20 +147,21 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
     refused(w.db().execute(other), Code::RequestReused);
 }
 
-/// A space is made and removed in different transactions, for a generation is known by its revision.
+/// A space cannot be created and dropped in one transaction, because its generation is identified by its
+/// revision.
 pub fn made_in_the_same_transaction_is_refused(w: &mut World) {
     let drop = || StateCommand::Drop { space: name("s") };
     let both = Transaction::new().step(put("a", "1", 1)).step(drop());
     refused(writes_nothing(w.db(), || w.db().execute(both)), Code::InvalidArgument);
     space(w).put("a", "1", 5).unwrap();
-    // Removing and making again is one thing, and what was before is gone.
+    // Dropping and recreating in one transaction is allowed, and the old contents are gone.
     w.db().execute(Transaction::new().step(drop()).step(put("b", "1", 1))).unwrap();
     assert_eq!((held(&space(w), "a"), held(&space(w), "b").unwrap()), (None, "1@1".into()));
     assert!(w.beside().reap().unwrap() > 0);
     assert_eq!((held(&space(w), "a"), held(&space(w), "b").unwrap()), (None, "1@1".into()));
 }
 
-/// States and the position they belong to are never apart, and a batch that is told twice is one.
+/// States and the position they belong to commit together, and a repeated batch has no effect.
 pub fn positions_stand_with_their_states(w: &mut World) {
     let batch = || {
         vec![

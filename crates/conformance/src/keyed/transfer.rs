@@ -1,4 +1,4 @@
-//! Keyed state in exports.
+//! Export and import of keyed state.
 
 use super::{all, held, ordered, snapshot_of, space, space_on, whole};
 use crate::World;
@@ -8,7 +8,7 @@ use mainstay::{
 };
 use std::path::PathBuf;
 
-/// A space with everything that there is, and its past.
+/// Fills spaces with every kind of entry and some history.
 fn filled(w: &World) {
     ordered(w);
     let keyed = space(w);
@@ -52,7 +52,8 @@ fn same(one: &World, branch: &str, other: &World, copy: &str) {
     }
 }
 
-/// States, deletions, waiting writes, items, positions, frontiers and declarations come back; what was removed does not.
+/// States, tombstones, waiting writes, items, positions, frontiers and options round-trip. Dropped
+/// spaces do not.
 pub fn round_trip(w: &mut World) {
     filled(w);
     let report = w.beside().import(&exported(w, "main"), "copy", &mut |_| {}).unwrap();
@@ -71,7 +72,7 @@ pub fn round_trip(w: &mut World) {
     assert_eq!(plain.look(&[b"a"]).unwrap(), [None], "what was deleted is found when it is sealed");
 }
 
-/// The past comes along: what a tag names on the copy is what it named.
+/// The import replays the history: each tag on the copy shows the same state as in the source.
 pub fn past_is_replayed(w: &mut World) {
     filled(w);
     let mut moments = Vec::new();
@@ -105,7 +106,7 @@ pub fn past_is_replayed(w: &mut World) {
     same(w, "main", &other, "copy");
 }
 
-/// What a restore filled before it was shown is hidden until then, and whole from then on.
+/// On the copy, entries staged by a restore are hidden until it completed and visible from then on.
 pub fn restored_spaces(w: &mut World) {
     space(w).put("a", "before", 5).unwrap();
     let piece = |key: &str, begun, ends| {
@@ -128,7 +129,7 @@ pub fn restored_spaces(w: &mut World) {
     assert_eq!(all(&space_on(w, "copy")), ["b=behind@2", "c=new@1"]);
     space_on(w, "copy").seal(9).unwrap();
     assert_eq!(space_on(w, "copy").look(&[b"d"]).unwrap(), [None]);
-    // One that is only being filled is not there.
+    // A space with an unfinished restore is not exported.
     let other = w.db().keyed("half").unwrap();
     let (info, block) = (space(w).info().unwrap().unwrap(), EntryBlock::default());
     run(
@@ -141,7 +142,7 @@ pub fn restored_spaces(w: &mut World) {
     assert_eq!((report.spaces, other.info().unwrap()), (1, None));
 }
 
-/// A fork exports what it shows, and it imports elsewhere.
+/// A fork exports its visible state, and another database can import it.
 pub fn fork_into_another_database(w: &mut World) {
     filled(w);
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -161,7 +162,7 @@ pub fn fork_into_another_database(w: &mut World) {
     same(w, "dev", &other, "copy");
 }
 
-/// After a merge that brought spaces as a whole.
+/// An export after a merge that replaced whole spaces round-trips.
 pub fn after_a_merge(w: &mut World) {
     space(w).put("a", "1", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -174,7 +175,7 @@ pub fn after_a_merge(w: &mut World) {
     same(w, "main", w, "copy");
 }
 
-/// More entries in one transaction than a transaction has commands.
+/// A transaction with more entries than the command limit round-trips.
 pub fn large_transactions(w: &mut World) {
     let writes = |from: u32| {
         (from..from + 60_000).map(|n| StateWrite::put(n.to_be_bytes(), "1", 1)).collect()
@@ -187,7 +188,7 @@ pub fn large_transactions(w: &mut World) {
     same(w, "main", w, "copy");
 }
 
-/// The report counts spaces; a file says how many it has.
+/// The export report counts spaces, and verifying the file gives the same count.
 pub fn report_counts_spaces(w: &mut World) {
     filled(w);
     let path = w.file("main.export");
@@ -197,7 +198,7 @@ pub fn report_counts_spaces(w: &mut World) {
     assert_eq!((contents.spaces, contents.versions), (2, report.versions));
 }
 
-/// The same history has the same hash, and another state another.
+/// Equal histories have equal hashes, and different states have different hashes.
 pub fn hash_knows_spaces(w: &mut World) {
     filled(w);
     let hash = |w: &World| w.beside().export_hash("main").unwrap();
@@ -210,7 +211,7 @@ pub fn hash_knows_spaces(w: &mut World) {
     assert_ne!(hash(&other), before);
 }
 
-/// A damaged file changes nothing.
+/// Importing a damaged file fails and writes nothing.
 pub fn damage_is_refused(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -227,7 +228,7 @@ pub fn damage_is_refused(w: &mut World) {
     }
 }
 
-/// What was imported lives on: it is written to, sealed, forked, merged, restored and removed.
+/// An imported branch can be written, sealed, forked, merged, restored and cleared.
 pub fn imported_branch_lives_on(w: &mut World) {
     filled(w);
     w.beside().import(&exported(w, "main"), "copy", &mut |_| {}).unwrap();
@@ -243,7 +244,7 @@ pub fn imported_branch_lives_on(w: &mut World) {
     assert!(space(w).info().unwrap().is_some());
 }
 
-/// The command that puts entries as they once were is an import's: nobody else lowers a version with it.
+/// Only an import may use the `Replay` command, because it can lower a version.
 pub fn only_imports_replay(w: &mut World) {
     space(w).put("a", "newer", 5).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();

@@ -1,4 +1,4 @@
-//! `append_unique`: a log per key, in which an id is once.
+//! `append_unique`: a log per key, deduplicated by item ID.
 
 use crate::check::refused;
 use crate::keyed_stand::KeyedStand;
@@ -8,7 +8,7 @@ fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
     all.iter().map(|(id, item)| ((*id).to_owned(), (*item).to_owned())).collect()
 }
 
-/// The first of an id stays, whatever is told with it later.
+/// The first item with an ID is kept; later ones with the same ID are ignored.
 pub fn first_of_an_id_stays(s: &KeyedStand<'_>) {
     assert!(s.append("k", "1", "first"));
     assert!(!s.unchanged(|| s.append("k", "1", "first")));
@@ -16,7 +16,7 @@ pub fn first_of_an_id_stays(s: &KeyedStand<'_>) {
     assert_eq!(s.items("k"), pairs(&[("1", "first")]));
 }
 
-/// A log is read in the byte order of its ids, not in that of arrival.
+/// A log is sorted by the bytes of its IDs, not by arrival.
 pub fn goes_in_order_of_ids(s: &KeyedStand<'_>) {
     for id in ["b", "a", "ab", "B", "10", "9"] {
         assert!(s.append("k", id, id));
@@ -25,7 +25,7 @@ pub fn goes_in_order_of_ids(s: &KeyedStand<'_>) {
     assert_eq!(s.items("k"), pairs(&ids.map(|id| (id, id))));
 }
 
-/// An id is a key's own. Keys of which one begins the other are two.
+/// IDs are scoped to a key, even if one key is a prefix of another.
 pub fn keys_have_logs_of_their_own(s: &KeyedStand<'_>) {
     assert!(s.append("a", "bc", "1"));
     assert!(s.append("ab", "c", "2"));
@@ -35,7 +35,7 @@ pub fn keys_have_logs_of_their_own(s: &KeyedStand<'_>) {
     assert_eq!(s.items("abc"), []);
 }
 
-/// A log is read page by page, behind an id that need not be there.
+/// A log can be read in pages, after an ID that need not exist.
 pub fn pages_give_everything_once(s: &KeyedStand<'_>) {
     for n in 0..10 {
         s.append("k", &format!("{n:02}"), "item");
@@ -52,7 +52,7 @@ pub fn pages_give_everything_once(s: &KeyedStand<'_>) {
     assert_eq!(behind, [Item { id: b"09".to_vec(), item: b"item".to_vec() }]);
 }
 
-/// A page of nothing and one of everything are refused.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(s: &KeyedStand<'_>) {
     for limit in [0, 100_001] {
         refused(s.space().items(b"k", None, limit), Code::InvalidLimit);
@@ -60,7 +60,7 @@ pub fn limits_are_checked(s: &KeyedStand<'_>) {
     assert_eq!(s.space().items(b"k", None, 100_000), Ok(vec![]));
 }
 
-/// A key's log is not its state.
+/// A key's log and its state are independent.
 pub fn log_and_state_are_apart(s: &KeyedStand<'_>) {
     s.append("k", "1", "item");
     s.is_absent("k");
@@ -71,13 +71,13 @@ pub fn log_and_state_are_apart(s: &KeyedStand<'_>) {
     assert!(!s.append("k", "1", "again"));
 }
 
-/// It has no version: the kind of a space's versions stays open.
+/// An append has no version, so the version kind of the space stays open.
 pub fn leaves_the_kind_open(s: &KeyedStand<'_>) {
     s.append("k", "1", "item");
     assert_eq!(s.info().options.versions, None);
 }
 
-/// Items are any bytes, also none.
+/// Item IDs and items can be any bytes; an item can be empty.
 pub fn any_bytes_survive(s: &KeyedStand<'_>) {
     let ids: [&[u8]; 4] = [&[0], &[0, 0], &[0, 0xff], &[0xff]];
     for id in ids {
@@ -90,7 +90,7 @@ pub fn any_bytes_survive(s: &KeyedStand<'_>) {
     assert_eq!(found, [a, b, c, item(b"empty", b""), d]);
 }
 
-/// A batch sees what it added.
+/// A write in a batch sees earlier appends of the batch.
 pub fn batch_sees_what_is_before(s: &KeyedStand<'_>) {
     let append = |item: &str| StateWrite::append("k", "1", item);
     assert_eq!(s.write(vec![append("a"), append("b")]), [Wrote::Applied, Wrote::Stale]);

@@ -1,4 +1,4 @@
-//! `write`: several writes, all or nothing.
+//! `write`: a batch of writes, all or nothing.
 
 use crate::keyed_stand::{KeyedStand, time};
 use mainstay_model::{Code, StateWrite, Version, Wrote};
@@ -7,7 +7,7 @@ fn put(key: &str, value: &str, version: impl Into<Version>) -> StateWrite {
     StateWrite::put(key, value, version)
 }
 
-/// Each write has its answer.
+/// Each write has its own result.
 pub fn answers_per_position(s: &KeyedStand<'_>) {
     s.put("b", "v", 5);
     let wrote = s.write(vec![
@@ -23,7 +23,7 @@ pub fn answers_per_position(s: &KeyedStand<'_>) {
     s.is_deleted("b", 6);
 }
 
-/// A write sees those before it.
+/// A write sees the effects of earlier writes of the batch.
 pub fn sees_what_is_before(s: &KeyedStand<'_>) {
     let writes = vec![
         put("k", "one", 1),
@@ -38,7 +38,7 @@ pub fn sees_what_is_before(s: &KeyedStand<'_>) {
     s.holds("k", "five", 5);
 }
 
-/// One that makes no sense undoes all, wherever it stands.
+/// An invalid write aborts the whole batch, at any position.
 pub fn bad_write_writes_nothing(s: &KeyedStand<'_>) {
     s.put("k", "v", 1);
     let good = || put("k", "w", 2);
@@ -49,7 +49,7 @@ pub fn bad_write_writes_nothing(s: &KeyedStand<'_>) {
     s.holds("k", "v", 1);
 }
 
-/// The same where it is the kind of its version.
+/// A version of another kind than the space's aborts the whole batch.
 pub fn other_kind_writes_nothing(s: &KeyedStand<'_>) {
     s.put("k", "v", 1);
     s.refuses(vec![put("k", "w", 2), put("a", "v", time(1, 1))], Code::InvalidVersion);
@@ -57,27 +57,27 @@ pub fn other_kind_writes_nothing(s: &KeyedStand<'_>) {
     s.is_absent("a");
 }
 
-/// A batch of two kinds makes no space, and fixes none.
+/// A batch with two version kinds creates no space and fixes no kind.
 pub fn two_kinds_make_nothing(s: &KeyedStand<'_>) {
     s.refuses(vec![put("a", "v", 1), put("b", "v", time(1, 1))], Code::InvalidVersion);
     s.is_undeclared();
     assert_eq!(s.put("b", "v", time(1, 1)), Wrote::Applied);
 }
 
-/// States and the position that belongs to them are there together.
+/// States and the position they belong to are written together.
 pub fn positions_go_with_states(s: &KeyedStand<'_>) {
     s.write(vec![put("k", "v", 1), StateWrite::advance("orders", 17)]);
     s.refuses(vec![StateWrite::advance("orders", 18), put("", "v", 2)], Code::InvalidName);
     assert_eq!(s.positions()["orders"], 17);
 }
 
-/// No writes are no error, and no space.
+/// An empty batch succeeds and creates no space.
 pub fn of_nothing_is_nothing(s: &KeyedStand<'_>) {
     assert_eq!(s.write(vec![]), []);
     s.is_undeclared();
 }
 
-/// A batch that is all stale changes nothing.
+/// A batch of only stale writes changes nothing.
 pub fn told_again_changes_nothing(s: &KeyedStand<'_>) {
     let writes =
         || vec![put("a", "v", 1), StateWrite::delete("b", 2), StateWrite::advance("source", 3)];
@@ -86,7 +86,7 @@ pub fn told_again_changes_nothing(s: &KeyedStand<'_>) {
     assert!(again.iter().all(|wrote| *wrote == Wrote::Stale), "{again:?}");
 }
 
-/// Many at once, to one key and to many.
+/// A batch can have many writes, to one key and to many.
 pub fn of_many(s: &KeyedStand<'_>) {
     let keys = |n: u64| format!("k{}", n % 500);
     let writes = (0..2_000).map(|n| put(&keys(n), &n.to_string(), n)).collect();

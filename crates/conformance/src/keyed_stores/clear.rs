@@ -1,9 +1,9 @@
-//! `clear`: the space is gone.
+//! `clear`: drops the space.
 
 use crate::keyed_stand::KeyedStand;
 use mainstay_model::{SpaceOptions, VersionKind, Wrote};
 
-/// There is one, or there is not.
+/// `clear` returns whether the space existed.
 pub fn says_whether_there_was_one(s: &KeyedStand<'_>) {
     assert_eq!(s.space().clear(), Ok(false));
     s.declare(SpaceOptions::default());
@@ -11,7 +11,7 @@ pub fn says_whether_there_was_one(s: &KeyedStand<'_>) {
     assert_eq!(s.space().clear(), Ok(false));
 }
 
-/// Nothing of it is left: no state, no version, no frontier, no position.
+/// `clear` removes states, tombstones, the frontier and positions.
 pub fn removes_everything(s: &KeyedStand<'_>) {
     s.put("a", "v", 5);
     s.delete("b", 6);
@@ -26,7 +26,7 @@ pub fn removes_everything(s: &KeyedStand<'_>) {
     assert_eq!(s.snapshot(), s.other("never was").snapshot());
 }
 
-/// What comes behind it may be otherwise.
+/// After `clear`, the space can be declared with other options.
 pub fn space_may_be_another_afterwards(s: &KeyedStand<'_>) {
     s.put("k", "v", 5);
     s.seal(9);
@@ -36,7 +36,7 @@ pub fn space_may_be_another_afterwards(s: &KeyedStand<'_>) {
     s.holds("k", "early", 1);
 }
 
-/// A log goes with it.
+/// `clear` removes the logs.
 pub fn logs_go_too(s: &KeyedStand<'_>) {
     s.append("k", "1", "item");
     s.space().clear().unwrap();
@@ -44,7 +44,7 @@ pub fn logs_go_too(s: &KeyedStand<'_>) {
     assert!(s.append("k", "1", "again"));
 }
 
-/// Other spaces stay.
+/// `clear` does not affect other spaces.
 pub fn others_stay(s: &KeyedStand<'_>) {
     let other = s.other("space/");
     s.put("k", "v", 5);

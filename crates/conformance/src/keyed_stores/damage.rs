@@ -1,4 +1,4 @@
-//! Damaged snapshots: an error, and everything is as it was.
+//! Damaged snapshots: restoring one is an error and changes nothing.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, keys};
@@ -7,14 +7,14 @@ use mainstay_model::{
 };
 use std::io::{self, Read};
 
-/// Asserts that neither way of restoring takes these bytes, and that nothing is changed by them.
+/// Asserts that `restore` and `restore_keys` both refuse these bytes as corrupt.
 #[track_caller]
 fn is_found(s: &KeyedStand<'_>, bytes: &[u8]) {
     refused(s.space().restore(bytes), Code::CorruptData);
     refused(s.space().restore_keys(bytes), Code::CorruptData);
 }
 
-/// A space that holds something, and a snapshot that would change all of it.
+/// Returns a filled space, and a snapshot that would change it.
 fn two<'w>(s: &KeyedStand<'w>) -> (KeyedStand<'w>, Vec<u8>) {
     let full = s.filled("full");
     full.put("new", "new", 99);
@@ -22,13 +22,13 @@ fn two<'w>(s: &KeyedStand<'w>) -> (KeyedStand<'w>, Vec<u8>) {
     (s.filled("here"), snapshot)
 }
 
-/// Wherever it ends too early.
+/// A snapshot truncated at any length is refused.
 pub fn every_end_that_is_missing(s: &KeyedStand<'_>) {
     let (s, snapshot) = two(s);
     s.unchanged(|| (0..snapshot.len()).for_each(|end| is_found(&s, &snapshot[..end])));
 }
 
-/// Whichever bit is another.
+/// A snapshot with a flipped bit in any byte is refused.
 pub fn every_byte_that_is_another(s: &KeyedStand<'_>) {
     let (s, mut snapshot) = two(s);
     s.unchanged(|| {
@@ -42,7 +42,7 @@ pub fn every_byte_that_is_another(s: &KeyedStand<'_>) {
     s.restore(&snapshot);
 }
 
-/// Something behind the end.
+/// Trailing bytes after a snapshot are refused.
 pub fn something_behind_the_end(s: &KeyedStand<'_>) {
     let (s, snapshot) = two(s);
     s.unchanged(|| {
@@ -51,7 +51,7 @@ pub fn something_behind_the_end(s: &KeyedStand<'_>) {
     });
 }
 
-/// What never was a snapshot.
+/// Bytes that never were a snapshot are refused.
 pub fn foreign_bytes(s: &KeyedStand<'_>) {
     let (s, _) = two(s);
     let zeros = [0; 4_096];
@@ -59,7 +59,7 @@ pub fn foreign_bytes(s: &KeyedStand<'_>) {
     s.unchanged(|| foreign.into_iter().for_each(|bytes| is_found(&s, bytes)));
 }
 
-/// The same of a snapshot of some keys.
+/// Truncated or damaged snapshots of selected keys are refused.
 pub fn of_some_keys(s: &KeyedStand<'_>) {
     let full = s.filled("full");
     full.put("ab", "new", 99);
@@ -75,7 +75,7 @@ pub fn of_some_keys(s: &KeyedStand<'_>) {
     });
 }
 
-/// Damage far behind what was read already.
+/// Damage in a later block undoes the blocks that were already read.
 pub fn in_a_later_block(s: &KeyedStand<'_>) {
     let from = s.other("from");
     for n in 0..600 {
@@ -94,7 +94,7 @@ pub fn in_a_later_block(s: &KeyedStand<'_>) {
     });
 }
 
-/// A reader that fails half-way.
+/// An I/O error in the reader changes nothing.
 pub fn failing_reader(s: &KeyedStand<'_>) {
     struct Failing<'b>(&'b [u8]);
 
@@ -117,7 +117,7 @@ pub fn failing_reader(s: &KeyedStand<'_>) {
     });
 }
 
-/// Right checksums over what no space says.
+/// Entries that make no sense are refused even if the checksums are right.
 pub fn nonsense_with_right_checksums(s: &KeyedStand<'_>) {
     let (s, _) = two(s);
     let options = SpaceOptions { ordered: s.can().ordered, ..SpaceOptions::default() };
@@ -139,7 +139,7 @@ pub fn nonsense_with_right_checksums(s: &KeyedStand<'_>) {
     s.unchanged(|| {
         for (place, payload) in entries {
             let mut writer = SnapshotWriter::new(Vec::new(), &head).unwrap();
-            // Something good stands before it, which is not to be taken either.
+            // A valid entry before the bad one must not be applied either.
             let before = EntryKind::state(&[0]);
             if before.as_slice() < place {
                 writer.push(&before, Some(&good)).unwrap();

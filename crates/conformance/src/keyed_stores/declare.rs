@@ -1,10 +1,10 @@
-//! `declare`: how a space is, once and for all.
+//! `declare`: fixes the options of a space permanently.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, time};
 use mainstay_model::{Code, SpaceInfo, SpaceOptions, VersionKind, Wrote};
 
-/// The first to declare it is told so, and it is as it was declared.
+/// The first declaration returns true and sets the options; an equal one returns false.
 pub fn says_whether_it_is_new(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().versions(VersionKind::Time).groups(7);
     s.is_undeclared();
@@ -17,7 +17,7 @@ pub fn says_whether_it_is_new(s: &KeyedStand<'_>) {
     );
 }
 
-/// What was declared otherwise is not this space.
+/// A declaration with other options is refused.
 pub fn otherwise_is_refused(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().versions(VersionKind::U64);
     s.declare(options);
@@ -27,7 +27,7 @@ pub fn otherwise_is_refused(s: &KeyedStand<'_>) {
     }
 }
 
-/// Whether writes wait is part of it.
+/// The `ordered` option cannot be changed.
 pub fn ordered_otherwise_is_refused(s: &KeyedStand<'_>) {
     s.declare(SpaceOptions::default());
     s.unchanged(|| {
@@ -38,7 +38,7 @@ pub fn ordered_otherwise_is_refused(s: &KeyedStand<'_>) {
     assert!(ordered.info().options.ordered);
 }
 
-/// Whether a function merges is part of it.
+/// The `merged` option cannot be changed.
 pub fn merged_otherwise_is_refused(s: &KeyedStand<'_>) {
     s.declare(SpaceOptions::default());
     s.unchanged(|| refused(s.space().declare(SpaceOptions::default().merged()), Code::SpaceExists));
@@ -47,7 +47,7 @@ pub fn merged_otherwise_is_refused(s: &KeyedStand<'_>) {
     assert!(merged.info().options.merged);
 }
 
-/// What nobody declared is so by its first write: newest wins.
+/// The first write to an undeclared space declares it with default options (newest version wins).
 pub fn first_write_declares(s: &KeyedStand<'_>) {
     s.put("k", "v", 5);
     let options = SpaceOptions::default().versions(VersionKind::U64);
@@ -56,7 +56,7 @@ pub fn first_write_declares(s: &KeyedStand<'_>) {
     refused(s.space().declare(options.versions(VersionKind::Time)), Code::SpaceExists);
 }
 
-/// What has no version leaves the kind of versions open.
+/// A write without a version leaves the version kind open.
 pub fn position_leaves_the_kind_open(s: &KeyedStand<'_>) {
     s.advance("source", 3);
     assert_eq!(s.info(), SpaceInfo { options: SpaceOptions::default(), frontier: None });
@@ -64,7 +64,7 @@ pub fn position_leaves_the_kind_open(s: &KeyedStand<'_>) {
     assert_eq!(s.info().options.versions, Some(VersionKind::Time));
 }
 
-/// A kind that is open is that of the first who asks for one.
+/// An open version kind is fixed by the first declaration or write that has one.
 pub fn open_kind_is_fixed_later(s: &KeyedStand<'_>) {
     s.declare(SpaceOptions::default());
     assert_eq!(s.info().options.versions, None);
@@ -75,14 +75,14 @@ pub fn open_kind_is_fixed_later(s: &KeyedStand<'_>) {
     refused(s.space().declare(other), Code::SpaceExists);
 }
 
-/// A declared kind binds the first write, too.
+/// A declared version kind also applies to the first write.
 pub fn kind_binds(s: &KeyedStand<'_>) {
     s.declare(SpaceOptions::default().versions(VersionKind::Time));
     s.unchanged(|| refused(s.space().put(b"k", b"v", 5.into()), Code::InvalidVersion));
     assert_eq!(s.put("k", "v", time(5, 0)), Wrote::Applied);
 }
 
-/// A number of groups that makes no sense makes no space.
+/// A declaration with an invalid number of groups is refused and creates no space.
 pub fn groups_are_checked(s: &KeyedStand<'_>) {
     for groups in [0, 32_769, u32::MAX] {
         let options = SpaceOptions::default().groups(groups);

@@ -1,9 +1,9 @@
-//! `delete`: a write like any other, whose version is remembered.
+//! `delete`: a versioned write that leaves a tombstone.
 
 use crate::keyed_stand::KeyedStand;
 use mainstay_model::Wrote;
 
-/// What is deleted is not to be seen.
+/// A deleted key is absent from reads and scans.
 pub fn deleted_is_gone(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         s.put("k", "v", at(3));
@@ -14,7 +14,7 @@ pub fn deleted_is_gone(s: &KeyedStand<'_>) {
     });
 }
 
-/// What is not newer than the state deletes nothing.
+/// A deletion that is not newer than the state is stale.
 pub fn not_newer_is_stale(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         s.put("k", "v", at(7));
@@ -25,7 +25,7 @@ pub fn not_newer_is_stale(s: &KeyedStand<'_>) {
     });
 }
 
-/// What was put before the deletion and comes behind it does not bring the key back.
+/// A late put with a version not above the tombstone's does not revive the key.
 pub fn version_is_remembered(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         s.put("k", "v", at(3));
@@ -37,7 +37,7 @@ pub fn version_is_remembered(s: &KeyedStand<'_>) {
     });
 }
 
-/// A key that never was can be deleted: what is older than that comes too late.
+/// Deleting a key that never existed leaves a tombstone, so that older writes are stale.
 pub fn of_nothing_is_remembered(s: &KeyedStand<'_>) {
     assert_eq!(s.delete("k", 5), Wrote::Applied);
     s.is_deleted("k", 5);
@@ -45,7 +45,7 @@ pub fn of_nothing_is_remembered(s: &KeyedStand<'_>) {
     assert_eq!(s.states(), []);
 }
 
-/// Something newer brings the key back.
+/// A newer put revives the key.
 pub fn newer_brings_it_back(s: &KeyedStand<'_>) {
     s.put("k", "old", 3);
     s.delete("k", 5);
@@ -55,7 +55,7 @@ pub fn newer_brings_it_back(s: &KeyedStand<'_>) {
     s.holds("k", "new", 6);
 }
 
-/// Told again it is stale; a newer one is remembered instead.
+/// A repeated deletion is stale, and a newer one replaces the tombstone.
 pub fn twice_is_once(s: &KeyedStand<'_>) {
     s.delete("k", 5);
     assert_eq!(s.unchanged(|| s.delete("k", 5)), Wrote::Stale);

@@ -1,9 +1,9 @@
-//! What was acknowledged is there when the store is opened again.
+//! Durability: acknowledged writes survive a reopen.
 
 use crate::keyed_stand::KeyedStand;
 use mainstay_model::Wrote;
 
-/// States, versions, deletions, positions and the frontier are as they were.
+/// States, versions, tombstones, positions and the frontier survive a reopen.
 pub fn everything_is_there_again(s: &KeyedStand<'_>) {
     s.put("a", "v", 5);
     s.delete("b", 6);
@@ -17,7 +17,7 @@ pub fn everything_is_there_again(s: &KeyedStand<'_>) {
     s.is_deleted("b", 6);
 }
 
-/// What is told again after a crash is stale.
+/// A write repeated after a reopen is stale.
 pub fn told_again_is_stale(s: &KeyedStand<'_>) {
     s.put("a", "v", 5);
     s.delete("b", 6);
@@ -27,7 +27,7 @@ pub fn told_again_is_stale(s: &KeyedStand<'_>) {
     assert_eq!(s.put("a", "w", 6), Wrote::Applied);
 }
 
-/// A restored space stays the restored one.
+/// A restored space keeps the restored contents after a reopen.
 pub fn restored_stays(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.put("k", "from", 3);

@@ -1,18 +1,18 @@
-//! What makes no sense is refused, and nothing is left of it.
+//! Input validation: invalid keys, item IDs and values are refused and write nothing.
 
 use crate::check::refused;
 use crate::keyed_stand::KeyedStand;
 use mainstay_model::limits::VALUE_LIMIT_BYTES;
 use mainstay_model::{Code, STATE_KEY_LIMIT_BYTES, StateWrite, Wrote};
 
-/// A key has at least one byte.
+/// An empty key is refused.
 pub fn empty_key(s: &KeyedStand<'_>) {
     s.refuses(vec![StateWrite::put("", "v", 1)], Code::InvalidName);
     s.refuses(vec![StateWrite::delete("", 1)], Code::InvalidName);
     s.is_undeclared();
 }
 
-/// The longest key is taken, in every place that keys have.
+/// A key of the maximum length works in every operation.
 pub fn longest_key(s: &KeyedStand<'_>) {
     let key = vec![0xff; STATE_KEY_LIMIT_BYTES];
     assert_eq!(s.space().put(&key, b"v", 1.into()), Ok(Wrote::Applied));
@@ -23,7 +23,7 @@ pub fn longest_key(s: &KeyedStand<'_>) {
     assert_eq!(copy.space().delete(&key, 2.into()), Ok(Wrote::Applied));
 }
 
-/// One byte more is too much.
+/// A key one byte longer than the maximum is refused.
 pub fn key_that_is_too_long(s: &KeyedStand<'_>) {
     let key = "k".repeat(STATE_KEY_LIMIT_BYTES + 1);
     s.refuses(vec![StateWrite::put(key.as_str(), "v", 1)], Code::InvalidName);
@@ -31,7 +31,7 @@ pub fn key_that_is_too_long(s: &KeyedStand<'_>) {
     s.is_undeclared();
 }
 
-/// Ids of items are as keys are.
+/// Item IDs have the same limits as keys.
 pub fn ids_of_items(s: &KeyedStand<'_>) {
     let (longest, long) =
         ("i".repeat(STATE_KEY_LIMIT_BYTES), "i".repeat(STATE_KEY_LIMIT_BYTES + 1));
@@ -43,7 +43,7 @@ pub fn ids_of_items(s: &KeyedStand<'_>) {
     assert_eq!(s.items(&longest), [(longest.clone(), "item".to_owned())]);
 }
 
-/// A state of the largest size is taken; a byte more is not.
+/// A state of the maximum size is stored; one more byte is refused.
 pub fn largest_state(s: &KeyedStand<'_>) {
     let large = vec![7; VALUE_LIMIT_BYTES];
     assert_eq!(s.space().put(b"k", &large, 1.into()), Ok(Wrote::Applied));
@@ -52,7 +52,7 @@ pub fn largest_state(s: &KeyedStand<'_>) {
     s.unchanged(|| refused(s.space().put(b"k", &larger, 2.into()), Code::ValueTooLarge));
 }
 
-/// The same of items.
+/// An item of the maximum size is stored; one more byte is refused.
 pub fn largest_item(s: &KeyedStand<'_>) {
     let larger = vec![7; VALUE_LIMIT_BYTES + 1];
     refused(s.space().append_unique(b"k", b"1", &larger), Code::ValueTooLarge);

@@ -1,4 +1,6 @@
-//! What a store cannot do it refuses, and names what it lacks: never something weaker instead.
+//! Missing capabilities: the store refuses with `Unsupported` and names the capability.
+//!
+//! It must not do something weaker instead.
 
 use crate::check::unsupported;
 use crate::keyed_stand::{KeyedStand, merge};
@@ -11,14 +13,14 @@ fn unchanged(s: &KeyedStand<'_>, asked: impl FnOnce()) {
     s.unchanged(asked);
 }
 
-/// A snapshot of a space that is declared like this.
+/// An empty snapshot of a space with these options.
 fn snapshot_of(options: SpaceOptions) -> Vec<u8> {
     let space: Arc<dyn mainstay_model::KeyedState> = Arc::new(MemoryState::new());
     space.declare(options).unwrap();
     space.snapshot().unwrap()
 }
 
-/// Several writes that are all made or none.
+/// Atomic batches of several writes.
 pub fn atomic(s: &KeyedStand<'_>) {
     unchanged(s, || {
         let writes = vec![StateWrite::put("k", "w", 2), StateWrite::advance("source", 1)];
@@ -26,7 +28,7 @@ pub fn atomic(s: &KeyedStand<'_>) {
     });
 }
 
-/// Spaces in order, also those that a snapshot is of.
+/// Ordered spaces, including snapshots of them.
 pub fn ordered(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
     unsupported(s.space().declare(options), "ordered");
@@ -34,7 +36,7 @@ pub fn ordered(s: &KeyedStand<'_>) {
     unchanged(s, || unsupported(s.space().restore(&snapshot_of(options)), "ordered"));
 }
 
-/// Merge functions, also in spaces that a snapshot is of.
+/// Merged spaces and merge writes, including snapshots of merged spaces.
 pub fn merged(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().merged();
     unsupported(s.space().declare(options), "merged");
@@ -45,7 +47,7 @@ pub fn merged(s: &KeyedStand<'_>) {
     });
 }
 
-/// Logs.
+/// Logs of items.
 pub fn appends(s: &KeyedStand<'_>) {
     unchanged(s, || {
         unsupported(s.space().append_unique(b"k", b"1", b"item"), "appends");

@@ -1,4 +1,4 @@
-//! Merge functions: what they made is written only if what they read still holds.
+//! Merge functions: a result is written only if the state that the function read is still current.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, merge, time};
@@ -12,12 +12,13 @@ fn merged_in_order<'w>(s: &KeyedStand<'w>) -> KeyedStand<'w> {
     s.declared("merged in order", SpaceOptions::default().merged().ordered())
 }
 
-/// Puts one text behind the other: shows order, and what was lost or doubled.
+/// A merge function that appends the new text to the old one. The result shows the order and any loss or
+/// duplicate.
 fn joining(s: &KeyedStand<'_>) -> Merging {
     Merging::new(s.space().clone(), |_, old, new| Ok([old.unwrap_or_default(), new].concat()))
 }
 
-/// Without the function nothing is put, and the error says that it is missing.
+/// A plain put or delete in a merged space is refused, and the error mentions the missing function.
 pub fn plain_put_is_refused(s: &KeyedStand<'_>) {
     let s = merged(s);
     s.refuses(vec![StateWrite::put("k", "v", 1)], Code::InvalidArgument);
@@ -26,7 +27,7 @@ pub fn plain_put_is_refused(s: &KeyedStand<'_>) {
     assert!(error.message().contains("function"), "{error}");
 }
 
-/// What is put is merged with what is there, and told again it is not.
+/// A put is merged with the current state; a repeated or older put is stale.
 pub fn what_is_put_is_merged(s: &KeyedStand<'_>) {
     let s = merged(s);
     let joined = joining(&s);
@@ -42,7 +43,7 @@ pub fn what_is_put_is_merged(s: &KeyedStand<'_>) {
     s.holds("k", "abd", 4);
 }
 
-/// A deletion is remembered; what comes behind it begins anew.
+/// A deletion leaves a tombstone, and the next put starts without an old value.
 pub fn deletion_begins_anew(s: &KeyedStand<'_>) {
     let s = merged(s);
     let joined = joining(&s);
@@ -54,7 +55,7 @@ pub fn deletion_begins_anew(s: &KeyedStand<'_>) {
     s.holds("k", "b", 4);
 }
 
-/// A function that fails changes nothing, and its error is what is told.
+/// If the function fails, nothing is written and its error is returned.
 pub fn failing_function_changes_nothing(s: &KeyedStand<'_>) {
     let s = merged(s);
     joining(&s).put(b"k", b"a", 1.into()).unwrap();
@@ -64,7 +65,7 @@ pub fn failing_function_changes_nothing(s: &KeyedStand<'_>) {
     s.unchanged(|| refused(failing.put(b"k", b"b", 2.into()), Code::InvalidValue));
 }
 
-/// What was made of another version than the key's is not written.
+/// A merge that read another version than the current one fails with `Moved`.
 pub fn moved_changes_nothing(s: &KeyedStand<'_>) {
     let s = merged(s);
     assert_eq!(s.write(vec![merge("k", Some("a"), 3, None, &[])]), [Wrote::Applied]);
@@ -76,14 +77,14 @@ pub fn moved_changes_nothing(s: &KeyedStand<'_>) {
     s.holds("k", "ab", 5);
 }
 
-/// A space that is not there is not made by what did not happen.
+/// A merge that fails with `Moved` does not create the space.
 pub fn moved_makes_no_space(s: &KeyedStand<'_>) {
     assert_eq!(s.write(vec![merge("k", Some("a"), 3, Some(2), &[])]), [Wrote::Moved]);
     s.is_undeclared();
     assert_eq!(s.put("k", "v", time(1, 1)), Wrote::Applied);
 }
 
-/// The version of a deletion counts as what was read.
+/// A merge after a deletion must have read the tombstone's version.
 pub fn deletions_are_read(s: &KeyedStand<'_>) {
     let s = merged(s);
     s.write(vec![merge("k", None, 3, None, &[])]);
@@ -93,7 +94,7 @@ pub fn deletions_are_read(s: &KeyedStand<'_>) {
     s.holds("k", "b", 5);
 }
 
-/// It needs no space of its own kind.
+/// A merge write also works in a space that is not declared as merged.
 pub fn works_where_newest_wins(s: &KeyedStand<'_>) {
     s.put("k", "a", 3);
     assert_eq!(s.write(vec![merge("k", Some("ab"), 5, Some(3), &[])]), [Wrote::Applied]);
@@ -101,7 +102,7 @@ pub fn works_where_newest_wins(s: &KeyedStand<'_>) {
     s.holds("k", "ab", 5);
 }
 
-/// The first version that is merged fixes the kind.
+/// The first merged version fixes the version kind.
 pub fn kind_is_checked(s: &KeyedStand<'_>) {
     s.write(vec![merge("k", Some("a"), 3, None, &[])]);
     assert_eq!(s.info().options.versions, Some(VersionKind::U64));
@@ -115,7 +116,7 @@ pub fn kind_is_checked(s: &KeyedStand<'_>) {
     s.refuses(vec![of_time], Code::InvalidVersion);
 }
 
-/// What is older than what it is made of, or of two kinds, makes no sense.
+/// A merge is refused if its version is not newer than its inputs, or if its versions have two kinds.
 pub fn nonsense_is_refused(s: &KeyedStand<'_>) {
     let s = merged(s);
     s.write(vec![merge("k", Some("a"), 3, None, &[])]);
@@ -132,7 +133,7 @@ pub fn nonsense_is_refused(s: &KeyedStand<'_>) {
     s.refuses(vec![merge("k", None, 4, Some(3), &[5])], Code::InvalidVersion);
 }
 
-/// Below the frontier nothing is merged any more.
+/// A merge below the frontier is stale.
 pub fn closed_is_stale(s: &KeyedStand<'_>) {
     let s = merged(s);
     let joined = joining(&s);
@@ -144,7 +145,7 @@ pub fn closed_is_stale(s: &KeyedStand<'_>) {
     s.holds("k", "ab", 5);
 }
 
-/// In order, what is put waits without the function; sealing it needs the function.
+/// In an ordered space, puts wait without the function, but sealing them needs it.
 pub fn unsettled_is_a_conflict(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);
     assert_eq!(s.put("k", "b", 2), Wrote::Waiting);
@@ -155,7 +156,7 @@ pub fn unsettled_is_a_conflict(s: &KeyedStand<'_>) {
     assert_eq!(s.unchanged(|| s.seal(2)), 0);
 }
 
-/// In order, all that waited is merged in order of versions, whatever order it came in.
+/// In an ordered space, waiting writes are merged in version order, regardless of arrival.
 pub fn sealed_in_order(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);
     let joined = joining(&s);
@@ -174,7 +175,8 @@ pub fn sealed_in_order(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), []);
 }
 
-/// What is settled goes with the write, and only what waits can be.
+/// A merge removes the waiting writes that it settles. Settling a version that does not wait fails with
+/// `Moved`.
 pub fn settles_what_waits(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);
     s.put("k", "a", 1);
@@ -189,7 +191,8 @@ pub fn settles_what_waits(s: &KeyedStand<'_>) {
     assert_eq!(s.unchanged(|| s.write(vec![again])), [Wrote::Moved]);
 }
 
-/// What a function has not seen is not overtaken by what it made: all that was asked for is refused.
+/// `AllSettled` fails the whole batch if a waiting write below the version was not an input to a merge
+/// of the batch.
 pub fn unseen_is_a_conflict(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);
     for version in [1, 2, 3] {
@@ -209,7 +212,7 @@ pub fn unseen_is_a_conflict(s: &KeyedStand<'_>) {
     s.holds("k", "made", 3);
 }
 
-/// What waited and was overtaken by a newer state can be settled all the same, and does not change it.
+/// A waiting write that is older than the state can still be settled, and the state stays the same.
 pub fn overtaken_is_settled(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);
     s.put("k", "late", 3);
@@ -222,7 +225,7 @@ pub fn overtaken_is_settled(s: &KeyedStand<'_>) {
     assert_eq!(s.unchanged(|| s.write(vec![settles()])), [Wrote::Moved]);
 }
 
-/// The same through the function: sealing comes to an end.
+/// `Merging::seal` also settles waiting writes that are older than the state.
 pub fn overtaken_is_sealed(s: &KeyedStand<'_>) {
     let s = merged_in_order(s);
     s.put("k", "late", 3);
@@ -234,7 +237,8 @@ pub fn overtaken_is_sealed(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), []);
 }
 
-/// What a function makes of many keys is more than one command holds, and more than one answer: it is settled in pieces.
+/// The results for many keys can exceed the size of one command, so sealing settles them in several
+/// batches.
 pub fn large_states_are_settled_in_pieces(s: &KeyedStand<'_>) {
     const KEYS: usize = 12;
     const STATE_BYTES: usize = 11 << 20;

@@ -1,4 +1,4 @@
-//! What every store of keyed state must do, through `dyn KeyedState`.
+//! Conformance cases for every keyed state store, through `dyn KeyedState`.
 
 pub mod append;
 pub mod batch;

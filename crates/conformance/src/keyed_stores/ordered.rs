@@ -1,4 +1,4 @@
-//! Spaces in order: writes wait until their version is sealed.
+//! Ordered spaces: a write waits until its version is sealed.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, merge, text, time};
@@ -8,7 +8,7 @@ fn ordered<'w>(s: &KeyedStand<'w>) -> KeyedStand<'w> {
     s.declared("ordered", SpaceOptions::default().ordered())
 }
 
-/// It waits, and is not to be seen as a state.
+/// A put waits and is not visible as a state.
 pub fn put_waits(s: &KeyedStand<'_>) {
     let s = ordered(s);
     assert_eq!(s.put("k", "v", 5), Wrote::Waiting);
@@ -20,7 +20,7 @@ pub fn put_waits(s: &KeyedStand<'_>) {
     assert_eq!(s.info().options.versions, Some(VersionKind::U64));
 }
 
-/// No frontier closes the last version of all, so nothing may wait with it.
+/// A write at the greatest version is refused, because no frontier could ever seal it.
 pub fn last_version_of_all_is_refused(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "v", u64::MAX - 1);
@@ -33,7 +33,7 @@ pub fn last_version_of_all_is_refused(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "v", time(u64::MAX, u64::MAX - 1)), Wrote::Waiting);
 }
 
-/// A deletion waits as a put does.
+/// A deletion waits like a put.
 pub fn deletion_waits(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "v", 1);
@@ -43,7 +43,7 @@ pub fn deletion_waits(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), [WaitingEntry { key: b"k".to_vec(), version: 4.into(), value: None }]);
 }
 
-/// Versions of a key wait side by side, whatever order they came in.
+/// Several versions of a key can wait, sorted by version and then by key.
 pub fn wait_in_order_of_versions_then_keys(s: &KeyedStand<'_>) {
     let s = ordered(s);
     for (key, version) in [("b", 300), ("a", 300), ("z", 2), ("b", 1), ("ab", 300)] {
@@ -53,7 +53,7 @@ pub fn wait_in_order_of_versions_then_keys(s: &KeyedStand<'_>) {
     assert_eq!(s.waits(), expected.map(|(key, version)| (key.to_owned(), version.into())));
 }
 
-/// Told again it waits once, and the first stays.
+/// A second write of the same key and version is stale, and the first one is kept.
 pub fn told_twice_waits_once(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "first", 5);
@@ -64,7 +64,7 @@ pub fn told_twice_waits_once(s: &KeyedStand<'_>) {
     s.holds("k", "first", 5);
 }
 
-/// What is below the frontier came too late; what is at it did not.
+/// A write below the frontier is stale; a write at the frontier is accepted.
 pub fn below_the_frontier_is_stale(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.seal(5);
@@ -73,7 +73,7 @@ pub fn below_the_frontier_is_stale(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "v", 5), Wrote::Waiting);
 }
 
-/// What was sealed and is told again is stale.
+/// A sealed write that is repeated is stale.
 pub fn sealed_and_told_again_is_stale(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "v", 5);
@@ -82,7 +82,7 @@ pub fn sealed_and_told_again_is_stale(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), []);
 }
 
-/// What is not newer than what the key has, though that was not sealed, does not wait.
+/// A write that is not newer than the applied state is stale, even if its version is not sealed.
 pub fn not_newer_than_applied_is_stale(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.write(vec![merge("k", Some("v"), 7, None, &[])]);
@@ -91,7 +91,7 @@ pub fn not_newer_than_applied_is_stale(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "w", 8), Wrote::Waiting);
 }
 
-/// A write of a batch sees what came to wait before it.
+/// A write in a batch sees earlier waiting writes of the batch.
 pub fn batch_sees_what_waits(s: &KeyedStand<'_>) {
     let s = ordered(s);
     let put = |value: &str| StateWrite::put("k", value, 5);
@@ -101,7 +101,7 @@ pub fn batch_sees_what_waits(s: &KeyedStand<'_>) {
     s.holds("k", "first", 5);
 }
 
-/// What waits can be asked for below a version, and page by page.
+/// Waiting writes can be listed below a version, with a limit.
 pub fn waiting_is_told_in_pieces(s: &KeyedStand<'_>) {
     let s = ordered(s);
     for version in [1, 2, 3, 4] {
@@ -120,7 +120,7 @@ pub fn waiting_is_told_in_pieces(s: &KeyedStand<'_>) {
     }
 }
 
-/// Versions that wait are of one kind, too.
+/// Waiting writes have the version kind of the space.
 pub fn kind_is_checked(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "v", 5);
@@ -130,7 +130,7 @@ pub fn kind_is_checked(s: &KeyedStand<'_>) {
     });
 }
 
-/// Keys of any bytes wait, and come out as they went in.
+/// Keys of any bytes can wait and are applied unchanged.
 pub fn keys_of_any_bytes_wait(s: &KeyedStand<'_>) {
     let s = ordered(s);
     let keys: [&[u8]; 5] = [&[0], &[0, 0], &[0, 0xff], &[1], &[0xff]];

@@ -1,9 +1,9 @@
-//! Positions: how far sources were read, beside the states that come of it.
+//! Positions: the consumed offsets of sources, stored with the states derived from them.
 
 use crate::keyed_stand::KeyedStand;
 use mainstay_model::{Code, StateWrite, Wrote};
 
-/// A position rises, and never falls.
+/// A position only rises.
 pub fn only_rise(s: &KeyedStand<'_>) {
     assert_eq!(s.advance("orders", 7), Wrote::Applied);
     for position in [0, 6, 7] {
@@ -13,7 +13,7 @@ pub fn only_rise(s: &KeyedStand<'_>) {
     assert_eq!(s.positions()["orders"], 8);
 }
 
-/// The beginning is a position, and so is the end of all numbers.
+/// Zero and the greatest number are valid positions.
 pub fn zero_is_one(s: &KeyedStand<'_>) {
     assert_eq!(s.advance("orders", 0), Wrote::Applied);
     assert_eq!(s.advance("orders", 0), Wrote::Stale);
@@ -21,7 +21,7 @@ pub fn zero_is_one(s: &KeyedStand<'_>) {
     assert_eq!(s.positions()["orders"], u64::MAX);
 }
 
-/// Sources have positions of their own, by their names.
+/// Sources have independent positions and are listed by name.
 pub fn sources_are_independent(s: &KeyedStand<'_>) {
     for (source, position) in [("b", 2), ("a", 9), ("a/1", 4), ("é", 1)] {
         s.advance(source, position);
@@ -31,7 +31,7 @@ pub fn sources_are_independent(s: &KeyedStand<'_>) {
     assert_eq!(all, expected.map(|(source, position)| (source.to_owned(), position)));
 }
 
-/// A source is called as everything is.
+/// A source name follows the same rules as all names.
 pub fn names_are_checked(s: &KeyedStand<'_>) {
     let long = "s".repeat(1_025);
     for name in ["", "a\0b", "_mainstay/x", &long] {
@@ -40,7 +40,7 @@ pub fn names_are_checked(s: &KeyedStand<'_>) {
     assert_eq!(s.advance(&"s".repeat(1_024), 1), Wrote::Applied);
 }
 
-/// A source and a key of the same name are two things.
+/// A source and a key with the same name are independent.
 pub fn are_no_states(s: &KeyedStand<'_>) {
     s.advance("k", 3);
     s.is_absent("k");

@@ -1,5 +1,6 @@
-//! Random programs on a store, on one in memory, and on a small model: all answer the same, and snapshots have the same
-//! bytes.
+//! Model-based test: random programs on a store, an in-memory store and the oracle.
+//!
+//! All three must give equal results and equal snapshot bytes.
 
 use crate::keyed_oracle::KeyedOracle;
 use crate::keyed_stand::{KeyedStand, keys, text, version};
@@ -18,22 +19,22 @@ const SOURCES: [&str; 2] = ["orders", "sink"];
 const PROGRAMS: u64 = 8;
 const LENGTH: u64 = 120;
 
-/// Where newest wins.
+/// Programs in a space where the newest version wins.
 pub fn of_newest_wins(s: &KeyedStand<'_>) {
     programs(s, "newest", SpaceOptions::default());
 }
 
-/// In order.
+/// Programs in an ordered space.
 pub fn of_writes_in_order(s: &KeyedStand<'_>) {
     programs(s, "ordered", SpaceOptions::default().ordered());
 }
 
-/// Where a function merges.
+/// Programs in a merged space.
 pub fn of_merges(s: &KeyedStand<'_>) {
     programs(s, "merged", SpaceOptions::default().merged());
 }
 
-/// Both.
+/// Programs in a merged and ordered space.
 pub fn of_merges_in_order(s: &KeyedStand<'_>) {
     programs(s, "both", SpaceOptions::default().merged().ordered());
 }
@@ -47,7 +48,7 @@ fn programs(s: &KeyedStand<'_>, name: &str, options: SpaceOptions) {
     }
 }
 
-/// A snapshot that a program keeps, what it is of, and whether it has only some keys.
+/// A saved snapshot with its expected contents, and whether it has only selected keys.
 struct Saved {
     bytes: Vec<u8>,
     holds: KeyedOracle,
@@ -63,7 +64,7 @@ struct Program<'s, 'w> {
     options: SpaceOptions,
     kind: VersionKind,
     saved: Vec<Saved>,
-    /// About where versions are by now.
+    /// The current version number, around which versions are drawn.
     now: u64,
     told: String,
 }
@@ -82,7 +83,7 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 
     fn run(mut self) {
-        // Newest wins need not be declared.
+        // A default space need not be declared.
         if self.options != SpaceOptions::default() || self.random.chance(50) {
             self.declare();
         }
@@ -114,7 +115,8 @@ impl<'s, 'w> Program<'s, 'w> {
         }
     }
 
-    /// Does something to the store and to its twin, which answer the same as the model.
+    /// Runs an operation on the store and on its in-memory twin and asserts that both return the
+    /// expected result.
     #[track_caller]
     fn judge<T: Debug + PartialEq>(
         &self,
@@ -132,7 +134,7 @@ impl<'s, 'w> Program<'s, 'w> {
         of[self.random.below(of.len() as u64) as usize]
     }
 
-    /// A version about now; sometimes one that is late.
+    /// A random version near the current one, sometimes a late one.
     fn a_version(&mut self) -> Version {
         let number = (self.now + self.random.below(8)).saturating_sub(5);
         version(self.kind, number)
@@ -166,7 +168,7 @@ impl<'s, 'w> Program<'s, 'w> {
         }
     }
 
-    /// What a function made of the state that there is, or of one that there was.
+    /// A merge write based on the current state or, sometimes, on another version.
     fn a_merge(&mut self, key: &str, value: String, version: Version) -> StateWrite {
         let held = self.model.states.get(key.as_bytes()).map(|kept| kept.version);
         let read = if self.random.chance(80) { held } else { Some(self.a_version()) };
@@ -176,10 +178,10 @@ impl<'s, 'w> Program<'s, 'w> {
         if self.random.chance(5) {
             settles.push(self.a_version());
         }
-        // It is the newest that is in it.
+        // The result's version must be newer than all its inputs.
         let newest = read.into_iter().chain(settles.iter().copied()).max();
         let version = match newest {
-            // Seldom nothing new is in it.
+            // Sometimes no newer version is chosen, so that the write is invalid.
             Some(newest) if newest >= version && self.random.chance(10) => newest,
             Some(newest) if newest >= version => newest.next().unwrap(),
             _ => version,
@@ -197,7 +199,8 @@ impl<'s, 'w> Program<'s, 'w> {
             0 => StateWrite::delete("", self.a_version()),
             1 => StateWrite::advance("a\0b", 1),
             2 if self.can.appends => StateWrite::append("k", "", "item"),
-            // Without a declaration the first one decides, and a program is of one kind.
+            // Only possible once the version kind is fixed: otherwise this write would fix the wrong
+            // kind for the program.
             _ if self.model.info_or_default().options.versions.is_some() => {
                 StateWrite::put("a", "v", version(other, self.now))
             }
@@ -253,7 +256,7 @@ impl<'s, 'w> Program<'s, 'w> {
         }
     }
 
-    /// One of those that were saved.
+    /// Picks a saved snapshot.
     fn a_saved(&mut self) -> Option<(Vec<u8>, KeyedOracle, bool)> {
         let count = self.saved.len() as u64;
         let place = (count > 0).then(|| self.random.below(count) as usize)?;
@@ -314,7 +317,7 @@ impl<'s, 'w> Program<'s, 'w> {
         self.judge(&"positions", Ok(self.model.positions.clone()), |space| space.positions());
     }
 
-    /// The whole of it, as bytes; and whoever reads these has the same.
+    /// Compares full snapshots byte by byte, and restores them into a copy that must be equal.
     fn compare(&self) {
         let snapshot = self.s.snapshot();
         assert_eq!(snapshot, self.model.snapshot(false), "{}", self.told);

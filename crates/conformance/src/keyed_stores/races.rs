@@ -1,4 +1,4 @@
-//! Callers against each other. Each case says what it would catch.
+//! Races between concurrent callers. Each case names the bug that it detects.
 
 use crate::check::done;
 use crate::keyed_stand::{KeyedStand, text, time};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const ROUNDS: usize = 10;
 const EACH: usize = 20;
 
-/// Catches a version that is looked at and written in two steps: an older one would stay.
+/// Detects a version check and a write that are not atomic: an older version would stay.
 pub fn highest_version_wins(s: &KeyedStand<'_>) {
     for round in 0..ROUNDS {
         let key = format!("k{round}");
@@ -26,7 +26,7 @@ pub fn highest_version_wins(s: &KeyedStand<'_>) {
     }
 }
 
-/// Catches an answer that two of the same version are given.
+/// Detects two callers that both succeed with the same version.
 pub fn one_of_a_version_wins(s: &KeyedStand<'_>) {
     for round in 0..ROUNDS {
         let key = format!("k{round}");
@@ -41,7 +41,7 @@ pub fn one_of_a_version_wins(s: &KeyedStand<'_>) {
     }
 }
 
-/// Catches the same of writes that wait.
+/// Detects two waiting writes that both succeed with the same version.
 pub fn one_that_waits_wins(s: &KeyedStand<'_>) {
     let s = s.declared("ordered", SpaceOptions::default().ordered());
     for round in 0..ROUNDS {
@@ -55,7 +55,7 @@ pub fn one_that_waits_wins(s: &KeyedStand<'_>) {
     }
 }
 
-/// Catches an id that is looked for and added in two steps.
+/// Detects an ID check and an append that are not atomic.
 pub fn one_item_of_an_id(s: &KeyedStand<'_>) {
     for round in 0..ROUNDS {
         let id = format!("{round:02}");
@@ -66,7 +66,7 @@ pub fn one_item_of_an_id(s: &KeyedStand<'_>) {
     }
 }
 
-/// Catches a position that falls.
+/// Detects a position that falls.
 pub fn furthest_position_stands(s: &KeyedStand<'_>) {
     for round in 0..ROUNDS as u64 {
         let answers = s.together(|n| {
@@ -79,7 +79,7 @@ pub fn furthest_position_stands(s: &KeyedStand<'_>) {
     }
 }
 
-/// Catches what was merged with a state that is the key's no longer: something would be lost.
+/// Detects a merge with a state that is no longer current: values would be lost.
 pub fn merging_loses_nothing(s: &KeyedStand<'_>) {
     let s = s.declared("merged", SpaceOptions::default().merged());
     let versions = AtomicU64::new(0);
@@ -87,7 +87,7 @@ pub fn merging_loses_nothing(s: &KeyedStand<'_>) {
         Ok([old.unwrap_or_default(), new, b" "].concat())
     });
     let put = |value: String| {
-        // Overtaken by another one it is told again, as a later one.
+        // A put that another thread has overtaken is repeated with a later version.
         while let Wrote::Stale = {
             let version = versions.fetch_add(1, Ordering::Relaxed);
             joined.put(b"k", value.as_bytes(), version.into()).unwrap()
@@ -100,11 +100,12 @@ pub fn merging_loses_nothing(s: &KeyedStand<'_>) {
     assert_eq!((all.len(), different.len()), (8 * EACH, 8 * EACH), "{state}");
 }
 
-/// How often the frontier rises, and how much each of those who put something puts meanwhile.
+/// Number of times the frontier rises, and number of puts per writer between two rises.
 const SEALS: u64 = 8;
 const PUTS: u64 = 10;
 
-/// One raises the frontier while seven put versions about where it is; gives the versions that were told to wait.
+/// One thread raises the frontier while seven put versions around it. Returns the versions that were
+/// answered with `Waiting`.
 fn while_sealing(
     s: &KeyedStand<'_>,
     put: impl Fn(u64) -> Wrote + Sync,
@@ -112,6 +113,8 @@ fn while_sealing(
 ) -> Vec<u64> {
     let (sealed, puts, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let until = |count: &AtomicU64, least: u64| {
+        // Pairs with the `Release` operations on the counters and on `Broken`: the operations they count
+        // happened before.
         while count.load(Ordering::Acquire) < least && !broken.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -121,9 +124,12 @@ fn while_sealing(
         let (n, mut waits) = (n as u64, Vec::new());
         for round in 0..SEALS {
             if n == 0 {
-                // The other half is put while it seals.
+                // The seal starts after half of the puts, so that the other half runs concurrently with
+                // it.
                 until(&puts, 7 * PUTS * round + 7 * PUTS / 2);
                 seal((round + 1) * 40);
+                // Pairs with the `Acquire` load in `until`: the seal happens before the puts of the next
+                // round.
                 sealed.store(round + 1, Ordering::Release);
                 continue;
             }
@@ -133,8 +139,10 @@ fn while_sealing(
                 if put(version) == Wrote::Waiting {
                     waits.push(version);
                 }
+                // Pairs with the `Acquire` load in `until`: the counted puts happen before the next
+                // seal.
                 puts.fetch_add(1, Ordering::Release);
-                // It is to be in the midst of it when others seal.
+                // Yields, so that this thread is often between two puts when the frontier rises.
                 std::thread::yield_now();
             }
         }
@@ -145,18 +153,19 @@ fn while_sealing(
     told.into_iter().collect()
 }
 
-/// Says that a racer failed, so that the others do not wait for it.
+/// On a panic, sets a flag so that the other threads stop waiting.
 struct Broken<'b>(&'b AtomicBool);
 
 impl Drop for Broken<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            // Pairs with the `Acquire` loads of the waiting threads.
             self.0.store(true, Ordering::Release);
         }
     }
 }
 
-/// Catches writes that are told to wait and are not sealed, or that are told stale and are.
+/// Detects waiting writes that are not sealed, and stale writes that are applied.
 pub fn sealing_loses_nothing(s: &KeyedStand<'_>) {
     let s = s.declared("ordered", SpaceOptions::default().ordered());
     let put = |version: u64| s.put(&format!("{version:06}"), "v", version);
@@ -167,7 +176,7 @@ pub fn sealing_loses_nothing(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), []);
 }
 
-/// Catches writes that come to wait while others are merged, and are lost or merged twice.
+/// Detects writes that start to wait during a merge and are then lost or merged twice.
 pub fn sealing_merges_lose_nothing(s: &KeyedStand<'_>) {
     let s = s.declared("merged in order", SpaceOptions::default().merged().ordered());
     let joined = Merging::new(s.space().clone(), |_, old, new| {
@@ -182,12 +191,13 @@ pub fn sealing_merges_lose_nothing(s: &KeyedStand<'_>) {
     assert_eq!(merged, told);
 }
 
-/// One writes pairs for as long as three look, each often, and assert that what they see is a pair.
+/// One thread writes pairs while three threads read and assert that they always see a complete pair.
 fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn() + Sync) {
     const LOOKS: u64 = 300;
     const WRITES: u64 = 25;
     let (written, looked, broken) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let goes_on = || {
+        // Pairs with the `Release` operations below and in `Broken`.
         let is_little =
             looked.load(Ordering::Acquire) < LOOKS || written.load(Ordering::Acquire) < WRITES;
         is_little && !broken.load(Ordering::Acquire)
@@ -196,8 +206,10 @@ fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn()
         let _broken = Broken(&broken);
         if n == 0 {
             while goes_on() {
-                // No more than is looked at: old versions would only be in the way.
+                // Writes are limited by the number of reads, because surplus old versions would only
+                // slow the reads down.
                 if written.load(Ordering::Acquire) < looked.load(Ordering::Acquire) + WRITES {
+                    // `Release` covers the earlier writes; this write itself runs after the increment.
                     write(1 + written.fetch_add(1, Ordering::Release));
                 }
                 std::thread::yield_now();
@@ -205,6 +217,7 @@ fn look_at_pairs(s: &KeyedStand<'_>, write: impl Fn(u64) + Sync, look: impl Fn()
         } else if n <= 3 {
             while goes_on() {
                 look();
+                // Pairs with the `Acquire` loads above: the counted read has finished.
                 looked.fetch_add(1, Ordering::Release);
                 std::thread::yield_now();
             }
@@ -226,13 +239,13 @@ fn is_pair(space: &dyn KeyedState) {
     assert_eq!(kept[0], kept[1], "two moments at once");
 }
 
-/// Catches a batch that is seen half-way.
+/// Detects a batch that is partly visible.
 pub fn batches_are_seen_whole(s: &KeyedStand<'_>) {
     s.write(pair(0));
     look_at_pairs(s, |n| done(s.write(pair(n))), || is_pair(&**s.space()));
 }
 
-/// Catches a snapshot that has something of two moments.
+/// Detects a snapshot that mixes two points in time.
 pub fn snapshots_are_of_one_moment(s: &KeyedStand<'_>) {
     s.write(pair(0));
     let look = || {
@@ -245,7 +258,7 @@ pub fn snapshots_are_of_one_moment(s: &KeyedStand<'_>) {
     look_at_pairs(s, |n| done(s.write(pair(n))), look);
 }
 
-/// Catches a restore that is seen half-way.
+/// Detects a restore that is partly visible.
 pub fn restores_are_seen_whole(s: &KeyedStand<'_>) {
     let snapshots: Vec<Vec<u8>> = [5_u64, 9]
         .into_iter()
@@ -262,7 +275,7 @@ pub fn restores_are_seen_whole(s: &KeyedStand<'_>) {
     look_at_pairs(s, restore, || is_pair(&**s.space()));
 }
 
-/// Catches a declaration that two think is theirs.
+/// Detects two conflicting declarations that both succeed.
 pub fn one_declaration_wins(s: &KeyedStand<'_>) {
     for round in 0..ROUNDS {
         let s = s.other(&format!("space {round}"));
@@ -276,7 +289,7 @@ pub fn one_declaration_wins(s: &KeyedStand<'_>) {
     }
 }
 
-/// Catches a space of two kinds of versions.
+/// Detects a space with two version kinds.
 pub fn one_kind_wins(s: &KeyedStand<'_>) {
     for round in 0..ROUNDS {
         let s = s.other(&format!("space {round}"));

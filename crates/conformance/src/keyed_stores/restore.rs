@@ -1,4 +1,4 @@
-//! `restore`: everything is replaced by what a snapshot says.
+//! `restore`: replaces the whole space by a snapshot.
 
 use crate::check::{done, refused};
 use crate::keyed_stand::{KeyedStand, keys, time};
@@ -7,7 +7,7 @@ use mainstay_model::{
     WaitingEntry, Wrote,
 };
 
-/// All that was there is there again, to the byte.
+/// A restored space equals the original, byte by byte.
 pub fn brings_everything_back(s: &KeyedStand<'_>) {
     let full = s.filled("full");
     let snapshot = full.snapshot();
@@ -23,7 +23,7 @@ pub fn brings_everything_back(s: &KeyedStand<'_>) {
     }
 }
 
-/// Logs come back, too.
+/// `restore` restores the logs too.
 pub fn brings_logs_back(s: &KeyedStand<'_>) {
     let full = s.filled("full");
     s.append("a", "2", "goes");
@@ -34,7 +34,7 @@ pub fn brings_logs_back(s: &KeyedStand<'_>) {
     assert!(s.append("a", "2", "new"));
 }
 
-/// What was there before is gone, newer versions too, and positions that were further.
+/// `restore` removes old contents, including newer versions and greater positions.
 pub fn replaces_everything(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.put("k", "from", 3);
@@ -54,7 +54,7 @@ pub fn replaces_everything(s: &KeyedStand<'_>) {
     assert_eq!(s.info().frontier, None);
 }
 
-/// Replay from a checkpoint: what it has is stale, what came behind it is applied anew.
+/// Replay from a checkpoint: writes in the checkpoint are stale, and later ones are applied again.
 pub fn replay_goes_on_behind(s: &KeyedStand<'_>) {
     let tell = |s: &KeyedStand<'_>, n: u64| s.put(&format!("k{}", n % 3), &n.to_string(), n);
     (0..10).for_each(|n| assert_eq!(tell(s, n), Wrote::Applied));
@@ -67,7 +67,7 @@ pub fn replay_goes_on_behind(s: &KeyedStand<'_>) {
     assert_eq!(s.seen(), end);
 }
 
-/// How the space is declared is part of it, the kind of versions too.
+/// `restore` replaces the options of the space, including the version kind.
 pub fn replaces_the_declaration(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().versions(VersionKind::Time).groups(9);
     let from = s.declared("from", options);
@@ -79,7 +79,7 @@ pub fn replaces_the_declaration(s: &KeyedStand<'_>) {
     refused(s.space().put(b"k", b"w", 10.into()), Code::InvalidVersion);
 }
 
-/// In order: what waits, waits again, and the frontier is where it was.
+/// In an ordered space, waiting writes and the frontier are restored.
 pub fn brings_back_what_waits(s: &KeyedStand<'_>) {
     let full = s.filled("full");
     s.put("x", "v", 1);
@@ -93,7 +93,7 @@ pub fn brings_back_what_waits(s: &KeyedStand<'_>) {
     s.holds("d", "waits", 5);
 }
 
-/// Deleted keys that a snapshot has are forgotten by the next frontier, as they would have been.
+/// Restored tombstones are discarded by the next seal, as in the original space.
 pub fn deleted_is_forgotten_later(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.delete("k", 5);
@@ -104,7 +104,7 @@ pub fn deleted_is_forgotten_later(s: &KeyedStand<'_>) {
     s.is_absent("k");
 }
 
-/// What is overtaken and waits still is restored as it is.
+/// A waiting write that is older than the state is restored unchanged.
 pub fn overtaken_is_as_it_was(s: &KeyedStand<'_>) {
     let from = s.declared("from", SpaceOptions::default().ordered());
     from.put("k", "late", 3);
@@ -115,7 +115,7 @@ pub fn overtaken_is_as_it_was(s: &KeyedStand<'_>) {
     s.holds("k", "newer", 7);
 }
 
-/// A snapshot of nothing leaves nothing, and a space that is declared.
+/// Restoring an empty snapshot leaves an empty, declared space.
 pub fn of_nothing_leaves_nothing(s: &KeyedStand<'_>) {
     let nothing = s.other("nothing").snapshot();
     s.put("k", "v", 3);
@@ -125,7 +125,7 @@ pub fn of_nothing_leaves_nothing(s: &KeyedStand<'_>) {
     assert_eq!(s.info(), SpaceInfo { options: SpaceOptions::default(), frontier: None });
 }
 
-/// Its own snapshot changes nothing, and twice is once.
+/// Restoring the space's own snapshot changes nothing, however often.
 pub fn own_snapshot_changes_nothing(s: &KeyedStand<'_>) {
     let s = s.filled("full");
     let snapshot = s.snapshot();
@@ -133,7 +133,7 @@ pub fn own_snapshot_changes_nothing(s: &KeyedStand<'_>) {
     s.unchanged(|| s.restore(&snapshot));
 }
 
-/// A snapshot that is whole and says what no space can: made by hand, for no store writes one.
+/// Builds a valid snapshot with contents that no store would write.
 fn made(options: SpaceOptions, frontier: u64, entries: &[SpaceEntry]) -> Vec<u8> {
     let options = options.versions(VersionKind::U64);
     let head = SnapshotHead::all(SpaceInfo { options, frontier: Some(frontier.into()) });
@@ -146,7 +146,8 @@ fn made(options: SpaceOptions, frontier: u64, entries: &[SpaceEntry]) -> Vec<u8>
     writer.finish().unwrap().1
 }
 
-/// Nothing waits below the frontier: it would never be applied.
+/// A snapshot with a waiting write below its frontier is refused, because the write would never be
+/// applied.
 pub fn waiting_below_the_frontier_is_refused(s: &KeyedStand<'_>) {
     let waits = |version: u64| {
         let (key, value) = (b"k".to_vec(), Some(b"v".to_vec()));
@@ -160,8 +161,8 @@ pub fn waiting_below_the_frontier_is_refused(s: &KeyedStand<'_>) {
     assert_eq!(s.waits(), [("k".to_owned(), 5.into())]);
 }
 
-/// What was deleted below the frontier is forgotten, also if a snapshot remembers it: all that it is newer than is closed. So a
-/// seal at the frontier finds nothing to do, in any store.
+/// Restored tombstones below the frontier are discarded, because every older version is closed anyway.
+/// So a seal at that frontier has nothing to do, in any store.
 pub fn deleted_below_the_frontier_is_forgotten(s: &KeyedStand<'_>) {
     let deleted = |key: &str, version: u64| {
         let key = key.as_bytes().to_vec();
@@ -180,7 +181,7 @@ pub fn deleted_below_the_frontier_is_forgotten(s: &KeyedStand<'_>) {
     s.is_absent("c");
 }
 
-/// Some keys are no whole space, and what has changed is none either.
+/// A snapshot of selected keys and an incremental snapshot are refused.
 pub fn part_of_a_space_is_refused(s: &KeyedStand<'_>) {
     let full = s.filled("full");
     let some = full.snapshot_keys(&keys(&["a"]));
@@ -192,7 +193,7 @@ pub fn part_of_a_space_is_refused(s: &KeyedStand<'_>) {
     }
 }
 
-/// Larger than what is written at once.
+/// A snapshot larger than one write block can be restored.
 pub fn of_many_blocks(s: &KeyedStand<'_>) {
     let from = s.other("from");
     let value = "v".repeat(500);

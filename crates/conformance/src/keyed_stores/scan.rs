@@ -1,4 +1,4 @@
-//! `scan`: keys in byte order, page by page.
+//! `scan`: live keys in byte order, in pages.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, text};
@@ -10,13 +10,13 @@ fn fill(s: &KeyedStand<'_>, keys: &[&str]) {
     }
 }
 
-/// Bytes decide, not what people think of letters.
+/// Keys are sorted by bytes, not by language rules.
 pub fn goes_in_byte_order(s: &KeyedStand<'_>) {
     fill(s, &["b", "a", "é", "B", "ab", "10", "9"]);
     assert_eq!(s.page("", None, 10).0, ["10", "9", "B", "a", "ab", "b", "é"]);
 }
 
-/// A page has the states of its keys, with their versions.
+/// A page has the value and the version of each key.
 pub fn has_states_and_versions(s: &KeyedStand<'_>) {
     s.put("a", "1", 3);
     s.put("b", "2", 9);
@@ -26,7 +26,7 @@ pub fn has_states_and_versions(s: &KeyedStand<'_>) {
     assert_eq!(page.next, None);
 }
 
-/// Only what begins like this.
+/// Only keys with the prefix are returned.
 pub fn keeps_to_the_prefix(s: &KeyedStand<'_>) {
     fill(s, &["a", "user-1", "user-2", "user", "usex", "z"]);
     assert_eq!(s.page("user", None, 10).0, ["user", "user-1", "user-2"]);
@@ -34,7 +34,7 @@ pub fn keeps_to_the_prefix(s: &KeyedStand<'_>) {
     assert_eq!(s.page("none", None, 10), (vec![], None));
 }
 
-/// A prefix that ends in the last of all bytes has what is behind it.
+/// A scan with a prefix of `0xff` bytes, which has no next prefix, returns all keys with it.
 pub fn highest_prefix_ends_nowhere(s: &KeyedStand<'_>) {
     let keys: [&[u8]; 4] = [&[0xfe], &[0xff], &[0xff, 0], &[0xff, 0xff]];
     for key in keys {
@@ -46,7 +46,7 @@ pub fn highest_prefix_ends_nowhere(s: &KeyedStand<'_>) {
     assert_eq!(page.states.len(), 1);
 }
 
-/// Behind a key, which need not be there.
+/// A scan continues after a key that need not exist.
 pub fn goes_on_behind_a_key(s: &KeyedStand<'_>) {
     fill(s, &["a", "b", "c"]);
     assert_eq!(s.page("", Some("a"), 10).0, ["b", "c"]);
@@ -56,7 +56,7 @@ pub fn goes_on_behind_a_key(s: &KeyedStand<'_>) {
     assert_eq!(s.page("b", Some("c"), 10).0, [""; 0]);
 }
 
-/// The cursor leads through all of them, each once.
+/// Following the cursor returns each key exactly once.
 pub fn cursor_gives_everything_once(s: &KeyedStand<'_>) {
     let keys: Vec<String> = (0..25).map(|n| format!("k{n:02}")).collect();
     for key in &keys {
@@ -78,7 +78,7 @@ pub fn cursor_gives_everything_once(s: &KeyedStand<'_>) {
     }
 }
 
-/// A page that ends with the last key says so.
+/// The last page has no cursor.
 pub fn end_is_told(s: &KeyedStand<'_>) {
     fill(s, &["a", "b", "c"]);
     assert_eq!(s.page("", None, 3).1, None);
@@ -87,7 +87,7 @@ pub fn end_is_told(s: &KeyedStand<'_>) {
     assert_eq!(s.page("", None, 2).1, None, "what was deleted does not follow");
 }
 
-/// Deleted keys are not in it, and take no room.
+/// Deleted keys are skipped and do not count towards the limit.
 pub fn skips_deleted_keys(s: &KeyedStand<'_>) {
     fill(s, &["a", "b", "c", "d", "e"]);
     for key in ["a", "c", "d"] {
@@ -98,7 +98,7 @@ pub fn skips_deleted_keys(s: &KeyedStand<'_>) {
     assert_eq!(s.page("", Some("b"), 1), (vec!["e".to_owned()], None));
 }
 
-/// What waits is no state.
+/// Waiting writes are not part of a scan.
 pub fn does_not_show_what_waits(s: &KeyedStand<'_>) {
     let s = s.declared("ordered", SpaceOptions::default().ordered());
     fill(&s, &["a", "b"]);
@@ -107,7 +107,7 @@ pub fn does_not_show_what_waits(s: &KeyedStand<'_>) {
     assert_eq!(s.page("", None, 10).0, ["a", "b"]);
 }
 
-/// A page of nothing and one of everything are refused.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(s: &KeyedStand<'_>) {
     for limit in [0, 100_001] {
         refused(s.space().scan(b"", None, limit), Code::InvalidLimit);
@@ -116,7 +116,7 @@ pub fn limits_are_checked(s: &KeyedStand<'_>) {
     assert_eq!(s.page("", None, 100_000).0, ["k"]);
 }
 
-/// A page that becomes large ends early, and says where to go on.
+/// A page that would become too large ends early and has a cursor.
 pub fn large_pages_end_early(s: &KeyedStand<'_>) {
     let large = vec![7; 15 << 20];
     for key in [b"a", b"b", b"c", b"d"] {

@@ -1,4 +1,4 @@
-//! `seal`: what is below the frontier is closed, what waited is applied in order, what was deleted is forgotten.
+//! `seal`: closes versions below the frontier, applies waiting writes in version order, discards tombstones.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, merge, time};
@@ -8,7 +8,7 @@ fn ordered<'w>(s: &KeyedStand<'w>) -> KeyedStand<'w> {
     s.declared("ordered", SpaceOptions::default().ordered())
 }
 
-/// Whatever the order in which they came, the newest below the frontier is the state.
+/// The newest version below the frontier becomes the state, regardless of arrival order.
 pub fn applies_in_order_of_versions(s: &KeyedStand<'_>) {
     let s = ordered(s);
     for version in [3, 1, 4, 2] {
@@ -22,7 +22,7 @@ pub fn applies_in_order_of_versions(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), []);
 }
 
-/// A deletion between two puts deletes the first alone.
+/// A deletion between two puts affects only the older put.
 pub fn deletions_have_their_place(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "three", 3);
@@ -39,7 +39,7 @@ pub fn deletions_have_their_place(s: &KeyedStand<'_>) {
     assert_eq!(s.states(), [("k".to_owned(), "three".to_owned())]);
 }
 
-/// Times are sealed as numbers are.
+/// Logical times are sealed in order, like numbers.
 pub fn times_are_sealed_in_order(s: &KeyedStand<'_>) {
     let s = ordered(s);
     for (epoch, round) in [(2, 0), (1, 300), (1, 2)] {
@@ -52,7 +52,7 @@ pub fn times_are_sealed_in_order(s: &KeyedStand<'_>) {
     assert_eq!(s.info().frontier, Some(time(2, 0)));
 }
 
-/// What waited and was overtaken is counted, and changes nothing.
+/// A waiting write that is older than the state is counted and dropped.
 pub fn overtaken_is_dropped(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "late", 3);
@@ -62,7 +62,7 @@ pub fn overtaken_is_dropped(s: &KeyedStand<'_>) {
     assert_eq!(s.waiting(), []);
 }
 
-/// A frontier that is not further changes nothing.
+/// A frontier that is not greater than the current one changes nothing.
 pub fn not_further_does_nothing(s: &KeyedStand<'_>) {
     s.put("k", "v", 3);
     assert_eq!(s.seal(5), 0);
@@ -73,7 +73,7 @@ pub fn not_further_does_nothing(s: &KeyedStand<'_>) {
     assert_eq!(s.info().frontier, Some(5.into()));
 }
 
-/// Told again it finds nothing more to apply.
+/// Repeating a seal applies nothing.
 pub fn told_again_applies_nothing(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "v", 3);
@@ -81,7 +81,7 @@ pub fn told_again_applies_nothing(s: &KeyedStand<'_>) {
     assert_eq!(s.unchanged(|| s.seal(4)), 0);
 }
 
-/// Where newest wins, what comes below the frontier is too late, too.
+/// In a space that is not ordered, writes below the frontier are stale too.
 pub fn closes_versions_where_newest_wins(s: &KeyedStand<'_>) {
     s.put("k", "v", 3);
     s.seal(5);
@@ -92,7 +92,7 @@ pub fn closes_versions_where_newest_wins(s: &KeyedStand<'_>) {
     s.holds("k", "v", 3);
 }
 
-/// What was deleted below the frontier is forgotten; what comes late is closed anyway.
+/// Tombstones below the frontier are discarded, because late writes are stale anyway.
 pub fn forgets_what_was_deleted(s: &KeyedStand<'_>) {
     s.put("a", "v", 1);
     s.delete("a", 3);
@@ -108,7 +108,7 @@ pub fn forgets_what_was_deleted(s: &KeyedStand<'_>) {
     assert_eq!(s.put("a", "new", 5), Wrote::Applied);
 }
 
-/// A key that was deleted and came back is not forgotten.
+/// A key that was deleted and written again is kept.
 pub fn keeps_what_came_back(s: &KeyedStand<'_>) {
     s.delete("k", 2);
     s.put("k", "v", 3);
@@ -122,7 +122,7 @@ pub fn keeps_what_came_back(s: &KeyedStand<'_>) {
     s.holds("k", "v", 3);
 }
 
-/// In order, what was deleted by sealing is forgotten with it.
+/// In an ordered space, the tombstone of a sealed deletion is discarded at once.
 pub fn forgets_what_it_deletes(s: &KeyedStand<'_>) {
     let s = ordered(s);
     s.put("k", "v", 1);
@@ -132,7 +132,7 @@ pub fn forgets_what_it_deletes(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "new", 3), Wrote::Waiting);
 }
 
-/// A space that nobody wrote to can be sealed, which fixes its kind.
+/// Sealing an undeclared space creates it and fixes its version kind.
 pub fn fixes_the_kind(s: &KeyedStand<'_>) {
     assert_eq!(s.seal(time(1, 2)), 0);
     assert_eq!(s.info().options.versions, Some(VersionKind::Time));
@@ -142,7 +142,7 @@ pub fn fixes_the_kind(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "late", time(1, 1)), Wrote::Stale);
 }
 
-/// Logs and positions have no versions: the frontier is nothing to them.
+/// Positions have no version, so the frontier does not affect them.
 pub fn positions_stay(s: &KeyedStand<'_>) {
     s.advance("source", 2);
     s.seal(100);
@@ -151,7 +151,7 @@ pub fn positions_stay(s: &KeyedStand<'_>) {
     assert_eq!(s.positions()["source"], 3);
 }
 
-/// The same of logs.
+/// Logs have no version, so the frontier does not affect them.
 pub fn logs_stay(s: &KeyedStand<'_>) {
     s.append("k", "1", "item");
     s.delete("k", 2);
@@ -160,7 +160,7 @@ pub fn logs_stay(s: &KeyedStand<'_>) {
     assert!(s.append("k", "2", "item"));
 }
 
-/// Many at once.
+/// A seal applies many waiting writes.
 pub fn of_many(s: &KeyedStand<'_>) {
     let s = ordered(s);
     let put = |n: u64| StateWrite::put(format!("k{}", n % 700), n.to_string(), 5_000 - n);

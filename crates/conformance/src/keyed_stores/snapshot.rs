@@ -1,4 +1,4 @@
-//! `snapshot`: all that a space says, and nothing of where it is kept.
+//! `snapshot`: a canonical encoding of the whole space, independent of how it is stored.
 
 use crate::keyed_stand::KeyedStand;
 use mainstay_model::{
@@ -7,7 +7,7 @@ use mainstay_model::{
 };
 use std::io::{self, Write};
 
-/// The head and the entries of a snapshot.
+/// Decodes the head and the entries of a snapshot.
 fn read(snapshot: &[u8]) -> (SnapshotHead, Vec<SpaceEntry>) {
     let mut reader = SnapshotReader::new(snapshot).unwrap();
     let (head, mut entries) = (*reader.head(), Vec::new());
@@ -21,7 +21,7 @@ fn read(snapshot: &[u8]) -> (SnapshotHead, Vec<SpaceEntry>) {
     (head, entries)
 }
 
-/// A state that came about otherwise has the same bytes.
+/// Equal states have equal bytes, whatever writes led to them.
 pub fn equal_states_have_equal_bytes(s: &KeyedStand<'_>) {
     let (one, other) = (s.other("one"), s.other("another"));
     for (key, version) in [("b", 1), ("a", 2), ("c", 3), ("b", 9), ("z", 4)] {
@@ -40,7 +40,7 @@ pub fn equal_states_have_equal_bytes(s: &KeyedStand<'_>) {
     assert_eq!(one.snapshot(), other.snapshot());
 }
 
-/// Asked again it is the same, and asking changes nothing.
+/// Repeated snapshots are equal, and taking one changes nothing.
 pub fn is_the_same_again(s: &KeyedStand<'_>) {
     let s = s.filled("full");
     let first = s.snapshot();
@@ -49,7 +49,7 @@ pub fn is_the_same_again(s: &KeyedStand<'_>) {
     }
 }
 
-/// The bytes are those of the format, wherever they are made.
+/// A snapshot has exactly the bytes of the documented format.
 pub fn bytes_are_these(s: &KeyedStand<'_>) {
     s.put("b", "v", 258);
     s.delete("a", 300);
@@ -69,7 +69,7 @@ pub fn bytes_are_these(s: &KeyedStand<'_>) {
     assert_eq!(s.space().snapshot_to(&mut io::sink()), Ok(summary));
 }
 
-/// Nothing is left out: deleted keys, what waits, logs, positions.
+/// A snapshot contains states, tombstones, waiting writes, logs and positions.
 pub fn has_everything(s: &KeyedStand<'_>) {
     let (can, s) = (s.can(), s.filled("full"));
     let (head, entries) = read(&s.snapshot());
@@ -82,7 +82,7 @@ pub fn has_everything(s: &KeyedStand<'_>) {
     assert_eq!(count(EntryKind::Position), 2);
 }
 
-/// What is said of it is so.
+/// The returned summary matches the written snapshot.
 pub fn summary_is_right(s: &KeyedStand<'_>) {
     let s = s.filled("full");
     let mut bytes = Vec::new();
@@ -93,7 +93,7 @@ pub fn summary_is_right(s: &KeyedStand<'_>) {
     assert_eq!(found, Ok(summary));
 }
 
-/// A space that is not there has a snapshot, too: of nothing.
+/// The snapshot of an undeclared space is empty.
 pub fn of_nothing_has_no_entries(s: &KeyedStand<'_>) {
     let (head, entries) = read(&s.snapshot());
     assert_eq!(entries, []);
@@ -101,7 +101,7 @@ pub fn of_nothing_has_no_entries(s: &KeyedStand<'_>) {
     s.is_undeclared();
 }
 
-/// Whoever cannot write it is told so.
+/// An I/O error of the writer is returned.
 pub fn failing_writer_is_told(s: &KeyedStand<'_>) {
     struct Full(usize);
 
@@ -126,7 +126,7 @@ pub fn failing_writer_is_told(s: &KeyedStand<'_>) {
     assert!(s.space().snapshot_to(&mut Full(length)).is_ok());
 }
 
-/// More than one block, and states that are larger than one.
+/// A snapshot can have many blocks, and states larger than a block.
 pub fn of_many_blocks(s: &KeyedStand<'_>) {
     let large = "v".repeat(200_000);
     for n in 0..300 {

@@ -1,4 +1,4 @@
-//! `snapshot_keys` and `restore_keys`: some keys go somewhere else, and nothing there is lowered by them.
+//! `snapshot_keys` and `restore_keys`: copying selected keys between spaces without lowering any version.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, invalid, keys, merge, time};
@@ -11,7 +11,7 @@ fn names(s: &KeyedStand<'_>) -> Vec<String> {
     s.states().into_iter().map(|(key, _)| key).collect()
 }
 
-/// Keys by name, by what they begin with, by group.
+/// Keys can be selected by name, by prefix and by group.
 pub fn keys_are_selected(s: &KeyedStand<'_>) {
     let all = ["a", "user-1", "user-2", "user-3", "z"];
     for key in all {
@@ -34,7 +34,7 @@ pub fn keys_are_selected(s: &KeyedStand<'_>) {
     }
 }
 
-/// Equal selections of equal states have equal bytes, and differ from the whole.
+/// Equal selections of equal states have equal bytes, which differ from a full snapshot.
 pub fn bytes_are_the_same_again(s: &KeyedStand<'_>) {
     let s = s.filled("full");
     let all = KeySelection::Prefix(vec![]);
@@ -42,7 +42,7 @@ pub fn bytes_are_the_same_again(s: &KeyedStand<'_>) {
     assert_ne!(s.snapshot_keys(&all), s.snapshot());
 }
 
-/// Positions belong to a whole space.
+/// Positions belong to the whole space and are not copied.
 pub fn positions_stay_behind(s: &KeyedStand<'_>) {
     s.put("k", "v", 1);
     s.advance("orders", 9);
@@ -52,7 +52,7 @@ pub fn positions_stay_behind(s: &KeyedStand<'_>) {
     assert_eq!(to.positions()["orders"], 3);
 }
 
-/// What is newer is taken, what is not is left; what else is there stays.
+/// Only newer versions are applied; older ones and other keys are left alone.
 pub fn never_lowers_a_version(s: &KeyedStand<'_>) {
     let from = s.other("from");
     for (key, version) in [("newer", 9), ("older", 3), ("equal", 5), ("new", 1)] {
@@ -71,7 +71,7 @@ pub fn never_lowers_a_version(s: &KeyedStand<'_>) {
     assert_eq!(s.unchanged(|| s.restore_keys(&snapshot)), 0, "twice is once");
 }
 
-/// Deletions travel, and are deleted from.
+/// Tombstones are copied too.
 pub fn deletions_travel(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.delete("a", 5);
@@ -88,7 +88,7 @@ pub fn deletions_travel(s: &KeyedStand<'_>) {
     s.is_absent("c");
 }
 
-/// What waits travels; where it waits already it stays as it is.
+/// Waiting writes are copied; an existing one of the same version is kept.
 pub fn what_waits_travels(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
     let (from, to) = (s.declared("from", options), s.declared("to", options));
@@ -106,7 +106,7 @@ pub fn what_waits_travels(s: &KeyedStand<'_>) {
     to.holds("k", "here", 6);
 }
 
-/// What waits and is not newer than the key's state is of no use there.
+/// Waiting writes that are not newer than the target's state are not copied.
 pub fn overtaken_does_not_travel(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
     let (from, to) = (s.declared("from", options), s.declared("to", options));
@@ -117,7 +117,7 @@ pub fn overtaken_does_not_travel(s: &KeyedStand<'_>) {
     assert_eq!(to.unchanged(|| to.restore_keys(&snapshot)), 0);
 }
 
-/// Logs travel with their keys; an item that is there stays as it is.
+/// Logs are copied with their keys; an existing item is kept.
 pub fn logs_travel(s: &KeyedStand<'_>) {
     let from = s.other("from");
     for (key, id) in [("a", "1"), ("a", "2"), ("ab", "3"), ("b", "4")] {
@@ -131,7 +131,7 @@ pub fn logs_travel(s: &KeyedStand<'_>) {
     assert_eq!(s.items("b"), []);
 }
 
-/// What the frontier has passed is taken all the same: it was applied in time, elsewhere.
+/// Versions below the target's frontier are accepted, because the source applied them in time.
 pub fn below_the_frontier_is_taken(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.put("k", "from", 3);
@@ -143,7 +143,7 @@ pub fn below_the_frontier_is_taken(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "late", 6), Wrote::Stale);
 }
 
-/// What waited elsewhere and is closed here does not wait: it is applied, in order.
+/// Waiting writes below the target's frontier are applied at once, in version order.
 pub fn waiting_below_the_frontier_is_applied(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
     let (from, to) = (s.declared("from", options), s.declared("to", options));
@@ -164,14 +164,16 @@ pub fn waiting_below_the_frontier_is_applied(s: &KeyedStand<'_>) {
     to.holds("k", "from 8", 8);
 }
 
-/// Where only a function could apply it, nothing of it is taken.
+/// In a merged space, waiting writes below the target's frontier fail the whole restore, because only
+/// the function could apply them.
 pub fn merged_below_the_frontier_is_a_conflict(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered().merged();
     let (from, to) = (s.declared("from", options), s.declared("to", options));
     from.write(vec![merge("k", Some("from"), 9, None, &[])]);
     from.put("k", "waits", 10);
     from.put("other", "waits", 6);
-    // Larger than what a store writes at once.
+    // Larger than the batches that a store writes, so an implementation that writes before checking
+    // would fail.
     from.write(vec![merge("large", Some(&"v".repeat(5 << 20)), 9, None, &[])]);
     to.seal(7);
     let some = from.snapshot_keys(&keys(&["k", "other", "large"]));
@@ -179,7 +181,7 @@ pub fn merged_below_the_frontier_is_a_conflict(s: &KeyedStand<'_>) {
     assert_eq!(to.restore_keys(&from.snapshot_keys(&keys(&["k"]))), 2);
 }
 
-/// What a deletion has overtaken does not come back, though the deletion is not remembered.
+/// A waiting write older than a deletion is not applied, even though the tombstone was discarded.
 pub fn overtaken_below_the_frontier_is_dropped(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().ordered();
     let (from, to) = (s.declared("from", options), s.declared("to", options));
@@ -191,7 +193,7 @@ pub fn overtaken_below_the_frontier_is_dropped(s: &KeyedStand<'_>) {
     assert_eq!(to.waiting(), []);
 }
 
-/// A deletion below the frontier deletes, and leaves nothing to remember.
+/// A tombstone below the target's frontier deletes the key and is then discarded.
 pub fn deletions_below_the_frontier_leave_nothing(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.delete("k", 3);
@@ -206,7 +208,7 @@ pub fn deletions_below_the_frontier_leave_nothing(s: &KeyedStand<'_>) {
     s.is_deleted("open", 9);
 }
 
-/// A space that is not there is as the snapshot says, but nothing of it is closed.
+/// A new space takes the options of the snapshot but not its frontier.
 pub fn new_space_takes_the_declaration(s: &KeyedStand<'_>) {
     let options = SpaceOptions::default().versions(VersionKind::Time).groups(9);
     let from = s.declared("from", options);
@@ -217,7 +219,7 @@ pub fn new_space_takes_the_declaration(s: &KeyedStand<'_>) {
     assert_eq!(s.put("new", "v", time(1, 0)), Wrote::Applied);
 }
 
-/// A kind of versions that was open is the snapshot's.
+/// An open version kind is fixed to the snapshot's kind.
 pub fn open_kind_is_fixed(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.put("k", "v", time(1, 2));
@@ -226,7 +228,7 @@ pub fn open_kind_is_fixed(s: &KeyedStand<'_>) {
     assert_eq!(s.info().options.versions, Some(VersionKind::Time));
 }
 
-/// Keys of another kind of space do not fit.
+/// Keys of a space with other options or another version kind are refused.
 pub fn other_spaces_do_not_fit(s: &KeyedStand<'_>) {
     let all = KeySelection::Prefix(vec![]);
     s.put("k", "here", 1);
@@ -240,7 +242,7 @@ pub fn other_spaces_do_not_fit(s: &KeyedStand<'_>) {
     });
 }
 
-/// The same of spaces in order.
+/// Keys cannot be copied between ordered and unordered spaces.
 pub fn ordered_spaces_do_not_fit(s: &KeyedStand<'_>) {
     s.put("k", "here", 1);
     let ordered = s.declared("ordered", SpaceOptions::default().ordered());
@@ -251,7 +253,7 @@ pub fn ordered_spaces_do_not_fit(s: &KeyedStand<'_>) {
     ordered.unchanged(|| refused(ordered.space().restore_keys(&some), Code::SpaceExists));
 }
 
-/// A whole snapshot may be added, too; then positions rise, and never fall.
+/// A full snapshot can be added too; its positions then only raise existing ones.
 pub fn whole_snapshot_may_be_added(s: &KeyedStand<'_>) {
     let from = s.other("from");
     from.put("k", "from", 5);
@@ -269,7 +271,7 @@ pub fn whole_snapshot_may_be_added(s: &KeyedStand<'_>) {
     assert_eq!(s.info().frontier, None);
 }
 
-/// What has changed since a snapshot is nothing to add here.
+/// An incremental snapshot is refused.
 pub fn changes_are_refused(s: &KeyedStand<'_>) {
     s.put("k", "v", 1);
     let head = SnapshotHead::changes(s.info());
@@ -277,7 +279,7 @@ pub fn changes_are_refused(s: &KeyedStand<'_>) {
     s.unchanged(|| invalid(s.space().restore_keys(&changes)));
 }
 
-/// Keys are divided among three by their groups: none is lost, none is doubled, and together they are the whole.
+/// Keys divided into three parts by their groups are complete and without duplicates.
 pub fn groups_move_without_loss(s: &KeyedStand<'_>) {
     const KEYS: u64 = 300;
     for n in 0..KEYS {

@@ -1,10 +1,10 @@
-//! Versions: what is newer is applied, what is not is a no-op that says so.
+//! Versioned writes: a newer version is applied; any other is a no-op that returns `Stale`.
 
 use crate::check::refused;
 use crate::keyed_stand::{KeyedStand, time};
 use mainstay_model::{Code, Kept, State, VersionKind, Wrote};
 
-/// The first version of a key is applied, and each that is newer.
+/// The first version of a key and each newer one are applied.
 pub fn newer_is_applied(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         for number in [3, 4, 5, 19, 20] {
@@ -14,7 +14,7 @@ pub fn newer_is_applied(s: &KeyedStand<'_>) {
     });
 }
 
-/// The same again, after a crash say, changes nothing.
+/// A repeated write changes nothing, for example a retry after a crash.
 pub fn told_again_is_stale(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         s.put("k", "v", at(7));
@@ -22,7 +22,7 @@ pub fn told_again_is_stale(s: &KeyedStand<'_>) {
     });
 }
 
-/// The first of a version stays, whatever is told with it later.
+/// The first value of a version is kept; another value with the same version is stale.
 pub fn equal_with_another_value_is_stale(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         s.put("k", "first", at(7));
@@ -31,7 +31,7 @@ pub fn equal_with_another_value_is_stale(s: &KeyedStand<'_>) {
     });
 }
 
-/// What comes late is not shown.
+/// An older version is stale.
 pub fn older_is_stale(s: &KeyedStand<'_>) {
     s.in_both_kinds(|s, at| {
         s.put("k", "v", at(12));
@@ -41,7 +41,7 @@ pub fn older_is_stale(s: &KeyedStand<'_>) {
     });
 }
 
-/// A key's version says nothing about another key's.
+/// Keys have independent versions.
 pub fn keys_are_independent(s: &KeyedStand<'_>) {
     s.put("a", "new", 9);
     assert_eq!(s.put("b", "old", 1), Wrote::Applied);
@@ -51,7 +51,7 @@ pub fn keys_are_independent(s: &KeyedStand<'_>) {
     s.holds("ab", "older", 0);
 }
 
-/// Zero is a version, and so is the highest number.
+/// Zero and the greatest number are valid versions.
 pub fn lowest_and_highest(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "v", 0), Wrote::Applied);
     assert_eq!(s.put("k", "w", 0), Wrote::Stale);
@@ -62,7 +62,7 @@ pub fn lowest_and_highest(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "w", 255), Wrote::Stale);
 }
 
-/// A later epoch is newer, whatever the rounds.
+/// Epochs are compared before rounds.
 pub fn epochs_come_before_rounds(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "a", time(1, 900)), Wrote::Applied);
     assert_eq!(s.put("k", "b", time(2, 0)), Wrote::Applied);
@@ -72,7 +72,7 @@ pub fn epochs_come_before_rounds(s: &KeyedStand<'_>) {
     s.holds("k", "d", time(2, 256));
 }
 
-/// A space has one kind of versions: that of the first one.
+/// The first version fixes the version kind of the space.
 pub fn first_one_fixes_the_kind(s: &KeyedStand<'_>) {
     s.put("k", "v", 5);
     assert_eq!(s.info().options.versions, Some(VersionKind::U64));
@@ -88,14 +88,14 @@ pub fn first_one_fixes_the_kind(s: &KeyedStand<'_>) {
     times.unchanged(|| refused(times.space().put(b"k", b"v", 9.into()), Code::InvalidVersion));
 }
 
-/// A state of no bytes is a state.
+/// An empty value is a state.
 pub fn empty_state_is_one(s: &KeyedStand<'_>) {
     assert_eq!(s.put("k", "", 1), Wrote::Applied);
     s.holds("k", "", 1);
     assert_eq!(s.states(), [("k".to_owned(), String::new())]);
 }
 
-/// Keys and states are any bytes.
+/// Keys and values can be any bytes.
 pub fn any_bytes_survive(s: &KeyedStand<'_>) {
     let all: Vec<u8> = (0..=255).collect();
     let keys: [&[u8]; 7] = [&[0], &[0, 0], &[0, 0xff], &[0xff], &[0xff, 0xff], b"\0key", &all];
@@ -108,7 +108,7 @@ pub fn any_bytes_survive(s: &KeyedStand<'_>) {
     }
 }
 
-/// Each key that is asked for has its answer, in the order asked, also twice.
+/// `look` returns one result per requested key, in the requested order, even for a repeated key.
 pub fn look_answers_as_asked(s: &KeyedStand<'_>) {
     s.put("a", "1", 1);
     s.delete("b", 2);
@@ -119,7 +119,7 @@ pub fn look_answers_as_asked(s: &KeyedStand<'_>) {
     assert_eq!(s.space().look(&[]), Ok(vec![]));
 }
 
-/// A space that nobody wrote to is empty, and reading does not make it.
+/// An undeclared space is empty, and reading does not create it.
 pub fn nothing_is_read_of_nothing(s: &KeyedStand<'_>) {
     assert_eq!(s.space().get(b"k"), Ok(None));
     assert_eq!(s.states(), []);

@@ -1,4 +1,4 @@
-//! Limits: each has a number, and a clear error beyond it.
+//! Limits: each is an exact number, with a clear error beyond it.
 
 pub mod pages;
 pub mod sizes;

@@ -1,10 +1,10 @@
-//! Limits on how much is asked for at once.
+//! Limits on the number of commands, guards and page entries.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{CellCommand, Code, Transaction, limits};
 
-/// A transaction holds at most a hundred thousand commands.
+/// A transaction has at most 100,000 commands.
 pub fn commands_of_a_transaction(w: &mut World) {
     let mut transaction = Transaction::new();
     transaction.steps = (0..=limits::TRANSACTION_LIMIT_COMMANDS).map(|_| get("k").into()).collect();
@@ -15,7 +15,7 @@ pub fn commands_of_a_transaction(w: &mut World) {
     assert_eq!(w.db().execute(transaction).unwrap().answers.len(), 100_000);
 }
 
-/// An interactive transaction gathers at most ten thousand guards.
+/// An interactive transaction has at most 10,000 guards.
 pub fn guards_of_an_interactive_transaction(w: &mut World) {
     let read = |count: usize| {
         let mut t = w.db().begin()?;

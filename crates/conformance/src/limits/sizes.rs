@@ -1,4 +1,4 @@
-//! Limits on how large things are.
+//! Limits on sizes in bytes.
 
 use crate::World;
 use crate::check::*;
@@ -30,21 +30,21 @@ pub fn bytes_of_an_interactive_transaction(w: &mut World) {
     writes_nothing(w.db(), || refused(write(), Code::TransactionTooLarge));
 }
 
-/// A value that is too large is refused inside a transaction with its position.
+/// A value that is too large is refused with its position in the transaction.
 pub fn value_in_a_transaction(w: &mut World) {
     let transaction = Transaction::new().step(set("a", 1)).step(set("b", megabytes(16)));
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::ValueTooLarge, 1));
     assert_eq!(w.cells().get("a").unwrap(), None);
 }
 
-/// A value that is too deep is refused inside a transaction with its position.
+/// A value that is nested too deeply is refused with its position in the transaction.
 pub fn depth_in_a_transaction(w: &mut World) {
     let deep = (0..129).fold(Value::Null, |inside, _| Value::Array(vec![inside]));
     let transaction = Transaction::new().step(set("a", 1)).step(init("b", deep));
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::ValueTooDeep, 1));
 }
 
-/// An error of size says what kind it is.
+/// A size error has the kind `TooLarge`.
 pub fn kind_is_too_large(w: &mut World) {
     let error = w.cells().set("k", megabytes(16)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
@@ -71,7 +71,8 @@ pub fn bytes_of_a_merge(w: &mut World) {
     assert!(names(&w.cells(), "").is_empty());
 }
 
-/// The answers of a transaction are at most 128 MiB together, and what asks for more writes nothing.
+/// The answers of a transaction have at most 128 MiB in total; a transaction that exceeds this writes
+/// nothing.
 pub fn bytes_of_all_answers(w: &mut World) {
     w.cells().set("large", megabytes(15)).unwrap();
     let ask = |count| {
@@ -84,7 +85,8 @@ pub fn bytes_of_all_answers(w: &mut World) {
     writes_nothing(w.db(), || refused_at(w.db().execute(ask(9)), Code::TransactionTooLarge, 9));
 }
 
-/// An open transaction remembers at most 10,000 keys and ranges, and says so when it is too much.
+/// An interactive transaction records at most 10,000 keys and ranges; further reads fail with
+/// `TransactionTooLarge`.
 pub fn too_many_ranges_are_refused(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.get("k").unwrap();

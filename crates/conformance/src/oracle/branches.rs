@@ -1,4 +1,4 @@
-//! Branches in the model: a fork is a copy, a merge is a three-way comparison of maps.
+//! Branches in the reference model: a fork is a full copy, a merge is a three-way comparison of maps.
 
 use super::outbox::{Letter, Outbox, Runs};
 use super::past::{self, Known, Past};
@@ -11,31 +11,31 @@ use mainstay_model::{
 };
 use std::collections::BTreeSet;
 
-/// A key on which two branches differ, seen from their common ancestor.
+/// A difference between two branches, relative to their common ancestor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The kind of state.
+    /// The kind of state that differs.
     pub contract: Contract,
-    /// The cell, or the record's key.
+    /// The cell's name, the record's key, or the path of another kind of state.
     pub key: String,
-    /// Which side changed it.
+    /// The branch or branches that changed it.
     pub on: ChangedOn,
-    /// What the common ancestor holds.
+    /// The value at the common ancestor.
     pub base: Option<Value>,
-    /// What the first branch holds.
+    /// The value on the first branch.
     pub a: Option<Value>,
-    /// What the second branch holds.
+    /// The value on the second branch.
     pub b: Option<Value>,
 }
 
-/// Which side changed a key.
+/// The branch or branches that changed a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangedOn {
-    /// Only the first.
+    /// Only the first branch.
     A,
-    /// Only the second.
+    /// Only the second branch.
     B,
-    /// Both, to different values.
+    /// Both branches, to different values.
     Both,
 }
 
@@ -68,7 +68,7 @@ impl Oracle {
         Ok(Receipt { revision, stamp, held: true, repeated: false, answers })
     }
 
-    /// Makes a branch; answers the revision it starts at.
+    /// Creates a branch and returns its fork revision.
     pub fn fork(&mut self, name: &str, from: &str, at: Option<Revision>) -> Result<Revision> {
         let parent = self.id(from)?;
         if self.names.contains_key(name) {
@@ -94,7 +94,7 @@ impl Oracle {
         Ok(fork_revision)
     }
 
-    /// Removes a branch; answers whether it was there.
+    /// Deletes a branch and returns whether it existed.
     pub fn delete_branch(&mut self, name: &str) -> Result<bool> {
         let Ok(id) = self.id(name) else { return Ok(false) };
         let tagged = self.tags.values().any(|(branch, _)| *branch == id);
@@ -107,7 +107,7 @@ impl Oracle {
         Ok(true)
     }
 
-    /// Gives a branch another name.
+    /// Renames a branch.
     pub fn rename_branch(&mut self, name: &str, to: &str) -> Result<()> {
         let id = self.id(name)?;
         if name == MAIN {
@@ -122,27 +122,27 @@ impl Oracle {
         Ok(())
     }
 
-    /// How many branches were forked from this one.
+    /// The number of direct child branches.
     pub fn children(&self, id: u32) -> usize {
         self.lines.values().filter(|line| line.parent == Some(id)).count()
     }
 
-    /// A branch's number in this model.
+    /// The ID of a branch in this model; `None` if it does not exist.
     pub fn branch_id(&self, name: &str) -> Option<u32> {
         self.names.get(name).copied()
     }
 
-    /// The name of the branch that this one was forked from.
+    /// The current name of the parent branch.
     pub fn parent(&self, name: &str) -> Option<String> {
         let parent = self.line(name).ok()?.parent?;
         self.names.iter().find(|(_, id)| **id == parent).map(|(name, _)| name.clone())
     }
 
-    /// Where two branches differ, by meaning, from what they have in common.
+    /// Returns the differences of two branches relative to their common ancestor, compared by value.
     pub fn diff(&self, a: &str, b: &str) -> Result<Vec<Change>> {
         let sides = self.sides(self.id(a)?, self.id(b)?);
         let cells = changes(&sides.each_ref().map(|side| &side.cells), self.latest(), |sides| {
-            // A cell is its value: its expiry alone is no difference.
+            // Cells are compared by value; a different expiry alone is no difference.
             compare(&sides.clone().map(|side| side.map(|(value, _)| value)))
         });
         let records = changes(&sides.each_ref().map(|side| &side.records), self.latest(), compare);
@@ -176,7 +176,8 @@ impl Oracle {
         Ok(cells.chain(records).chain(runs).chain(spaces).chain(messages).collect())
     }
 
-    /// A message that one branch has and the other lacks; one that it inherits is shown with the branch that has it.
+    /// The difference for a message that only one branch has. The key of an inherited message includes
+    /// its branch's name.
     fn message_change(&self, from: &Outbox, letter: &Letter, on: ChangedOn) -> Change {
         let Letter { message, lies_on, .. } = letter;
         let name = self.names.iter().find(|(_, id)| *id == lies_on).map(|(name, _)| name);
@@ -195,12 +196,12 @@ impl Oracle {
         change(Contract::Outbox, key, on, sides)
     }
 
-    /// The common past of two branches, and both.
+    /// The state of the common ancestor and of both branches.
     fn sides(&self, a: u32, b: u32) -> [State; 3] {
         [self.common(a, b), self.lines[&a].state.clone(), self.lines[&b].state.clone()]
     }
 
-    /// Brings the changes of one branch into another, in one transaction; answers its revision.
+    /// Merges one branch into another in one transaction and returns its revision.
     pub fn merge(&mut self, from: &str, into: &str, strategy: MergeStrategy) -> Result<Revision> {
         let (source, target) = (self.id(from)?, self.id(into)?);
         if source == target {
@@ -240,7 +241,7 @@ impl Oracle {
         Ok(self.committed(stamp))
     }
 
-    /// Pins a revision by name; answers the revision.
+    /// Tags a revision of a branch and returns the revision.
     pub fn tag(&mut self, name: &str, branch: &str, at: Option<Revision>) -> Result<Revision> {
         let id = self.id(branch)?;
         if self.tags.contains_key(name) {
@@ -255,7 +256,7 @@ impl Oracle {
         Ok(revision)
     }
 
-    /// Removes a tag; answers whether it was there.
+    /// Removes a tag and returns whether it existed.
     pub fn untag(&mut self, name: &str) -> bool {
         let found = self.tags.remove(name).is_some();
         if found {
@@ -264,7 +265,7 @@ impl Oracle {
         found
     }
 
-    /// The tags: name, branch, revision.
+    /// All tags as name, branch and revision.
     pub fn tags(&self) -> Vec<(String, String, Revision)> {
         let branch = |wanted: u32| self.names.iter().find(|(_, id)| **id == wanted);
         let shown = |(name, (id, revision)): (&String, &(u32, Revision))| {
@@ -274,23 +275,24 @@ impl Oracle {
         self.tags.iter().map(shown).collect()
     }
 
-    /// What two branches have in common: the newest point that both come from, by forks or merges.
+    /// The state at the common ancestor: the newest revision that both branches contain, by forks or
+    /// merges.
     fn common(&self, a: u32, b: u32) -> State {
         self.shared(a, b)
             .map_or_else(State::default, |(revision, id)| self.lines[&id].state.upto(revision))
     }
 
-    /// That point: a revision of a branch.
+    /// The revision and branch of the common ancestor.
     fn shared(&self, a: u32, b: u32) -> Option<(Revision, u32)> {
         let (a, b) = (self.known(a, self.revision), self.known(b, self.revision));
         past::newest_shared(&a, &b, |id| self.lines.contains_key(&id))
     }
 
-    /// What a branch knew at a revision, itself included.
+    /// The revisions of all branches that a branch contained at a revision, including itself.
     fn known(&self, branch: u32, revision: Revision) -> Known {
         let line = &self.lines[&branch];
         let mut known = match line.parent {
-            // Before it was forked it was its parent, as that was then.
+            // Before its fork the branch was identical to its parent.
             Some(parent) if revision < line.fork_revision => self.known(parent, revision),
             _ => line.past.at(revision),
         };
@@ -299,21 +301,21 @@ impl Oracle {
     }
 }
 
-/// What one side holds under a name: the value and its expiry.
+/// The value and expiry under a name on one branch.
 type Side<T> = Option<(T, Option<Stamp>)>;
 
-/// What becomes of a name in a merge.
+/// The merge result for a name.
 enum Outcome<T> {
-    /// The target stays as it is.
+    /// The target keeps its state.
     Keep,
-    /// The target gets this.
+    /// The target takes this state.
     Become(Side<T>),
-    /// Both changed it.
+    /// Conflict: both branches changed it.
     Clash,
 }
 
 impl State {
-    /// A copy of the versions up to a revision.
+    /// Copies the versions up to a revision.
     fn upto(&self, revision: Revision) -> State {
         State {
             cells: self.cells.upto(revision),
@@ -325,7 +327,8 @@ impl State {
     }
 }
 
-/// The runs on which two sides differ. Whoever looks at one reads its events: the change tells none.
+/// The runs that differ on two branches. Their differences carry no values; readers fetch the events
+/// instead.
 fn run_changes(states: &[&Logs; 3], now: Moment) -> Vec<Change> {
     let one = |run: &String| {
         let on = compare_runs(&states.map(|state| run_side(state, run, now)))?;
@@ -334,7 +337,7 @@ fn run_changes(states: &[&Logs; 3], now: Moment) -> Vec<Change> {
     every_name(states).into_iter().filter_map(one).collect()
 }
 
-/// A run as one side has it: its log if it lives, and whether it was deleted.
+/// A run on one branch: its log if it exists, and whether it was deleted.
 type RunSide = (Option<Log>, bool);
 
 fn run_side(logs: &Logs, run: &str, now: Moment) -> RunSide {
@@ -343,7 +346,7 @@ fn run_side(logs: &Logs, run: &str, now: Moment) -> RunSide {
     (log, deleted)
 }
 
-/// The side that changed a run: by its events, whenever they were told, and by that it was deleted.
+/// Compares runs by their events and by deletion. Times of persistence do not count.
 fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
     let same = |one: &RunSide, other: &RunSide| match (one, other) {
         ((Some(one), _), (Some(other), _)) => one.means(other),
@@ -359,12 +362,13 @@ fn compare_runs([base, a, b]: &[RunSide; 3]) -> Option<ChangedOn> {
     }
 }
 
-/// Whether a run has an event of a key.
+/// Returns whether a run has an event with this idempotency key.
 fn event_in(logs: &Logs, run: &str, key: &str, now: Moment) -> bool {
     logs.value(run, now).is_some_and(|log| log.of_key(key).is_some())
 }
 
-/// Brings runs: the target gets the events whose keys it lacks, behind its own; gives those that clash and those that are brought.
+/// Merges runs: appends the events with missing keys after the target's own. Returns the conflicting
+/// runs and the merged runs.
 fn bring_runs(
     target: &mut Logs,
     states: &[&Logs; 3],
@@ -379,7 +383,7 @@ fn bring_runs(
         match run_outcome(sides, on, strategy, writer.stamp) {
             RunOutcome::Become(log) => {
                 brought.insert(run.clone());
-                // Where the target lacks nothing, nothing is written.
+                // Nothing is written if the target already has all events.
                 if log.is_none() || log != target.value(run, now) {
                     target.write(writer, run, log, None);
                 }
@@ -391,10 +395,10 @@ fn bring_runs(
     (clashes, brought)
 }
 
-/// The outcome for a run that the source changed.
+/// The merge result for a run that the source changed.
 enum RunOutcome {
     Become(Option<Log>),
-    /// It stays as it is under `ours`, else it is a conflict.
+    /// `ours` keeps the target's run; any other strategy reports a conflict.
     Refused,
 }
 
@@ -408,7 +412,7 @@ fn run_outcome(
         return RunOutcome::Refused;
     }
     let Some(theirs) = theirs else { return RunOutcome::Become(None) };
-    // What was deleted takes no events.
+    // A deleted run accepts no events.
     if deleted {
         return RunOutcome::Refused;
     }
@@ -421,7 +425,7 @@ fn run_outcome(
     }
 }
 
-/// Our log, and behind it what theirs has more.
+/// Returns our log followed by the events that only their log has.
 fn joined(theirs: Log, ours: Option<Log>, stamp: Stamp) -> Log {
     let mut log = ours.unwrap_or_else(|| Log::new(theirs.created, theirs.metadata.clone()));
     for (event, _) in theirs.events {
@@ -432,7 +436,7 @@ fn joined(theirs: Log, ours: Option<Log>, stamp: Stamp) -> Log {
     log
 }
 
-/// A name as base and both sides have it at a moment.
+/// The live state of a name at the ancestor and on both branches.
 fn three<T: Clone>(states: &[&Versions<T>; 3], name: &str, now: Moment) -> [Side<T>; 3] {
     states.map(|state| {
         let live = state.live(name, now)?;
@@ -444,7 +448,7 @@ pub(super) fn every_name<'v, T: Clone + 'v>(states: &[&'v Versions<T>; 3]) -> BT
     states.iter().flat_map(|state| state.names()).collect()
 }
 
-/// The names on which two sides differ, and who changed them.
+/// The names that differ on two branches, and which branch changed them.
 fn changes<T: Clone + PartialEq>(
     states: &[&Versions<T>; 3],
     now: Moment,
@@ -457,7 +461,7 @@ fn changes<T: Clone + PartialEq>(
     every_name(states).into_iter().filter_map(differing).collect()
 }
 
-/// Who changed something; the same change on both sides is none.
+/// Determines which side changed; an equal change on both sides is no difference.
 pub(super) fn compare<S: PartialEq>([base, a, b]: &[S; 3]) -> Option<ChangedOn> {
     match (a != base, b != base) {
         _ if a == b => None,
@@ -476,7 +480,7 @@ pub(super) fn change(
     Change { contract, key, on, base, a, b }
 }
 
-/// Cells go by their value.
+/// Cells are merged by value; their expiry is not compared.
 fn cell_outcome([base, a, b]: [Side<Value>; 3], strategy: MergeStrategy) -> Outcome<Value> {
     let value = |side: &Side<Value>| side.as_ref().map(|(value, _)| value.clone());
     match (compare(&[value(&base), value(&a), value(&b)]), strategy) {
@@ -488,8 +492,8 @@ fn cell_outcome([base, a, b]: [Side<Value>; 3], strategy: MergeStrategy) -> Outc
     }
 }
 
-/// Records go field by field, and their expiry counts as one of them. Where one side has none, the
-/// record is one thing.
+/// Records are merged field by field, and the expiry counts as one more field. If the record is absent
+/// on one side, it is merged as a whole.
 fn record_outcome(sides: [Side<Fields>; 3], strategy: MergeStrategy) -> Outcome<Fields> {
     let [base, Some((a, a_expires)), Some((b, b_expires))] = &sides else {
         return match (compare(&sides), strategy) {
@@ -521,7 +525,7 @@ fn record_outcome(sides: [Side<Fields>; 3], strategy: MergeStrategy) -> Outcome<
     }
 }
 
-/// What one thing becomes; nothing if nobody may decide.
+/// Resolves one field or expiry; `None` is a conflict.
 fn winner<S: PartialEq + Copy>(sides: &[S; 3], strategy: MergeStrategy) -> Option<S> {
     let [_, a, b] = *sides;
     match (compare(sides), strategy) {
@@ -531,8 +535,8 @@ fn winner<S: PartialEq + Copy>(sides: &[S; 3], strategy: MergeStrategy) -> Optio
     }
 }
 
-/// Writes what names become, with a counter above the target's and never below the source's; gives
-/// those that clash.
+/// Applies the merge results to the target and returns the conflicting names. A new counter is above the
+/// target's and not below the source's.
 fn bring<T: Clone + PartialEq>(
     target: &mut Versions<T>,
     states: &[&Versions<T>; 3],

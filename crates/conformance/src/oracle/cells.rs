@@ -1,4 +1,4 @@
-//! Cells in the model: the commands as they are defined.
+//! Cells in the reference model: direct implementations of the commands.
 
 use super::Moment;
 use super::run::Run;
@@ -7,10 +7,10 @@ use mainstay_model::{
     Answer, CellCommand, Code, Error, Number, Page, Result, Ttl, Value, Versioned, limits,
 };
 
-/// Every version of every cell.
+/// All versions of all cells.
 pub type Cells = Versions<Value>;
 
-/// The cell as a reader sees it.
+/// Converts a stored version to the form that readers see.
 pub(super) fn shown(version: &Version<Value>) -> Versioned {
     Versioned {
         value: version.value.clone().unwrap_or(Value::Null),
@@ -21,7 +21,7 @@ pub(super) fn shown(version: &Version<Value>) -> Versioned {
     }
 }
 
-/// A page of live names.
+/// Returns a page of live names.
 pub(super) fn list(
     cells: &Cells,
     prefix: &str,
@@ -41,7 +41,7 @@ pub(super) fn list(
     Ok(Page { names, next })
 }
 
-/// Whether a name lies in a range: with the prefix, behind `after`, not behind `upto`.
+/// Returns whether a name has the prefix, is after `after` and not after `upto`.
 pub(super) fn in_range(name: &str, prefix: &str, after: Option<&str>, upto: Option<&str>) -> bool {
     name.starts_with(prefix)
         && after.is_none_or(|after| name > after)
@@ -49,7 +49,6 @@ pub(super) fn in_range(name: &str, prefix: &str, after: Option<&str>, upto: Opti
 }
 
 impl Run<'_> {
-    /// Runs one command and gives its answer.
     pub(super) fn cell(&mut self, command: &CellCommand) -> Result<Answer> {
         match command {
             CellCommand::Get { name } => {
@@ -94,7 +93,7 @@ impl Run<'_> {
         Answer::MaybeCounter(Some(self.write(name, Some(value.clone()), expires)))
     }
 
-    /// A deletion leaves one in any case: of an expired cell it writes the expiry.
+    /// Deletes a cell. Deleting an expired cell still writes the expiry.
     pub(super) fn delete(&mut self, name: &str, counter: Option<u64>) -> Answer {
         let seen = self.seen(name).map(|seen| seen.counter);
         if seen.is_some() && counter.is_some_and(|counter| seen != Some(counter)) {
@@ -124,7 +123,7 @@ impl Run<'_> {
     }
 }
 
-/// The text of an integer counts as that integer if printing the integer gives the same text.
+/// Parses a string or bytes that hold a canonical integer, one whose text equals its printed form.
 fn number(value: Value) -> Value {
     let text = match &value {
         Value::String(text) => Some(text.as_str()),
@@ -135,13 +134,14 @@ fn number(value: Value) -> Value {
     whole.map_or(value, Value::Int)
 }
 
-/// The float that is this integer; others are not rounded.
+/// Converts an integer that a float represents exactly; any other integer is an error instead of being
+/// rounded.
 fn exact(n: i64) -> Result<f64> {
     let lossless = n.unsigned_abs().checked_shr(n.trailing_zeros()).unwrap_or(0) < 1 << 53;
     if lossless { Ok(n as f64) } else { Err(Error::new(Code::Overflow, "the integer is no float")) }
 }
 
-/// Integers add within `i64`; as soon as one side is a float, both are.
+/// Adds two numbers. Integers are checked for overflow; a float operand makes the result a float.
 fn add(old: &Value, by: Number) -> Result<Value> {
     let overflow = || Error::new(Code::Overflow, "the sum leaves its type");
     let (a, b) = match (old, by) {

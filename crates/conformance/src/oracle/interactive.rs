@@ -1,4 +1,4 @@
-//! Interactive transactions in the model: a private copy, and a note of everything read.
+//! Interactive transactions in the reference model: a private copy of the branch and a read set of guards.
 
 use super::run::Run;
 use super::versions::{Version, Versions};
@@ -10,10 +10,10 @@ use mainstay_model::{
 };
 use std::collections::BTreeSet;
 
-/// The revision that stands for "written by this open transaction".
+/// Placeholder revision of writes by the open transaction.
 const OPEN: Revision = Revision::MAX;
 
-/// An open transaction.
+/// An open interactive transaction.
 #[derive(Clone, Debug)]
 pub struct Open {
     branch: String,
@@ -22,15 +22,15 @@ pub struct Open {
     copy: State,
     guards: Vec<Guard>,
     steps: Vec<Command>,
-    /// The spaces of keyed state that something was asked of.
+    /// The spaces that the transaction has accessed.
     spaces: BTreeSet<Name>,
-    /// What was answered about them, by step.
+    /// The answers of commands on keyed state, by step.
     told: Vec<(usize, Answer)>,
     wrote: bool,
 }
 
 impl Open {
-    /// Begins on a branch, at the newest revision.
+    /// Begins a transaction on a branch, at the newest revision.
     pub fn begin(oracle: &Oracle, branch: &str) -> Result<Open> {
         let (id, copy) = (oracle.id(branch)?, oracle.line(branch)?.state.clone());
         let (branch, snapshot) = (branch.to_owned(), oracle.latest());
@@ -38,22 +38,22 @@ impl Open {
         Ok(Open { branch, id, snapshot, copy, guards, steps, spaces, told, wrote: false })
     }
 
-    /// The revision it reads at.
+    /// The revision of the transaction's snapshot.
     pub fn revision(&self) -> Revision {
         self.snapshot.revision
     }
 
-    /// Whether it has written anything that took effect.
+    /// Returns whether the transaction has written anything.
     pub fn wrote(&self) -> bool {
         self.wrote
     }
 
-    /// Whether this transaction has itself written the cell.
+    /// Returns whether this transaction has written the cell.
     pub fn owns(&self, name: &str) -> bool {
         written_here(&self.copy.cells, name)
     }
 
-    /// Reads a cell: its own write, or the snapshot's, which is then guarded.
+    /// Reads a cell. A read from the snapshot adds a guard; a read of an own write does not.
     pub fn get(&mut self, name: &Name) -> Option<Versioned> {
         if !self.owns(name.as_str()) {
             self.guard(Contract::Cells, name);
@@ -63,7 +63,8 @@ impl Open {
         Some(Versioned { revision: told(shown.revision), ..shown })
     }
 
-    /// Reads a record, which is guarded: its own writes may have left fields of others.
+    /// Reads a record and always adds a guard, because an own write may have kept fields from the
+    /// snapshot.
     pub fn get_record(&mut self, key: &Name, wanted: Option<&[Field]>) -> Option<Record> {
         self.guard(Contract::Records, key);
         let seen = self.copy.records.live(key.as_str(), self.moment())?;
@@ -71,7 +72,7 @@ impl Open {
         Some(Record { revision: told(shown.revision), ..shown })
     }
 
-    /// Lists names, its own writes included; the range is guarded.
+    /// Lists names, including own writes, and guards the range.
     pub fn list(&mut self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page> {
         let cells = &self.copy.cells;
         let page = cells::list(cells, prefix, after, limit, self.moment())?;
@@ -80,7 +81,7 @@ impl Open {
         Ok(page)
     }
 
-    /// Looks for records, its own writes included; the range is guarded, whatever the filters left out.
+    /// Scans records, including own writes, and guards the range independent of the filters.
     pub fn scan(
         &mut self,
         prefix: &str,
@@ -96,7 +97,7 @@ impl Open {
         Ok(page)
     }
 
-    /// Counts records, its own writes included; the range is guarded.
+    /// Counts records, including own writes, and guards the range.
     pub fn count(&mut self, prefix: &str, filters: &[Where]) -> u64 {
         let records = &self.copy.records;
         let passing = records::passing(records, prefix, filters, None, self.moment());
@@ -105,8 +106,8 @@ impl Open {
         passing.len() as u64
     }
 
-    /// Runs a command on the private copy. All but a blind write answer with something about what was
-    /// there before: they count as reads.
+    /// Runs a command on the private copy. Every command except a blind write counts as a read, because
+    /// its answer depends on the previous state.
     pub fn command(&mut self, command: impl Into<Command>) -> Result<Answer> {
         let command = command.into();
         read_by(&command).into_iter().for_each(|(contract, name)| self.guard(contract, &name));
@@ -124,15 +125,16 @@ impl Open {
         Ok(answer)
     }
 
-    /// Whether a space that something was asked of was written since. The engine may take that for a conflict where it
-    /// cannot tell that nothing of it matters; where an answer would be another one, it has to.
+    /// Returns whether an accessed space was written since the snapshot. The engine may report a
+    /// conflict in that case. It must report one if an answer would change.
     pub fn may_conflict(&self, oracle: &Oracle) -> bool {
         let Ok(line) = oracle.line(&self.branch) else { return true };
         let (since, latest) = (self.snapshot.revision, oracle.latest().revision);
         !self.spaces.iter().all(|space| line.state.spaces.unwritten(space.as_str(), since, latest))
     }
 
-    /// Commits: `Conflict` if anything read has changed; one that wrote nothing never fails.
+    /// Commits the transaction. Fails with `Conflict` if a read has changed; a read-only transaction
+    /// never fails.
     pub fn commit(self, oracle: &mut Oracle) -> Result<Option<Receipt>> {
         if !self.wrote {
             return Ok(None);
@@ -148,7 +150,7 @@ impl Open {
             }
             other => other,
         };
-        // A command that is refused now was answered then.
+        // The command had an answer before, so a refusal now is a conflict.
         let is_told = |error: &Error| self.told.iter().any(|(at, _)| error.position() == Some(*at));
         let receipt = done.map_err(|error| if is_told(&error) { changed() } else { error })?;
         if self.told.iter().any(|(at, answer)| receipt.answers[*at] != *answer) {
@@ -162,7 +164,7 @@ impl Open {
         Moment { revision: OPEN, now: self.snapshot.now }
     }
 
-    /// Guards that an event is as an append finds it: there, or not.
+    /// Guards the presence or absence of the event that an append looked up.
     fn guard_event(&mut self, command: &Command) {
         let Command::Run(RunCommand::Append { event, expected: None }) = command else { return };
         let (Ok(run), Ok(key)) = (Name::new(&event.run_id), event.key()) else { return };
@@ -171,7 +173,7 @@ impl Open {
         self.guards.push(Guard::Event { run, key, is });
     }
 
-    /// Guards something as the snapshot has it.
+    /// Guards the state of a name in the snapshot.
     fn guard(&mut self, contract: Contract, name: &Name) {
         let expires = match contract {
             Contract::Records => expiry(self.copy.records.live(name.as_str(), self.snapshot)),
@@ -194,7 +196,7 @@ impl Open {
         self.guards.push(Guard::RangeUnchanged { contract, prefix, after, upto, since, expires });
     }
 
-    /// The earliest expiry of what was shown and is not this transaction's own.
+    /// The earliest expiry among the names shown, except own writes.
     fn earliest<'n, T: Clone>(
         &self,
         versions: &Versions<T>,
@@ -217,13 +219,13 @@ fn expiry<T>(seen: Option<&Version<T>>) -> Option<Stamp> {
     seen.and_then(|version| version.expires)
 }
 
-/// Its own writes have no revision yet.
+/// Maps the placeholder of own writes to 0, because they have no revision yet.
 fn told(revision: Revision) -> Revision {
     if revision == OPEN { 0 } else { revision }
 }
 
-/// What the answer of a command tells something of, counters aside. Redis's commands tell whether a name is
-/// a cell or a record.
+/// The names that a command's answer depends on, apart from counters. Redis commands depend on both the
+/// cell and the record of a name.
 fn read_by(command: &Command) -> Vec<(Contract, Name)> {
     let both = |name: &Name| [(Contract::Cells, name.clone()), (Contract::Records, name.clone())];
     match command {
@@ -259,13 +261,13 @@ fn read_by(command: &Command) -> Vec<(Contract, Name)> {
     }
 }
 
-/// A message, which is known by its number.
+/// The guard target of a message: its ID.
 fn message(id: &u64) -> (Contract, Name) {
     let name = Name::new(&id.to_string()).unwrap_or_else(|error| panic!("{error}"));
     (Contract::Outbox, name)
 }
 
-/// Whether a write of a record looks at nothing.
+/// Returns whether a record write is independent of the old state.
 fn is_blind(write: &RecordWrite) -> bool {
     let looks = |value: &FieldValue| matches!(value, FieldValue::Sum { .. });
     let adds = write.set.iter().any(|(_, value)| looks(value));

@@ -1,4 +1,4 @@
-//! Runs in the model: a log is a list of events, and what it adds up to is folded anew each time.
+//! Runs in the reference model: a log is a list of events, and its snapshot is folded from the start each time.
 
 use super::run::Run;
 use super::versions::{Version, Versions};
@@ -9,39 +9,39 @@ use mainstay_model::{
     Value, event_id, limits, reduce,
 };
 
-/// Every version of every run.
+/// All versions of all runs.
 pub type Logs = Versions<Log>;
 
-/// A run as it stands.
+/// A run's metadata and events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
-    /// What it was made with.
+    /// Metadata given at creation.
     pub metadata: Option<Value>,
-    /// When it was made.
+    /// Timestamp of creation.
     pub created: Stamp,
-    /// Its events, each with the stamp of the transaction that brought it here.
+    /// Events, each with the timestamp of the transaction that wrote it to this branch.
     pub events: Vec<(CanonicalEvent, Stamp)>,
 }
 
 impl Log {
-    /// A run without events.
+    /// Creates a run without events.
     pub fn new(created: Stamp, metadata: Option<Value>) -> Log {
         Log { metadata, created, events: Vec::new() }
     }
 
-    /// The event of a key.
+    /// Finds an event by its idempotency key.
     pub fn of_key(&self, key: &str) -> Option<&CanonicalEvent> {
         self.events.iter().map(|(event, _)| event).find(|event| event.idempotency_key == key)
     }
 
-    /// Adds an event at the end.
+    /// Appends an event and returns its sequence number.
     pub fn push(&mut self, event: CanonicalEvent, stamp: Stamp) -> u64 {
         let run_seq = self.events.len() as u64 + 1;
         self.events.push((CanonicalEvent { run_seq, ..event }, stamp));
         run_seq
     }
 
-    /// Whether it was made with the same and says the same as another, whenever that was told.
+    /// Returns whether metadata and event contents are equal. Times of persistence are not compared.
     pub fn means(&self, other: &Log) -> bool {
         let said = |log: &Log| -> Vec<_> {
             let one = |(event, _): &(CanonicalEvent, Stamp)| {
@@ -54,7 +54,8 @@ impl Log {
         self.metadata == other.metadata && said(self) == said(other)
     }
 
-    /// What the events up to one of them add up to, and what could not follow.
+    /// Folds the events up to a sequence number into a snapshot. Also returns alerts for events that are
+    /// illegal in their state.
     fn fold(&self, run: &str, upto: u64) -> (RunSnapshot, Vec<RunAlert>) {
         let (mut snapshot, mut alerts) = (RunSnapshot::new(run), Vec::new());
         for (event, stamp) in self.events.iter().take(upto as usize) {
@@ -65,7 +66,7 @@ impl Log {
         (snapshot, alerts)
     }
 
-    /// Whether each of its events could follow those before it.
+    /// Returns whether no event is illegal after the events before it.
     pub fn is_consistent(&self) -> bool {
         self.fold("", u64::MAX).1.is_empty()
     }
@@ -75,7 +76,7 @@ impl Log {
     }
 }
 
-/// What is known of a run.
+/// The info of a run version; `None` if the run is deleted.
 fn info(run: &str, version: &Version<Log>) -> Option<RunInfo> {
     let log = version.value.as_ref()?;
     let (snapshot, alerts) = log.fold(run, log.last_seq());
@@ -91,7 +92,7 @@ fn info(run: &str, version: &Version<Log>) -> Option<RunInfo> {
     })
 }
 
-/// The revision that brought an event to where it stands.
+/// The revision that wrote an event at its sequence number on this branch.
 pub(super) fn revision_of(logs: &Logs, run: &str, seq: u64) -> Option<Revision> {
     let has = |log: &Log| (1..=log.last_seq()).contains(&seq);
     let versions = logs.all(run).iter().rev();
@@ -99,7 +100,7 @@ pub(super) fn revision_of(logs: &Logs, run: &str, seq: u64) -> Option<Revision> 
     since.last().map(|version| version.revision)
 }
 
-/// Answers a command that only reads, as of a moment.
+/// Executes a read-only command at a moment.
 pub(super) fn read(logs: &Logs, command: &RunCommand, moment: Moment) -> Result<RunAnswer> {
     let live = |run: &Name| logs.value(run.as_str(), moment);
     Ok(match command {
@@ -159,7 +160,6 @@ fn check_limit(limit: usize) -> Result<()> {
 }
 
 impl Run<'_> {
-    /// Runs one command on runs and gives its answer.
     pub(super) fn run(&mut self, command: &RunCommand) -> Result<Answer> {
         let answer = |answer| Ok(Answer::Run(Box::new(answer)));
         match command {
@@ -226,7 +226,7 @@ impl Run<'_> {
         })
     }
 
-    /// The run, if it is there; one that was deleted takes nothing.
+    /// Returns the run if it exists; a deleted run is an error.
     fn log(&self, run: &Name) -> Result<Option<Log>> {
         let live = self.state.logs.value(run.as_str(), self.moment());
         let deleted = live.is_none() && !self.state.logs.all(run.as_str()).is_empty();

@@ -1,17 +1,16 @@
-//! The readable model: what the engine promises, written for the eye and not for speed.
+//! Reference model (oracle) of the engine, written for readability and not for speed.
 //!
 //! ```text
 //!   Oracle ── Line (a branch) ── cells:   name -> versions, oldest first
 //!                |             ├ records: key -> versions, oldest first
 //!                |             ├ logs:    run -> versions, oldest first
 //!                |             ├ spaces:  space of keyed state -> versions, oldest first
-//!                |             └ outbox:  messages as they stand
-//!                └ a fork copies the lines' versions up to the fork: no reading through
+//!                |             └ outbox:  messages and their delivery state
+//!                └ a fork copies the versions up to the fork point, so reads need no parent
 //! ```
 //!
-//! A transaction runs on a full copy of its branch, which replaces the branch when it commits and
-//! is dropped when it fails. Whatever this module says is what the semantics say; where the
-//! engine differs, one of the two is wrong.
+//! A transaction runs on a full copy of its branch, which replaces the branch on commit and is dropped
+//! on failure. The model defines the semantics. If the engine differs from it, one of the two has a bug.
 
 mod branches;
 mod cells;
@@ -48,10 +47,10 @@ use mainstay_model::{
 };
 use std::collections::BTreeMap;
 
-/// A whole database, in plain maps.
+/// A whole database in plain maps.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// What the wall clock shows, in microseconds; the test moves it together with the engine's.
+    /// Wall-clock time in microseconds. The test advances it together with the engine's clock.
     pub wall: u64,
     revision: Revision,
     first: Revision,
@@ -64,49 +63,49 @@ pub struct Oracle {
     receipts: BTreeMap<RequestId, Receipt>,
 }
 
-/// What a branch holds.
+/// The state of a branch.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// Every version of every cell.
+    /// All versions of all cells.
     pub cells: Cells,
-    /// Every version of every record.
+    /// All versions of all records.
     pub records: Records,
-    /// Every version of every run.
+    /// All versions of all runs.
     pub logs: Logs,
-    /// Every version of every space of keyed state.
+    /// All versions of all spaces of keyed state.
     pub spaces: Spaces,
-    /// The messages to be sent, as they stand.
+    /// The outbox messages in their current state.
     pub outbox: Outbox,
 }
 
-/// A branch: where it comes from, and a full copy of what it holds.
+/// A branch: its origin and a full copy of its state.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The branch it was forked from.
+    /// The parent branch; `None` for `main`.
     pub parent: Option<u32>,
-    /// The newest revision it has in common with its parent.
+    /// The newest revision that the branch shares with its parent.
     pub fork_revision: Revision,
-    /// The revision that made it.
+    /// The revision that created the branch.
     pub created: Revision,
-    /// How many forks lie between it and `main`.
+    /// The number of forks between the branch and `main`.
     pub depth: usize,
-    /// What it holds.
+    /// The state of the branch.
     pub state: State,
-    /// What it knows of other branches.
+    /// The revisions of other branches that it contains.
     past: Past,
 }
 
-/// A moment to read at: a revision and the `now` that judges expiry.
+/// A point in time to read at: a revision, and the time for judging expiry.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// The newest revision that is seen.
+    /// The newest visible revision.
     pub revision: Revision,
     /// The time at which expiry is judged.
     pub now: Stamp,
 }
 
 impl Oracle {
-    /// An empty database that stands at this revision, with the clock at `wall`.
+    /// Creates an empty database at this revision, with the clock at `wall`.
     pub fn new(revision: Revision, wall: u64) -> Oracle {
         let state = State::default();
         let past = Past::default();
@@ -131,22 +130,22 @@ impl Oracle {
         self.revision
     }
 
-    /// The revision the database began with.
+    /// The revision at which the database began.
     pub fn first_revision(&self) -> Revision {
         self.first
     }
 
-    /// The stamp of the newest transaction, zero before the first.
+    /// The timestamp of the newest transaction; zero before the first.
     pub fn last_stamp(&self) -> Stamp {
         self.last_stamp
     }
 
-    /// The stamp of a revision.
+    /// The timestamp of a revision.
     pub fn stamp_of(&self, revision: Revision) -> Option<Stamp> {
         self.stamps.get(&revision).copied()
     }
 
-    /// The stamp the next transaction gets: the clock's, but never one given before.
+    /// The timestamp of the next transaction: the clock's time, but always above the last timestamp.
     pub fn next_stamp(&self) -> Stamp {
         self.wall.max(self.last_stamp + 1)
     }
@@ -156,7 +155,7 @@ impl Oracle {
         Moment { revision: self.revision, now: self.wall.max(self.last_stamp) }
     }
 
-    /// The moment a point in time names.
+    /// Resolves a point in time to a moment.
     pub fn moment(&self, at: At) -> Result<Moment> {
         match at {
             At::Latest => Ok(self.latest()),
@@ -169,14 +168,14 @@ impl Oracle {
         }
     }
 
-    /// The newest revision not stamped later than this.
+    /// The newest revision with a timestamp not later than `stamp`.
     fn revision_at(&self, stamp: Stamp) -> Revision {
         let seen =
             self.stamps.iter().filter(|(_, at)| **at <= stamp).map(|(revision, _)| *revision);
         seen.max().unwrap_or(self.first)
     }
 
-    /// The branches by name.
+    /// The names of all branches.
     pub fn branches(&self) -> Vec<String> {
         self.names.keys().cloned().collect()
     }
@@ -191,17 +190,17 @@ impl Oracle {
         self.names.get(branch).copied().ok_or_else(missing)
     }
 
-    /// What a cell holds at a moment.
+    /// Reads a cell at a moment.
     pub fn get(&self, branch: &str, name: &str, moment: Moment) -> Result<Option<Versioned>> {
         Ok(self.line(branch)?.state.cells.live(name, moment).map(cells::shown))
     }
 
-    /// What a record holds at a moment.
+    /// Reads a record at a moment.
     pub fn record(&self, branch: &str, key: &str, moment: Moment) -> Result<Option<Record>> {
         Ok(self.line(branch)?.state.records.live(key, moment).map(records::shown))
     }
 
-    /// What a command on runs that only reads answers at a moment.
+    /// Executes a read-only command on runs at a moment.
     pub fn read_runs(
         &self,
         branch: &str,
@@ -211,29 +210,29 @@ impl Oracle {
         logs::read(&self.line(branch)?.state.logs, command, moment)
     }
 
-    /// A space of keyed state at a moment.
+    /// Reads a space of keyed state at a moment.
     pub fn space(&self, branch: &str, name: &str, moment: Moment) -> Option<Space> {
         self.line(branch).ok()?.state.spaces.value(name, moment)
     }
 
-    /// How many events a run has.
+    /// The number of events in a run.
     pub fn last_seq(&self, branch: &str, run: &str) -> u64 {
         let line = self.line(branch).ok();
         let log = line.and_then(|line| line.state.logs.value(run, self.latest()));
         log.map_or(0, |log| log.events.len() as u64)
     }
 
-    /// The revision that brought an event of a run to a branch.
+    /// The revision that wrote an event of a run to a branch.
     pub fn revision_of(&self, branch: &str, run: &str, seq: u64) -> Result<Option<Revision>> {
         Ok(logs::revision_of(&self.line(branch)?.state.logs, run, seq))
     }
 
-    /// What a command on the outbox that only reads answers.
+    /// Executes a read-only command on the outbox.
     pub fn read_outbox(&self, branch: &str, command: &OutboxCommand) -> Result<OutboxAnswer> {
         self.line(branch)?.state.outbox.read(command)
     }
 
-    /// A page of the records that are live at a moment and pass, in byte order of their keys.
+    /// Returns a page of the live records that match the filters, in byte order of their keys.
     pub fn scan(
         &self,
         branch: &str,
@@ -247,7 +246,7 @@ impl Oracle {
         records::scan(records, prefix, filters, after, limit, moment)
     }
 
-    /// A page of the names that are live at a moment, in byte order.
+    /// Returns a page of the live names, in byte order.
     pub fn list(
         &self,
         branch: &str,
@@ -259,7 +258,7 @@ impl Oracle {
         cells::list(&self.line(branch)?.state.cells, prefix, after, limit, moment)
     }
 
-    /// The versions of a cell up to a moment, newest first, deletions included.
+    /// Returns the versions of a cell up to a moment, newest first, including deletions.
     pub fn history(
         &self,
         branch: &str,
@@ -271,7 +270,7 @@ impl Oracle {
         Ok(past(self.line(branch)?.state.cells.all(name), limit, before, moment))
     }
 
-    /// The versions of a record up to a moment, newest first, deletions included.
+    /// Returns the versions of a record up to a moment, newest first, including deletions.
     pub fn record_history(
         &self,
         branch: &str,
@@ -283,7 +282,8 @@ impl Oracle {
         Ok(past(self.line(branch)?.state.records.all(key), limit, before, moment))
     }
 
-    /// Turns every expiry that is due into a deletion; inherited ones stay as they are.
+    /// Deletes all expired cells and records on the branches that wrote them. Inherited ones are left
+    /// alone.
     pub fn sweep(&mut self) -> u64 {
         let stamp = self.next_stamp();
         let mut swept = 0;
@@ -297,12 +297,12 @@ impl Oracle {
         swept
     }
 
-    /// A transaction that changed nothing that anybody sees.
+    /// Commits a transaction without a visible change.
     pub fn skip(&mut self) {
         self.committed(self.next_stamp());
     }
 
-    /// Takes the next revision.
+    /// Commits the next revision with this timestamp.
     fn committed(&mut self, stamp: Stamp) -> Revision {
         self.revision += 1;
         self.last_stamp = stamp;

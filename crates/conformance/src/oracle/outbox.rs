@@ -1,4 +1,4 @@
-//! The outbox in the model: messages in a map, and a rule who may be claimed.
+//! The outbox in the reference model: messages in a map, and the rule for which can be claimed.
 
 use super::run::Run;
 use super::versions::Writer;
@@ -8,66 +8,68 @@ use mainstay_model::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of the branch `main` in this model.
+/// The ID of the branch `main` in this model.
 const MAIN_ID: u32 = 0;
 
-/// The messages of a branch. The branch that it is forked from keeps its own; they go along when the fork is merged, but for those
-/// of `main`, which are on their way.
+/// The messages of a branch. Messages of the parent stay with the parent. A merge of the fork also
+/// brings messages inherited from other branches, except those of `main`, which are already being
+/// delivered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outbox {
     last_id: u64,
     letters: BTreeMap<u64, Letter>,
-    /// Those that other branches than `main` had when this one was forked from them.
+    /// Messages that branches other than `main` had when this branch was forked from them.
     inherited: Vec<Letter>,
-    /// Up to which number it knows the messages of branches that have no event: its own, and those that merges taught it.
+    /// Per branch, the highest known ID of messages without an event: own messages, and those learned by
+    /// merges.
     known: BTreeMap<u32, Vec<Known>>,
-    /// When each message was last touched.
+    /// The revision of the last change to each message.
     touched: BTreeMap<u64, Revision>,
 }
 
-/// A branch, and the number of a message there.
+/// A branch and the ID of a message on it.
 type Written = (u32, u64);
 
-/// A number up to which the messages of a branch are known.
+/// An ID up to which the messages of a branch are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Known {
     upto: u64,
     since: Revision,
-    /// The branch that learnt it.
+    /// The branch that learned it.
     by: u32,
 }
 
-/// A message and how it stands.
+/// A message and its delivery state.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Letter {
     pub message: Message,
-    /// The branch that it lies on.
+    /// The branch that holds the message.
     pub lies_on: u32,
     origin: Written,
     revision: Revision,
-    /// From when on it may be claimed.
+    /// The time from which it can be claimed.
     due: Stamp,
     is_dead: bool,
-    /// Whether the later ones of its run wait for it.
+    /// Whether later messages of its run wait for it.
     holds_up: bool,
-    /// When it was claimed last; 0 where nobody has it.
+    /// The fencing token: the time of the last claim; 0 if unclaimed.
     token: Stamp,
-    /// The key of the event that it was appended with.
+    /// The idempotency key of the event that the message was appended with.
     event: Option<String>,
 }
 
-/// The runs of a merge: those that it brings, and whether source and target have an event of a key before it.
+/// The runs of a merge: the merged runs, and whether the source and the target had an event before it.
 pub(super) struct Runs<'r> {
     pub brought: &'r BTreeSet<String>,
     pub source: HasEvent<'r>,
     pub target: HasEvent<'r>,
 }
 
-/// Whether a run has an event of a key.
+/// Returns whether a run has an event with this idempotency key.
 pub(super) type HasEvent<'l> = &'l dyn Fn(&str, &str) -> bool;
 
 impl Outbox {
-    /// The outbox of a branch that is forked from this one at a revision.
+    /// The outbox of a branch forked from this one at a revision.
     pub(super) fn forked(&self, at: Revision) -> Outbox {
         let mut known = self.known.clone();
         known.values_mut().for_each(|known| known.retain(|known| known.since <= at));
@@ -76,8 +78,8 @@ impl Outbox {
         Outbox { inherited: inherited.cloned().collect(), known, ..Outbox::default() }
     }
 
-    /// The messages that a merge brings to another branch, in the order in which they were written: those of the events that it
-    /// brings, and all others that the target does not know.
+    /// The messages that a merge adds to another branch, in write order: those of merged events, and all
+    /// others that the target does not know.
     pub(super) fn missing_in(&self, other: &Outbox, runs: &Runs<'_>) -> Vec<Letter> {
         let own = self.letters.values().filter(|letter| letter.lies_on != MAIN_ID);
         let is_missing = |letter: &&Letter| match (&letter.message.run, &letter.event) {
@@ -95,20 +97,20 @@ impl Outbox {
         missing
     }
 
-    /// Up to which number it knows the messages of a branch.
+    /// The highest ID up to which the messages of a branch are known.
     fn knows(&self, branch: u32) -> u64 {
         let known = self.known.get(&branch).into_iter().flatten();
         known.map(|known| known.upto).max().unwrap_or(0)
     }
 
-    /// Takes the messages that it lacks from another outbox, in a merge.
+    /// Adds the missing messages of another outbox during a merge.
     pub(super) fn take_from(&mut self, other: &Outbox, runs: &Runs<'_>, writer: Writer) {
         let before = self.clone();
         for letter in other.missing_in(&before, runs) {
             self.put(letter, writer);
         }
         for (branch, known) in &other.known {
-            // What `main` learnt it keeps to itself.
+            // Knowledge of `main` is not passed on.
             let learnt = known.iter().filter(|known| known.by != MAIN_ID).map(|known| known.upto);
             if let Some(upto) = learnt.max().filter(|upto| *upto > self.knows(*branch)) {
                 let Writer { home: by, revision: since, .. } = writer;
@@ -118,12 +120,12 @@ impl Outbox {
         self.touch(&before, writer.revision);
     }
 
-    /// Whether it is this outbox itself that has a message.
+    /// Returns whether this outbox itself holds the message.
     pub(super) fn has(&self, id: u64, lies_on: u32) -> bool {
         self.letters.get(&id).is_some_and(|letter| letter.lies_on == lies_on)
     }
 
-    /// Adds a message, as one that was written somewhere; gives its number.
+    /// Adds a message with its origin and returns its new ID.
     fn put(&mut self, letter: Letter, writer: Writer) -> u64 {
         self.last_id += 1;
         let (id, written) = (self.last_id, writer.stamp);
@@ -140,13 +142,13 @@ impl Outbox {
         id
     }
 
-    /// Whether nobody has touched a message since a revision.
+    /// Returns whether a message has not changed since a revision.
     pub(super) fn untouched(&self, id: u64, since: Revision) -> bool {
         self.touched.get(&id).is_none_or(|at| *at <= since)
     }
 
-    /// Remembers which messages are not as they were: those that came, changed or went, and those that one more of
-    /// their run waits for.
+    /// Records which messages changed: added, changed or removed ones, and those with another follower
+    /// in their run.
     fn touch(&mut self, before: &Outbox, revision: Revision) {
         let is_as_it_was = |id: &u64| {
             self.letters.get(id) == before.letters.get(id)
@@ -157,7 +159,7 @@ impl Outbox {
         self.touched.extend(touched.into_iter().map(|id| (id, revision)));
     }
 
-    /// Whether a message waits for one of its run before it.
+    /// Returns whether a message waits for an earlier one of its run.
     fn waits(&self, id: u64) -> bool {
         let run = |letter: &Letter| letter.message.run.clone().filter(|_| letter.holds_up);
         let Some(own) = self.letters.get(&id).and_then(run) else { return false };
@@ -165,7 +167,7 @@ impl Outbox {
         before.any(|letter| run(letter).as_ref() == Some(&own))
     }
 
-    /// The messages that are neither dead nor wait for another, by when they may be claimed.
+    /// The messages that are neither dead nor waiting for another, sorted by due time.
     fn queue(&self) -> Vec<(Stamp, u64)> {
         let there = self.letters.iter().filter(|(id, letter)| !letter.is_dead && !self.waits(**id));
         let mut queue: Vec<_> = there.map(|(id, letter)| (letter.due, *id)).collect();
@@ -173,7 +175,7 @@ impl Outbox {
         queue
     }
 
-    /// The next message of its run, if it waits for this one.
+    /// The next message of the same run, if it waits for this one.
     fn follower(&self, id: u64) -> Option<u64> {
         let letter = self.letters.get(&id)?;
         let run = letter.message.run.as_ref().filter(|_| letter.holds_up)?;
@@ -182,7 +184,7 @@ impl Outbox {
         next.map(|(id, _)| *id)
     }
 
-    /// Lets the next one of its run in, as this one goes.
+    /// Makes the next message of the run claimable when this one is removed.
     fn let_in(&mut self, id: u64, now: Stamp) {
         let next = self.follower(id).and_then(|next| self.letters.get_mut(&next));
         next.into_iter().for_each(|next| next.due = now);
@@ -194,7 +196,7 @@ impl Outbox {
         letter.into_iter().for_each(|letter| (letter.is_dead, letter.holds_up) = (true, false));
     }
 
-    /// Dead ones behind one of them.
+    /// Dead messages with an ID above `after`.
     fn dead(&self, after: u64, limit: usize) -> Vec<Message> {
         let dead = self.letters.range(after + 1..).filter(|(_, letter)| letter.is_dead);
         dead.take(limit).map(|(_, letter)| letter.message.clone()).collect()
@@ -210,7 +212,7 @@ impl Outbox {
         }
     }
 
-    /// Answers a command that only reads.
+    /// Executes a read-only command.
     pub(super) fn read(&self, command: &OutboxCommand) -> Result<OutboxAnswer> {
         command.check()?;
         match command {
@@ -224,7 +226,7 @@ impl Outbox {
 }
 
 impl Run<'_> {
-    /// Writes the message of an event of this key.
+    /// Puts a message and links it to the event with this idempotency key.
     pub(super) fn put_with_event(&mut self, command: &OutboxCommand, key: String) -> Result<()> {
         self.outbox(command)?;
         let outbox = &mut self.state.outbox;
@@ -233,7 +235,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs one command on the outbox and gives its answer.
     pub(super) fn outbox(&mut self, command: &OutboxCommand) -> Result<Answer> {
         if command.delivers() && self.writer.home != MAIN_ID {
             return Err(Error::new(Code::Unsupported, "messages leave from `main`"));
@@ -323,12 +324,12 @@ fn claim(outbox: &mut Outbox, limit: usize, lease_ms: u64, now: Stamp) -> Vec<Me
     taken
 }
 
-/// Whether somebody has claimed it, so that it can have been delivered or not.
+/// Returns whether the message was ever claimed, so that it may have been delivered.
 fn was_taken(letter: &Letter) -> bool {
     letter.is_dead || letter.message.tries > 0
 }
 
-/// Refuses whoever does not hold messages that were claimed.
+/// Fails with `Fenced` unless the token holds all claimed messages of the list.
 fn check_held(outbox: &Outbox, ids: &[u64], token: Stamp) -> Result<()> {
     let held = |id: &u64| outbox.letters.get(id).filter(|letter| was_taken(letter));
     match ids.iter().filter_map(held).all(|letter| letter.token == token && token > 0) {

@@ -1,4 +1,4 @@
-//! Records in the model: fields in a map, conditions, scans; and Redis's hashes on them.
+//! Records in the reference model: fields in a map, conditions, scans, and the Redis hash commands.
 
 use super::run::{Run, may_expire};
 use super::versions::{Version, Versions};
@@ -9,10 +9,10 @@ use mainstay_model::{
 };
 use std::cmp::Ordering;
 
-/// Every version of every record.
+/// All versions of all records.
 pub type Records = Versions<Fields>;
 
-/// The record as a reader sees it.
+/// Converts a stored version to the form that readers see.
 pub(super) fn shown(version: &Version<Fields>) -> Record {
     Record {
         fields: version.value.clone().unwrap_or_default(),
@@ -23,7 +23,7 @@ pub(super) fn shown(version: &Version<Fields>) -> Record {
     }
 }
 
-/// The record with only some of its fields.
+/// Reduces a record to the wanted fields.
 pub(super) fn some(mut record: Record, wanted: Option<&[Field]>) -> Record {
     let fields = record.fields.into_iter();
     let wants = |field: &Field| wanted.is_none_or(|wanted| wanted.contains(field));
@@ -31,7 +31,7 @@ pub(super) fn some(mut record: Record, wanted: Option<&[Field]>) -> Record {
     record
 }
 
-/// A page of the live records that pass.
+/// Returns a page of the live records that match the filters.
 pub(super) fn scan(
     records: &Records,
     prefix: &str,
@@ -53,7 +53,7 @@ pub(super) fn scan(
     Ok(RecordPage { records: all, next })
 }
 
-/// The live records that pass, in byte order.
+/// The live records that match the filters, in byte order of their keys.
 pub(super) fn passing(
     records: &Records,
     prefix: &str,
@@ -66,7 +66,7 @@ pub(super) fn passing(
     live.filter(|(_, record)| filters.iter().all(|filter| passes(filter, &record.fields))).collect()
 }
 
-/// Whether a record passes: with the field, and with a value that fits.
+/// Returns whether a record has the field with a matching value.
 fn passes(filter: &Where, fields: &Fields) -> bool {
     let Some(value) = fields.get(filter.field.as_bytes()) else { return false };
     match &filter.test {
@@ -81,7 +81,7 @@ fn passes(filter: &Where, fields: &Fields) -> bool {
     }
 }
 
-/// Numbers go by what they say, everything else by its bytes; the two do not compare.
+/// Compares decimals by value and everything else by bytes. A decimal and a non-decimal have no order.
 fn order(value: &[u8], bound: &[u8]) -> Option<Ordering> {
     match (number(value), number(bound)) {
         (Some(value), Some(bound)) => Some(value.cmp(&bound)),
@@ -90,7 +90,7 @@ fn order(value: &[u8], bound: &[u8]) -> Option<Ordering> {
     }
 }
 
-/// A decimal as its sign and all its digits, in so many places before and behind the point that any two
+/// Parses a decimal into its sign and digits. It is padded on both sides of the point, so that any two
 /// compare digit by digit.
 fn number(text: &[u8]) -> Option<(bool, Vec<i8>)> {
     const PLACES: usize = 400;
@@ -108,12 +108,11 @@ fn number(text: &[u8]) -> Option<(bool, Vec<i8>)> {
     let all = format!("{whole:0>PLACES$}{fraction:0<PLACES$}");
     let sign = if negative { -1 } else { 1 };
     let digits: Vec<i8> = all.bytes().map(|digit| sign * (digit - b'0') as i8).collect();
-    // What is below zero comes first; minus zero is zero.
+    // Negative numbers sort first; minus zero equals zero.
     Some((!negative || digits.iter().all(|digit| *digit == 0), digits))
 }
 
 impl Run<'_> {
-    /// Runs one command on a record and gives its answer.
     pub(super) fn record(&mut self, command: &RecordCommand) -> Result<Answer> {
         let moment = self.moment();
         match command {
@@ -183,11 +182,11 @@ impl Run<'_> {
         Ok(Answer::MaybeCounter(Some(self.write_record(key, fields, expires))))
     }
 
-    /// What a field becomes.
+    /// Computes the new value of a field.
     fn become_value(&self, value: &FieldValue, old: Option<&[u8]>) -> Result<Vec<u8>> {
         let text = match value {
             FieldValue::Bytes(bytes) => return Ok(bytes.clone()),
-            // An open transaction does not know its revision, and says 0.
+            // An open transaction has no revision yet, so it uses 0.
             FieldValue::Revision => (self.writer.revision % u64::MAX).to_string(),
             FieldValue::Millis { plus } => (self.writer.stamp as i64 / 1000 + plus).to_string(),
             FieldValue::Sum { by } => add(old, *by)?.to_string(),
@@ -196,7 +195,7 @@ impl Run<'_> {
         Ok(text.into_bytes())
     }
 
-    /// Runs one command of Redis's on a record; a name that a cell has is none.
+    /// Runs a Redis hash command on a record; fails if a cell has that name.
     pub(super) fn hash(&mut self, command: &HashCommand) -> Result<Answer> {
         let key = command.key().as_str();
         if self.seen(key).is_some() {
@@ -250,7 +249,7 @@ impl Run<'_> {
     }
 }
 
-/// Writes that make no sense whatever is stored.
+/// Rejects writes that are invalid independent of the stored state.
 fn check(write: &RecordWrite) -> Result<()> {
     let set: Vec<&Field> = write.set.iter().map(|(field, _)| field).collect();
     let changes = !write.clear.is_empty() || write.ttl != mainstay_model::Ttl::Keep;
@@ -263,7 +262,7 @@ fn check(write: &RecordWrite) -> Result<()> {
     }
 }
 
-/// Whether all conditions hold; a fence that does not is an error.
+/// Returns whether all conditions hold; a failed fence is an error.
 fn hold(when: &[Condition], seen: Option<&Version<Fields>>) -> Result<bool> {
     let value = |field: &Field| {
         let fields = seen.and_then(|seen| seen.value.as_ref());

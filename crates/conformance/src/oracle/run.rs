@@ -1,4 +1,4 @@
-//! One transaction at work on a copy of its branch.
+//! Execution of one transaction on a copy of its branch.
 
 use super::versions::{Version, Versions, Writer};
 use super::{Moment, State};
@@ -6,11 +6,11 @@ use mainstay_model::{
     Answer, Code, Command, Error, ExpireOnly, Fields, Result, Revision, Stamp, Ttl, Value,
 };
 
-/// A transaction, and what it has done so far.
+/// A running transaction.
 pub(super) struct Run<'a> {
     pub state: &'a mut State,
     pub writer: Writer,
-    /// Whether anything was written.
+    /// Whether the transaction has written anything.
     pub wrote: bool,
 }
 
@@ -23,7 +23,6 @@ impl<'a> Run<'a> {
         Moment { revision: self.writer.revision, now: self.writer.stamp }
     }
 
-    /// Runs one command and gives its answer.
     pub fn command(&mut self, command: &Command) -> Result<Answer> {
         match command {
             Command::Cell(command) => self.cell(command),
@@ -37,23 +36,21 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The live version of a cell.
     pub fn seen(&self, name: &str) -> Option<Version<Value>> {
         self.state.cells.live(name, self.moment()).cloned()
     }
 
-    /// The live version of a record.
     pub fn seen_record(&self, key: &str) -> Option<Version<Fields>> {
         self.state.records.live(key, self.moment()).cloned()
     }
 
-    /// Writes a cell.
+    /// Writes a cell and returns its counter.
     pub fn write(&mut self, name: &str, value: Option<Value>, expires: Option<Stamp>) -> u64 {
         self.wrote = true;
         self.state.cells.write(self.writer, name, value, expires)
     }
 
-    /// Writes a record; one without fields is gone.
+    /// Writes a record and returns its counter; a record without fields is deleted.
     pub fn write_record(&mut self, key: &str, fields: Fields, expires: Option<Stamp>) -> u64 {
         self.wrote = true;
         let fields = Some(fields).filter(|fields| !fields.is_empty());
@@ -61,7 +58,8 @@ impl<'a> Run<'a> {
         self.state.records.write(self.writer, key, fields, expires)
     }
 
-    /// Deletes what lives; what has expired leaves its expiry, on the branch that it was written on.
+    /// Deletes a live value and returns whether it existed. An expired value gets its expiry written,
+    /// but only on the branch that wrote it.
     pub fn remove<T: Clone>(&mut self, name: &str, of: fn(&mut State) -> &mut Versions<T>) -> bool {
         let (moment, writer) = (self.moment(), self.writer);
         let versions = of(self.state);
@@ -75,7 +73,7 @@ impl<'a> Run<'a> {
         live
     }
 
-    /// When a write makes its name expire.
+    /// Computes the expiry that a write sets.
     pub fn expiry(&self, ttl: Ttl, old: Option<Stamp>) -> Result<Option<Stamp>> {
         let invalid = || Error::new(Code::InvalidTtl, "zero, or beyond the calendar");
         match ttl {
@@ -91,7 +89,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Whether a condition on an expiry holds; none is one that never comes.
+/// Returns whether a condition on the expiry holds. No expiry counts as later than any other.
 pub(super) fn may_expire(only: ExpireOnly, old: Option<Stamp>, new: Option<Stamp>) -> bool {
     let never = u64::MAX;
     match only {

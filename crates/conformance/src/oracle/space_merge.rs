@@ -1,4 +1,4 @@
-//! Spaces in differences and merges: key by key, and the newer version wins.
+//! Three-way diff and merge of keyed state in the reference model: key by key, the newer version wins.
 
 use super::branches::{Change, ChangedOn};
 use super::spaces::{Space, Spaces};
@@ -9,13 +9,13 @@ use mainstay_model::{
 };
 use std::collections::BTreeSet;
 
-/// A space as base, source and target have it.
+/// A space at the common ancestor, on the source and on the target.
 type Sides = [Option<Space>; 3];
 
-/// What a space holds at one place, as base, source and target have it.
+/// One entry at the common ancestor, on the source and on the target.
 type Entries = [Option<SpaceEntry>; 3];
 
-/// Where two branches differ: spaces first, then what is in them.
+/// The differences of two branches: first the spaces, then their entries.
 pub(super) fn changes(states: &[&Spaces; 3], now: Moment) -> Vec<Change> {
     let (mut spaces, mut entries) = (Vec::new(), Vec::new());
     for name in branches::every_name(states) {
@@ -35,7 +35,7 @@ pub(super) fn changes(states: &[&Spaces; 3], now: Moment) -> Vec<Change> {
     spaces.into_iter().chain(entries).collect()
 }
 
-/// All places at which any side has something, in order.
+/// All entry positions that occur on any side, in order.
 fn places(sides: &Sides) -> Vec<(Vec<u8>, Entries)> {
     let held = sides.each_ref().map(|side| side.as_ref().map(Space::entries).unwrap_or_default());
     let all: BTreeSet<&Vec<u8>> = held.iter().flat_map(|entries| entries.keys()).collect();
@@ -83,15 +83,15 @@ fn value_of(entry: &SpaceEntry) -> Value {
     }
 }
 
-/// What becomes of a space.
+/// The merge result for a space.
 enum Fate {
-    /// Nothing.
+    /// The target keeps its space.
     Kept,
-    /// The source made, replaced or removed it.
+    /// The target takes the whole space from the source, which created, replaced or dropped it.
     Whole,
-    /// Both have it, and it can be put together.
+    /// The two spaces are merged entry by entry.
     Merged,
-    /// What the source changed has no place in the target.
+    /// The target dropped the space or declared it differently, so the source's changes do not apply.
     Clash,
 }
 
@@ -116,7 +116,8 @@ fn are_alike(a: &Space, b: &Space) -> bool {
     options.is_as(&a.info.options)
 }
 
-/// Brings spaces that the source changed; gives what clashes: spaces first, then what is in them.
+/// Merges the changed spaces into the target. Returns the conflicts: first the spaces, then their
+/// entries.
 pub(super) fn bring(
     target: &mut Spaces,
     states: &[&Spaces; 3],
@@ -126,7 +127,7 @@ pub(super) fn bring(
     strategy: MergeStrategy,
 ) -> Vec<String> {
     use MergeStrategy::{Ours, Strict, Theirs};
-    // What is looked at place by place comes last.
+    // Conflicts in spaces whose generation differs from the ancestor's are reported last.
     let (mut spaces, mut entries, mut last) = (Vec::new(), Vec::new(), Vec::new());
     for name in branches::every_name(states) {
         let sides: Sides = states.map(|state| state.value(name, now));
@@ -153,7 +154,8 @@ pub(super) fn bring(
             (Fate::Whole, Strict) if said(b) != said(base) => spaces.push(name.clone()),
             (Fate::Whole, Ours) if said(b) != said(base) => {}
             (Fate::Whole, _) => {
-                // Under a number that it once had the target would find what is left of that.
+                // The target had this generation before, so reusing it would expose leftover data of
+                // that time.
                 let mut shown = states[2].all(name).iter().filter_map(|it| it.value.as_ref());
                 let is_known = shown.any(|space| Some(space.generation) == generation(a));
                 replace(is_known.then_some(writer.revision));
@@ -175,7 +177,7 @@ pub(super) fn bring(
     spaces.into_iter().chain(entries).chain(last).collect()
 }
 
-/// Both sides of a space put together, and what clashes in it.
+/// Merges two sides of a space. Returns the merged space and the conflicts in it.
 fn merged(name: &str, sides: &Sides, strategy: MergeStrategy) -> (Option<Space>, Vec<String>) {
     let [base, Some(a), Some(b)] = sides else { return (sides[2].clone(), Vec::new()) };
     let (mut space, mut clashes) = (b.clone(), Vec::new());
@@ -205,7 +207,7 @@ fn merged(name: &str, sides: &Sides, strategy: MergeStrategy) -> (Option<Space>,
     (Some(space), clashes)
 }
 
-/// Whether nobody knows which side is newer.
+/// Returns whether two entries conflict because it is unknown which is newer.
 fn clashes_at(a: &Space, b: &Space, [base, theirs, ours]: &Entries) -> bool {
     let version = |entry: &SpaceEntry| entry.version();
     let is_sealed = |space: &Space, version: Option<Version>| {
@@ -260,7 +262,8 @@ fn follow(space: &mut Space, [base, theirs, ours]: &Entries) {
             }
         }
         (Some(entry), _) => space.place(entry.clone()),
-        // What the source has forgotten or settled, and the target has not touched. Items and positions stay.
+        // The source discarded or settled this entry and the target did not change it. Items and
+        // positions are kept.
         (None, Some(SpaceEntry::State { key, .. })) if ours == base => {
             space.states.remove(key);
         }
@@ -271,7 +274,7 @@ fn follow(space: &mut Space, [base, theirs, ours]: &Entries) {
     }
 }
 
-/// Which side changed something, for those who count.
+/// Returns the changed side if the change is in keyed state, for statistics.
 pub fn is_of_spaces(change: &Change) -> Option<ChangedOn> {
     (change.contract == Contract::Keyed).then_some(change.on)
 }

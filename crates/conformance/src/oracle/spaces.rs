@@ -1,4 +1,4 @@
-//! Keyed state in the model: a space is a few maps.
+//! Keyed state in the reference model: a space is a set of maps.
 
 use super::Moment;
 use super::run::Run;
@@ -10,36 +10,36 @@ use mainstay_model::{
 };
 use std::collections::BTreeMap;
 
-/// Every version of every space.
+/// All versions of all spaces.
 pub type Spaces = Versions<Space>;
 
-/// A space as it stands.
+/// The contents of a space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Space {
-    /// How it is declared, and its frontier.
+    /// The options and the frontier.
     pub info: SpaceInfo,
-    /// The transaction that began what it holds.
+    /// The revision of the transaction that created these contents.
     pub generation: Revision,
-    /// Since when that is seen on this branch.
+    /// The revision from which this branch shows them.
     pub shown: Revision,
-    /// The last write to each key, deletions included.
+    /// The last write to each key, including tombstones.
     pub states: BTreeMap<Vec<u8>, (Version, Option<Vec<u8>>)>,
-    /// What waits for the frontier.
+    /// Writes that wait for the frontier.
     pub waiting: BTreeMap<(Version, Vec<u8>), Option<Vec<u8>>>,
-    /// The items of the logs of keys.
+    /// Log items by key and item ID.
     pub items: BTreeMap<(Vec<u8>, Vec<u8>), Vec<u8>>,
-    /// How far sources were read.
+    /// Consumed positions by source.
     pub positions: BTreeMap<String, u64>,
 }
 
 impl Space {
-    /// An empty one.
+    /// Creates an empty space.
     pub fn new(info: SpaceInfo, revision: Revision) -> Space {
         let (states, waiting, items, positions) = Default::default();
         Space { info, generation: revision, shown: revision, states, waiting, items, positions }
     }
 
-    /// All that it holds, where a snapshot has it.
+    /// All entries, keyed by their position in a snapshot.
     pub fn entries(&self) -> BTreeMap<Vec<u8>, SpaceEntry> {
         let states = self.states.iter().map(|(key, (version, value))| SpaceEntry::State {
             key: key.clone(),
@@ -63,7 +63,7 @@ impl Space {
         all.map(|entry| (entry.place().to_vec(), entry)).collect()
     }
 
-    /// Puts an entry where a snapshot has it.
+    /// Inserts an entry of a snapshot.
     pub fn place(&mut self, entry: SpaceEntry) {
         match entry {
             SpaceEntry::State { key, version, value } => {
@@ -82,7 +82,7 @@ impl Space {
         }
     }
 
-    /// What a snapshot of it is.
+    /// Encodes a full snapshot.
     pub fn snapshot(&self) -> Vec<u8> {
         let mut writer = SnapshotWriter::new(Vec::new(), &SnapshotHead::all(self.info))
             .expect("a vector takes it");
@@ -94,12 +94,13 @@ impl Space {
         writer.finish().expect("a vector takes it").1
     }
 
-    /// Whether a version is newer than a key's.
+    /// Returns whether a version is newer than the key's.
     pub fn is_newer(&self, key: &[u8], version: Version) -> bool {
         self.states.get(key).is_none_or(|(before, _)| *before < version)
     }
 
-    /// A key has this state if it is newer; a deletion below the frontier leaves nothing.
+    /// Applies a state if it is newer. A deletion below the frontier removes the key without a
+    /// tombstone.
     pub fn settle(&mut self, key: &[u8], version: Version, value: Option<Vec<u8>>) {
         if !self.is_newer(key, version) {
             return;
@@ -110,7 +111,7 @@ impl Space {
         }
     }
 
-    /// Closes all versions below a frontier; gives how many writes had waited.
+    /// Raises the frontier and returns the number of waiting writes below it.
     pub fn seal(&mut self, frontier: Version) -> u64 {
         if self.info.frontier.is_some_and(|before| before >= frontier) {
             return 0;
@@ -260,7 +261,7 @@ fn check_kinds(info: &SpaceInfo, writes: &[StateWrite]) -> Result<()> {
     Ok(())
 }
 
-/// Answers a command that only reads, as of a moment.
+/// Executes a read-only command at a moment.
 pub(super) fn read(spaces: &Spaces, command: &StateCommand, moment: Moment) -> StateAnswer {
     let space = command.space().and_then(|name| spaces.value(name.as_str(), moment));
     let info = space.as_ref().map(|space| space.info);

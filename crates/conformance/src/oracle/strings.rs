@@ -1,15 +1,14 @@
-//! Strings in the model: Redis's commands on the texts of cells, as they are defined.
+//! Redis string commands in the reference model: direct implementations on the text form of cells.
 
 use super::run::{Run, may_expire};
 use mainstay_model::{
     Answer, Code, Error, ExpireOnly, Name, Only, Result, StringCommand, Ttl, Value,
 };
 
-/// Digits behind the point that are added exactly.
+/// Number of decimal places that are added exactly.
 const DIGITS: usize = 17;
 
 impl Run<'_> {
-    /// Runs one command and gives its answer.
     pub(super) fn string(&mut self, command: &StringCommand) -> Result<Answer> {
         match command {
             StringCommand::Set { name, value, only, ttl } => {
@@ -64,7 +63,8 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a name is a record and nothing else; a name that is both is a cell.
+    /// Returns whether a name is only a record; a name that is both a cell and a record counts as a
+    /// cell.
     fn is_record(&self, name: &str) -> bool {
         self.seen(name).is_none() && self.seen_record(name).is_some()
     }
@@ -76,7 +76,7 @@ impl Run<'_> {
         }
     }
 
-    /// The record of a name that became a cell goes.
+    /// Deletes the record of a name that has become a cell.
     fn make_way(&mut self, name: &str) {
         if self.seen_record(name).is_some() {
             self.remove(name, |state| &mut state.records);
@@ -87,7 +87,7 @@ impl Run<'_> {
         self.seen(name).and_then(|version| version.value)
     }
 
-    /// The expiry that a name keeps when it is written over, be it that of a cell or of a record.
+    /// The expiry that a name keeps when it is overwritten, whether it is a cell or a record.
     fn kept(&self, name: &str) -> Option<u64> {
         match self.seen(name) {
             Some(cell) => cell.expires,
@@ -192,7 +192,7 @@ fn text(value: &Value) -> String {
     String::from_utf8_lossy(&value.as_text()).into_owned()
 }
 
-/// Adds as one does on paper where both have few enough digits, else as floats.
+/// Adds two decimals exactly if they have few enough digits, otherwise as floats.
 pub(super) fn sum(a: &str, b: &str) -> Result<String> {
     let float = number(a)? + number(b)?;
     if !float.is_finite() {
@@ -217,7 +217,7 @@ fn number(text: &str) -> Result<f64> {
     if n.is_nan() || (n.is_infinite() && !spelled) { Err(no_number()) } else { Ok(n) }
 }
 
-/// The digits of a decimal without an exponent, as many behind the point as there is room for.
+/// Converts a decimal to a fixed-point integer; `None` if it has too many digits.
 fn on_paper(text: &str) -> Option<i128> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));

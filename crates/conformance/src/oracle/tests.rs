@@ -1,4 +1,4 @@
-//! The model against examples worked out by hand, so that it is not merely what the engine does.
+//! Tests of the reference model against examples worked out by hand, so that it does not just mirror the engine.
 
 use super::{ChangedOn, Open, Oracle};
 use crate::check::*;

@@ -1,4 +1,4 @@
-//! Transactions in the model: guards, steps, otherwise; all of it or nothing.
+//! Transactions in the reference model: guards, steps and `otherwise`, all or nothing.
 
 use super::run::Run;
 use super::versions::Versions;
@@ -9,7 +9,7 @@ use mainstay_model::{
 };
 
 impl Oracle {
-    /// Runs a transaction: its receipt when it commits, nothing changed when it fails.
+    /// Executes a transaction. On failure nothing changes.
     pub fn execute(&mut self, transaction: &Transaction) -> Result<Receipt> {
         if let Some(earlier) = transaction.named().and_then(|id| self.receipts.get(id)) {
             return Ok(Receipt { repeated: true, ..earlier.clone() });
@@ -24,7 +24,7 @@ impl Oracle {
         Ok(receipt)
     }
 
-    /// Runs commands that fail alone: `joined` in one transaction, or one after the other.
+    /// Executes commands that fail independently, `joined` in one transaction or each in its own.
     pub fn batch(
         &mut self,
         branch: &str,
@@ -71,7 +71,8 @@ impl Oracle {
             (Some(otherwise), false) => steps(&mut run, otherwise)?,
             (None, false) => return Err(Error::new(Code::GuardFailed, "a guard does not hold")),
         };
-        // A named transaction leaves at least its receipt, to be found when it is asked again.
+        // A transaction with a request ID commits even without a write, so that a retry finds its
+        // receipt.
         if run.wrote || transaction.request.is_some() {
             self.committed(stamp);
             self.line_mut(id).state = copy;
@@ -89,7 +90,7 @@ fn steps(run: &mut Run<'_>, steps: &[Step]) -> Result<Vec<Answer>> {
 }
 
 fn one_step(run: &mut Run<'_>, step: &Step) -> Result<Answer> {
-    // What a command that fails would leave: in this model, it fails before it writes.
+    // A failing command needs no rollback, because in this model it fails before it writes.
     match (run.command(&step.command), step.demand) {
         (Err(error), Demand::Nothing) if is_its_own(&error) => Ok(Answer::Failed(error)),
         (Ok(answer), Demand::Effect) if !answer.took_effect() => {
@@ -99,14 +100,14 @@ fn one_step(run: &mut Run<'_>, step: &Step) -> Result<Answer> {
     }
 }
 
-/// Whether an error is about the command, and not about the transaction as a whole.
+/// Returns whether an error concerns only its command and not the whole transaction.
 fn is_its_own(error: &Error) -> bool {
     use ErrorKind::{Exists, Fenced, Invalid, NotFound, WrongType};
     matches!(error.kind(), Invalid | Fenced | WrongType | NotFound | Exists)
         || matches!(error.code(), Code::ValueTooLarge | Code::ValueTooDeep | Code::SequenceMoved)
 }
 
-/// Whether a guard holds at a moment.
+/// Returns whether a guard holds at a moment.
 fn holds(guard: &Guard, state: &State, moment: Moment) -> bool {
     let State { cells, records, logs, outbox, .. } = state;
     match guard {

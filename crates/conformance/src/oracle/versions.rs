@@ -1,4 +1,4 @@
-//! Versions in the model: what every kind of state has, whatever it holds.
+//! Multi-version map of the reference model, generic over the kind of state.
 //!
 //! ```text
 //!   name -> [ Version { counter, value or deletion, expiry }, ... ]   oldest first
@@ -8,37 +8,37 @@ use super::Moment;
 use mainstay_model::{Revision, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every version of everything of one kind.
+/// All versions of all names of one kind of state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versions<T>(BTreeMap<String, Vec<Version<T>>>);
 
-/// One version.
+/// One version of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Version<T> {
-    /// The writes so far, deletions included.
+    /// The number of writes so far, including deletions.
     pub counter: u64,
-    /// The writes this version stands for.
+    /// The number of writes that this version represents.
     pub writes: u64,
-    /// What it holds, `None` for a deletion.
+    /// The value; `None` for a deletion.
     pub value: Option<T>,
-    /// When it was written.
+    /// Timestamp of the write.
     pub stamp: Stamp,
-    /// The transaction that wrote it.
+    /// Revision of the write.
     pub revision: Revision,
-    /// When it expires.
+    /// Expiry timestamp.
     pub expires: Option<Stamp>,
-    /// The branch it was written on.
+    /// ID of the branch it was written on.
     pub home: u32,
 }
 
-/// Who writes: a transaction on a branch.
+/// The transaction and branch of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer {
-    /// The revision it gets.
+    /// Revision of the transaction.
     pub revision: Revision,
-    /// Its time.
+    /// Timestamp of the transaction.
     pub stamp: Stamp,
-    /// Its branch.
+    /// ID of the branch.
     pub home: u32,
 }
 
@@ -64,17 +64,17 @@ impl<T: Clone> Versions<T> {
         self.all(name).iter().rev().find(|version| version.revision <= upto)
     }
 
-    /// The version that a reader at this moment sees, if any.
+    /// The version that is live at a moment.
     pub fn live(&self, name: &str, moment: Moment) -> Option<&Version<T>> {
         self.newest(name, moment.revision).filter(|version| version.live(moment.now))
     }
 
-    /// What a reader at this moment sees.
+    /// The value that is live at a moment.
     pub fn value(&self, name: &str, moment: Moment) -> Option<T> {
         self.live(name, moment).and_then(|version| version.value.clone())
     }
 
-    /// The versions of a name, oldest first.
+    /// All versions of a name, oldest first.
     pub fn all(&self, name: &str) -> &[Version<T>] {
         self.0.get(name).map_or(&[], Vec::as_slice)
     }
@@ -84,8 +84,8 @@ impl<T: Clone> Versions<T> {
         self.0.keys()
     }
 
-    /// Whether a name has not been written since a revision, up to another. That a time was over is no
-    /// write: it was over before it was written down.
+    /// Returns whether a name was not written between two revisions. A recorded expiry does not count as
+    /// a write, because readers already saw the value as expired.
     pub fn unwritten(&self, name: &str, since: Revision, upto: Revision) -> bool {
         let all = self.all(name);
         let swept = |place: usize, version: &Version<T>| {
@@ -97,7 +97,7 @@ impl<T: Clone> Versions<T> {
         later.all(|(place, version)| version.revision > upto || swept(place, version))
     }
 
-    /// A copy of the versions up to a revision.
+    /// Copies the versions up to a revision.
     pub fn upto(&self, revision: Revision) -> Versions<T> {
         let mut copy = self.clone();
         for versions in copy.0.values_mut() {
@@ -107,12 +107,13 @@ impl<T: Clone> Versions<T> {
         copy
     }
 
-    /// The counter of a name, whether it is live, deleted (it survives) or never was (zero).
+    /// The counter of a name. A deletion keeps it; a name that was never written has zero.
     pub fn counter(&self, name: &str, upto: Revision) -> u64 {
         self.newest(name, upto).map_or(0, |version| version.counter)
     }
 
-    /// Writes; what has expired is deleted first, and that counts.
+    /// Writes a version and returns its counter. If the value has expired, the expiry is recorded first
+    /// and counts as a write.
     pub fn write(
         &mut self,
         writer: Writer,
@@ -125,7 +126,7 @@ impl<T: Clone> Versions<T> {
         self.write_as(writer, name, value, expires, counter)
     }
 
-    /// Writes a version with a counter of its own; a second write in the transaction joins it.
+    /// Writes a version with a given counter. Several writes of one transaction share one version.
     pub fn write_as(
         &mut self,
         writer: Writer,
@@ -143,7 +144,7 @@ impl<T: Clone> Versions<T> {
         counter
     }
 
-    /// Turns an expiry that is due into a deletion, which is a write; says whether it did.
+    /// Records an expiry that is due as a deletion and returns whether it did.
     pub fn settle(&mut self, writer: Writer, name: &str) -> bool {
         let newest = self.newest(name, writer.revision);
         let due = newest.is_some_and(|version| version.expired(writer.stamp));
@@ -154,7 +155,7 @@ impl<T: Clone> Versions<T> {
         due
     }
 
-    /// Deletes what was written on this branch and has expired; answers how many.
+    /// Deletes the expired values written on this branch and returns their number.
     pub fn expire_own(&mut self, writer: Writer) -> u64 {
         let due = |versions: &Vec<Version<T>>| {
             versions.last().is_some_and(|v| v.home == writer.home && v.expired(writer.stamp))

@@ -1,4 +1,4 @@
-//! The outbox and requests to clients on branches: state of the branch, which leaves from `main` alone.
+//! The outbox and client requests on branches: messages are branch state, but only `main` delivers them.
 
 use super::{BACK_OFF, LEASE, claim, claimed, send, subjects};
 use crate::World;
@@ -24,7 +24,7 @@ fn pending(w: &World, branch: &str) -> u64 {
     w.db().branch(branch).unwrap().outbox().state().unwrap().pending
 }
 
-/// The messages and requests by which two branches differ: which, and who has them.
+/// The messages and requests that differ between two branches: key and kind of difference.
 fn differences(w: &World, a: &str, b: &str) -> Vec<(String, DifferenceKind)> {
     let all = w.db().diff(a, b).unwrap().into_iter();
     let sent = all.filter(|one| matches!(one.contract, Contract::Outbox | Contract::Sessions));
@@ -41,7 +41,7 @@ fn request(w: &World, branch: &str, session: &str, payload: &str) -> SessionAnsw
     }
 }
 
-/// The requests in the mailbox of a client, with their numbers.
+/// The requests in a client's mailbox, with their numbers.
 fn mailbox(w: &World, session: &str) -> Vec<(u64, String)> {
     let command = SessionCommand::Pending { session: name(session), after: 0, limit: 99, epoch: 0 };
     let receipt = w.db().execute(Transaction::new().step(command)).unwrap();
@@ -61,7 +61,7 @@ fn open(w: &World, session: &str) {
     w.db().sessions().open(SessionOptions::new().name(session)).unwrap();
 }
 
-/// Neither pending nor dead ones are inherited; a fork has its own.
+/// A fork inherits neither pending nor dead messages and has its own outbox.
 pub fn a_fork_inherits_nothing(w: &mut World) {
     let dead = send(w, "dead", None);
     claim(w);
@@ -76,7 +76,7 @@ pub fn a_fork_inherits_nothing(w: &mut World) {
     assert_eq!(claimed(w), ["of main"]);
 }
 
-/// Nobody claims, acknowledges, fails or replays a message on another branch than `main`.
+/// Messages cannot be claimed, acknowledged, failed or replayed on a branch other than `main`.
 pub fn nothing_is_delivered_from_a_branch(w: &mut World) {
     let own = send(w, "of main", None);
     fork(w, "dev", "main");
@@ -98,7 +98,7 @@ pub fn nothing_is_delivered_from_a_branch(w: &mut World) {
     assert_eq!(pending(w, "dev"), 1);
 }
 
-/// Where branches are served each hands its own out.
+/// With `serve_branches`, each branch delivers its own messages.
 pub fn served_branches_deliver_their_own(w: &mut World) {
     w.configure(|options| options.serve_branches(true));
     fork(w, "dev", "main");
@@ -121,7 +121,7 @@ pub fn served_branches_deliver_their_own(w: &mut World) {
     assert_eq!(mailbox(w, "c"), [(1, "now".to_owned())]);
 }
 
-/// A merge into `main` brings messages in their order, behind those that are there, as they are but for their numbers.
+/// A merge into `main` appends the branch's messages in order, unchanged except for their IDs.
 pub fn a_merge_brings_messages_in_order(w: &mut World) {
     send(w, "before", None);
     fork(w, "dev", "main");
@@ -147,7 +147,7 @@ pub fn a_merge_brings_messages_in_order(w: &mut World) {
     }
 }
 
-/// A message that was brought is not brought again by another merge, whatever became of it meanwhile.
+/// A merged message is not merged again, even if it was delivered meanwhile.
 pub fn each_message_is_brought_once(w: &mut World) {
     fork(w, "dev", "main");
     put(w, "dev", "1", None);
@@ -167,7 +167,7 @@ pub fn each_message_is_brought_once(w: &mut World) {
     assert_eq!((pending(w, "dev"), pending(w, "main")), (2, 1), "`main` keeps its own");
 }
 
-/// By way of other branches it comes once, too, and only `main` hands it out.
+/// A message that reaches `main` through several branches is delivered once, and only by `main`.
 pub fn once_by_any_way(w: &mut World) {
     for name in ["a", "b"] {
         fork(w, name, "main");
@@ -184,7 +184,8 @@ pub fn once_by_any_way(w: &mut World) {
     assert_eq!(claimed(w), ["of a", "of b"]);
 }
 
-/// A fork of a branch brings the messages that the branch had when it was forked, and the branch does not bring them again.
+/// A merge of a fork's fork also brings the messages it inherited, and a later merge of the parent does
+/// not repeat them.
 pub fn what_a_fork_inherits_travels_with_it(w: &mut World) {
     fork(w, "dev", "main");
     put(w, "dev", "1", Some("r"));
@@ -199,7 +200,7 @@ pub fn what_a_fork_inherits_travels_with_it(w: &mut World) {
     assert_eq!(pending(w, "main"), 0);
 }
 
-/// Claims and acknowledges messages until there are none; gives their subjects.
+/// Claims and acknowledges messages until none is left. Returns their subjects.
 fn sent(w: &World) -> Vec<String> {
     let mut seen = Vec::new();
     loop {
@@ -213,7 +214,7 @@ fn sent(w: &World) -> Vec<String> {
     }
 }
 
-/// From a revision of before a message was put on, a fork does not have it.
+/// A fork at a past revision does not have messages that were put later.
 pub fn a_fork_of_the_past_lacks_what_came_later(w: &mut World) {
     fork(w, "dev", "main");
     put(w, "dev", "1", None);
@@ -226,7 +227,7 @@ pub fn a_fork_of_the_past_lacks_what_came_later(w: &mut World) {
     assert_eq!(claimed(w), ["2"]);
 }
 
-/// The event and its message come together, or neither does.
+/// An event and its message are merged together or not at all.
 pub fn an_event_and_its_message_travel_together(w: &mut World) {
     fork(w, "dev", "main");
     let event = NewEvent::new("r", "RunStarted").plan("1");
@@ -248,7 +249,7 @@ pub fn an_event_and_its_message_travel_together(w: &mut World) {
     assert_eq!(claimed(w), ["started"]);
 }
 
-/// A message without an event comes by itself, also where `ours` leaves its run as it is.
+/// A message without an event is merged even if `ours` keeps the target's run.
 pub fn ours_brings_messages_without_an_event(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     fork(w, "dev", "main");
@@ -263,7 +264,7 @@ pub fn ours_brings_messages_without_an_event(w: &mut World) {
     assert_eq!(pending(w, "main"), 2);
 }
 
-/// An event that both sides have, each with its message, is one event with one message after the merge.
+/// If both branches have an event with a message each, the merged event has exactly one message.
 pub fn an_event_that_both_have_sends_one_message(w: &mut World) {
     fork(w, "dev", "main");
     fork(w, "other", "main");
@@ -283,7 +284,7 @@ pub fn an_event_that_both_have_sends_one_message(w: &mut World) {
     assert_eq!(claimed(w), ["of main"]);
 }
 
-/// Events and messages of a run that `ours` leaves come together with a later merge, once and in order.
+/// Events and messages of a run that `ours` left out are merged together later, once and in order.
 pub fn messages_that_were_left_come_with_their_events(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     fork(w, "dev", "main");
@@ -313,7 +314,8 @@ pub fn messages_that_were_left_come_with_their_events(w: &mut World) {
     assert_eq!(sent(w), ["of 2", "of 4"]);
 }
 
-/// That a branch has an event already is no reason to withhold its message from others that have it not.
+/// A message is merged to branches that lack its event, even if a branch on the way already had the
+/// event.
 pub fn a_message_that_one_branch_did_not_need_comes_to_others(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     for name in ["dev", "other"] {
@@ -331,7 +333,7 @@ pub fn a_message_that_one_branch_did_not_need_comes_to_others(w: &mut World) {
     assert_eq!(claimed(w), ["of dev"]);
 }
 
-/// A message that was left behind comes from any branch that has it, whichever way it went there.
+/// A message left out by `ours` is merged later from any branch that has it.
 pub fn a_message_that_was_left_comes_by_any_way(w: &mut World) {
     for name in ["c", "d", "e"] {
         fork(w, name, "main");
@@ -355,7 +357,7 @@ fn rewind(w: &World, branch: &str) {
     w.db().branch(branch).unwrap().runs().rewind("r", 1).unwrap();
 }
 
-/// Appends event 2 of run r with a message.
+/// Appends event 2 of run `r` with a message.
 fn second(w: &World, branch: &str, subject: &str) {
     w.runs_on(branch).append(super::noted("r", 2).message(subject, "")).unwrap();
 }
@@ -364,7 +366,7 @@ fn third(w: &World, branch: &str) {
     w.runs_on(branch).append(super::noted("r", 3)).unwrap();
 }
 
-/// Of the messages of an event that was appended twice the last one counts, on each branch its own.
+/// If an event is appended again after a rewind, only its last message on that branch counts.
 pub fn a_message_that_was_replaced_never_comes(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     for name in ["dev", "other"] {
@@ -383,7 +385,7 @@ pub fn a_message_that_was_replaced_never_comes(w: &mut World) {
     assert_eq!(sent(w), ["new"]);
 }
 
-/// That a branch replaced the message of an event is no reason to withhold it from those that get the event from elsewhere.
+/// A message replaced on one branch is still merged to branches that get its event from another branch.
 pub fn a_message_that_was_replaced_elsewhere_comes(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     for name in ["dev", "other"] {
@@ -400,7 +402,7 @@ pub fn a_message_that_was_replaced_elsewhere_comes(w: &mut World) {
     assert_eq!(sent(w), ["of dev"]);
 }
 
-/// An event that is appended again without a message has none, whether it is appended or brought.
+/// An event that is appended again without a message has no message, whether it is appended or merged.
 pub fn an_event_that_comes_again_without_a_message_has_none(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     for name in ["dev", "other", "third"] {
@@ -420,7 +422,8 @@ pub fn an_event_that_comes_again_without_a_message_has_none(w: &mut World) {
     assert_eq!(sent(w), [""; 0]);
 }
 
-/// The messages of a run's events come in the order of the events, also where they came to the branch in another one.
+/// Messages of a run are delivered in the order of their events in the target, even if they arrived on
+/// the branch in another order.
 pub fn messages_come_in_the_order_of_their_events(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     for name in ["dev", "other"] {
@@ -438,7 +441,7 @@ pub fn messages_come_in_the_order_of_their_events(w: &mut World) {
     assert_eq!(sent(w), ["of 3", "of 2"]);
 }
 
-/// An event that was rewound takes its message along; appended again, it has the message that it was appended with last.
+/// A rewind removes the messages of the rewound events. An event appended again has its new message.
 pub fn a_rewound_event_takes_its_message_along(w: &mut World) {
     fork(w, "dev", "main");
     let dev = w.runs_on("dev");
@@ -452,8 +455,8 @@ pub fn a_rewound_event_takes_its_message_along(w: &mut World) {
     assert_eq!(sent(w), ["of 1", "second of 2"]);
 }
 
-/// A run that was deleted on its branch takes the messages of its events along: both come, or neither. Those of `main` are on
-/// their way.
+/// Deleting a run on a branch removes the unmerged messages of its events. Messages of `main` are
+/// already being delivered and stay.
 pub fn a_deleted_run_takes_its_messages_along(w: &mut World) {
     w.runs().append(super::noted("r", 1).message("of main", "")).unwrap();
     fork(w, "dev", "main");
@@ -468,7 +471,7 @@ pub fn a_deleted_run_takes_its_messages_along(w: &mut World) {
     assert_eq!(sent(w), ["of main", "of no event"]);
 }
 
-/// An import knows which message came with which event.
+/// An import keeps the link between a message and its event.
 pub fn an_import_keeps_events_and_messages_together(w: &mut World) {
     let noted = |number| super::noted("r", number).message(&format!("of {number}"), "");
     w.runs().append(noted(1)).unwrap();
@@ -481,8 +484,8 @@ pub fn an_import_keeps_events_and_messages_together(w: &mut World) {
     assert_eq!(pending(w, "main"), 2, "the first one was there");
 }
 
-/// Of `main` all messages are on their way, also those of an event that went with its run and was appended again: an import keeps
-/// them all.
+/// All messages of `main` are being delivered, including those of an event that was deleted with its run
+/// and appended again. An import keeps them all.
 pub fn an_import_keeps_messages_of_events_that_came_again(w: &mut World) {
     w.runs().append(super::noted("r", 1)).unwrap();
     let first = w.runs().fetch("r", 0, 1).unwrap();
@@ -500,7 +503,7 @@ pub fn an_import_keeps_messages_of_events_that_came_again(w: &mut World) {
     assert_eq!(sent(&other), ["first of 2", "second of 2"]);
 }
 
-/// A difference shows the messages that a merge would bring.
+/// A diff shows the messages that a merge would bring.
 pub fn a_difference_shows_messages(w: &mut World) {
     send(w, "of main", None);
     fork(w, "dev", "main");
@@ -526,7 +529,7 @@ pub fn a_difference_shows_messages(w: &mut World) {
     assert_eq!(differences(w, "dev", "main"), []);
 }
 
-/// Deleted with its branch, a message is gone; one that was brought before is not.
+/// Deleting a branch deletes its unmerged messages; merged ones stay.
 pub fn messages_go_with_their_branch(w: &mut World) {
     fork(w, "dev", "main");
     put(w, "dev", "brought", None);
@@ -541,7 +544,8 @@ pub fn messages_go_with_their_branch(w: &mut World) {
     assert_eq!(mailbox(w, "c"), []);
 }
 
-/// An export has them, in order and with run and payload; an import waits for its merge.
+/// An export contains the messages in order, with run and payload. On the imported branch they wait for
+/// a merge.
 pub fn messages_are_exported_with_their_branch(w: &mut World) {
     send(w, "of main", None);
     fork(w, "dev", "main");
@@ -566,7 +570,8 @@ pub fn messages_are_exported_with_their_branch(w: &mut World) {
     assert_eq!(mailbox(&other, "c"), [(1, "do".to_owned()), (2, "do more".to_owned())]);
 }
 
-/// The messages of `main` are in its export, the dead ones as such, and nothing is delivered twice by it where it lies.
+/// An export of `main` contains its messages, including the dead ones. Importing it does not deliver a
+/// message twice.
 pub fn an_export_of_main_has_its_messages(w: &mut World) {
     send(w, "dead", None);
     claim(w);
@@ -585,7 +590,7 @@ pub fn an_export_of_main_has_its_messages(w: &mut World) {
     assert_eq!(claimed(w), ["pending"]);
 }
 
-/// A request to a client that was sent on a branch is kept there, and reaches the client when a merge reaches `main`.
+/// A client request sent on a branch waits there and reaches the client when it is merged into `main`.
 pub fn requests_to_clients_wait_for_the_merge(w: &mut World) {
     open(w, "c");
     open(w, "ends");

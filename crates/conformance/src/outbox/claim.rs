@@ -1,4 +1,4 @@
-//! Claims: one relay at a time has a message, for as long as its lease lasts.
+//! Claims with leases: one relay at a time holds a message.
 
 use super::{LEASE, claim, claimed, outlast, send, subjects};
 use crate::World;
@@ -6,7 +6,7 @@ use crate::check::*;
 use mainstay::Code;
 use std::time::Duration;
 
-/// The longest waiting first, at most so many, and nobody else gets them.
+/// A claim returns the oldest messages up to the limit, and no other claim returns them.
 pub fn oldest_first_and_once(w: &mut World) {
     for subject in ["a", "b", "c", "d", "e"] {
         send(w, subject, None);
@@ -17,7 +17,7 @@ pub fn oldest_first_and_once(w: &mut World) {
     assert!(claimed(w).is_empty());
 }
 
-/// A claim of nothing writes nothing.
+/// A claim that finds no message writes nothing.
 pub fn of_nothing_writes_nothing(w: &mut World) {
     assert!(writes_nothing(w.db(), || claimed(w)).is_empty());
     send(w, "a", None);
@@ -25,7 +25,7 @@ pub fn of_nothing_writes_nothing(w: &mut World) {
     assert!(writes_nothing(w.db(), || claimed(w)).is_empty());
 }
 
-/// When the lease is over it can be claimed again, which counts.
+/// After the lease expires the message can be claimed again, and its try counter rises.
 pub fn lease_that_is_over(w: &mut World) {
     let id = send(w, "a", None);
     claim(w);
@@ -37,7 +37,7 @@ pub fn lease_that_is_over(w: &mut World) {
     assert!(claimed(w).is_empty());
 }
 
-/// What was delivered goes, once.
+/// An acknowledged message is removed, and acknowledging it again has no effect.
 pub fn delivered_goes(w: &mut World) {
     let (a, b) = (send(w, "a", None), send(w, "b", None));
     claim(w);
@@ -49,7 +49,7 @@ pub fn delivered_goes(w: &mut World) {
     assert_eq!(w.db().outbox().state().unwrap().pending, 0);
 }
 
-/// A relay that comes too late can still say that it delivered.
+/// A relay whose lease has expired can still acknowledge without a token.
 pub fn late_delivery_counts(w: &mut World) {
     let id = send(w, "a", None);
     claim(w);
@@ -60,7 +60,7 @@ pub fn late_delivery_counts(w: &mut World) {
     assert!(claimed(w).is_empty());
 }
 
-/// Who says the token of its lease neither acknowledges nor fails what another has claimed since; all of it or nothing.
+/// With the token of an expired lease, `ack_held` and `fail_held` fail with `Fenced` and change nothing.
 pub fn a_lease_that_is_over_is_fenced(w: &mut World) {
     let (a, b) = (send(w, "a", None), send(w, "b", None));
     let outbox = w.db().outbox();
@@ -77,7 +77,7 @@ pub fn a_lease_that_is_over_is_fenced(w: &mut World) {
     assert_eq!(outbox.state().unwrap().pending, 2);
     assert_eq!(outbox.ack_held(second.token, &[a]).unwrap(), 1);
     assert!(outbox.fail_held(second.token, b, "no", back_off, 9).is_ok());
-    // Its lease was given up with that.
+    // The failure of `b` released its lease.
     assert_eq!(outbox.ack_held(second.token, &[a, b]).map_err(code), Err(Code::Fenced));
     assert_eq!(outbox.state().unwrap().pending, 1);
 }
@@ -92,7 +92,7 @@ pub fn limits_are_checked(w: &mut World) {
     refused(w.db().outbox().dead(0, 0), Code::InvalidLimit);
 }
 
-/// Many relays at once: each message goes to one of them.
+/// With several relays, each message goes to exactly one of them.
 pub fn many_relays(w: &mut World) {
     let mut sent: Vec<u64> = (0..60).map(|n| send(w, &n.to_string(), None)).collect();
     let relay = |_| {

@@ -1,4 +1,4 @@
-//! Failures: back-off, the tenth is the last, dead letters, replays.
+//! Delivery failures: exponential back-off, at most ten tries, dead letters, replay.
 
 use super::{BACK_OFF, LEASE, claim, claimed, outlast, send, subjects};
 use crate::World;
@@ -6,7 +6,7 @@ use crate::check::*;
 use mainstay::{Code, Failed};
 use std::time::Duration;
 
-/// It waits, each time twice as long, and says why it failed.
+/// The back-off doubles with each failure, and the message keeps the last error.
 pub fn back_off_doubles(w: &mut World) {
     let id = send(w, "a", None);
     for wait_s in [1, 2, 4, 8, 16] {
@@ -23,7 +23,7 @@ pub fn back_off_doubles(w: &mut World) {
     assert_eq!(claim(w)[0].failure.as_deref(), Some("broken"));
 }
 
-/// After ten tries it is dead, and those behind it go on.
+/// After ten failed tries the message is dead, and later messages of its run are delivered.
 pub fn dead_after_ten_tries(w: &mut World) {
     let id = send(w, "poison", Some("r"));
     send(w, "behind", Some("r"));
@@ -41,7 +41,7 @@ pub fn dead_after_ten_tries(w: &mut World) {
     assert_eq!((dead[0].id, dead[0].failure.as_deref()), (id, Some("try 10")));
 }
 
-/// One whose lease is over every time dies too.
+/// A message whose lease expires on every try dies, too.
 pub fn silence_counts_as_a_try(w: &mut World) {
     let id = send(w, "kills its relay", None);
     for _ in 0..10 {
@@ -52,7 +52,7 @@ pub fn silence_counts_as_a_try(w: &mut World) {
     assert_eq!(w.db().outbox().dead(0, 9).unwrap()[0].id, id);
 }
 
-/// What is not there, or dead already, cannot fail.
+/// Failing an unknown or dead message returns `Unknown`.
 pub fn unknown_cannot_fail(w: &mut World) {
     let fail = |id| writes_nothing(w.db(), || w.db().outbox().fail(id, "", BACK_OFF, 1).unwrap());
     assert_eq!(fail(77), Failed::Unknown);
@@ -63,7 +63,7 @@ pub fn unknown_cannot_fail(w: &mut World) {
     refused(w.db().outbox().fail(id, "", BACK_OFF, 0), Code::InvalidArgument);
 }
 
-/// Dead letters: the oldest first, behind one of them, at most so many; they can be thrown away.
+/// Dead letters are listed oldest first, after an ID, up to a limit. Acknowledging one deletes it.
 pub fn dead_letters_are_listed(w: &mut World) {
     let ids: Vec<u64> = ["a", "b", "c"].iter().map(|subject| send(w, subject, None)).collect();
     claim(w);
@@ -77,7 +77,7 @@ pub fn dead_letters_are_listed(w: &mut World) {
     assert_eq!(w.db().outbox().state().unwrap().dead, 2);
 }
 
-/// A replayed one has all its tries again.
+/// A replayed message starts with a try counter of zero.
 pub fn replayed_has_all_its_tries(w: &mut World) {
     let id = send(w, "a", None);
     claim(w);
@@ -90,7 +90,7 @@ pub fn replayed_has_all_its_tries(w: &mut World) {
     assert!(w.db().outbox().dead(0, 9).unwrap().is_empty());
 }
 
-/// One that is given up takes nobody's place: who asks for one message gets the next.
+/// A claim marks a message without tries left as dead and returns the next one instead.
 pub fn one_given_up_takes_no_place(w: &mut World) {
     send(w, "kills its relay", Some("r"));
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! The outbox: messages written with a transaction, claimed with a lease, in order within a run.
+//! Outbox cases: messages written in a transaction, claimed with a lease, delivered in order within a run.
 
 use crate::World;
 use mainstay::{Message, OutboxCommand};
@@ -12,42 +12,42 @@ pub mod put;
 pub mod reopening;
 pub mod transactions;
 
-/// How long claims last.
+/// Lease of claims in cases.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
-/// How long a message waits that failed once.
+/// First back-off after a failure.
 pub(crate) const BACK_OFF: Duration = Duration::from_secs(1);
 
-/// Puts a message that says nothing but its subject.
+/// Puts a message with an empty payload.
 pub(crate) fn send(w: &World, subject: &str, run: Option<&str>) -> u64 {
     w.db().outbox().put(subject, "", run).unwrap()
 }
 
-/// Claims whatever can be.
+/// Claims all claimable messages.
 pub(crate) fn claim(w: &World) -> Vec<Message> {
     w.db().outbox().claim(1_000, LEASE).unwrap()
 }
 
-/// What a claim of everything gives, by subject.
+/// Claims all claimable messages and returns their subjects.
 pub(crate) fn claimed(w: &World) -> Vec<String> {
     subjects(&claim(w))
 }
 
-/// The subjects of messages.
 pub(crate) fn subjects(messages: &[Message]) -> Vec<String> {
     messages.iter().map(|message| message.subject.clone()).collect()
 }
 
-/// Lets every lease be over: stamps rise a little even while the clock stands still.
+/// Waits until every lease has expired. The extra second is needed because timestamps rise a little even
+/// while the clock does not move.
 pub(crate) fn outlast(w: &World) {
     w.pass(LEASE + Duration::from_secs(1));
 }
 
-/// The command that puts a message.
+/// The command that puts a message with an empty payload.
 pub(crate) fn put_command(subject: &str) -> OutboxCommand {
     OutboxCommand::Put { subject: subject.to_owned(), payload: Vec::new(), run: None }
 }
 
-/// An event that the reducer does not know.
+/// An event with a type that the reducer does not know.
 pub(crate) fn noted(run: &str, number: u64) -> mainstay::NewEvent {
     mainstay::NewEvent::new(run, "Noted").with_key(&format!("note-{number}"))
 }

@@ -1,10 +1,10 @@
-//! Messages of one run are delivered one behind the other; others do not wait for each other.
+//! Delivery order: messages of one run are delivered one after another; other messages are independent.
 
 use super::{BACK_OFF, claim, claimed, outlast, send, subjects};
 use crate::World;
 use crate::check::*;
 
-/// Of each run only the first is given, and the next one when it has gone.
+/// Only the first message of each run can be claimed, and the next one after it is acknowledged.
 pub fn one_behind_the_other(w: &mut World) {
     for (subject, run) in [("r1", "r"), ("r2", "r"), ("s1", "s"), ("r3", "r"), ("s2", "s")] {
         send(w, subject, Some(run));
@@ -19,7 +19,7 @@ pub fn one_behind_the_other(w: &mut World) {
     assert_eq!(claimed(w), ["r3", "s2"]);
 }
 
-/// Messages of no run wait for nobody.
+/// Messages without a run do not wait for others.
 pub fn without_a_run_nobody_waits(w: &mut World) {
     send(w, "r1", Some("r"));
     claim(w);
@@ -29,7 +29,7 @@ pub fn without_a_run_nobody_waits(w: &mut World) {
     assert_eq!(claimed(w), ["a", "b"]);
 }
 
-/// One that failed holds up its run and nobody else.
+/// A failed message blocks only its own run.
 pub fn a_failure_holds_up_its_run_only(w: &mut World) {
     for (subject, run) in [("r1", Some("r")), ("r2", Some("r")), ("s1", Some("s")), ("free", None)]
     {
@@ -44,7 +44,7 @@ pub fn a_failure_holds_up_its_run_only(w: &mut World) {
     assert_eq!(claimed(w), ["r1"]);
 }
 
-/// A lease that is over holds up its run until somebody takes it again.
+/// An expired lease blocks its run until the message is claimed again.
 pub fn a_lost_relay_loses_no_order(w: &mut World) {
     send(w, "r1", Some("r"));
     send(w, "r2", Some("r"));
@@ -56,7 +56,8 @@ pub fn a_lost_relay_loses_no_order(w: &mut World) {
     assert_eq!(claimed(w), ["r2"]);
 }
 
-/// A dead one holds up nobody any more, also when it is replayed: its run has gone on without it.
+/// A dead message no longer blocks its run, even after a replay, because the run has continued without
+/// it.
 pub fn a_dead_one_holds_up_nobody(w: &mut World) {
     let dead = send(w, "r1", Some("r"));
     send(w, "r2", Some("r"));
@@ -68,7 +69,7 @@ pub fn a_dead_one_holds_up_nobody(w: &mut World) {
     assert_eq!(claimed(w), ["r1"]);
 }
 
-/// Runs of which one name begins the other are two.
+/// Runs are distinct even if one name is a prefix of another.
 pub fn runs_are_told_apart(w: &mut World) {
     for run in ["r", "r\u{1}", "rr"] {
         send(w, run, Some(run));
@@ -76,7 +77,8 @@ pub fn runs_are_told_apart(w: &mut World) {
     assert_eq!(claimed(w), ["r", "r\u{1}", "rr"]);
 }
 
-/// What nobody has claimed can neither be delivered nor fail: those behind it would overtake the first.
+/// A message that was never claimed can be neither acknowledged nor failed, because later messages of
+/// its run could overtake the first.
 pub fn unclaimed_is_not_delivered(w: &mut World) {
     let ids: Vec<u64> =
         ["r1", "r2", "r3"].iter().map(|subject| send(w, subject, Some("r"))).collect();

@@ -1,11 +1,11 @@
-//! Putting messages.
+//! Putting messages into the outbox.
 
 use super::{claim, claimed, send};
 use crate::World;
 use crate::check::*;
 use mainstay::{ChangeKind, Code, Contract, Filter, OutboxState, Value};
 
-/// Numbers rise; whoever delivers a message gets all of it.
+/// IDs rise, and a claim returns the complete message.
 pub fn a_message_comes_whole(w: &mut World) {
     let bytes: Vec<u8> = (0..=255).collect();
     let first = w.db().outbox().put("orders.done", bytes.clone(), Some("r")).unwrap();
@@ -20,7 +20,7 @@ pub fn a_message_comes_whole(w: &mut World) {
     assert_eq!(messages[0].failure, None);
 }
 
-/// How it stands.
+/// The state counts pending and dead messages.
 pub fn state_counts(w: &mut World) {
     assert_eq!(w.db().outbox().state().unwrap(), OutboxState::default());
     let due = w.wall_us();
@@ -33,7 +33,7 @@ pub fn state_counts(w: &mut World) {
     assert_eq!(w.db().outbox().state().unwrap().pending, 2, "under way is not delivered");
 }
 
-/// Numbers are never given twice, also when all are gone.
+/// IDs are never reused, even after all messages are gone.
 pub fn numbers_are_never_given_twice(w: &mut World) {
     let first = send(w, "a", None);
     claim(w);
@@ -41,14 +41,14 @@ pub fn numbers_are_never_given_twice(w: &mut World) {
     assert!(send(w, "b", None) > first);
 }
 
-/// A message names a run that need not be there, and none of its own is needed.
+/// A message can name a run that does not exist.
 pub fn the_run_need_not_be_there(w: &mut World) {
     send(w, "a", Some("nobody"));
     assert!(w.runs().get("nobody").unwrap().is_none());
     assert_eq!(claimed(w), ["a"]);
 }
 
-/// A message is in the feed when it is put.
+/// A put produces a feed event.
 pub fn in_the_feed(w: &mut World) {
     let wanted = Filter { contract: Some(Contract::Outbox), ..Filter::default() };
     let mut feed = w.db().watch(wanted, w.db().revision()).unwrap();

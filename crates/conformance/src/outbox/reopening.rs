@@ -1,9 +1,9 @@
-//! (Disk.) Messages are there after a reopen: what waits, who has them, what is dead.
+//! Recovery of the outbox after a reopen (disk only).
 
 use super::{BACK_OFF, LEASE, claim, claimed, outlast, send};
 use crate::World;
 
-/// Leases, tries, order, dead ones and numbers.
+/// Leases, tries, order, dead messages and IDs are unchanged after a reopen.
 pub fn everything_is_there(w: &mut World) {
     let dead = send(w, "dead", None);
     claim(w);
@@ -24,7 +24,7 @@ pub fn everything_is_there(w: &mut World) {
     assert!(send(w, "new", None) > last);
 }
 
-/// The log alone gives them again.
+/// Replaying the log alone rebuilds the outbox.
 pub fn the_log_alone_gives_them(w: &mut World) {
     let ids: Vec<u64> = ["a", "b", "c"].iter().map(|subject| send(w, subject, None)).collect();
     w.db().outbox().claim(1, LEASE).unwrap();

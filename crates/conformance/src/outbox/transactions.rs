@@ -1,4 +1,4 @@
-//! Messages in transactions: with what they are about, or not at all.
+//! Messages in transactions: committed together with the other steps or not at all.
 
 use super::{LEASE, claimed, put_command, send, subjects};
 use crate::World;
@@ -9,7 +9,7 @@ use mainstay::{
     Transaction,
 };
 
-/// Both or none.
+/// A message and an event commit together or not at all.
 pub fn both_or_none(w: &mut World) {
     let both = Transaction::new().step(append(note("r", 1))).step(put_command("done"));
     w.db().execute(both).unwrap();
@@ -30,7 +30,7 @@ pub fn several_keep_their_order(w: &mut World) {
     assert_eq!(claimed(w), ["c", "a", "b"]);
 }
 
-/// Acknowledging one and putting the next is one step, as relays that pass messages on need it.
+/// Acknowledging a message and putting another is one transaction, as forwarding relays need it.
 pub fn acknowledge_and_put(w: &mut World) {
     let id = send(w, "first", Some("r"));
     w.db().outbox().claim(1, LEASE).unwrap();
@@ -45,7 +45,7 @@ pub fn acknowledge_and_put(w: &mut World) {
     assert_eq!(claimed(w), ["second"]);
 }
 
-/// A named request puts once, and a claim that is asked again gives the same messages.
+/// A transaction with a request ID puts once, and a repeated claim returns the same messages.
 pub fn repeated_gives_the_same_receipt(w: &mut World) {
     let put = Transaction::new().step(put_command("a")).request(RequestId::new("put").unwrap());
     let first = w.db().execute(put.clone()).unwrap();
@@ -61,7 +61,7 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
     assert_eq!(subjects(messages), ["a"]);
 }
 
-/// In an interactive transaction messages wait for the commit, and never conflict.
+/// Messages of an interactive transaction become visible at commit and never conflict.
 pub fn interactive_puts_wait_for_the_commit(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.put_message("mine", "x", Some("r")).unwrap();
@@ -75,7 +75,8 @@ pub fn interactive_puts_wait_for_the_commit(w: &mut World) {
     assert!(claimed(w).is_empty());
 }
 
-/// Runs one command in an open transaction around what another does; says whether it committed.
+/// Runs a command in an interactive transaction, then another command outside. Returns whether the
+/// transaction committed.
 fn survives(w: &World, command: OutboxCommand, told: Answer, meanwhile: OutboxCommand) -> bool {
     let mut t = w.db().begin().unwrap();
     assert_eq!(t.run(command).unwrap(), told);
@@ -89,8 +90,8 @@ fn fail(id: u64) -> OutboxCommand {
     OutboxCommand::Fail { id, message: "no".into(), backoff_ms: 1_000, tries: 1 }
 }
 
-/// What it was told of acknowledging, failing and replaying is so when it has committed: who was faster makes it
-/// a conflict.
+/// The answers to acknowledge, fail and replay still hold at commit. If another caller was faster, the
+/// commit conflicts.
 pub fn interactive_answers_are_as_told(w: &mut World) {
     let ids = ["a", "b", "c", "d"].map(|subject| send(w, subject, None));
     assert_eq!(claimed(w).len(), 4);
@@ -100,21 +101,21 @@ pub fn interactive_answers_are_as_told(w: &mut World) {
     let [a, b, c, d] = ids;
     assert!(!survives(w, ack(a), Answer::Count(1), ack(a)));
     assert!(!survives(w, ack(b), Answer::Count(1), fail(b)));
-    // So is what the token of a lease is told.
+    // A wrong lease token is refused immediately.
     let held = |id| OutboxCommand::AckHeld { token: 1, ids: vec![id] };
     let mut t = w.db().begin().unwrap();
     assert_eq!(t.run(held(c)).unwrap_err().code(), Code::Fenced);
     drop(t);
     assert!(!survives(w, replay(b), Answer::Did(true), replay(b)));
     assert!(!survives(w, fail(c), dead(), ack(c)));
-    // Who was told that there is nothing to acknowledge was told so of another message.
+    // The acknowledge returned 0, but a message with that ID exists at commit.
     assert!(!survives(w, ack(d + 1), Answer::Count(0), put_command("e")));
     assert_eq!(w.cells().get("told").unwrap(), None);
     assert!(survives(w, fail(d), dead(), put_command("f")));
     assert!(survives(w, replay(d), Answer::Did(true), fail(b)));
 }
 
-/// An open transaction of a fork tells nothing of its parent's messages, and minds none.
+/// In an interactive transaction on a fork, the parent's messages are invisible and cannot conflict.
 pub fn interactive_answers_are_of_the_branch(w: &mut World) {
     w.configure(|options| options.serve_branches(true));
     let id = send(w, "a", None);
@@ -127,7 +128,7 @@ pub fn interactive_answers_are_of_the_branch(w: &mut World) {
     t.commit().unwrap();
 }
 
-/// Guards on messages know them by their numbers.
+/// A guard identifies a message by its ID.
 pub fn guard_on_a_message(w: &mut World) {
     let id = send(w, "a", Some("r"));
     let since = w.db().revision();
@@ -143,7 +144,7 @@ pub fn guard_on_a_message(w: &mut World) {
     refused(look(guard("first")), Code::InvalidArgument);
 }
 
-/// Claims are not for interactive transactions, whose snapshots are old when they commit.
+/// Claims are refused in interactive transactions, because their snapshot is old at commit.
 pub fn interactive_claims_are_refused(w: &mut World) {
     send(w, "a", None);
     let mut t = w.db().begin().unwrap();

@@ -1,4 +1,4 @@
-//! Records on branches: forks, differences, time travel.
+//! Records on branches: forks, diffs, time travel.
 
 use crate::World;
 use crate::check::*;
@@ -10,7 +10,8 @@ fn forked(w: &World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
 }
 
-/// A fork starts as its parent, and they go their own ways.
+/// A fork starts with its parent's records, and later writes on either branch are not visible on the
+/// other.
 pub fn fork_starts_as_its_parent(w: &mut World) {
     forked(w);
     holds(&w.records_on("dev"), "k", &[("a", "1"), ("b", "1")]);
@@ -22,7 +23,7 @@ pub fn fork_starts_as_its_parent(w: &mut World) {
     holds(&w.records(), "l", &[("a", "1")]);
 }
 
-/// Scans and counts of a fork read through, with what is its own.
+/// Scans and counts on a fork combine inherited records with the fork's own.
 pub fn scans_read_through(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("j", "a", "2").unwrap();
@@ -36,7 +37,7 @@ pub fn scans_read_through(w: &mut World) {
     assert_eq!(w.records_on("dev").count("", &[]).unwrap(), 2);
 }
 
-/// The past of a fork goes through to its parent's.
+/// The past of a fork continues through its fork point into the parent.
 pub fn past_goes_through_the_fork(w: &mut World) {
     w.records().set_field("k", "a", "0").unwrap();
     let then = w.db().revision();
@@ -52,7 +53,7 @@ pub fn past_goes_through_the_fork(w: &mut World) {
     assert_eq!(values, ["dev", "1", "0"]);
 }
 
-/// A fork of the past shows the past.
+/// A fork at a past revision shows the records of that revision.
 pub fn fork_of_the_past(w: &mut World) {
     w.records().set_field("k", "a", "0").unwrap();
     let then = w.db().revision();
@@ -62,7 +63,7 @@ pub fn fork_of_the_past(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// An inherited time to live expires lazily, without an event or a write of the branch's own.
+/// An inherited time to live expires on the branch without an event or a write of its own.
 pub fn inherited_expiry_is_lazy(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -73,7 +74,7 @@ pub fn inherited_expiry_is_lazy(w: &mut World) {
     assert_eq!(w.records_on("dev").set_field("k", "b", "1").unwrap(), 3);
 }
 
-/// A difference tells contract, key, who changed it, and what all three hold.
+/// A difference contains contract, key, changed side, and the values at base and on both branches.
 pub fn difference_tells_everything(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("k", "a", "2").unwrap();
@@ -91,7 +92,8 @@ pub fn difference_tells_everything(w: &mut World) {
     assert_eq!((&seen[0].b, &seen[1].b), (&seen[0].base, &None));
 }
 
-/// Equal fields are equal, whatever their counters; a cell of the name is another key.
+/// Records with equal fields do not differ, even if counters do. A cell with the same name is a separate
+/// key.
 pub fn differences_go_by_meaning(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("k", "a", "2").unwrap();
@@ -104,7 +106,7 @@ pub fn differences_go_by_meaning(w: &mut World) {
     assert_eq!((seen.len(), seen[0].contract), (1, Contract::Cells));
 }
 
-/// Another expiry is a difference of records.
+/// A different expiry is a difference between records.
 pub fn expiry_is_a_difference(w: &mut World) {
     forked(w);
     w.records_on("dev").expire("k", Ttl::Millis(50)).unwrap();
@@ -114,7 +116,7 @@ pub fn expiry_is_a_difference(w: &mut World) {
     assert_eq!(w.db().diff("dev", "main").unwrap(), []);
 }
 
-/// On a branch that is gone nothing is read.
+/// Operations on a deleted branch are refused.
 pub fn deleted_branch_is_gone(w: &mut World) {
     forked(w);
     let records = w.records_on("dev");

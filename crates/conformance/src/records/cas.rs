@@ -1,11 +1,11 @@
-//! `compare_and_swap` on a field: byte equality, nothing is created.
+//! `compare_and_swap` on a field: compares bytes and never creates a record or field.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Condition, RecordWrite, Ttl};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// With the expected bytes it swaps.
+/// With the current bytes the swap succeeds.
 pub fn right_bytes_win(w: &mut World) {
     w.records().put("k", &fields(&[("state", "pending"), ("a", "1")]), None).unwrap();
     assert!(w.records().compare_and_swap("k", "state", "pending", "claimed").unwrap());
@@ -13,7 +13,7 @@ pub fn right_bytes_win(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(2));
 }
 
-/// With others it does nothing, and says so.
+/// With other bytes the swap returns false and writes nothing.
 pub fn other_bytes_lose(w: &mut World) {
     w.records().set_field("k", "state", "pending").unwrap();
     for other in ["", "Pending", "pending ", "pendin"] {
@@ -23,7 +23,7 @@ pub fn other_bytes_lose(w: &mut World) {
     holds(&w.records(), "k", &[("state", "pending")]);
 }
 
-/// It compares bytes, not numbers.
+/// Values are compared as bytes, not as numbers.
 pub fn compares_bytes(w: &mut World) {
     w.records().set_field("k", "n", "1").unwrap();
     assert!(!w.records().compare_and_swap("k", "n", "1.0", "2").unwrap());
@@ -31,13 +31,13 @@ pub fn compares_bytes(w: &mut World) {
     assert!(w.records().compare_and_swap("k", "n", [b'1'], "2").unwrap());
 }
 
-/// A missing key is not created.
+/// A swap on a missing key fails and does not create it.
 pub fn missing_key_loses(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.records().compare_and_swap("k", "a", "", "1").unwrap()));
     is_gone(&w.records(), "k");
 }
 
-/// A missing field is not created: an empty one is something else.
+/// A swap on a missing field fails and does not create it; an empty field is not missing.
 pub fn missing_field_loses(w: &mut World) {
     w.records().set_field("k", "a", "").unwrap();
     assert!(!writes_nothing(w.db(), || w.records().compare_and_swap("k", "b", "", "1").unwrap()));
@@ -45,14 +45,14 @@ pub fn missing_field_loses(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// An expired record is missing.
+/// A swap on an expired record fails.
 pub fn expired_loses(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
     assert!(!writes_nothing(w.db(), || w.records().compare_and_swap("k", "a", "1", "2").unwrap()));
 }
 
-/// The expiry stays.
+/// A swap keeps the expiry.
 pub fn keeps_the_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     assert!(w.records().compare_and_swap("k", "a", "1", "2").unwrap());
@@ -60,7 +60,7 @@ pub fn keeps_the_expiry(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Expecting absence is a form of its own: of the field, and then the record may be missing too.
+/// A condition that a field is absent also holds if the record is missing.
 pub fn absent_is_its_own_form(w: &mut World) {
     let absent = || Condition::Field { field: field("owner"), is: None };
     let take = |who: &str| write("k", &[("owner", who)]).when(absent());
@@ -71,7 +71,7 @@ pub fn absent_is_its_own_form(w: &mut World) {
     assert_eq!(w.records().write(take).unwrap(), Some(2), "the record may be there");
 }
 
-/// One call may carry conditions, further fields to set and to clear, and a time to live.
+/// A write can combine conditions, fields to set, fields to clear and a time to live in one step.
 pub fn full_form_is_one_step(w: &mut World) {
     w.records()
         .put("k", &fields(&[("state", "pending"), ("error", "x"), ("n", "1")]), None)
@@ -88,7 +88,7 @@ pub fn full_form_is_one_step(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Of any number of racing callers exactly one wins.
+/// Of any number of concurrent callers exactly one wins.
 pub fn one_of_many_wins(w: &mut World) {
     w.records().set_field("k", "state", "pending").unwrap();
     let won = AtomicU64::new(0);

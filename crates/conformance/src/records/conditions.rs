@@ -1,4 +1,4 @@
-//! Any write may be conditional: on the counter, on existence, on fields; and fences.
+//! Conditional writes: conditions on the counter, on existence and on fields; fencing conditions.
 
 use crate::World;
 use crate::check::*;
@@ -8,7 +8,7 @@ fn fence(token: &str) -> Condition {
     Condition::Fence { field: field("token"), is: token.as_bytes().to_vec() }
 }
 
-/// With the counter it has.
+/// A write with the current counter succeeds; with any other counter it writes nothing.
 pub fn right_counter_writes(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let write = |counter| write("k", &[("a", "2")]).when_counter(Some(counter));
@@ -19,7 +19,7 @@ pub fn right_counter_writes(w: &mut World) {
     }
 }
 
-/// Many conditions, in any order and some of them twice; a write has a limit of them, and so has a deletion.
+/// A write or deletion has at most 1,024 conditions, in any order and with repetitions.
 pub fn many_conditions(w: &mut World) {
     let names: Vec<String> = (0..600).map(|number| format!("f{number}")).collect();
     let all = mainstay::Fields::of(names.iter().map(|name| (name, name))).unwrap();
@@ -39,7 +39,7 @@ pub fn many_conditions(w: &mut World) {
     refused(w.records().delete_when("k", when), Code::InvalidArgument);
 }
 
-/// Only where a field is not there: of a record, or of none.
+/// A condition that a field is absent holds on a record without the field and on a missing record.
 pub fn absent_field_writes(w: &mut World) {
     let claim = || write("k", &[("worker", "w")]).when_absent("worker").unwrap();
     assert_eq!(w.records().write(claim()).unwrap(), Some(1));
@@ -49,7 +49,7 @@ pub fn absent_field_writes(w: &mut World) {
     assert_eq!(w.records().write(other).unwrap(), Some(2));
 }
 
-/// Without a counter: only where there is no record.
+/// A condition that the counter is absent holds only if the record is missing.
 pub fn absent_counter_makes(w: &mut World) {
     let make = || write("k", &[("a", "1")]).when_counter(None);
     assert_eq!(w.records().write(make()).unwrap(), Some(1));
@@ -58,7 +58,7 @@ pub fn absent_counter_makes(w: &mut World) {
     assert_eq!(w.records().write(make()).unwrap(), Some(3));
 }
 
-/// A counter from before a deletion cannot win again.
+/// A counter from before a deletion never matches again.
 pub fn stale_counter_loses_across_deletion(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     w.records().delete("k").unwrap();
@@ -67,7 +67,7 @@ pub fn stale_counter_loses_across_deletion(w: &mut World) {
     assert_eq!(w.records().write(stale).unwrap(), None);
 }
 
-/// A counter of an expired record loses, and absence holds.
+/// The counter of an expired record does not match, and a condition of absence holds.
 pub fn counter_of_expired(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
@@ -75,7 +75,7 @@ pub fn counter_of_expired(w: &mut World) {
     assert_eq!(w.records().write(write("k", &[("a", "2")]).when_counter(None)).unwrap(), Some(3));
 }
 
-/// Only where there is a record.
+/// `Exists` holds only if the record exists.
 pub fn exists_updates(w: &mut World) {
     let update = || write("k", &[("a", "2")]).when(Condition::Exists);
     assert_eq!(writes_nothing(w.db(), || w.records().write(update()).unwrap()), None);
@@ -94,14 +94,14 @@ pub fn all_must_hold(w: &mut World) {
     assert_eq!(ask("1", "2", 1), Some(2));
 }
 
-/// Conditions see the record as it was before the write.
+/// Conditions are evaluated on the state before the write.
 pub fn conditions_see_the_state_before(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let swap = write("k", &[("a", "2")]).when_field("a", "2").unwrap();
     assert_eq!(w.records().write(swap).unwrap(), None);
 }
 
-/// Within a transaction they see the steps before.
+/// In a transaction, conditions see the effects of earlier steps.
 pub fn conditions_see_earlier_steps(w: &mut World) {
     let first = write("k", &[("a", "1")]);
     let second = write("k", &[("a", "2")]).when_field("a", "1").unwrap();
@@ -109,7 +109,7 @@ pub fn conditions_see_earlier_steps(w: &mut World) {
     holds(&w.records(), "k", &[("a", "2")]);
 }
 
-/// A fence that holds lets the holder write, and its own writes leave it.
+/// The holder of the fencing token can write repeatedly, because its writes keep the token.
 pub fn fence_lets_the_holder_write(w: &mut World) {
     w.records().put("k", &fields(&[("token", "7"), ("a", "1")]), None).unwrap();
     for n in ["2", "3"] {
@@ -119,7 +119,7 @@ pub fn fence_lets_the_holder_write(w: &mut World) {
     holds(&w.records(), "k", &[("a", "3"), ("token", "7")]);
 }
 
-/// A fence that does not hold is the error `Fenced`, and nothing is written.
+/// A fence with another token fails with `Fenced` and writes nothing.
 pub fn other_token_is_fenced(w: &mut World) {
     w.records().put("k", &fields(&[("token", "8"), ("a", "1")]), None).unwrap();
     let step = || w.records().write(write("k", &[("a", "2")]).when(fence("7")));
@@ -128,7 +128,7 @@ pub fn other_token_is_fenced(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1"), ("token", "8")]);
 }
 
-/// On a record that is gone or expired, or without a token, it is `Fenced` too.
+/// A fence on a missing or expired record, or on one without a token, fails with `Fenced`, too.
 pub fn gone_is_fenced(w: &mut World) {
     let step = || w.records().write(write("k", &[("a", "2")]).when(fence("7")));
     refused(writes_nothing(w.db(), step), Code::Fenced);
@@ -141,14 +141,14 @@ pub fn gone_is_fenced(w: &mut World) {
     refused(writes_nothing(w.db(), step), Code::Fenced);
 }
 
-/// Who is fenced hears of it, whatever else does not hold.
+/// A failed fence is reported even if other conditions fail, too.
 pub fn fence_is_told_first(w: &mut World) {
     w.records().put("k", &fields(&[("token", "8"), ("state", "done")]), None).unwrap();
     let step = write("k", &[("a", "2")]).when_field("state", "running").unwrap();
     refused(w.records().write(step.when(fence("7"))), Code::Fenced);
 }
 
-/// Deleting can be fenced.
+/// A deletion can have a fence.
 pub fn delete_can_be_fenced(w: &mut World) {
     w.records().set_field("k", "token", "8").unwrap();
     let delete = |token| w.records().delete_when("k", vec![fence(token)]);
@@ -157,7 +157,7 @@ pub fn delete_can_be_fenced(w: &mut World) {
     refused(delete("8"), Code::Fenced);
 }
 
-/// In a transaction a fence aborts all, and names its position.
+/// A failed fence aborts the transaction and reports its position.
 pub fn fence_aborts_a_transaction(w: &mut World) {
     w.records().set_field("k", "token", "8").unwrap();
     let step = write("k", &[("a", "1")]).when(fence("7"));
@@ -166,7 +166,7 @@ pub fn fence_aborts_a_transaction(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), None);
 }
 
-/// A step that may fail has it as its answer.
+/// A failed fence of an `attempt` step is that step's answer and does not abort.
 pub fn fence_of_an_attempt_is_its_answer(w: &mut World) {
     w.records().set_field("k", "token", "8").unwrap();
     let step = write("k", &[("a", "1")]).when(fence("7"));
@@ -178,14 +178,15 @@ pub fn fence_of_an_attempt_is_its_answer(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), int(1));
 }
 
-/// A lost condition marked `must` aborts.
+/// A failed condition of a `must` step aborts the transaction.
 pub fn must_aborts(w: &mut World) {
     let lost = write("k", &[("a", "1")]).when(Condition::Exists);
     let transaction = Transaction::new().step(set("c", 1)).must(lost);
     refused_at(writes_nothing(w.db(), || w.db().execute(transaction)), Code::MustFailed, 1);
 }
 
-/// A grant's token is its revision, and rises: the old holder is fenced, the new one is not.
+/// A revision used as a fencing token rises with each grant: the old holder is fenced, the new one is
+/// not.
 pub fn tokens_only_rise(w: &mut World) {
     let grant = || {
         let take = RecordWrite::to("lock").unwrap().set("token", FieldValue::Revision).unwrap();

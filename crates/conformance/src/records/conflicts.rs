@@ -1,4 +1,6 @@
-//! Open transactions that looked at records: `Conflict` if what they saw has changed.
+//! Conflict detection for interactive transactions on records.
+//!
+//! A commit fails with `Conflict` if a read has changed.
 
 use crate::World;
 use crate::check::*;
@@ -7,7 +9,7 @@ use mainstay::{
     RecordWrite, StringCommand, Test, Transaction, Ttl,
 };
 
-/// Runs one transaction around another writer; says whether it committed.
+/// Runs a transaction around a concurrent write. Returns whether it committed.
 #[track_caller]
 fn survives(
     w: &World,
@@ -39,7 +41,7 @@ fn filled(w: &World) {
     }
 }
 
-/// It reads a snapshot, and its own writes.
+/// A transaction reads its snapshot and its own writes.
 pub fn reads_a_snapshot_and_its_own_writes(w: &mut World) {
     filled(w);
     let mut t = w.db().begin().unwrap();
@@ -54,7 +56,7 @@ pub fn reads_a_snapshot_and_its_own_writes(w: &mut World) {
     assert_eq!((own.fields, own.counter, own.revision), (fields(&[("f", "1"), ("g", "3")]), 2, 0));
 }
 
-/// Scans and counts see its own writes and deletions.
+/// Scans and counts see the transaction's own writes and deletions.
 pub fn scans_see_its_own_writes(w: &mut World) {
     filled(w);
     let mut t = w.db().begin().unwrap();
@@ -68,7 +70,7 @@ pub fn scans_see_its_own_writes(w: &mut World) {
     assert_eq!(t.run(count("a/", vec![])).unwrap(), Answer::Count(3));
 }
 
-/// A record that was read and written since, or deleted, or made.
+/// A record that was read and then written, deleted or created conflicts.
 pub fn read_then_changed(w: &mut World) {
     filled(w);
     let set = || done(w.records().set_field("b", "f", "1").unwrap());
@@ -80,7 +82,7 @@ pub fn read_then_changed(w: &mut World) {
     assert_eq!(w.cells().get("result").unwrap(), None);
 }
 
-/// Reading one field reads the record.
+/// Reading one field counts as reading the whole record.
 pub fn reading_a_field_reads_the_record(w: &mut World) {
     filled(w);
     let get = RecordCommand::Get { key: name("b"), fields: Some(vec![field("f")]) };
@@ -88,7 +90,7 @@ pub fn reading_a_field_reads_the_record(w: &mut World) {
     assert!(!survives(w, runs(get), other));
 }
 
-/// The cell of the same name is something else.
+/// A cell with the same name does not conflict.
 pub fn cell_of_the_name_is_another(w: &mut World) {
     filled(w);
     let cell = || done(w.cells().set("b", 1).unwrap());
@@ -97,7 +99,7 @@ pub fn cell_of_the_name_is_another(w: &mut World) {
     assert!(survives(w, runs(scan("a/", vec![])), cell));
 }
 
-/// A record that came, changed or went in a range that was scanned.
+/// A record created, changed or deleted in a scanned range conflicts.
 pub fn scanned_range_changed(w: &mut World) {
     filled(w);
     let looking = || runs(scan("a/", vec![]));
@@ -107,7 +109,7 @@ pub fn scanned_range_changed(w: &mut World) {
     assert!(survives(w, looking(), || done(w.records().set_field("b", "f", "2").unwrap())));
 }
 
-/// A record that comes to pass the filter is a phantom.
+/// A record that starts to match the filter is a phantom and conflicts.
 pub fn phantom_of_a_filter(w: &mut World) {
     filled(w);
     let stuck = || vec![filter("f", Test::Eq, "stuck")];
@@ -118,7 +120,7 @@ pub fn phantom_of_a_filter(w: &mut World) {
     assert!(!survives(w, runs(count("a/", stuck())), comes));
 }
 
-/// Counting is looking: what was counted may not change.
+/// A changed range conflicts with a count of it.
 pub fn counted_range_changed(w: &mut World) {
     filled(w);
     let counting = || runs(count("a/", vec![]));
@@ -127,7 +129,7 @@ pub fn counted_range_changed(w: &mut World) {
     assert!(survives(w, counting(), || done(w.records().delete("b").unwrap())));
 }
 
-/// What lies behind the page that was read may change.
+/// Changes after the page that was read do not conflict.
 pub fn behind_the_page(w: &mut World) {
     filled(w);
     let page =
@@ -136,7 +138,7 @@ pub fn behind_the_page(w: &mut World) {
     assert!(!survives(w, runs(page()), || done(w.records().set_field("a/2", "f", "2").unwrap())));
 }
 
-/// Blind writes never conflict: put, replace, fields, the revision, the time.
+/// Blind writes never conflict: put, replace, setting fields, the revision, the time.
 pub fn blind_writes_never_conflict(w: &mut World) {
     filled(w);
     let inside = |t: &mut InteractiveTransaction| {
@@ -151,7 +153,8 @@ pub fn blind_writes_never_conflict(w: &mut World) {
     assert!(survives(w, inside, || done(w.records().delete("b").unwrap())));
 }
 
-/// A blind write leaves the other fields, so whoever reads the record behind it reads what others wrote.
+/// Reading a record after a blind write counts as a read, because the write keeps the other fields of
+/// the snapshot.
 pub fn reading_behind_a_blind_write_is_a_read(w: &mut World) {
     filled(w);
     let inside = |t: &mut InteractiveTransaction| {
@@ -161,7 +164,7 @@ pub fn reading_behind_a_blind_write_is_a_read(w: &mut World) {
     assert!(!survives(w, inside, || done(w.records().set_field("b", "f", "9").unwrap())));
 }
 
-/// A blind write merges into what is there at the commit.
+/// A blind write is merged into the record as it is at commit.
 pub fn blind_writes_merge_at_the_commit(w: &mut World) {
     let inside = runs(write("k", &[("a", "1")]));
     assert!(survives(w, inside, || done(w.records().set_field("k", "b", "2").unwrap())));
@@ -169,7 +172,7 @@ pub fn blind_writes_merge_at_the_commit(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(2));
 }
 
-/// What answers with something of the record is a read: conditions, sums, deletions, hashes.
+/// Commands whose answer depends on the record count as reads: conditions, sums, deletions, hashes.
 pub fn what_tells_something_is_a_read(w: &mut World) {
     filled(w);
     let sum = RecordWrite::to("b").unwrap().set("n", FieldValue::Sum { by: 1 }).unwrap();
@@ -191,7 +194,7 @@ pub fn what_tells_something_is_a_read(w: &mut World) {
     }
 }
 
-/// Redis's commands tell the kind: the other one of the name may not come.
+/// Redis commands depend on the kind of a name, so a concurrent write of the other kind conflicts.
 pub fn kinds_are_read(w: &mut World) {
     let get = HashCommand::Get { key: name("k"), fields: None };
     assert!(!survives(w, runs(get), || done(w.cells().set("k", 1).unwrap())));
@@ -204,7 +207,7 @@ pub fn kinds_are_read(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Read live but expired when it commits.
+/// A record that was read live and has expired at commit conflicts.
 pub fn read_live_but_expired_at_commit(w: &mut World) {
     let lasting =
         || done(w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap());
@@ -218,7 +221,7 @@ pub fn read_live_but_expired_at_commit(w: &mut World) {
     assert!(survives(w, runs(get_record("k")), || w.pass_ms(4)), "still live");
 }
 
-/// What a filter left out, or lies behind the page, may expire: nobody saw it.
+/// Records after the page or outside the filter may expire without a conflict.
 pub fn unseen_may_expire(w: &mut World) {
     w.records().set_field("a", "f", "1").unwrap();
     let lasting =
@@ -232,7 +235,7 @@ pub fn unseen_may_expire(w: &mut World) {
     assert!(survives(w, runs(page), || w.pass_ms(6)));
 }
 
-/// Its own time to live in a range that it scanned is its own affair.
+/// The expiry of an own write in a scanned range does not conflict.
 pub fn own_expiry_in_a_scanned_range(w: &mut World) {
     let inside = |t: &mut InteractiveTransaction| {
         t.run(write("k", &[("a", "1")]).ttl(Ttl::Millis(5))).unwrap();
@@ -241,7 +244,7 @@ pub fn own_expiry_in_a_scanned_range(w: &mut World) {
     assert!(survives(w, inside, || w.pass_ms(6)));
 }
 
-/// Two that each look for what the other one writes cannot both commit.
+/// Two transactions that each count records which the other one writes cannot both commit.
 pub fn write_skew_cannot_happen(w: &mut World) {
     let free = || vec![filter("state", Test::Eq, "free")];
     let take = |t: &mut InteractiveTransaction, key: &str| {
@@ -256,7 +259,7 @@ pub fn write_skew_cannot_happen(w: &mut World) {
     assert_eq!(w.records().count("room", &free()).unwrap(), 1);
 }
 
-/// A failed command leaves it open, and nothing of it.
+/// A failed command leaves the transaction open and writes nothing.
 pub fn failed_command_leaves_it_open(w: &mut World) {
     w.records().set_field("k", "token", "8").unwrap();
     let mut t = w.db().begin().unwrap();
@@ -269,7 +272,7 @@ pub fn failed_command_leaves_it_open(w: &mut World) {
     holds(&w.records(), "k", &[("token", "8")]);
 }
 
-/// The receipt has the final counters, and dropping it leaves nothing.
+/// The receipt has the final counters, and a rollback writes nothing.
 pub fn receipt_has_the_final_counters(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     assert_eq!(t.run(write("k", &[("a", "1")])).unwrap(), Answer::MaybeCounter(Some(1)));
@@ -281,7 +284,7 @@ pub fn receipt_has_the_final_counters(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// A merge changes the records that it brings.
+/// Records written by a merge conflict with reads of them.
 pub fn merge_changes_what_it_brings(w: &mut World) {
     filled(w);
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -290,7 +293,7 @@ pub fn merge_changes_what_it_brings(w: &mut World) {
     assert!(!survives(w, runs(get_record("b")), merge));
 }
 
-/// A record that was made to expire and deleted in one transaction was written, not merely swept.
+/// A record made to expire and deleted in one transaction counts as written, not as swept.
 pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
     filled(w);
     let expire =
@@ -299,7 +302,7 @@ pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
     assert!(!survives(w, runs(get_record("b")), || done(w.db().execute(gone).unwrap())));
 }
 
-/// A sweep of what was gone already changes nothing: neither for its key nor for the range around it.
+/// Sweeping a record that had already expired at the snapshot conflicts with no read of it or its range.
 pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
     w.records().put("a/k", &fields(&[("f", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
@@ -310,7 +313,8 @@ pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
     assert!(survives(w, inside, || assert_eq!(w.db().sweep().unwrap(), 1)));
 }
 
-/// What was seen live in a range and swept since is a change, and so is what came and was swept.
+/// Sweeping a record that was live in the snapshot conflicts, and so does one created and swept
+/// meanwhile.
 pub fn sweep_of_the_seen_is_a_change(w: &mut World) {
     let counting = || runs(count("a/", vec![]));
     let put = |key: &str| {

@@ -4,7 +4,7 @@ use crate::World;
 use crate::check::*;
 use mainstay::{Condition, Transaction, Ttl};
 
-/// A record that is there goes, and that is told.
+/// Deleting an existing record returns true.
 pub fn present_answers_true(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     assert!(w.records().delete("k").unwrap());
@@ -12,7 +12,7 @@ pub fn present_answers_true(w: &mut World) {
     assert_eq!(found(&w.records(), "", &[]), [] as [&str; 0]);
 }
 
-/// Of nothing nothing is deleted, and nothing written.
+/// Deleting a missing record returns false and writes nothing.
 pub fn absent_answers_false_and_writes_nothing(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.records().delete("k").unwrap()));
     w.records().set_field("k", "a", "1").unwrap();
@@ -27,7 +27,7 @@ pub fn counts_as_a_write(w: &mut World) {
     assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 3);
 }
 
-/// Only with the counter it has.
+/// With a counter condition, only the current counter deletes.
 pub fn conditional_on_the_counter(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let delete = |is| w.records().delete_when("k", vec![Condition::Counter { is }]).unwrap();
@@ -36,7 +36,7 @@ pub fn conditional_on_the_counter(w: &mut World) {
     assert!(delete(Some(1)));
 }
 
-/// Only with the value that a field has; all conditions count.
+/// With field conditions, all of them must hold.
 pub fn conditional_on_fields(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "2")]), None).unwrap();
     let is = |name: &str, value: &str| Condition::Field {
@@ -48,13 +48,13 @@ pub fn conditional_on_fields(w: &mut World) {
     assert!(both("1", "2"));
 }
 
-/// A condition that holds for what is absent deletes nothing.
+/// A deletion of a missing record returns false even if its condition holds.
 pub fn absent_field_of_nothing(w: &mut World) {
     let absent = vec![Condition::Field { field: field("a"), is: None }];
     assert!(!writes_nothing(w.db(), || w.records().delete_when("k", absent).unwrap()));
 }
 
-/// A cell of the same name stays.
+/// A cell with the same name is not deleted.
 pub fn leaves_the_cell_of_its_name(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     w.cells().set("k", 1).unwrap();
@@ -65,7 +65,7 @@ pub fn leaves_the_cell_of_its_name(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// The expiry goes with it.
+/// A deletion removes the expiry.
 pub fn forgets_the_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.records().delete("k").unwrap();
@@ -75,7 +75,7 @@ pub fn forgets_the_expiry(w: &mut World) {
     assert_eq!(w.db().sweep().unwrap(), 0);
 }
 
-/// Deleted and made again within one transaction is one version.
+/// A deletion and a new write in one transaction produce one version.
 pub fn within_a_transaction(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
     let again = Transaction::new().must(delete_record("k")).step(write("k", &[("c", "1")]));

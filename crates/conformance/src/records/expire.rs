@@ -1,4 +1,4 @@
-//! Times to live of records: to the millisecond, invisible at once and everywhere.
+//! Times to live of records: exact to the millisecond, with the same effect on every read.
 
 use crate::World;
 use crate::check::*;
@@ -8,7 +8,7 @@ fn lasting(w: &World, ms: u64) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(ms))).unwrap();
 }
 
-/// An expired record is invisible everywhere: get, field, scan, count, in a transaction.
+/// An expired record is absent from every read: get, get field, scan, count, and in a transaction.
 pub fn expired_is_invisible_everywhere(w: &mut World) {
     lasting(w, 5);
     w.pass_ms(5);
@@ -21,7 +21,7 @@ pub fn expired_is_invisible_everywhere(w: &mut World) {
     assert_eq!(t.run(count("", vec![])).unwrap(), mainstay::Answer::Count(0));
 }
 
-/// The expiry is exact: until the millisecond before it is there.
+/// The expiry is exact: the record is live until the millisecond before.
 pub fn exact_to_the_millisecond(w: &mut World) {
     lasting(w, 1);
     w.clock().advance(std::time::Duration::from_micros(999));
@@ -30,7 +30,7 @@ pub fn exact_to_the_millisecond(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// A time to live can be given, changed, taken away.
+/// A time to live can be set, changed and removed.
 pub fn expire_changes_it(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     assert!(w.records().expire("k", Ttl::Millis(5)).unwrap());
@@ -43,7 +43,7 @@ pub fn expire_changes_it(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(4), "each of them is a write");
 }
 
-/// Of nothing, and of what has expired, there is no time to live; it does not come back.
+/// `expire` of a missing or expired record returns false and cannot revive it.
 pub fn expire_of_nothing(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.records().expire("k", Ttl::Millis(5)).unwrap()));
     lasting(w, 5);
@@ -52,7 +52,7 @@ pub fn expire_of_nothing(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Conditions on the expiry, as Redis has them.
+/// Conditions on the expiry work as in Redis.
 pub fn conditions_on_the_expiry(w: &mut World) {
     let expire = |ms, only| {
         let command = RecordCommand::Expire { key: name("k"), ttl: Ttl::Millis(ms), only };
@@ -70,7 +70,7 @@ pub fn conditions_on_the_expiry(w: &mut World) {
     assert!(expire(40, ExpireOnly::EarlierThanThere));
 }
 
-/// A time to live of nothing, and one beyond the calendar, is refused.
+/// A time to live of zero, or beyond the range of timestamps, is refused.
 pub fn bad_times_are_refused(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     for ttl in [Ttl::Millis(0), Ttl::Millis(u64::MAX), Ttl::Until(u64::MAX)] {
@@ -81,14 +81,14 @@ pub fn bad_times_are_refused(w: &mut World) {
     }
 }
 
-/// A moment in the past ends it at once.
+/// An expiry in the past ends the record at once.
 pub fn until_the_past_ends_it(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     assert!(w.records().expire("k", Ttl::Until(1)).unwrap());
     is_gone(&w.records(), "k");
 }
 
-/// The next write counts the expiry: the counter survives it.
+/// The next write counts the expiry as a write, and the counter continues.
 pub fn next_write_counts_the_expiry(w: &mut World) {
     lasting(w, 5);
     w.pass_ms(6);
@@ -97,7 +97,7 @@ pub fn next_write_counts_the_expiry(w: &mut World) {
     assert_eq!(w.records().history("k", 1, None).unwrap()[0].writes, 2);
 }
 
-/// The sweep writes the expiry down, once; what is expired reads the same swept or not.
+/// The sweep writes an expiry once. An expired record reads the same before and after the sweep.
 pub fn sweep_deletes_what_is_due(w: &mut World) {
     lasting(w, 5);
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
@@ -111,7 +111,7 @@ pub fn sweep_deletes_what_is_due(w: &mut World) {
     holds(&w.records(), "later", &[("a", "1")]);
 }
 
-/// What was put off is not swept.
+/// A record whose time to live was extended is not swept.
 pub fn sweep_leaves_what_was_put_off(w: &mut World) {
     lasting(w, 5);
     w.records().expire("k", Ttl::Millis(50)).unwrap();
@@ -120,7 +120,7 @@ pub fn sweep_leaves_what_was_put_off(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// Deleting what has expired answers false, and writes the expiry down.
+/// Deleting an expired record returns false and writes the expiry.
 pub fn delete_on_expired(w: &mut World) {
     lasting(w, 5);
     w.pass_ms(6);
@@ -128,7 +128,7 @@ pub fn delete_on_expired(w: &mut World) {
     assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 3);
 }
 
-/// A read of the past judges at that time.
+/// A read at a past revision judges expiry at that revision's time.
 pub fn past_judges_then(w: &mut World) {
     lasting(w, 5);
     let then = w.db().revision();
@@ -140,7 +140,7 @@ pub fn past_judges_then(w: &mut World) {
     assert!(!at(At::Latest));
 }
 
-/// The time is fixed for a transaction.
+/// All steps of a transaction use the same time.
 pub fn now_is_fixed_for_a_transaction(w: &mut World) {
     let both = Transaction::new()
         .step(write("k", &[("a", "1")]).ttl(Ttl::Millis(5)))
@@ -152,7 +152,7 @@ pub fn now_is_fixed_for_a_transaction(w: &mut World) {
     assert_eq!(expires("k"), expires("l"));
 }
 
-/// A write may change nothing but the time to live, if its conditions hold: a version of its own, or nothing.
+/// A write can change only the time to live. It creates a version, or nothing if a condition fails.
 pub fn write_of_the_time_to_live_alone(w: &mut World) {
     let lease = |ttl| RecordWrite::to("k").unwrap().ttl(ttl);
     let absent = || w.records().write(lease(Ttl::Millis(5))).unwrap();

@@ -1,4 +1,4 @@
-//! Records in the feed: every change once, with fields and counter; expiry is an event.
+//! Records in the change feed: each change once, with fields and counter; expiries are events.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +9,7 @@ fn watch(w: &World) -> Feed {
     w.db().watch(wanted, w.db().revision()).unwrap()
 }
 
-/// A write tells revision, stamp, branch, contract, key, kind, fields and counter.
+/// An event of a write contains revision, timestamp, branch, contract, key, kind, fields and counter.
 pub fn event_tells_everything(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let mut feed = watch(w);
@@ -23,7 +23,7 @@ pub fn event_tells_everything(w: &mut World) {
     assert_eq!(event.counter, 2);
 }
 
-/// A deletion has its own kind, also where the last field went.
+/// A deletion has the kind `Deleted`, also when the last field is removed.
 pub fn deletion_has_its_own_kind(w: &mut World) {
     let mut feed = watch(w);
     w.records().set_field("k", "a", "1").unwrap();
@@ -41,7 +41,7 @@ pub fn deletion_has_its_own_kind(w: &mut World) {
     assert_eq!(seen, [set(1), deleted(2), set(3), deleted(4), set(5), deleted(6)]);
 }
 
-/// A swept expiry is an event.
+/// A swept expiry is an event with the kind `Expired`.
 pub fn swept_expiry_is_an_event(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     let mut feed = watch(w);
@@ -51,7 +51,7 @@ pub fn swept_expiry_is_an_event(w: &mut World) {
     assert_eq!((event.kind, event.counter, event.fields), (ChangeKind::Expired, 2, None));
 }
 
-/// An expiry that a write came upon is told before the write.
+/// A write to an expired record produces an `Expired` event before its own.
 pub fn met_expiry_is_an_event(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     let mut feed = watch(w);
@@ -61,7 +61,7 @@ pub fn met_expiry_is_an_event(w: &mut World) {
     assert_eq!(seen, [(ChangeKind::Expired, 2), (ChangeKind::Set, 3)]);
 }
 
-/// An inherited expiry is no event of the branch.
+/// An inherited expiry produces no event on the branch.
 pub fn inherited_expiry_is_no_event(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -73,7 +73,7 @@ pub fn inherited_expiry_is_no_event(w: &mut World) {
     assert_eq!(seen, [("main".into(), "k".into()), ("dev".into(), "end".into())]);
 }
 
-/// By contract: records alone, or cells alone, of the same names.
+/// A contract filter separates records from cells with the same names.
 pub fn by_contract(w: &mut World) {
     let mut records = watch(w);
     let of_cells = Filter { contract: Some(Contract::Cells), ..Filter::default() };
@@ -86,7 +86,7 @@ pub fn by_contract(w: &mut World) {
     assert_eq!(keys(&mut cells, 2), ["k", "c"]);
 }
 
-/// By prefix, key and branch.
+/// The feed can be filtered by prefix, key and branch.
 pub fn by_prefix_key_and_branch(w: &mut World) {
     let start = w.db().revision();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -109,7 +109,7 @@ pub fn by_prefix_key_and_branch(w: &mut World) {
     assert_eq!(see(Filter { key, ..Filter::default() }, 2), ["main b", "dev b"]);
 }
 
-/// One event per record and transaction, with what it left.
+/// A transaction produces one event per record, with the final state.
 pub fn one_event_per_record_and_transaction(w: &mut World) {
     let mut feed = watch(w);
     let transaction = Transaction::new()
@@ -123,7 +123,7 @@ pub fn one_event_per_record_and_transaction(w: &mut World) {
     assert_eq!(seen, [("k".into(), ChangeKind::Set, 2), ("l".into(), ChangeKind::Deleted, 2)]);
 }
 
-/// What wrote nothing is not in it.
+/// Commands without a write produce no event.
 pub fn failures_are_not_in_it(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let mut feed = watch(w);
@@ -135,7 +135,7 @@ pub fn failures_are_not_in_it(w: &mut World) {
     assert_eq!(keys(&mut feed, 1), ["end"]);
 }
 
-/// A record that a string wrote over is a deletion beside the new cell.
+/// Overwriting a record with a string produces a deletion of the record and a new cell.
 pub fn overwritten_is_deleted(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let mut feed = w.db().watch(Filter::default(), w.db().revision()).unwrap();
@@ -149,7 +149,8 @@ pub fn overwritten_is_deleted(w: &mut World) {
     );
 }
 
-/// An expiry that a deletion came upon is told, also where the same transaction writes the record anew.
+/// Deleting an expired record produces an `Expired` event, even if the same transaction writes the
+/// record again.
 pub fn expiry_met_by_a_deletion_is_an_event(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     let mut feed = watch(w);
@@ -160,7 +161,8 @@ pub fn expiry_met_by_a_deletion_is_an_event(w: &mut World) {
     assert_eq!(seen, [(ChangeKind::Expired, 2), (ChangeKind::Set, 3)]);
 }
 
-/// An expiry that a merge came upon is told before what the merge brings, and counts.
+/// A merge onto an expired record produces an `Expired` event before its own, and counts the expiry as a
+/// write.
 pub fn expiry_met_by_a_merge_is_an_event(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -173,7 +175,7 @@ pub fn expiry_met_by_a_merge_is_an_event(w: &mut World) {
     assert_eq!(w.records().history("k", 1, None).unwrap()[0].writes, 2);
 }
 
-/// Writes and deletions on a branch that come upon an inherited expiry tell of their own only.
+/// Writes and deletions on a branch that meet an inherited expiry produce no `Expired` event.
 pub fn met_inherited_expiry_is_no_event(w: &mut World) {
     for key in ["k", "l"] {
         w.records().put(key, &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();

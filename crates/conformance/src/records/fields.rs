@@ -1,10 +1,10 @@
-//! One field or several: set, read, taken out.
+//! Operations on single fields: set, read, clear.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{RecordWrite, Ttl};
 
-/// One field is put in, and the others stay.
+/// `set_field` sets one field and keeps the others.
 pub fn set_field_upserts(w: &mut World) {
     assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 1);
     assert_eq!(w.records().set_field("k", "b", "1").unwrap(), 2);
@@ -12,7 +12,7 @@ pub fn set_field_upserts(w: &mut World) {
     holds(&w.records(), "k", &[("a", "2"), ("b", "1")]);
 }
 
-/// Several are put in by one write.
+/// `set_fields` sets several fields in one write.
 pub fn set_fields_is_one_write(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let set = || w.records().set_fields("k", &fields(&[("b", "2"), ("c", "3")]));
@@ -29,7 +29,7 @@ pub fn setting_keeps_the_expiry(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// On an expired key it makes a record of that field alone, without an expiry.
+/// Setting a field of an expired record creates one with only that field and no expiry.
 pub fn on_expired_makes_one_without_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
@@ -38,7 +38,7 @@ pub fn on_expired_makes_one_without_expiry(w: &mut World) {
     assert_eq!(w.records().get("k").unwrap().unwrap().expires, None);
 }
 
-/// One field is read, or nothing.
+/// `get_field` returns the value, or `None` if the field or record is missing.
 pub fn get_field_reads_one(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     assert_eq!(w.records().get_field("k", "a").unwrap(), Some(b"1".to_vec()));
@@ -46,7 +46,7 @@ pub fn get_field_reads_one(w: &mut World) {
     assert_eq!(w.records().get_field("l", "a").unwrap(), None);
 }
 
-/// Some fields are read, with the counter of the record.
+/// `get_fields` returns the wanted fields that exist, and the record's counter.
 pub fn get_fields_reads_some(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "2"), ("c", "3")]), None).unwrap();
     let seen = w.records().get_fields("k", &["c", "x", "a"]).unwrap().unwrap();
@@ -56,7 +56,7 @@ pub fn get_fields_reads_some(w: &mut World) {
     assert_eq!(w.records().get_fields("l", &["a"]).unwrap(), None);
 }
 
-/// A field that is taken out is gone, the others stay.
+/// A cleared field is removed, and the others stay.
 pub fn cleared_is_gone(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "2")]), None).unwrap();
     assert!(w.records().clear_field("k", "a").unwrap());
@@ -64,7 +64,7 @@ pub fn cleared_is_gone(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(2));
 }
 
-/// A record without fields is gone: that is its deletion, and counts as one.
+/// Clearing the last field deletes the record, which counts as a deletion.
 pub fn last_field_gone_is_the_record_gone(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(50))).unwrap();
     assert!(w.records().clear_field("k", "a").unwrap());
@@ -77,13 +77,13 @@ pub fn last_field_gone_is_the_record_gone(w: &mut World) {
     holds(&w.records(), "k", &[("b", "1")]);
 }
 
-/// From nothing, nothing is taken: no record is made, no revision taken.
+/// Clearing a field of a missing record writes nothing.
 pub fn clearing_of_nothing_writes_nothing(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.records().clear_field("k", "a").unwrap()));
     is_gone(&w.records(), "k");
 }
 
-/// One write sets some fields and takes others out.
+/// One write can set some fields and clear others.
 pub fn sets_and_clears_in_one(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
     let write = RecordWrite::to("k").unwrap().set("c", "2").unwrap().clear("a").unwrap();

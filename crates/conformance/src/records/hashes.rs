@@ -1,4 +1,4 @@
-//! Redis's hashes on records: they answer as Redis does.
+//! Redis hash commands on records: they return the same results as in Redis.
 
 use crate::World;
 use crate::check::*;
@@ -23,7 +23,7 @@ fn add_float(w: &World, by: &str) -> mainstay::Result<Answer> {
     run(w.db(), HashCommand::AddFloat { key: name("k"), field: field("n"), by: by.into() })
 }
 
-/// `HSET` counts the fields that are new.
+/// `HSET` returns the number of new fields.
 pub fn set_counts_new_fields(w: &mut World) {
     assert_eq!(set(w, &[("a", "1"), ("b", "1")], false), Answer::Count(2));
     assert_eq!(set(w, &[("b", "2"), ("c", "2")], false), Answer::Count(1));
@@ -32,13 +32,13 @@ pub fn set_counts_new_fields(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(3));
 }
 
-/// Of a field given twice the last one counts.
+/// If a field is given twice, the last value wins.
 pub fn last_of_a_field_counts(w: &mut World) {
     assert_eq!(set(w, &[("a", "1"), ("a", "2")], false), Answer::Count(1));
     holds(&w.records(), "k", &[("a", "2")]);
 }
 
-/// `HSETNX` writes only where the field is absent.
+/// `HSETNX` writes only if the field is absent.
 pub fn set_absent_writes_once(w: &mut World) {
     assert_eq!(set(w, &[("a", "1")], true), Answer::Did(true));
     assert_eq!(writes_nothing(w.db(), || set(w, &[("a", "2")], true)), Answer::Did(false));
@@ -46,7 +46,7 @@ pub fn set_absent_writes_once(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1"), ("b", "2")]);
 }
 
-/// `HDEL` counts what was there; a field given twice is there once.
+/// `HDEL` returns the number of removed fields; a field given twice counts once.
 pub fn delete_counts_what_was_there(w: &mut World) {
     assert_eq!(writes_nothing(w.db(), || delete(w, &["a"])), Answer::Count(0));
     set(w, &[("a", "1"), ("b", "1"), ("c", "1")], false);
@@ -55,7 +55,7 @@ pub fn delete_counts_what_was_there(w: &mut World) {
     holds(&w.records(), "k", &[("c", "1")]);
 }
 
-/// With its last field the record is gone, and its expiry.
+/// Removing the last field deletes the record and its expiry.
 pub fn last_field_gone_is_the_record_gone(w: &mut World) {
     set(w, &[("a", "1")], false);
     w.records().expire("k", Ttl::Millis(5)).unwrap();
@@ -67,14 +67,14 @@ pub fn last_field_gone_is_the_record_gone(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(4));
 }
 
-/// `HINCRBY` adds to a whole number; what is absent is 0.
+/// `HINCRBY` adds to an integer; a missing field counts as 0.
 pub fn add_adds(w: &mut World) {
     assert_eq!(add(w, 5).unwrap(), Answer::Sum("5".into()));
     assert_eq!(add(w, -7).unwrap(), Answer::Sum("-2".into()));
     holds(&w.records(), "k", &[("n", "-2")]);
 }
 
-/// What is no whole number, and a sum out of range, is refused.
+/// `HINCRBY` refuses a field that is no integer, and an overflow.
 pub fn add_refuses(w: &mut World) {
     for text in ["", "x", "1.5", " 1", "01"] {
         set(w, &[("n", text)], false);
@@ -85,7 +85,7 @@ pub fn add_refuses(w: &mut World) {
     assert_eq!(add(w, -1).unwrap(), Answer::Sum((i64::MAX - 1).to_string()));
 }
 
-/// `HINCRBYFLOAT` adds short decimals exactly, and its texts are plain.
+/// `HINCRBYFLOAT` adds short decimals exactly and formats results without an exponent.
 pub fn add_float_adds(w: &mut World) {
     assert_eq!(add_float(w, "0.1").unwrap(), Answer::Sum("0.1".into()));
     assert_eq!(add_float(w, "0.2").unwrap(), Answer::Sum("0.3".into()));
@@ -94,7 +94,7 @@ pub fn add_float_adds(w: &mut World) {
     holds(&w.records(), "k", &[("n", "5000")]);
 }
 
-/// What is no number, and what is not finite, is refused.
+/// `HINCRBYFLOAT` refuses a field or increment that is no number, and an infinite sum.
 pub fn add_float_refuses(w: &mut World) {
     set(w, &[("n", "x")], false);
     refused(writes_nothing(w.db(), || add_float(w, "1")), Code::NotANumber);
@@ -103,7 +103,7 @@ pub fn add_float_refuses(w: &mut World) {
     refused(writes_nothing(w.db(), || add_float(w, "inf")), Code::Overflow);
 }
 
-/// All of them keep the expiry.
+/// All hash commands keep the expiry.
 pub fn keep_the_expiry(w: &mut World) {
     set(w, &[("a", "1"), ("b", "1")], false);
     w.records().expire("k", Ttl::Millis(5)).unwrap();
@@ -115,7 +115,7 @@ pub fn keep_the_expiry(w: &mut World) {
     assert_eq!(w.records().get("k").unwrap().unwrap().expires, expires);
 }
 
-/// On an expired hash they start anew, without an expiry.
+/// On an expired hash they start from an empty one without an expiry.
 pub fn on_expired_start_anew(w: &mut World) {
     w.records().put("k", &fields(&[("n", "5"), ("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
@@ -125,7 +125,7 @@ pub fn on_expired_start_anew(w: &mut World) {
     assert_eq!(w.records().get("k").unwrap().unwrap().expires, None);
 }
 
-/// What hashes write records read, and the other way round.
+/// Records and hashes read each other's writes.
 pub fn same_records(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let get = |fields| run(w.db(), HashCommand::Get { key: name("k"), fields }).unwrap();
@@ -141,7 +141,7 @@ pub fn same_records(w: &mut World) {
     assert_eq!(count(), Answer::Count(0));
 }
 
-/// Many fields at once, in any order and some of them twice: deleted, set where absent.
+/// Commands with many fields, in any order and with repetitions: `HDEL`, `HSETNX`.
 pub fn many_fields_at_once(w: &mut World) {
     let names: Vec<String> = (0..300).rev().map(|number| format!("f{number}")).collect();
     let some = |names: &[String]| names.iter().map(|name| field(name)).collect::<Vec<_>>();

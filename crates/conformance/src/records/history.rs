@@ -14,7 +14,7 @@ fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// Every version with its counter, fields, stamp, revision and expiry.
+/// Versions are ordered newest first, with counter, fields, timestamp, revision and expiry.
 pub fn newest_first_with_everything(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     w.pass_ms(2);
@@ -34,7 +34,7 @@ pub fn deletions_are_entries(w: &mut World) {
     assert_eq!(entries(w, 9, None), [(3, some("3")), (2, None), (1, some("1"))]);
 }
 
-/// Pages by limit and counter give everything once.
+/// Paging by counter returns every version once.
 pub fn pages_give_everything_once(w: &mut World) {
     (1..=7).for_each(|n| done(w.records().set_field("k", "a", n.to_string()).unwrap()));
     let (mut seen, mut before) = (Vec::new(), None);
@@ -47,14 +47,14 @@ pub fn pages_give_everything_once(w: &mut World) {
     assert_eq!(seen, [7, 6, 5, 4, 3, 2, 1]);
 }
 
-/// Of an absent record there is none, and limits are checked.
+/// A missing record has no history, and invalid limits are refused.
 pub fn limits_are_checked(w: &mut World) {
     assert_eq!(entries(w, 9, None), []);
     refused(w.records().history("k", 0, None), Code::InvalidLimit);
     refused(w.records().history("k", 100_001, None), Code::InvalidLimit);
 }
 
-/// A transaction leaves one version, which says how many writes it stands for.
+/// A transaction creates one version, which records its number of writes.
 pub fn one_version_per_transaction(w: &mut World) {
     let twice = Transaction::new().step(write("k", &[("a", "1")])).step(write("k", &[("a", "2")]));
     w.db().execute(twice).unwrap();
@@ -62,7 +62,7 @@ pub fn one_version_per_transaction(w: &mut World) {
     assert_eq!((seen.len(), seen[0].counter, seen[0].writes), (1, 2, 2));
 }
 
-/// The counters of versions have no gaps that their writes do not tell.
+/// Counters have no gaps: each version's counter is the previous counter plus its number of writes.
 pub fn counters_have_no_gaps(w: &mut World) {
     for n in 0..6 {
         w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
@@ -76,7 +76,7 @@ pub fn counters_have_no_gaps(w: &mut World) {
     assert!(gaps && seen.last().unwrap().counter == seen.last().unwrap().writes, "{seen:?}");
 }
 
-/// The past of a record at every revision.
+/// Every revision shows the record's state at that revision.
 pub fn every_revision_shows_its_state(w: &mut World) {
     let mut truth = Vec::new();
     for n in 0..6 {
@@ -98,7 +98,7 @@ pub fn every_revision_shows_its_state(w: &mut World) {
     }
 }
 
-/// The future is refused, and a view stays where it is.
+/// A view keeps its revision, and a future revision is refused.
 pub fn view_stays_where_it_is(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let view = w.records().at(At::Latest).unwrap();

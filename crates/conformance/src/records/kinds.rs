@@ -1,4 +1,6 @@
-//! To Redis's commands a name is one thing: `WrongType` where Redis says so. Our own do not look.
+//! Redis commands treat a name as one kind: `WrongType` wherever Redis reports it.
+//!
+//! Native commands do not check the kind.
 
 use crate::World;
 use crate::check::*;
@@ -27,7 +29,7 @@ fn every_hash_command(key: &str) -> Vec<HashCommand> {
     ]
 }
 
-/// What reads a text, or rests on it, refuses a record.
+/// String commands that depend on the old value refuse a record.
 pub fn strings_refuse_a_record(w: &mut World) {
     hash(w);
     let k = || name("k");
@@ -54,7 +56,7 @@ pub fn strings_refuse_a_record(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// `SET` overwrites a record: it is a cell then.
+/// `SET` overwrites a record with a cell.
 pub fn set_overwrites_a_record(w: &mut World) {
     for only in [Only::Always, Only::Present] {
         hash(w);
@@ -66,7 +68,7 @@ pub fn set_overwrites_a_record(w: &mut World) {
     }
 }
 
-/// `SET NX` finds a record there.
+/// `SET NX` treats a record as present.
 pub fn set_absent_finds_a_record(w: &mut World) {
     hash(w);
     let set = || text(w.db(), string_set("k", "v", Only::Absent, Ttl::Clear)).unwrap();
@@ -74,7 +76,7 @@ pub fn set_absent_finds_a_record(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// `Put` overwrites, whatever was there, in one step.
+/// `Put` overwrites a cell or record in one step.
 pub fn put_overwrites_a_record(w: &mut World) {
     hash(w);
     let put = StringCommand::Put { name: name("k"), value: "v".into(), ttl: Ttl::Clear };
@@ -84,7 +86,7 @@ pub fn put_overwrites_a_record(w: &mut World) {
     assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 3, "its counter goes on");
 }
 
-/// `MSET` overwrites records, `MSETNX` finds them there.
+/// `MSET` overwrites records; `MSETNX` treats them as present.
 pub fn several_overwrite_records(w: &mut World) {
     hash(w);
     let pairs = || vec![(name("j"), Value::from("1")), (name("k"), Value::from("2"))];
@@ -96,7 +98,7 @@ pub fn several_overwrite_records(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), Some("2".into()));
 }
 
-/// Every command on hashes refuses a cell.
+/// Every hash command refuses a cell.
 pub fn hashes_refuse_a_cell(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     for command in every_hash_command("k") {
@@ -107,7 +109,7 @@ pub fn hashes_refuse_a_cell(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// What has expired is of no kind.
+/// An expired name has no kind.
 pub fn expired_is_of_no_kind(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.cells().set_with("c", 1, Ttl::Millis(5)).unwrap();
@@ -119,7 +121,7 @@ pub fn expired_is_of_no_kind(w: &mut World) {
     }
 }
 
-/// Our own commands do not look at the kind, and a name can be both.
+/// Native commands do not check the kind, so a name can be both a cell and a record.
 pub fn own_commands_do_not_look(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     hash(w);
@@ -128,7 +130,7 @@ pub fn own_commands_do_not_look(w: &mut World) {
     assert_eq!(w.cells().incr("k", 1).unwrap().0, 3.into());
 }
 
-/// A name that is both is a cell to Redis's commands.
+/// Redis commands treat a name that is both as a cell.
 pub fn both_is_a_cell(w: &mut World) {
     w.cells().set("k", "1").unwrap();
     hash(w);
@@ -142,7 +144,7 @@ pub fn both_is_a_cell(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1")]);
 }
 
-/// Within a transaction the kind is that of the steps before.
+/// In a transaction the kind depends on earlier steps.
 pub fn kind_of_earlier_steps(w: &mut World) {
     let get = || every_hash_command("k").remove(4);
     let put = StringCommand::Put { name: name("k"), value: "v".into(), ttl: Ttl::Clear };
@@ -164,7 +166,7 @@ pub fn kinds_on_branches(w: &mut World) {
     refused(w.db().execute(Transaction::new().step(add())), Code::WrongType);
 }
 
-/// An attempt that meets the other kind fails alone.
+/// An `attempt` with the wrong kind fails alone.
 pub fn attempts_fail_alone(w: &mut World) {
     w.cells().set("c", 1).unwrap();
     let mut transaction = Transaction::new().step(write("k", &[("a", "1")]));

@@ -1,10 +1,10 @@
-//! Merging records: field by field, and their expiry.
+//! Merging records: field by field, with the expiry as one more field.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, ChangeKind, Code, Contract, DifferenceKind, Filter, MergeStrategy::*, Ttl};
 
-/// `k` is `{a: 1, b: 1}` on both sides.
+/// Writes `k` as `{a: 1, b: 1}` and forks the branch.
 fn forked(w: &World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -14,7 +14,7 @@ fn merge(w: &World, strategy: mainstay::MergeStrategy) -> mainstay::Result<u64> 
     w.db().merge("dev", "main", strategy)
 }
 
-/// What one side changed travels: fields, new records, deletions.
+/// A merge applies changed fields, new records and deletions of the source.
 pub fn changes_travel(w: &mut World) {
     w.records().set_field("gone", "a", "1").unwrap();
     forked(w);
@@ -29,7 +29,7 @@ pub fn changes_travel(w: &mut World) {
     assert_eq!(w.records().get("k").unwrap().unwrap().revision, w.db().revision());
 }
 
-/// Other fields of one record do not conflict: both changes stay.
+/// Changes to different fields of a record do not conflict, and both are kept.
 pub fn other_fields_do_not_conflict(w: &mut World) {
     forked(w);
     w.records_on("dev").set_fields("k", &fields(&[("a", "dev"), ("c", "dev")])).unwrap();
@@ -39,7 +39,7 @@ pub fn other_fields_do_not_conflict(w: &mut World) {
     holds(&w.records_on("dev"), "k", &[("a", "dev"), ("b", "1"), ("c", "dev")]);
 }
 
-/// A field that one side took out is taken out.
+/// A field cleared on one branch is cleared by the merge.
 pub fn cleared_fields_travel(w: &mut World) {
     forked(w);
     w.records_on("dev").clear_field("k", "a").unwrap();
@@ -48,7 +48,7 @@ pub fn cleared_fields_travel(w: &mut World) {
     holds(&w.records(), "k", &[("b", "1"), ("c", "main")]);
 }
 
-/// The same field changed on both sides conflicts under `strict`, which changes nothing.
+/// The same field changed on both branches conflicts under `strict`, which writes nothing.
 pub fn same_field_conflicts(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("k", "a", "dev").unwrap();
@@ -60,7 +60,7 @@ pub fn same_field_conflicts(w: &mut World) {
     assert_eq!(w.db().diff("dev", "main").unwrap()[0].kind, DifferenceKind::Both);
 }
 
-/// The same change on both sides is none.
+/// Equal changes on both branches are no conflict.
 pub fn same_change_is_no_conflict(w: &mut World) {
     forked(w);
     for records in [w.records_on("dev"), w.records()] {
@@ -78,21 +78,21 @@ fn conflicting(w: &World) {
     w.records().set_fields("k", &fields(&[("a", "main"), ("b", "main")])).unwrap();
 }
 
-/// `theirs`: the source wins where both changed a field, and the rest stays.
+/// `theirs` takes the source's value of conflicting fields and keeps the target's other changes.
 pub fn theirs_takes_the_source(w: &mut World) {
     conflicting(w);
     merge(w, Theirs).unwrap();
     holds(&w.records(), "k", &[("a", "dev"), ("b", "main"), ("c", "dev")]);
 }
 
-/// `ours`: the target wins there, and what only the source changed still comes.
+/// `ours` keeps the target's value of conflicting fields and applies the source's other changes.
 pub fn ours_keeps_the_target(w: &mut World) {
     conflicting(w);
     merge(w, Ours).unwrap();
     holds(&w.records(), "k", &[("a", "main"), ("b", "main"), ("c", "dev")]);
 }
 
-/// Made on both sides: other fields come together, the same ones conflict.
+/// For a record created on both branches, different fields are combined and equal fields conflict.
 pub fn made_on_both_sides(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     w.records_on("dev").put("new", &fields(&[("a", "dev")]), None).unwrap();
@@ -104,7 +104,7 @@ pub fn made_on_both_sides(w: &mut World) {
     refused(merge(w, Strict), Code::MergeConflict);
 }
 
-/// Deleted here and changed there conflicts, and is never half a record.
+/// A record deleted on the source and changed on the target conflicts, and is resolved as a whole.
 pub fn deletion_against_change(w: &mut World) {
     for (strategy, left) in [(Theirs, None), (Ours, Some(&[("a", "main"), ("b", "1")]))] {
         forked(w);
@@ -120,7 +120,7 @@ pub fn deletion_against_change(w: &mut World) {
     }
 }
 
-/// Changed there and deleted here likewise.
+/// A record changed on the source and deleted on the target conflicts, and is resolved as a whole.
 pub fn change_against_deletion(w: &mut World) {
     for (strategy, left) in [(Ours, None), (Theirs, Some(&[("a", "dev"), ("b", "1")]))] {
         forked(w);
@@ -136,7 +136,7 @@ pub fn change_against_deletion(w: &mut World) {
     }
 }
 
-/// Fields taken out on both sides may leave none: then the record is gone.
+/// If the merge leaves no fields, the record is deleted.
 pub fn no_fields_left_is_gone(w: &mut World) {
     forked(w);
     w.records_on("dev").clear_field("k", "a").unwrap();
@@ -146,7 +146,7 @@ pub fn no_fields_left_is_gone(w: &mut World) {
     assert_eq!(w.records().count("", &[]).unwrap(), 0);
 }
 
-/// A record of which no fields are left has no expiry either.
+/// A record deleted this way has no expiry.
 pub fn no_fields_left_expires_no_more(w: &mut World) {
     w.records().put("l", &fields(&[("a", "1"), ("b", "1")]), Some(Ttl::Millis(50))).unwrap();
     w.db().fork("late", "main", mainstay::At::Latest).unwrap();
@@ -158,7 +158,7 @@ pub fn no_fields_left_expires_no_more(w: &mut World) {
     assert_eq!(w.db().sweep().unwrap(), 1, "that of the source");
 }
 
-/// An expiry travels, also where the target changed fields.
+/// A changed expiry is merged, even if the target changed fields.
 pub fn expiry_travels(w: &mut World) {
     forked(w);
     w.records_on("dev").expire("k", Ttl::Millis(50)).unwrap();
@@ -172,7 +172,7 @@ pub fn expiry_travels(w: &mut World) {
     assert_eq!(w.db().sweep().unwrap(), 2, "both have their own");
 }
 
-/// An expiry that only the target changed stays.
+/// An expiry changed only on the target is kept.
 pub fn expiry_of_the_target_stays(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("k", "a", "dev").unwrap();
@@ -183,7 +183,7 @@ pub fn expiry_of_the_target_stays(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Other expiries on both sides conflict, as a field would.
+/// Different expiries on both branches conflict like a field.
 pub fn expiries_conflict(w: &mut World) {
     forked(w);
     w.records_on("dev").expire("k", Ttl::Millis(50)).unwrap();
@@ -194,7 +194,7 @@ pub fn expiries_conflict(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Counters are never lowered, and have no gaps.
+/// Counters never fall below either side's counter and have no gaps.
 pub fn counters_are_never_lowered(w: &mut World) {
     forked(w);
     (0..5).for_each(|n| done(w.records_on("dev").set_field("k", "a", n.to_string()).unwrap()));
@@ -208,7 +208,7 @@ pub fn counters_are_never_lowered(w: &mut World) {
     assert_eq!(w.records().set_field("k", "a", "1").unwrap(), 8, "behind both");
 }
 
-/// A merge is the next one's common ancestor, there and back.
+/// The last merge is the base of the next one, in both directions.
 pub fn last_merge_is_the_next_base(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("k", "a", "dev").unwrap();
@@ -223,7 +223,7 @@ pub fn last_merge_is_the_next_base(w: &mut World) {
     holds(&w.records(), "k", &[("a", "2"), ("b", "2")]);
 }
 
-/// Cells and records are merged in one transaction; a conflict of one leaves both.
+/// Cells and records are merged in one transaction, and a conflict in either aborts both.
 pub fn both_kinds_in_one_transaction(w: &mut World) {
     w.cells().set("c", 0).unwrap();
     forked(w);
@@ -237,7 +237,7 @@ pub fn both_kinds_in_one_transaction(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), int(1));
 }
 
-/// Merged records are events of the target.
+/// Merged records produce events on the target branch.
 pub fn merged_records_are_events(w: &mut World) {
     forked(w);
     w.records_on("dev").set_field("k", "a", "dev").unwrap();

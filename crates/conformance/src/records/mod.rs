@@ -1,4 +1,4 @@
-//! Records: fields with expiry, compare-and-swap, scans; hashes on them.
+//! Record cases: fields, expiry, compare-and-swap, scans, Redis hashes.
 
 pub mod branches;
 pub mod cas;

@@ -1,10 +1,10 @@
-//! Names of records and fields, and the limits of what they hold.
+//! Names of records and fields, and size limits of records.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, ErrorKind, Field, FieldValue, Fields, HashCommand, RecordWrite};
 
-/// Keys are named as cells are.
+/// Record keys follow the same rules as cell names.
 pub fn keys_are_named_alike(w: &mut World) {
     let long = "n".repeat(1025);
     for bad in ["", "a\0b", "_mainstay/x", long.as_str()] {
@@ -15,7 +15,7 @@ pub fn keys_are_named_alike(w: &mut World) {
     assert_eq!(w.records().set_field(&long[1..], "a", "1").unwrap(), 1);
 }
 
-/// A field's name has at most 1024 bytes of any kind.
+/// A field name has at most 1024 bytes, of any value.
 pub fn field_names_have_a_limit(w: &mut World) {
     let longest = "f".repeat(1024);
     assert_eq!(w.records().set_field("k", &longest, "1").unwrap(), 1);
@@ -27,7 +27,7 @@ pub fn field_names_have_a_limit(w: &mut World) {
     assert!(Field::new([0xff, 0x00]).is_ok());
 }
 
-/// A write that does nothing is refused.
+/// A write that changes nothing is refused.
 pub fn empty_writes_are_refused(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     for write in [RecordWrite::to("k").unwrap(), RecordWrite::to("k").unwrap().replace()] {
@@ -36,7 +36,7 @@ pub fn empty_writes_are_refused(w: &mut World) {
     }
 }
 
-/// A field that stands twice in a write is refused, be it set twice or set and taken out.
+/// A field that occurs twice in a write is refused, whether it is set twice or set and cleared.
 pub fn field_twice_is_refused(w: &mut World) {
     let twice = write("k", &[("a", "1"), ("b", "1"), ("a", "2")]);
     refused(writes_nothing(w.db(), || w.records().write(twice)), Code::InvalidField);
@@ -44,7 +44,7 @@ pub fn field_twice_is_refused(w: &mut World) {
     refused(writes_nothing(w.db(), || w.records().write(both)), Code::InvalidField);
 }
 
-/// Bad input is refused whatever is stored, also where a condition does not hold.
+/// Invalid input is refused regardless of the stored state, even if a condition fails.
 pub fn bad_writes_are_refused_whatever_is_there(w: &mut World) {
     let twice = write("k", &[("a", "1"), ("a", "2")]).when_counter(Some(7));
     refused(w.records().write(twice), Code::InvalidField);
@@ -67,9 +67,9 @@ pub fn fields_of_a_record(w: &mut World) {
     is_gone(&w.records(), "l");
 }
 
-/// A record has at most 16 MiB, names and lengths included.
+/// A record has at most 16 MiB, including names and lengths.
 pub fn bytes_of_a_record(w: &mut World) {
-    // A count, a length and a name, a length of four bytes.
+    // The overhead is a count, a length and a one-byte name, and a length of four bytes.
     let most = (16 << 20) - 1 - 2 - 4;
     let value = vec![b'x'; most + 1];
     refused(
@@ -94,7 +94,7 @@ pub fn limits_hold_for_hashes(w: &mut World) {
     is_gone(&w.records(), "l");
 }
 
-/// Another write of a record that is too large does no harm to what is there.
+/// A write that makes a record too large leaves it unchanged.
 pub fn too_large_leaves_what_was(w: &mut World) {
     w.records().set_field("k", "a", "1").unwrap();
     let large = FieldValue::Bytes(vec![0; 16 << 20]);

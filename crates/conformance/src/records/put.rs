@@ -1,36 +1,36 @@
-//! `put` merges fields, and sets the expiry if a time to live is given.
+//! `put` merges fields and sets the expiry if a time to live is given.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, Fields, Ttl};
 
-/// What was never written is absent.
+/// A record that was never written is absent.
 pub fn never_written_is_absent(w: &mut World) {
     is_gone(&w.records(), "k");
     assert_eq!(w.records().get_field("k", "a").unwrap(), None);
 }
 
-/// The first write makes the record, with counter 1.
+/// The first write creates the record with counter 1.
 pub fn makes_a_record(w: &mut World) {
     assert_eq!(w.records().put("k", &fields(&[("b", "2"), ("a", "1")]), None).unwrap(), 1);
     holds(&w.records(), "k", &[("a", "1"), ("b", "2")]);
 }
 
-/// Fields are merged: those that are not named stay.
+/// `put` merges fields: unnamed fields stay.
 pub fn merges_fields(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
     assert_eq!(w.records().put("k", &fields(&[("b", "2"), ("c", "2")]), None).unwrap(), 2);
     holds(&w.records(), "k", &[("a", "1"), ("b", "2"), ("c", "2")]);
 }
 
-/// A write is a write, be it of the same fields.
+/// Writing the same fields again counts as a write.
 pub fn of_the_same_fields_is_a_write(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
     let counter = writes_once(w.db(), || w.records().put("k", &fields(&[("a", "1")]), None));
     assert_eq!(counter.unwrap(), 2);
 }
 
-/// A time to live is set in the same step, to the millisecond.
+/// A time to live is set in the same write, exact to the millisecond.
 pub fn sets_the_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     let stamp = w.records().get("k").unwrap().unwrap().stamp;
@@ -41,7 +41,7 @@ pub fn sets_the_expiry(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// Without a time to live the expiry stays.
+/// A write without a time to live keeps the expiry.
 pub fn none_leaves_the_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     let expires = w.records().get("k").unwrap().unwrap().expires;
@@ -51,7 +51,7 @@ pub fn none_leaves_the_expiry(w: &mut World) {
     is_gone(&w.records(), "k");
 }
 
-/// An expiry can be taken away with a write.
+/// `Clear` removes the expiry.
 pub fn clear_ends_the_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.records().put("k", &fields(&[("b", "1")]), Some(Ttl::Clear)).unwrap();
@@ -59,7 +59,7 @@ pub fn clear_ends_the_expiry(w: &mut World) {
     holds(&w.records(), "k", &[("a", "1"), ("b", "1")]);
 }
 
-/// `get` tells fields, counter, stamp, revision and expiry.
+/// `get` returns fields, counter, timestamp, revision and expiry.
 pub fn get_tells_everything(w: &mut World) {
     w.pass_ms(3);
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(7))).unwrap();
@@ -69,7 +69,7 @@ pub fn get_tells_everything(w: &mut World) {
     assert_eq!(seen.expires, Some(w.wall_us() + 7_000));
 }
 
-/// Records do not touch each other, nor cells of their name.
+/// Records are independent of each other and of cells with the same name.
 pub fn records_are_independent(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
     w.records().put("l", &fields(&[("a", "2")]), None).unwrap();
@@ -80,7 +80,7 @@ pub fn records_are_independent(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["k"]);
 }
 
-/// Values are bytes of any kind, also none, and so are names of fields.
+/// Field names and values can be any bytes, even empty.
 pub fn bytes_survive(w: &mut World) {
     let all: Vec<u8> = (0..=255).collect();
     let pairs = [(&b""[..], &b""[..]), (&[0, 255, 10], &all)];
@@ -89,7 +89,7 @@ pub fn bytes_survive(w: &mut World) {
     assert_eq!((seen.get(b""), seen.get([0, 255, 10])), (Some(&b""[..]), Some(&all[..])));
 }
 
-/// After a deletion the counter goes on.
+/// After a deletion the counter continues.
 pub fn after_deletion_continues_the_counter(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
     w.records().delete("k").unwrap();
@@ -97,7 +97,7 @@ pub fn after_deletion_continues_the_counter(w: &mut World) {
     holds(&w.records(), "k", &[("b", "1")]);
 }
 
-/// A record has at least one field.
+/// A write without fields is refused.
 pub fn of_nothing_is_refused(w: &mut World) {
     let nothing = || w.records().put("k", &Fields::default(), None);
     refused(writes_nothing(w.db(), nothing), Code::InvalidField);

@@ -4,20 +4,20 @@ use crate::World;
 use crate::check::*;
 use mainstay::{Code, FieldValue, Fields, RecordWrite, Ttl};
 
-/// Other fields go.
+/// `replace` removes the other fields.
 pub fn drops_other_fields(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1"), ("b", "1")]), None).unwrap();
     assert_eq!(w.records().replace("k", &fields(&[("b", "2")]), None).unwrap(), 2);
     holds(&w.records(), "k", &[("b", "2")]);
 }
 
-/// Of an absent record it makes one.
+/// `replace` of a missing record creates it.
 pub fn of_nothing_makes_a_record(w: &mut World) {
     assert_eq!(w.records().replace("k", &fields(&[("b", "2")]), None).unwrap(), 1);
     holds(&w.records(), "k", &[("b", "2")]);
 }
 
-/// The expiry stays, unless another is given.
+/// `replace` keeps the expiry unless a new one is given.
 pub fn keeps_the_expiry(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(5))).unwrap();
     w.records().replace("k", &fields(&[("b", "2")]), None).unwrap();
@@ -29,7 +29,7 @@ pub fn keeps_the_expiry(w: &mut World) {
     holds(&w.records(), "k", &[("b", "2")]);
 }
 
-/// A sum still starts from what was there.
+/// A sum in a `replace` still starts from the old value.
 pub fn sums_go_on(w: &mut World) {
     w.records().put("k", &fields(&[("n", "4"), ("a", "1")]), None).unwrap();
     let write = RecordWrite::to("k").unwrap().replace();
@@ -37,7 +37,7 @@ pub fn sums_go_on(w: &mut World) {
     holds(&w.records(), "k", &[("n", "7")]);
 }
 
-/// With nothing, or by taking fields out, there is nothing to replace with.
+/// A `replace` without fields, or one that clears fields, is refused.
 pub fn with_nothing_is_refused(w: &mut World) {
     w.records().put("k", &fields(&[("a", "1")]), None).unwrap();
     let nothing = || w.records().replace("k", &Fields::default(), None);

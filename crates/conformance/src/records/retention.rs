@@ -1,4 +1,4 @@
-//! Retention of records: 24 hours unless said otherwise, apart from that of cells.
+//! Retention of record history: 24 hours by default, independent of the retention of cells.
 
 use crate::World;
 use crate::check::*;
@@ -8,7 +8,8 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The cell and the record `k` were 1 at the revision given, and are 2 since a minute later.
+/// Writes 1 to the cell and record `key`, then 2 a minute later. Returns the revision of the first
+/// write.
 fn shadowed(w: &World, key: &str) -> Revision {
     w.cells().set(key, "1").unwrap();
     w.records().set_field(key, "a", "1").unwrap();
@@ -39,7 +40,7 @@ fn one() -> Option<String> {
     Some("1".to_owned())
 }
 
-/// By default records keep a day, and cells keep theirs.
+/// By default records keep 24 hours of history, and cells have their own retention.
 pub fn default_is_a_day(w: &mut World) {
     let then = shadowed(w, "k");
     time_goes_by(w, HOUR * 22);
@@ -50,7 +51,7 @@ pub fn default_is_a_day(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), Some("1".into()));
 }
 
-/// Scans and counts of what is trimmed say so, and never give a wrong answer.
+/// Scans and counts of a trimmed revision fail with `HistoryTrimmed` and never return a wrong result.
 pub fn trimmed_scans_say_so(w: &mut World) {
     let then = shadowed(w, "k");
     time_goes_by(w, HOUR * 30);
@@ -61,7 +62,7 @@ pub fn trimmed_scans_say_so(w: &mut World) {
     refused(w.db().fork("old", "main", At::Revision(then)), Code::HistoryTrimmed);
 }
 
-/// The present is untouched.
+/// Trimming does not affect the current state.
 pub fn present_is_untouched(w: &mut World) {
     shadowed(w, "k");
     time_goes_by(w, HOUR * 30);
@@ -70,7 +71,7 @@ pub fn present_is_untouched(w: &mut World) {
     assert_eq!(w.records().set_field("k", "a", "3").unwrap(), 3);
 }
 
-/// A retention of their own, longer or shorter than that of cells.
+/// Records can have a longer or shorter retention than cells.
 pub fn records_have_their_own(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10).record_retention(Some(HOUR * 5)));
     let then = shadowed(w, "k");
@@ -79,7 +80,7 @@ pub fn records_have_their_own(w: &mut World) {
     refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
 }
 
-/// All can be kept.
+/// Record history can be kept forever.
 pub fn all_can_be_kept(w: &mut World) {
     w.configure(|options| options.record_retention(None));
     let then = shadowed(w, "k");
@@ -88,7 +89,7 @@ pub fn all_can_be_kept(w: &mut World) {
     refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
 }
 
-/// Records under a prefix can have one of their own; cells of the prefix keep theirs.
+/// Records under a prefix can have their own retention, and cells of the prefix are not affected.
 pub fn classes_have_their_own(w: &mut World) {
     w.configure(|options| {
         options
@@ -106,7 +107,7 @@ pub fn classes_have_their_own(w: &mut World) {
     assert_eq!(w.records().history("audit/k", 9, None).unwrap().len(), 2);
 }
 
-/// A class of cells is none of records.
+/// A retention class for cells does not affect records.
 pub fn classes_of_cells_are_theirs(w: &mut World) {
     w.configure(|options| options.retention_class("audit/", None));
     let then = shadowed(w, "audit/k");
@@ -115,7 +116,7 @@ pub fn classes_of_cells_are_theirs(w: &mut World) {
     refused(record_at(w, then, "audit/k"), Code::HistoryTrimmed);
 }
 
-/// Tags and branches keep the records they show.
+/// Tags and branches keep the record versions that they show.
 pub fn pins_keep_what_they_show(w: &mut World) {
     let then = shadowed(w, "k");
     w.db().tag("v1", "main", At::Revision(then)).unwrap();
@@ -127,7 +128,8 @@ pub fn pins_keep_what_they_show(w: &mut World) {
     assert_eq!(found(&w.records_on("old"), "", &[]), ["k"]);
 }
 
-/// The counter of a live record outlives all retention; that of a deleted one lives as long as it.
+/// The counter of a live record outlives the retention; the counter of a deleted record lasts as long as
+/// the retention.
 pub fn counters_live_for_the_retention(w: &mut World) {
     shadowed(w, "live");
     shadowed(w, "dead");

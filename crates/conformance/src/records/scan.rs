@@ -1,4 +1,4 @@
-//! `scan` and `count`: in key order, one snapshot, a cursor, filters before the limit.
+//! `scan` and `count`: key order, one snapshot, a cursor, filters evaluated before the limit.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +9,7 @@ fn filled(w: &World, records: &[(&str, &str)]) {
     records.iter().for_each(|one| done(put(one)));
 }
 
-/// In byte order of keys, with fields and counters.
+/// Records are sorted by key bytes and returned with fields and counters.
 pub fn goes_in_key_order(w: &mut World) {
     filled(w, &[("b", "1"), ("a/2", "1"), ("é", "1"), ("a", "1"), ("a/10", "1"), ("a", "2")]);
     let page = w.records().scan("", &[], None, 9).unwrap();
@@ -18,7 +18,7 @@ pub fn goes_in_key_order(w: &mut World) {
     assert_eq!(page.next, None);
 }
 
-/// Only keys with the prefix.
+/// Only keys with the prefix are returned.
 pub fn keeps_to_the_prefix(w: &mut World) {
     filled(w, &[("a", "1"), ("a/1", "1"), ("a/2", "1"), ("ab", "1"), ("b", "1")]);
     assert_eq!(found(&w.records(), "a/", &[]), ["a/1", "a/2"]);
@@ -26,7 +26,7 @@ pub fn keeps_to_the_prefix(w: &mut World) {
     assert_eq!(found(&w.records(), "x", &[]), [] as [&str; 0]);
 }
 
-/// Cells are not among them.
+/// Cells are not part of a scan.
 pub fn cells_are_not_in_it(w: &mut World) {
     filled(w, &[("a", "1")]);
     w.cells().set("b", 1).unwrap();
@@ -34,7 +34,7 @@ pub fn cells_are_not_in_it(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["b"]);
 }
 
-/// With the cursor everything comes once.
+/// Following the cursor returns each record exactly once.
 pub fn cursor_gives_everything_once(w: &mut World) {
     let keys: Vec<String> = (0..25).map(|n| format!("k{n:02}")).collect();
     keys.iter().for_each(|key| done(w.records().set_field(key, "f", "1").unwrap()));
@@ -52,7 +52,7 @@ pub fn cursor_gives_everything_once(w: &mut World) {
     }
 }
 
-/// `after` is exclusive, and need not be there.
+/// `after` is exclusive and need not exist.
 pub fn after_is_exclusive(w: &mut World) {
     filled(w, &[("a", "1"), ("b", "1"), ("c", "1")]);
     let behind = |prefix: &str, after: &str| {
@@ -64,7 +64,7 @@ pub fn after_is_exclusive(w: &mut World) {
     assert_eq!((behind("b", "b"), behind("", "z")), (String::new(), String::new()));
 }
 
-/// Filters are evaluated before the limit, so that pages are full.
+/// Filters are evaluated before the limit, so pages are full.
 pub fn filters_come_before_the_limit(w: &mut World) {
     for n in 0..40 {
         let state = if n % 10 == 9 { "stuck" } else { "done" };
@@ -77,14 +77,14 @@ pub fn filters_come_before_the_limit(w: &mut World) {
     assert_eq!((keys_of(&rest), rest.next.as_deref()), (vec!["k39"], None));
 }
 
-/// The page that ends with the last match has no cursor.
+/// A page that ends with the last match has no cursor.
 pub fn no_cursor_behind_the_last_match(w: &mut World) {
     filled(w, &[("a", "x"), ("b", "x"), ("c", "y")]);
     let page = w.records().scan("", &[filter("f", Test::Eq, "x")], None, 2).unwrap();
     assert_eq!((keys_of(&page), page.next.as_deref()), (vec!["a", "b"], None));
 }
 
-/// `eq` and `ne` are byte equality.
+/// `Eq` and `Ne` compare bytes.
 pub fn equality_is_of_bytes(w: &mut World) {
     filled(w, &[("a", "1"), ("b", "1.0"), ("c", "x"), ("d", "")]);
     let found = |test, bound| found(&w.records(), "", &[filter("f", test, bound)]);
@@ -94,7 +94,7 @@ pub fn equality_is_of_bytes(w: &mut World) {
     assert_eq!(found(Test::Eq, "X"), [] as [&str; 0]);
 }
 
-/// `in` is one of several, by bytes; of none nothing.
+/// `In` matches any of several byte strings; an empty list matches nothing.
 pub fn one_of_several(w: &mut World) {
     filled(w, &[("a", "1"), ("b", "2"), ("c", "1.0"), ("d", "x")]);
     let within = |all: &[&str]| {
@@ -105,7 +105,7 @@ pub fn one_of_several(w: &mut World) {
     assert_eq!(within(&[]), [] as [&str; 0]);
 }
 
-/// Decimal numbers order by what they say, not by their bytes.
+/// Range filters compare decimals by value, not by bytes.
 pub fn numbers_order_numerically(w: &mut World) {
     let numbers = [
         ("a", "-20"),
@@ -131,7 +131,7 @@ pub fn numbers_order_numerically(w: &mut World) {
     assert_eq!(same, ["g"], "numbers that say the same are the same");
 }
 
-/// What is no number orders by its bytes.
+/// Values that are no decimals are ordered by bytes.
 pub fn others_order_by_bytes(w: &mut World) {
     filled(w, &[("a", ""), ("b", "1e3"), ("c", "Z"), ("d", "a"), ("e", "ab"), ("f", "é")]);
     let found = |test, bound| found(&w.records(), "", &[filter("f", test, bound)]);
@@ -141,7 +141,7 @@ pub fn others_order_by_bytes(w: &mut World) {
     assert_eq!(found(Test::Ge, "ab"), ["e", "f"]);
 }
 
-/// A range takes only values of its bound's class.
+/// A range filter matches only values of the same class as its bound, decimal or not.
 pub fn ranges_keep_to_the_class_of_their_bound(w: &mut World) {
     filled(w, &[("a", "5"), ("b", "50"), ("c", "x"), ("d", ""), ("e", "5 "), ("f", "+5")]);
     let found = |test, bound| found(&w.records(), "", &[filter("f", test, bound)]);
@@ -151,7 +151,7 @@ pub fn ranges_keep_to_the_class_of_their_bound(w: &mut World) {
     assert_eq!(found(Test::Lt, "~"), ["c", "d", "e", "f"]);
 }
 
-/// A record without the field does not match, whatever the filter.
+/// A record without the field never matches a filter on it.
 pub fn without_the_field_nothing_matches(w: &mut World) {
     w.records().set_field("k", "other", "1").unwrap();
     for test in [Test::Eq, Test::Ne, Test::Lt, Test::Le, Test::Gt, Test::Ge] {
@@ -161,7 +161,7 @@ pub fn without_the_field_nothing_matches(w: &mut World) {
     }
 }
 
-/// All filters must hold, of one field or of several.
+/// All filters must match, on one field or on several.
 pub fn filters_are_anded(w: &mut World) {
     for n in 0..10 {
         let pairs = [("n", n.to_string()), ("odd", (n % 2).to_string())];
@@ -174,7 +174,7 @@ pub fn filters_are_anded(w: &mut World) {
     assert_eq!(w.records().count("k", &between).unwrap(), 3);
 }
 
-/// What a record no longer holds is no longer found.
+/// Scans reflect every write immediately.
 pub fn follows_every_write(w: &mut World) {
     let pending = [filter("state", Test::Eq, "pending")];
     let count = || w.records().count("", &pending).unwrap();
@@ -194,7 +194,7 @@ pub fn follows_every_write(w: &mut World) {
     assert_eq!(count(), 0);
 }
 
-/// Inside a transaction it sees the steps before.
+/// Inside a transaction, a scan sees the effects of earlier steps.
 pub fn sees_earlier_steps(w: &mut World) {
     filled(w, &[("a", "x"), ("b", "x"), ("c", "y")]);
     let transaction = Transaction::new()
@@ -210,7 +210,7 @@ pub fn sees_earlier_steps(w: &mut World) {
     assert_eq!(receipt.answers[3], mainstay::Answer::Count(2));
 }
 
-/// It writes nothing.
+/// Scans and counts write nothing.
 pub fn looking_writes_nothing(w: &mut World) {
     filled(w, &[("a", "x")]);
     writes_nothing(w.db(), || {
@@ -220,7 +220,7 @@ pub fn looking_writes_nothing(w: &mut World) {
     });
 }
 
-/// `count` counts what a scan would give in all.
+/// `count` returns the number of records that a scan would return in total.
 pub fn count_agrees_with_scan(w: &mut World) {
     assert_eq!(w.records().count("", &[]).unwrap(), 0);
     filled(w, &[("a", "1"), ("b", "2"), ("ba", "30"), ("c", "x")]);
@@ -230,7 +230,7 @@ pub fn count_agrees_with_scan(w: &mut World) {
     assert_eq!(w.records().count("x", &[]).unwrap(), 0);
 }
 
-/// Pages and filters have limits.
+/// Page limits, numbers of filters and numbers of `In` values are checked.
 pub fn limits_are_checked(w: &mut World) {
     for limit in [0, 100_001] {
         refused(w.records().scan("", &[], None, limit), Code::InvalidLimit);
@@ -257,7 +257,7 @@ pub fn limits_are_checked(w: &mut World) {
     assert!(Field::new(vec![b'f'; 1025]).is_err());
 }
 
-/// A cursor of another scan is refused, in a command too; one of its own may name what is gone.
+/// A cursor outside the prefix is refused, also in a command. A cursor inside it may name a missing key.
 pub fn cursor_of_another_scan_is_refused(w: &mut World) {
     filled(w, &[("a/1", "1"), ("a/2", "1"), ("b", "1")]);
     for other in ["b", "a", "A", ""] {

@@ -1,4 +1,4 @@
-//! Transactions over cells and records: all of it or nothing; guards on records; requests.
+//! Transactions over cells and records: atomicity, guards on records, request IDs.
 
 use crate::World;
 use crate::check::*;
@@ -20,7 +20,7 @@ fn passes(w: &World, guard: Guard) -> bool {
     receipt.unwrap().held
 }
 
-/// Cells and records of one transaction have one revision and stamp.
+/// Cells and records written in one transaction share one revision and timestamp.
 pub fn one_revision_for_both_kinds(w: &mut World) {
     let both = Transaction::new().step(set("c", 1)).step(write("k", &[("a", "1")]));
     let receipt = writes_once(w.db(), || w.db().execute(both).unwrap());
@@ -30,7 +30,7 @@ pub fn one_revision_for_both_kinds(w: &mut World) {
     assert_eq!((record.revision, record.stamp), (receipt.revision, receipt.stamp));
 }
 
-/// An error on either kind leaves nothing of either.
+/// An error on a cell or record aborts the writes to both.
 pub fn all_or_nothing_over_both_kinds(w: &mut World) {
     w.records().set_field("k", "n", "x").unwrap();
     let sum = RecordWrite::to("k").unwrap().set("n", FieldValue::Sum { by: 1 }).unwrap();
@@ -42,7 +42,7 @@ pub fn all_or_nothing_over_both_kinds(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), None);
 }
 
-/// Steps see what those before them wrote.
+/// Steps see the effects of earlier steps.
 pub fn steps_see_earlier_ones(w: &mut World) {
     let transaction = Transaction::new()
         .step(write("k", &[("a", "1")]))
@@ -55,7 +55,7 @@ pub fn steps_see_earlier_ones(w: &mut World) {
     assert_eq!((&answers[2], &answers[3]), (&Answer::Did(true), &Answer::Record(None)));
 }
 
-/// The counter of a record, or its absence.
+/// A guard on a record's counter, or on its absence.
 pub fn guard_on_the_counter(w: &mut World) {
     assert!(passes(w, record_is(None)) && !passes(w, record_is(Some(0))));
     w.records().set_field("k", "a", "1").unwrap();
@@ -67,7 +67,7 @@ pub fn guard_on_the_counter(w: &mut World) {
     assert!(passes(w, record_is(None)) && !passes(w, record_is(Some(3))));
 }
 
-/// The value of a field, or its absence, with the record or alone.
+/// A guard on a field's value, or on its absence, with or without the record.
 pub fn guard_on_a_field(w: &mut World) {
     assert!(passes(w, field_is(None)) && !passes(w, field_is(Some(""))));
     w.records().set_field("k", "b", "1").unwrap();
@@ -77,7 +77,7 @@ pub fn guard_on_a_field(w: &mut World) {
     assert!(!passes(w, field_is(None)));
 }
 
-/// A guard on a cell looks at no record, and the other way round.
+/// A guard on a cell ignores the record with that name, and vice versa.
 pub fn guards_know_their_kind(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert!(passes(w, record_is(None)) && passes(w, counter_is("k", Some(1))));
@@ -88,7 +88,7 @@ pub fn guards_know_their_kind(w: &mut World) {
     assert!(!passes(w, record(Contract::Records)) && passes(w, record(Contract::Cells)));
 }
 
-/// A record unchanged since: writes, deletions and expiry count.
+/// A guard that a record is unchanged fails on writes, deletions and expiry.
 pub fn guard_on_no_change(w: &mut World) {
     let unchanged = |since, expires| {
         let (contract, name) = (Contract::Records, name("k"));
@@ -104,7 +104,7 @@ pub fn guard_on_no_change(w: &mut World) {
     assert!(!passes(w, unchanged(since, expires)));
 }
 
-/// A range of records unchanged since, within its bounds.
+/// A guard that a range of records is unchanged considers only its bounds.
 pub fn guard_on_a_range(w: &mut World) {
     let range = |prefix: &str, since| Guard::RangeUnchanged {
         contract: Contract::Records,
@@ -124,7 +124,7 @@ pub fn guard_on_a_range(w: &mut World) {
     assert!(!passes(w, range("a/", since)));
 }
 
-/// When a guard on a record fails, `otherwise` runs.
+/// If a guard on a record fails, `otherwise` runs.
 pub fn otherwise_runs(w: &mut World) {
     let instead = vec![write("other", &[("a", "1")]).into()];
     let transaction =
@@ -134,7 +134,7 @@ pub fn otherwise_runs(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), None);
 }
 
-/// A named request is done once, and its answers about records are kept.
+/// A transaction with a request ID runs once, and a retry returns the same answers.
 pub fn repeated_gives_the_same_receipt(w: &mut World) {
     w.records().put("k", &fields(&[("n", "1"), ("", "x")]), Some(Ttl::Millis(50))).unwrap();
     let sum = RecordWrite::to("k").unwrap().set("n", FieldValue::Sum { by: 1 }).unwrap();
@@ -154,7 +154,7 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
     assert_eq!(w.records().get_field("k", "n").unwrap(), Some(b"2".to_vec()));
 }
 
-/// Another transaction under the same id is refused: every part of a write counts.
+/// Reusing a request ID for a different transaction is refused; every part of a write is compared.
 pub fn reused_request_is_refused(w: &mut World) {
     let id = || RequestId::new("once").unwrap();
     let plain = || write("k", &[("a", "1")]);

@@ -1,4 +1,4 @@
-//! Records in exports: counters, expiries, deletions, history.
+//! Export and import of records: counters, expiries, deletions, history.
 
 use crate::World;
 use crate::check::*;
@@ -20,7 +20,7 @@ fn exported(w: &World, branch: &str) -> PathBuf {
     path
 }
 
-/// Fields, counters, deletions and expiries come back; a cell of the name stays a cell.
+/// Fields, counters, deletions and expiries round-trip. A cell with the same name stays a cell.
 pub fn round_trip(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -38,7 +38,7 @@ pub fn round_trip(w: &mut World) {
     assert_eq!(w.db().sweep().unwrap(), 2);
 }
 
-/// The versions come along.
+/// The import contains the version history.
 pub fn history_comes_along(w: &mut World) {
     filled(w);
     let path = exported(w, "main");
@@ -52,7 +52,7 @@ pub fn history_comes_along(w: &mut World) {
     }
 }
 
-/// It imports elsewhere, and a fork exports what it shows.
+/// A fork exports its visible records, and another database can import them.
 pub fn fork_into_another_database(w: &mut World) {
     filled(w);
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -66,7 +66,7 @@ pub fn fork_into_another_database(w: &mut World) {
     assert_eq!(other.records_on("copy").set_field("k", "a", "1").unwrap(), 4);
 }
 
-/// The report counts records and cells apart.
+/// The export report counts records and cells separately.
 pub fn report_counts_records(w: &mut World) {
     filled(w);
     let path = w.file("main.export");
@@ -74,7 +74,7 @@ pub fn report_counts_records(w: &mut World) {
     assert_eq!((report.cells, report.records, report.versions), (1, 3, 6));
 }
 
-/// The same history has the same hash, and another one has another.
+/// Equal histories have equal hashes, and different histories have different hashes.
 pub fn hash_knows_records(w: &mut World) {
     filled(w);
     let hash = |w: &World| w.beside().export_hash("main").unwrap();
@@ -86,7 +86,7 @@ pub fn hash_knows_records(w: &mut World) {
     assert_ne!(hash(&other), before, "a write of the same is a write");
 }
 
-/// What was imported lives on: it is written, forked and merged.
+/// An imported branch can be written, forked and merged.
 pub fn imported_branch_lives_on(w: &mut World) {
     filled(w);
     let path = exported(w, "main");

@@ -1,4 +1,4 @@
-//! What a field can become: bytes, the revision, the time, a sum.
+//! Field values computed at commit: bytes, the revision, the time, a sum, a copy.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +9,7 @@ fn put(w: &World, value: FieldValue) -> mainstay::Result<String> {
     Ok(String::from_utf8(w.records().get_field("k", "n").unwrap().unwrap()).unwrap())
 }
 
-/// `Revision` is the revision of the receipt.
+/// `Revision` becomes the revision in the receipt.
 pub fn revision_is_that_of_the_receipt(w: &mut World) {
     w.cells().set("before", 1).unwrap();
     let write = RecordWrite::to("k").unwrap().set("token", FieldValue::Revision).unwrap();
@@ -19,7 +19,7 @@ pub fn revision_is_that_of_the_receipt(w: &mut World) {
     assert_eq!(w.records().get("k").unwrap().unwrap().revision, receipt.revision);
 }
 
-/// In an open transaction too it is the revision of the commit.
+/// In an interactive transaction, `Revision` becomes the revision of the commit.
 pub fn revision_of_an_open_transaction(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.run(RecordWrite::to("k").unwrap().set("token", FieldValue::Revision).unwrap()).unwrap();
@@ -28,7 +28,7 @@ pub fn revision_of_an_open_transaction(w: &mut World) {
     holds(&w.records(), "k", &[("token", &receipt.revision.to_string())]);
 }
 
-/// `Millis` is the transaction's time, and so many more.
+/// `Millis` becomes the transaction's time in milliseconds plus an offset.
 pub fn millis_is_the_stamp(w: &mut World) {
     w.pass_ms(7);
     let now = w.wall_us() / 1000;
@@ -37,7 +37,7 @@ pub fn millis_is_the_stamp(w: &mut World) {
     assert_eq!(put(w, FieldValue::Millis { plus: -7 }).unwrap(), (now - 7).to_string());
 }
 
-/// `Sum` adds to a whole number; what is not there counts as 0.
+/// `Sum` adds to an integer; a missing field counts as 0.
 pub fn sum_adds(w: &mut World) {
     assert_eq!(put(w, FieldValue::Sum { by: 5 }).unwrap(), "5");
     assert_eq!(put(w, FieldValue::Sum { by: -7 }).unwrap(), "-2");
@@ -45,7 +45,8 @@ pub fn sum_adds(w: &mut World) {
     assert_eq!(record_counter(&w.records(), "k"), Some(3));
 }
 
-/// `Copy` is what another field held before the write; without that the field goes.
+/// `Copy` takes the value that another field had before the write. If that field is missing, the target
+/// field is removed.
 pub fn copy_is_what_another_field_held(w: &mut World) {
     let copy = |of: &str| FieldValue::Copy { of: Field::new(of).unwrap() };
     w.records().put("k", &fields(&[("a", "1"), ("b", "2")]), None).unwrap();
@@ -59,14 +60,14 @@ pub fn copy_is_what_another_field_held(w: &mut World) {
     assert_eq!(w.records().get("none").unwrap(), None);
 }
 
-/// A sum in an expired record starts from 0.
+/// A sum on an expired record starts from 0.
 pub fn sum_on_expired_starts_anew(w: &mut World) {
     w.records().put("k", &fields(&[("n", "5")]), Some(Ttl::Millis(5))).unwrap();
     w.pass_ms(6);
     assert_eq!(put(w, FieldValue::Sum { by: 1 }).unwrap(), "1");
 }
 
-/// Sums of one transaction build on each other.
+/// A sum sees the sums of earlier steps.
 pub fn sums_see_earlier_steps(w: &mut World) {
     let add = || RecordWrite::to("k").unwrap().set("n", FieldValue::Sum { by: 2 }).unwrap();
     w.db().execute(Transaction::new().step(add()).step(add())).unwrap();
@@ -74,7 +75,7 @@ pub fn sums_see_earlier_steps(w: &mut World) {
     assert_eq!(w.records().history("k", 9, None).unwrap()[0].writes, 2);
 }
 
-/// What is no whole number, plainly written, is refused, and nothing is written.
+/// A sum on a field that is no canonical integer is refused and writes nothing.
 pub fn sum_of_no_number_is_refused(w: &mut World) {
     for text in ["", "x", "1.5", " 1", "01", "+1", "-0", "9223372036854775808"] {
         w.records().set_field("k", "n", text).unwrap();
@@ -83,7 +84,7 @@ pub fn sum_of_no_number_is_refused(w: &mut World) {
     }
 }
 
-/// A sum that leaves the range is refused; its bounds can be reached.
+/// An overflowing sum is refused; the smallest and largest integers can be reached.
 pub fn sum_overflow_is_refused(w: &mut World) {
     assert_eq!(put(w, FieldValue::Sum { by: i64::MAX }).unwrap(), i64::MAX.to_string());
     refused(writes_nothing(w.db(), || put(w, FieldValue::Sum { by: 1 })), Code::Overflow);
@@ -92,7 +93,7 @@ pub fn sum_overflow_is_refused(w: &mut World) {
     refused(writes_nothing(w.db(), || put(w, FieldValue::Sum { by: -1 })), Code::Overflow);
 }
 
-/// A write with one bad sum writes nothing of it.
+/// A write with one failing sum writes nothing.
 pub fn one_bad_sum_writes_nothing(w: &mut World) {
     w.records().set_field("k", "n", "x").unwrap();
     let both = write("k", &[("a", "1")]).set("n", FieldValue::Sum { by: 1 }).unwrap();

@@ -1,10 +1,10 @@
-//! `append_event`, and what becomes of what it was given.
+//! `append_event` and the stored form of events.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{CONTRACT_VERSION, Instant, Value};
 use std::collections::BTreeSet;
 
-/// The first event makes its run, and the answer says what was stored.
+/// The first event creates its run, and the answer describes the stored event.
 pub fn makes_a_run(s: &RunStand<'_>) {
     let appended = s.append(event("r", "RunStarted"));
     assert!(appended.run_seq > 0, "{appended:?}");
@@ -15,14 +15,14 @@ pub fn makes_a_run(s: &RunStand<'_>) {
     assert_eq!(stored.persisted_at, Some(appended.persisted_at));
 }
 
-/// Each event has a larger number than those before it.
+/// Sequence numbers rise.
 pub fn sequences_rise(s: &RunStand<'_>) {
     let seqs: Vec<u64> =
         (0..50).map(|n| s.append(keyed("r", &n.to_string(), "")).run_seq).collect();
     assert!(seqs.is_sorted_by(|one, next| one < next), "{seqs:?}");
 }
 
-/// The numbers are 1, 2, 3, told twice or not, and refused or not.
+/// Sequence numbers are 1, 2, 3 without gaps, despite repeated and refused events.
 pub fn sequences_have_no_gaps(s: &RunStand<'_>) {
     for n in 1..=20 {
         assert_eq!(s.append(keyed("r", &n.to_string(), "")).run_seq, n);
@@ -31,7 +31,7 @@ pub fn sequences_have_no_gaps(s: &RunStand<'_>) {
     }
 }
 
-/// Runs of any name are runs of their own.
+/// Runs with different names are independent, whatever characters the names contain.
 pub fn runs_are_independent(s: &RunStand<'_>) {
     let runs = ["r", "R", "r ", "r.1", "r/1", "r*", "r?", "[r]", "ré", "{r}", "%72", "r\n"];
     for (n, run) in runs.iter().enumerate() {
@@ -42,7 +42,7 @@ pub fn runs_are_independent(s: &RunStand<'_>) {
     }
 }
 
-/// Everything that a producer can say is in the stored event as it was said.
+/// Every field that a producer sets is stored unchanged.
 pub fn what_is_said_survives(s: &RunStand<'_>) {
     let emitted = Instant::parse("2026-02-11T09:30:00.250+01:00").unwrap();
     let mut said = event("r", "StepCompleted").step("load").attempt(3).signal("signal-1");
@@ -61,7 +61,7 @@ pub fn what_is_said_survives(s: &RunStand<'_>) {
     assert_eq!(stored.emitted_at.as_str(), emitted.as_str());
 }
 
-/// Who gives no name and no time gets them; every event has a name of its own.
+/// Missing event IDs and times are filled in, and every event ID is unique.
 pub fn what_is_left_out_is_filled_in(s: &RunStand<'_>) {
     for n in 0..20 {
         s.append(keyed("r", &n.to_string(), ""));
@@ -75,7 +75,7 @@ pub fn what_is_left_out_is_filled_in(s: &RunStand<'_>) {
     }
 }
 
-/// Fields that this version does not know are kept.
+/// Fields unknown to this version are kept.
 pub fn unknown_fields_are_kept(s: &RunStand<'_>) {
     let mut said = event("r", "RunStarted");
     said.more.insert("colour".into(), Value::from("green"));
@@ -84,7 +84,7 @@ pub fn unknown_fields_are_kept(s: &RunStand<'_>) {
     assert_eq!(s.only("r").more, said.more);
 }
 
-/// What belongs to an event comes back as it was.
+/// Event data of any JSON type round-trips.
 pub fn values_survive(s: &RunStand<'_>) {
     let texts = ["null", "true", "0", "-1.5", "9223372036854775807", r#""""#, r#""é\n""#];
     let nested = [r#"[]"#, r#"{}"#, r#"{"a": {"b": [1, [2, {"c": null}]]}}"#];

@@ -1,9 +1,9 @@
-//! `append_batch`: several events, all or none.
+//! `append_batch`: several events, all or nothing.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Code, NewEvent};
 
-/// Each position has an answer of its own.
+/// Each event of a batch has its own result.
 pub fn answers_per_position(s: &RunStand<'_>) {
     let first = s.append(keyed("r", "a", "1"));
     let batch = vec![keyed("r", "b", "1"), keyed("r", "a", "1"), keyed("r", "c", "1")];
@@ -16,7 +16,7 @@ pub fn answers_per_position(s: &RunStand<'_>) {
     assert_eq!(stored, told);
 }
 
-/// The same key twice in one batch is one event.
+/// Events with the same key in one batch are one event.
 pub fn same_key_inside_is_one_event(s: &RunStand<'_>) {
     let batch = vec![keyed("r", "a", "1"), keyed("r", "a", "1"), keyed("r", "a", "2")];
     let answers = s.ok(s.append_batch(batch));
@@ -26,7 +26,7 @@ pub fn same_key_inside_is_one_event(s: &RunStand<'_>) {
     s.only("r");
 }
 
-/// One bad event, and none is written.
+/// One invalid event aborts the whole batch.
 pub fn bad_event_writes_nothing(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     for bad in [NewEvent::new("r", "StepStarted").plan("1"), NewEvent::new("r", "RunPaused")] {
@@ -36,7 +36,7 @@ pub fn bad_event_writes_nothing(s: &RunStand<'_>) {
     s.is_unknown("new");
 }
 
-/// A batch may be of several runs.
+/// A batch can contain events of several runs.
 pub fn several_runs_in_one(s: &RunStand<'_>) {
     let batch = vec![keyed("a", "1", ""), keyed("b", "1", ""), keyed("a", "2", "")];
     let answers = s.ok(s.append_batch(batch));
@@ -44,7 +44,7 @@ pub fn several_runs_in_one(s: &RunStand<'_>) {
     assert_eq!((s.events("a").len(), s.events("b").len()), (2, 1));
 }
 
-/// Nor is any written when a run of them was deleted.
+/// An event for a deleted run aborts the whole batch.
 pub fn deleted_run_writes_nothing(s: &RunStand<'_>) {
     s.append(event("gone", "RunStarted"));
     s.ok(s.delete_run("gone"));

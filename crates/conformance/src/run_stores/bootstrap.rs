@@ -1,4 +1,4 @@
-//! `bootstrap`: a run with metadata and its first events, once.
+//! `bootstrap`: creates a run with metadata and its first events, once.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Code, NewEvent, Value};
@@ -7,7 +7,7 @@ fn metadata() -> Value {
     Value::from_json(r#"{"tenant": "t", "plan": [1, 2]}"#).unwrap()
 }
 
-/// The run is there with what is known of it and its events.
+/// The run has the metadata and the events.
 pub fn makes_a_run_with_metadata(s: &RunStand<'_>) {
     let events = vec![event("r", "RunApproved"), event("r", "RunStarted")];
     let answers = s.ok(s.bootstrap("r", metadata(), events));
@@ -19,7 +19,7 @@ pub fn makes_a_run_with_metadata(s: &RunStand<'_>) {
     assert_eq!(info.last_event_seq, answers[1].run_seq);
 }
 
-/// Where there is a run nothing is made, however it came to be.
+/// Bootstrapping an existing run is refused, whether it was created by bootstrap or by append.
 pub fn where_there_is_one_is_refused(s: &RunStand<'_>) {
     s.ok(s.bootstrap("a", metadata(), vec![event("a", "RunStarted")]));
     s.append(event("b", "RunStarted"));
@@ -31,7 +31,7 @@ pub fn where_there_is_one_is_refused(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.get("a")).unwrap().metadata, Some(metadata()));
 }
 
-/// One bad event, and there is no run.
+/// One invalid event aborts the bootstrap, and no run is created.
 pub fn bad_event_makes_nothing(s: &RunStand<'_>) {
     let bad = vec![event("r", "RunStarted"), NewEvent::new("r", "StepStarted").plan("1")];
     s.invalid(s.bootstrap("r", metadata(), bad));
@@ -39,7 +39,7 @@ pub fn bad_event_makes_nothing(s: &RunStand<'_>) {
     s.ok(s.bootstrap("r", metadata(), vec![event("r", "RunStarted")]));
 }
 
-/// The keys of the first events are keys of the run.
+/// The keys of the first events deduplicate later appends.
 pub fn same_key_later_is_the_first(s: &RunStand<'_>) {
     let answers = s.ok(s.bootstrap("r", Value::Null, vec![keyed("r", "k", "1")]));
     let again = s.append(keyed("r", "k", "1"));

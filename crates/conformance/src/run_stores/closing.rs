@@ -3,14 +3,14 @@
 use crate::run_stand::{RunStand, event};
 use mainstay_model::{Code, FetchOptions};
 
-/// A store that can be asked says so.
+/// `ping` returns true while the store is open.
 pub fn ping_is_true_while_open(s: &RunStand<'_>) {
     assert!(s.ok(s.ping()));
     s.append(event("r", "RunStarted"));
     assert!(s.ok(s.ping()));
 }
 
-/// A store that was closed says so, to whatever is asked; `ping` is `false` and no error.
+/// After `close`, every operation fails with `Closed`, but `ping` returns false without an error.
 pub fn closed_says_so(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     s.ok(s.close());
@@ -23,7 +23,7 @@ pub fn closed_says_so(s: &RunStand<'_>) {
     s.refused(s.get("r"), Code::Closed);
 }
 
-/// Closing again is nothing.
+/// Closing twice succeeds.
 pub fn closing_again_is_nothing(s: &RunStand<'_>) {
     s.ok(s.close());
     s.ok(s.close());

@@ -1,9 +1,9 @@
-//! `delete_run`: a whole run, or nothing.
+//! `delete_run`: deletes a whole run.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Code, Listings, RunFilter};
 
-/// A run that was deleted is found by nothing.
+/// A deleted run is absent from every read.
 pub fn deleted_is_gone_everywhere(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     assert!(s.ok(s.delete_run("r")));
@@ -15,7 +15,7 @@ pub fn deleted_is_gone_everywhere(s: &RunStand<'_>) {
     }
 }
 
-/// Nothing can be appended to it, not even what it had.
+/// Appending to a deleted run fails with `RunNotFound`, even for an event it had.
 pub fn appends_are_not_found(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     s.ok(s.delete_run("r"));
@@ -24,7 +24,7 @@ pub fn appends_are_not_found(s: &RunStand<'_>) {
     s.is_unknown("r");
 }
 
-/// Nor on its last sequence.
+/// A conditional append to a deleted run fails with `RunNotFound`.
 pub fn expecting_is_not_found(s: &RunStand<'_>) {
     let seq = s.append(event("r", "RunStarted")).run_seq;
     s.ok(s.delete_run("r"));
@@ -33,7 +33,7 @@ pub fn expecting_is_not_found(s: &RunStand<'_>) {
     }
 }
 
-/// Deleting says whether there was a run.
+/// Deleting returns whether the run existed.
 pub fn says_whether_it_was_there(s: &RunStand<'_>) {
     assert!(!s.ok(s.delete_run("r")));
     s.append(event("r", "RunStarted"));
@@ -41,7 +41,7 @@ pub fn says_whether_it_was_there(s: &RunStand<'_>) {
     assert!(!s.ok(s.delete_run("r")));
 }
 
-/// Other runs stay, also those whose names begin with it.
+/// Other runs are not deleted, even if their names begin with the deleted name.
 pub fn others_stay(s: &RunStand<'_>) {
     for run in ["r", "r/1", "r1", "q"] {
         s.append(event(run, "RunStarted"));

@@ -1,9 +1,9 @@
-//! `append_expecting`: an append on the last sequence of its run.
+//! `append_expecting`: an append conditional on the last sequence number of its run.
 
 use crate::run_stand::{RunStand, keyed};
 use mainstay_model::Code;
 
-/// On the right sequence it appends.
+/// With the current last sequence number, the event is appended.
 pub fn right_sequence_appends(s: &RunStand<'_>) {
     let mut last = 0;
     for n in 0..5 {
@@ -13,7 +13,7 @@ pub fn right_sequence_appends(s: &RunStand<'_>) {
     }
 }
 
-/// On any other nothing is written.
+/// With any other sequence number, it fails with `SequenceMoved` and writes nothing.
 pub fn moved_is_refused(s: &RunStand<'_>) {
     let first = s.append(keyed("r", "a", "")).run_seq;
     let last = s.append(keyed("r", "b", "")).run_seq;
@@ -23,14 +23,14 @@ pub fn moved_is_refused(s: &RunStand<'_>) {
     assert_eq!(s.events("r").len(), 2);
 }
 
-/// A run that there is not has the last sequence 0, and is not made by what is refused.
+/// A missing run has the last sequence number 0, and a refused append does not create it.
 pub fn of_nothing_is_zero(s: &RunStand<'_>) {
     s.refused(s.append_expecting(keyed("r", "a", ""), 1), Code::SequenceMoved);
     s.is_unknown("r");
     assert!(s.ok(s.append_expecting(keyed("r", "a", ""), 0)).persisted);
 }
 
-/// Whoever lost the answer tells it again, on the sequence of before, and gets it.
+/// A retry with the old sequence number returns the first result.
 pub fn told_again_is_the_first(s: &RunStand<'_>) {
     let first = s.ok(s.append_expecting(keyed("r", "a", ""), 0));
     let again = s.ok(s.append_expecting(keyed("r", "a", ""), 0));

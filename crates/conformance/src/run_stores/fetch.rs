@@ -1,4 +1,4 @@
-//! `fetch_events`: order, places, pages.
+//! `fetch_events`: order, start position, pages.
 
 use crate::run_stand::{RunStand, keyed};
 use mainstay_model::{CanonicalEvent, Code, FetchOptions};
@@ -14,20 +14,20 @@ fn seqs(events: &[CanonicalEvent]) -> Vec<u64> {
     events.iter().map(|event| event.run_seq).collect()
 }
 
-/// A run that there is not has no events, which is no error.
+/// Fetching a missing run returns no events and no error.
 pub fn unknown_run_is_empty(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.fetch_events("r", FetchOptions::default())), []);
     assert_eq!(s.ok(s.fetch_events("r", FetchOptions::after(7))), []);
     s.is_unknown("r");
 }
 
-/// Events come in the order of their numbers.
+/// Events are ordered by sequence number.
 pub fn goes_in_order(s: &RunStand<'_>) {
     let told = fill(s, 30);
     assert_eq!(seqs(&s.events("r")), told);
 }
 
-/// The one that is named is not among those behind it.
+/// The start position is exclusive.
 pub fn after_is_exclusive(s: &RunStand<'_>) {
     let told = fill(s, 5);
     for (place, seq) in told.iter().enumerate() {
@@ -38,7 +38,7 @@ pub fn after_is_exclusive(s: &RunStand<'_>) {
     assert_eq!(seqs(&all), told);
 }
 
-/// Page after page everything comes once.
+/// Paging returns every event exactly once.
 pub fn pages_give_everything_once(s: &RunStand<'_>) {
     let told = fill(s, 25);
     for limit in [1, 4, 5, 25, 26] {
@@ -55,7 +55,7 @@ pub fn pages_give_everything_once(s: &RunStand<'_>) {
     }
 }
 
-/// Behind the last one there is nothing, which is no error.
+/// Fetching after the last event returns no events and no error.
 pub fn beyond_the_end_is_empty(s: &RunStand<'_>) {
     let last = *fill(s, 3).last().unwrap();
     for after in [last, last + 1, last + 1_000_000, u64::MAX - 1] {
@@ -63,7 +63,7 @@ pub fn beyond_the_end_is_empty(s: &RunStand<'_>) {
     }
 }
 
-/// A page has a size, within a limit; without one it is a thousand.
+/// A limit of zero or above 100,000 is refused. The default is 1,000.
 pub fn limits_are_checked(s: &RunStand<'_>) {
     for run in ["r", "unknown"] {
         for limit in [0, 100_001] {
@@ -77,7 +77,8 @@ pub fn limits_are_checked(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.fetch_events("r", largest)).len(), 1_001);
 }
 
-/// Who has seen a number never sees a smaller one later: what was seen is how all that is seen later begins.
+/// A reader never sees a smaller sequence number appear later: each result starts with all events seen
+/// before.
 pub fn seen_is_never_overtaken(s: &RunStand<'_>) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -87,6 +88,7 @@ pub fn seen_is_never_overtaken(s: &RunStand<'_>) {
                 s.append(keyed("r", &format!("{n}.{i}"), ""));
             }
         });
+        // Pairs with the `Acquire` load in `look_until`.
         done.store(true, Ordering::Release);
         reader.join().expect("the reader saw something");
     });
@@ -95,6 +97,8 @@ pub fn seen_is_never_overtaken(s: &RunStand<'_>) {
 fn look_until(s: &RunStand<'_>, done: &AtomicBool) {
     let mut seen = Vec::new();
     loop {
+        // Pairs with the `Release` store after all appends: if it is set, the fetch below sees all of
+        // them.
         let is_last = done.load(Ordering::Acquire);
         let all = FetchOptions::default().limit(100_000);
         let now = seqs(&s.ok(s.fetch_events("r", all)));

@@ -1,9 +1,9 @@
-//! The same key, told again.
+//! Idempotency keys: repeated appends.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Appended, Instant, Value};
 
-/// Told twice it is one event, and the second answer is the first one's.
+/// A repeated append writes nothing and returns the first result, marked as idempotent.
 pub fn told_twice_is_one_event(s: &RunStand<'_>) {
     let first = s.append(event("r", "RunStarted").data("1"));
     s.append(event("r", "RunPaused"));
@@ -14,7 +14,7 @@ pub fn told_twice_is_one_event(s: &RunStand<'_>) {
     assert_eq!(s.events("r").len(), 2);
 }
 
-/// The same key with other data says so, and writes nothing.
+/// The same key with other data is reported as a conflict and writes nothing.
 pub fn other_data_is_a_conflict(s: &RunStand<'_>) {
     let first = s.append(keyed("r", "k", "one"));
     let other = s.append(keyed("r", "k", "two"));
@@ -23,7 +23,7 @@ pub fn other_data_is_a_conflict(s: &RunStand<'_>) {
     assert!(!s.append(keyed("r", "k", "one")).conflict, "it says what the first one said");
 }
 
-/// The same key for something else says so.
+/// The same key with another type, step or attempt is reported as a conflict.
 pub fn other_type_is_a_conflict(s: &RunStand<'_>) {
     s.append(event("r", "StepStarted").step("a").with_key("k"));
     for other in [
@@ -37,7 +37,7 @@ pub fn other_type_is_a_conflict(s: &RunStand<'_>) {
     assert_eq!(s.events("r").len(), 1);
 }
 
-/// When it was emitted and by whom may differ, as it does when it is told again.
+/// A different emission time, event ID or producer version is no conflict, because a retry changes them.
 pub fn when_and_by_whom_may_differ(s: &RunStand<'_>) {
     s.append(keyed("r", "k", "one"));
     let mut again = keyed("r", "k", "one");
@@ -49,7 +49,7 @@ pub fn when_and_by_whom_may_differ(s: &RunStand<'_>) {
     assert!(answer.idempotent && !answer.conflict, "{answer:?}");
 }
 
-/// Whatever is told later, the first event stays as it was.
+/// Later appends with the same key do not change the first event.
 pub fn first_stays_as_it_was(s: &RunStand<'_>) {
     s.append(keyed("r", "k", "one"));
     let stored = s.only("r");
@@ -59,7 +59,7 @@ pub fn first_stays_as_it_was(s: &RunStand<'_>) {
     assert_eq!(stored.event_data, Value::from("one"));
 }
 
-/// The same key in another run is another event.
+/// Keys are scoped to a run.
 pub fn keys_are_of_a_run(s: &RunStand<'_>) {
     assert!(s.append(keyed("r", "k", "one")).persisted);
     assert!(s.append(keyed("r2", "k", "two")).persisted);

@@ -1,9 +1,9 @@
-//! `get`: what is known of a run.
+//! `get`: the info of a run.
 
 use crate::run_stand::RunStand;
 use mainstay_model::RunStatus;
 
-/// Where it stands, its last event, and when it was written.
+/// The info contains the status, the last event, the mark of inconsistency and the times.
 pub fn tells_where_a_run_stands(s: &RunStand<'_>) {
     let told = s.tell("r", &[("RunStarted", None), ("RunPaused", None), ("RunStarted", None)]);
     s.settle();
@@ -14,12 +14,12 @@ pub fn tells_where_a_run_stands(s: &RunStand<'_>) {
     assert!(info.metadata.is_none_or(|it| it.is_null()));
 }
 
-/// A run that there is not is nothing.
+/// The info of a missing run is `None`.
 pub fn unknown_is_nothing(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.get("r")), None);
 }
 
-/// It is what the snapshot says, after every event.
+/// The info agrees with the snapshot after every event.
 pub fn follows_every_event(s: &RunStand<'_>) {
     let types = ["RunApproved", "RunStarted", "Tick", "RunPaused", "RunFailed", "RunStarted"];
     for (n, event_type) in types.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! What makes no sense, or is too large, is refused, and nothing is written.
+//! Input validation: invalid or oversized input is refused and writes nothing.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Code, ErrorKind, FetchOptions, Instant, NewEvent, Value, from_value};
 
-/// A bad name is refused by everything that takes one.
+/// Every operation refuses an invalid run name.
 pub fn bad_names_are_refused(s: &RunStand<'_>) {
     let long = "n".repeat(1_025);
     for bad in ["", "a\0b", "_mainstay/x", long.as_str()] {
@@ -15,14 +15,14 @@ pub fn bad_names_are_refused(s: &RunStand<'_>) {
     }
 }
 
-/// The longest name is taken.
+/// A run name of the maximum length is accepted.
 pub fn longest_names_are_taken(s: &RunStand<'_>) {
     let run = "n".repeat(1_024);
     s.append(event(&run, "RunStarted"));
     assert_eq!(s.only(&run).run_id, run);
 }
 
-/// A step event without a step.
+/// A step event without a step is refused.
 pub fn step_event_without_a_step(s: &RunStand<'_>) {
     s.invalid(s.append_event(event("r", "StepStarted")));
     s.invalid(s.append_event(event("r", "StepCorrected").step("")));
@@ -30,19 +30,19 @@ pub fn step_event_without_a_step(s: &RunStand<'_>) {
     s.is_unknown("r");
 }
 
-/// An event without a type.
+/// An event without a type is refused.
 pub fn event_without_a_type(s: &RunStand<'_>) {
     s.invalid(s.append_event(event("r", "")));
     s.is_unknown("r");
 }
 
-/// A key of nothing.
+/// An empty idempotency key is refused.
 pub fn empty_key(s: &RunStand<'_>) {
     s.invalid(s.append_event(keyed("r", "", "")));
     s.is_unknown("r");
 }
 
-/// A time that is none does not become an event, so that no store is asked.
+/// A malformed time is refused when the event is parsed, before it reaches a store.
 pub fn malformed_time(s: &RunStand<'_>) {
     for bad in ["noon", "", "2026-02-30T00:00:00Z", "2026-02-11"] {
         assert!(Instant::parse(bad).is_err(), "{bad}");
@@ -53,7 +53,7 @@ pub fn malformed_time(s: &RunStand<'_>) {
     s.is_unknown("r");
 }
 
-/// What belongs to an event has as many bytes as the store says, about.
+/// Event data larger than the store's payload limit is refused.
 pub fn payload_over_the_limit(s: &RunStand<'_>) {
     let limit = s.can().payload_limit_bytes;
     s.append(event("r", "Tick").value("x".repeat(limit - 64)));
@@ -62,7 +62,7 @@ pub fn payload_over_the_limit(s: &RunStand<'_>) {
     assert_eq!(s.only("r").event_type, "Tick");
 }
 
-/// The log is what it was before, and its numbers go on.
+/// Refused events change neither the log nor the snapshot nor the info.
 pub fn nothing_is_left_of_what_was_refused(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     let before = (s.events("r"), s.ok(s.get_snapshot("r")), s.ok(s.get("r")));

@@ -1,9 +1,9 @@
-//! Idempotency keys: which they are, and what is refused.
+//! Idempotency keys: derivation and validation.
 
 use crate::run_stand::{RunStand, event};
 use mainstay_model::{EventKey, NewEvent, signal_key};
 
-/// A key that is not given is made of what the event says.
+/// A missing key is derived from the event's fields.
 pub fn made_by_the_formula(s: &RunStand<'_>) {
     s.append(NewEvent::new("r", "StepCompleted").step("load").attempt(2).plan("7"));
     let key = EventKey::of("r", "StepCompleted", "7").step("load").attempt("2").hash().unwrap();
@@ -13,13 +13,13 @@ pub fn made_by_the_formula(s: &RunStand<'_>) {
     assert_eq!(s.only("r2").idempotency_key, key);
 }
 
-/// A key that is given is the key, whatever else is said.
+/// An explicit key replaces the derived one.
 pub fn own_one_wins(s: &RunStand<'_>) {
     s.append(event("r", "RunPaused").signal("signal").with_key("mine|and mine alone"));
     assert_eq!(s.only("r").idempotency_key, "mine|and mine alone");
 }
 
-/// Two plans of one version are two plans.
+/// The plan ID is part of the derived key.
 pub fn plan_id_is_part_of_it(s: &RunStand<'_>) {
     let of = |plan_id: &str| NewEvent { plan_id: Some(plan_id.into()), ..event("r", "RunStarted") };
     assert!(s.append(of("a")).persisted && s.append(of("b")).persisted);
@@ -27,7 +27,7 @@ pub fn plan_id_is_part_of_it(s: &RunStand<'_>) {
     assert!(s.append(event("r", "RunStarted")).persisted);
 }
 
-/// Another attempt is another event.
+/// The attempt is part of the derived key.
 pub fn attempts_are_events_of_their_own(s: &RunStand<'_>) {
     let attempt = |n: u64| event("r", "StepStarted").step("a").attempt(n);
     assert!(s.append(attempt(1)).persisted && s.append(attempt(2)).persisted);
@@ -35,14 +35,14 @@ pub fn attempts_are_events_of_their_own(s: &RunStand<'_>) {
     assert_eq!(s.events("r").len(), 2);
 }
 
-/// Who names no attempt means the first: the key is the same, though the event does not say the same.
+/// A missing attempt has the same derived key as attempt 1, although the two events are not equal.
 pub fn first_attempt_need_not_be_told(s: &RunStand<'_>) {
     s.append(event("r", "StepStarted").step("a"));
     assert!(s.append(event("r", "StepStarted").step("a").attempt(1)).idempotent);
     assert_eq!(s.events("r").len(), 1);
 }
 
-/// A run can be paused twice, by two signals; the same signal twice is one event.
+/// Events caused by different signals have different keys; a repeated signal is deduplicated.
 pub fn signals_have_keys_of_their_own(s: &RunStand<'_>) {
     let pause = |signal: &str| NewEvent::new("r", "RunPaused").signal(signal);
     assert!(s.append(pause("a")).persisted && s.append(pause("b")).persisted);
@@ -51,7 +51,7 @@ pub fn signals_have_keys_of_their_own(s: &RunStand<'_>) {
     assert_eq!(keys, [signal_key("r", "a").unwrap(), signal_key("r", "b").unwrap()]);
 }
 
-/// What stands between the parts of a key may stand inside none of them.
+/// The separator `|` is refused inside the parts of a derived key.
 pub fn bar_inside_is_refused(s: &RunStand<'_>) {
     let plan_id = NewEvent { plan_id: Some("p|q".into()), ..event("r", "RunStarted") };
     for bad in [
@@ -69,7 +69,7 @@ pub fn bar_inside_is_refused(s: &RunStand<'_>) {
     s.is_unknown("r|s");
 }
 
-/// Without a plan's version, a signal or a key, an event could not be told from another.
+/// An event without a plan version, a signal or a key is refused, because no unique key can be derived.
 pub fn nothing_to_go_by_is_refused(s: &RunStand<'_>) {
     s.invalid(s.append_event(NewEvent::new("r", "RunStarted")));
     s.invalid(s.append_event(NewEvent::new("r", "StepStarted").step("a").attempt(1)));

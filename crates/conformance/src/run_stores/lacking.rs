@@ -1,4 +1,6 @@
-//! What a store cannot do it refuses, and names what it lacks: never something weaker instead.
+//! Missing capabilities: the store refuses with `Unsupported` and names the capability.
+//!
+//! It must not do something weaker instead.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{RunFilter, RunStatus, Value};
@@ -9,12 +11,12 @@ fn unchanged(s: &RunStand<'_>, asked: impl FnOnce()) {
     assert_eq!(s.only("r").event_type, "RunStarted", "something was written");
 }
 
-/// Several events in one step.
+/// Batches of several events.
 pub fn batches(s: &RunStand<'_>) {
     unchanged(s, || s.unsupported(s.append_batch(vec![keyed("r", "k", "")]), "batches"));
 }
 
-/// An append on the last sequence.
+/// Appends conditional on the last sequence number.
 pub fn expected_seq(s: &RunStand<'_>) {
     unchanged(s, || {
         let last = s.events("r")[0].run_seq;
@@ -22,19 +24,19 @@ pub fn expected_seq(s: &RunStand<'_>) {
     });
 }
 
-/// A run with metadata and events.
+/// Creation of a run with metadata and events.
 pub fn bootstrap(s: &RunStand<'_>) {
     let made = s.bootstrap("r", Value::Null, vec![event("r", "RunStarted")]);
     s.unsupported(made, "bootstrap");
     s.is_unknown("r");
 }
 
-/// Lists.
+/// Listing runs.
 pub fn listing(s: &RunStand<'_>) {
     s.unsupported(s.list(&RunFilter::default(), None, 10), "listing");
 }
 
-/// Lists by more than names.
+/// Listing runs with filters other than the name.
 pub fn listing_filters(s: &RunStand<'_>) {
     let filters = [
         RunFilter::default().status(RunStatus::Failed),
@@ -46,12 +48,12 @@ pub fn listing_filters(s: &RunStand<'_>) {
     }
 }
 
-/// Deleting.
+/// Deletion of runs.
 pub fn deletion(s: &RunStand<'_>) {
     unchanged(s, || s.unsupported(s.delete_run("r"), "deletion"));
 }
 
-/// Events as archived.
+/// Restoring archived events.
 pub fn restoring(s: &RunStand<'_>) {
     unchanged(s, || {
         let mut event = s.only("r");
@@ -60,7 +62,7 @@ pub fn restoring(s: &RunStand<'_>) {
     });
 }
 
-/// Waiting.
+/// Waiting for an event.
 pub fn tail_wakes(s: &RunStand<'_>) {
     s.unsupported(s.wait_for("r", 0, 0), "tail_wakes");
 }

@@ -1,4 +1,4 @@
-//! `list`: order, cursors, filters.
+//! `list`: order, cursors, filters of runs.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Code, NewEvent, RunFilter, RunStatus};
@@ -10,7 +10,7 @@ fn fill(s: &RunStand<'_>, runs: &[&str]) {
     s.settle();
 }
 
-/// Runs come in byte order of their names.
+/// Runs are sorted by the bytes of their names.
 pub fn goes_in_name_order(s: &RunStand<'_>) {
     fill(s, &["b", "é", "a", "B", "ba", "b/1", "z"]);
     assert_eq!(s.listed(&RunFilter::default()), ["B", "a", "b", "b/1", "ba", "z", "é"]);
@@ -19,7 +19,7 @@ pub fn goes_in_name_order(s: &RunStand<'_>) {
     assert_eq!((page.runs[0].status, page.runs[0].metadata.clone()), (RunStatus::Running, None));
 }
 
-/// Only names with the prefix; what pattern languages make of it is nothing.
+/// Only names with the prefix are listed, and pattern characters have no special meaning.
 pub fn keeps_to_the_prefix(s: &RunStand<'_>) {
     fill(s, &["a", "a/1", "a/2", "ab", "b", "a*"]);
     assert_eq!(s.listed(&RunFilter::of("a/")), ["a/1", "a/2"]);
@@ -29,7 +29,7 @@ pub fn keeps_to_the_prefix(s: &RunStand<'_>) {
     }
 }
 
-/// With the cursor everything comes once; its run need not be there.
+/// Following the cursor returns each run exactly once, and the cursor's run need not exist.
 pub fn cursor_gives_everything_once(s: &RunStand<'_>) {
     let runs: Vec<String> = (0..25).map(|n| format!("r{n:02}")).collect();
     fill(s, &runs.iter().map(String::as_str).collect::<Vec<_>>());
@@ -50,7 +50,7 @@ pub fn cursor_gives_everything_once(s: &RunStand<'_>) {
     assert_eq!(page.runs.len(), 2);
 }
 
-/// Pages have limits.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(s: &RunStand<'_>) {
     for limit in [0, 100_001] {
         s.refused(s.list(&RunFilter::default(), None, limit), Code::InvalidLimit);
@@ -58,7 +58,7 @@ pub fn limits_are_checked(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.list(&RunFilter::default(), None, 100_000)).runs, []);
 }
 
-/// By where they stand, as they stand now.
+/// The status filter uses the current status.
 pub fn by_status(s: &RunStand<'_>) {
     fill(s, &["a", "b", "c"]);
     s.append(event("b", "RunFailed"));
@@ -72,7 +72,7 @@ pub fn by_status(s: &RunStand<'_>) {
     assert_eq!(s.listed(&RunFilter::default().status(RunStatus::Paused)), ["a"]);
 }
 
-/// By when they were made and when their last event came.
+/// Runs can be filtered by creation time and by the time of the last event.
 pub fn by_time(s: &RunStand<'_>) {
     for run in ["a", "b", "c"] {
         fill(s, &[run]);
@@ -91,7 +91,8 @@ pub fn by_time(s: &RunStand<'_>) {
     assert_eq!(s.listed(&before), ["b", "c"]);
 }
 
-/// Filters are evaluated before the limit, so that pages are full; behind the last match there is no cursor.
+/// Filters are evaluated before the limit, so pages are full. The page with the last match has no
+/// cursor.
 pub fn filters_come_before_the_limit(s: &RunStand<'_>) {
     for n in 0..40 {
         let event_type = if n % 10 == 9 { "RunFailed" } else { "RunStarted" };

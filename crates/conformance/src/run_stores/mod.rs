@@ -1,4 +1,4 @@
-//! What every store of runs must do, through `dyn RunStore`.
+//! Conformance cases for every run store, through `dyn RunStore`.
 
 pub mod append;
 pub mod batch;

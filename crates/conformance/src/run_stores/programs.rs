@@ -1,6 +1,7 @@
-//! Random programs on a store and on a small model: both answer the same.
+//! Model-based test: random programs on a store and on a small model must give the same results.
 //!
-//! Numbers, names and times are a store's own; which events there are, in which order, and what is refused is not.
+//! Sequence numbers, event IDs and times depend on the store. The events, their order and the errors do
+//! not.
 
 use crate::random::Random;
 use crate::run_stand::{RunStand, folded};
@@ -29,12 +30,12 @@ const TYPES: [&str; 12] = [
 const PROGRAMS: u64 = 12;
 const LENGTH: usize = 150;
 
-/// Programs of everything that the store can do.
+/// Runs programs with every operation that the store supports.
 pub fn of_every_kind(s: &RunStand<'_>) {
     (0..PROGRAMS).for_each(|seed| Program::new(s, seed).run());
 }
 
-/// A run as the model knows it: what was told first with each key, and the store's numbers.
+/// A run in the model: the first event of each key with the store's sequence number.
 #[derive(Default)]
 struct Model {
     events: Vec<(NewEvent, u64)>,
@@ -75,7 +76,7 @@ impl<'s, 'w> Program<'s, 'w> {
         }
     }
 
-    /// Programs have runs of their own.
+    /// Each program has its own runs.
     fn name(&self, run: &str) -> String {
         format!("{}/{run}", self.seed)
     }
@@ -139,7 +140,7 @@ impl<'s, 'w> Program<'s, 'w> {
         }
     }
 
-    /// Whether the answer to an append is the right one; then the model knows it, too.
+    /// Checks the answer to an append, then updates the model.
     fn judge(&mut self, event: &NewEvent, answer: Result<Appended>) {
         let (seed, model) = (self.seed, self.model(&event.run_id));
         let told = format!("seed {seed}, {event:?}: {answer:?}");
@@ -181,7 +182,7 @@ impl<'s, 'w> Program<'s, 'w> {
         assert_eq!(page.iter().map(|event| event.run_seq).collect::<Vec<_>>(), wanted);
     }
 
-    /// The run is what the model says: its events, its snapshot, what is known of it.
+    /// Compares a run's events, snapshot and info with the model.
     fn compare(&mut self, run: &str) {
         let events = self.s.events(run);
         let model = self.model(run);

@@ -1,4 +1,4 @@
-//! Callers against each other. Each case says what it would catch.
+//! Races between concurrent callers. Each case names the bug that it detects.
 
 use crate::run_stand::{RunStand, event, keyed};
 use mainstay_model::{Code, Value};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 const ROUNDS: usize = 10;
 
-/// Catches a key that is looked for and written in two steps: there would be two events.
+/// Detects a key lookup and an append that are not atomic: there would be two events.
 pub fn one_event_of_a_key(s: &RunStand<'_>) {
     for round in 0..ROUNDS {
         let run = format!("r{round}");
@@ -19,7 +19,7 @@ pub fn one_event_of_a_key(s: &RunStand<'_>) {
     }
 }
 
-/// Catches numbers that two events share, or that one is lost by.
+/// Detects sequence numbers that two events share, and events that are lost.
 pub fn sequences_are_not_shared(s: &RunStand<'_>) {
     const EACH: usize = 20;
     let seqs = s.together(|n| -> Vec<u64> {
@@ -34,7 +34,7 @@ pub fn sequences_are_not_shared(s: &RunStand<'_>) {
     assert_eq!(stored, told.into_iter().collect::<Vec<_>>());
 }
 
-/// Catches a sequence that is looked at and moved in two steps.
+/// Detects a sequence check and an append that are not atomic.
 pub fn one_expecting_wins(s: &RunStand<'_>) {
     let mut last = 0;
     for round in 0..ROUNDS {
@@ -51,7 +51,7 @@ pub fn one_expecting_wins(s: &RunStand<'_>) {
     assert_eq!(s.events("r").len(), ROUNDS);
 }
 
-/// Catches the same of a run.
+/// Detects an existence check and a bootstrap that are not atomic.
 pub fn one_bootstrap_wins(s: &RunStand<'_>) {
     for round in 0..ROUNDS {
         let run = format!("r{round}");
@@ -64,7 +64,7 @@ pub fn one_bootstrap_wins(s: &RunStand<'_>) {
     }
 }
 
-/// Catches a deletion that two think they did.
+/// Detects two deletions of the same run that both succeed.
 pub fn one_deletion_wins(s: &RunStand<'_>) {
     for round in 0..ROUNDS {
         let run = format!("r{round}");

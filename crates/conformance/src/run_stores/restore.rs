@@ -1,9 +1,10 @@
-//! `restore`: events as an archive kept them.
+//! `restore`: writes archived events back unchanged.
 
 use crate::run_stand::{RunStand, event, folded};
 use mainstay_model::{CanonicalEvent, Code, Instant, NewEvent};
 
-/// Events as another store of the kind wrote them: with gaps, where there can be gaps.
+/// Archived events as a store of this kind writes them: with gaps in the sequence if the store allows
+/// gaps.
 fn archived(s: &RunStand<'_>, run: &str) -> Vec<CanonicalEvent> {
     let types = ["RunStarted", "StepStarted", "StepCompleted", "Tick"];
     let seqs = if s.capabilities().contiguous { [1, 2, 3, 4] } else { [3, 4, 9, 10] };
@@ -16,7 +17,7 @@ fn archived(s: &RunStand<'_>, run: &str) -> Vec<CanonicalEvent> {
     seqs.into_iter().zip(types).map(one).collect()
 }
 
-/// Sequences, names, keys and times are what they were, and so is the snapshot.
+/// Sequence numbers, event IDs, keys, times and the snapshot are restored.
 pub fn events_are_as_they_were(s: &RunStand<'_>) {
     let mut events = archived(s, "r");
     events[3].more.insert("colour".into(), "green".into());
@@ -26,7 +27,7 @@ pub fn events_are_as_they_were(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.get("r")).unwrap().last_event_seq, events[3].run_seq);
 }
 
-/// Twice is once, and in two parts it is the same.
+/// Existing events are left alone, so repeated and partial restores give the same result.
 pub fn there_already_is_left_alone(s: &RunStand<'_>) {
     let events = archived(s, "r");
     s.ok(s.restore(events[..2].to_vec()));
@@ -35,7 +36,7 @@ pub fn there_already_is_left_alone(s: &RunStand<'_>) {
     assert_eq!(s.events("r"), events);
 }
 
-/// The numbers go on behind the last one.
+/// After a restore, sequence numbers continue after the last event.
 pub fn appends_go_on_behind(s: &RunStand<'_>) {
     let events = archived(s, "r");
     s.ok(s.restore(events.clone()));
@@ -43,7 +44,7 @@ pub fn appends_go_on_behind(s: &RunStand<'_>) {
     assert_eq!(s.events("r").len(), 5);
 }
 
-/// What was told before is known.
+/// Restored keys deduplicate later appends.
 pub fn keys_are_known(s: &RunStand<'_>) {
     let events = archived(s, "r");
     s.ok(s.restore(events.clone()));
@@ -56,7 +57,7 @@ pub fn keys_are_known(s: &RunStand<'_>) {
     assert!(s.append(event("r", "RunStarted").data("2")).conflict);
 }
 
-/// A run that was archived and deleted can be brought back.
+/// A deleted run can be restored.
 pub fn deleted_run_comes_back(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     s.append(event("r", "RunCompleted"));
@@ -67,7 +68,7 @@ pub fn deleted_run_comes_back(s: &RunStand<'_>) {
     assert!(s.append(event("r", "Tick")).persisted);
 }
 
-/// An event of another major version may mean something else.
+/// An event of another major contract version is refused, because its meaning may differ.
 pub fn of_another_contract_is_refused(s: &RunStand<'_>) {
     let mut events = archived(s, "r");
     events[2].contract_version = "2.0".into();

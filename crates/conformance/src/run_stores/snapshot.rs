@@ -1,9 +1,9 @@
-//! Snapshots: kept and projected ones are the same, and what the events add up to.
+//! Snapshots of runs: the stored one and the projected one both equal the folded events.
 
 use crate::run_stand::{RunStand, event, folded, keyed};
 use mainstay_model::{RunStatus, StepStatus};
 
-/// A run that there is not has none.
+/// A missing run has no snapshot.
 pub fn of_nothing_is_nothing(s: &RunStand<'_>) {
     assert_eq!(s.ok(s.get_snapshot("r")), None);
     assert_eq!(s.ok(s.project_snapshot("r")), None);
@@ -12,7 +12,7 @@ pub fn of_nothing_is_nothing(s: &RunStand<'_>) {
 
 const STEPS: [&str; 4] = ["StepStarted", "StepFailed", "StepRetried", "StepSkipped"];
 
-/// Appends many events of a run, some of which cannot follow.
+/// Appends many events, some of which are illegal in their state.
 fn fill(s: &RunStand<'_>, from: usize, to: usize) {
     for n in from..to {
         let (step, event_type) = (format!("s{}", n % 7), STEPS[n / 7 % 4]);
@@ -21,7 +21,8 @@ fn fill(s: &RunStand<'_>, from: usize, to: usize) {
     s.settle();
 }
 
-/// Both have one hash, which is that of folding the events, however many there are.
+/// The stored and the projected snapshot both have the hash of the folded events, at any length of the
+/// log.
 pub fn is_the_projection(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     let mut before = 0;
@@ -36,7 +37,7 @@ pub fn is_the_projection(s: &RunStand<'_>) {
     }
 }
 
-/// What an append has answered is in the next snapshot.
+/// A snapshot contains every acknowledged event.
 pub fn is_never_behind(s: &RunStand<'_>) {
     for n in 0..300 {
         let seq = s.append(keyed("r", &n.to_string(), "")).run_seq;
@@ -45,7 +46,7 @@ pub fn is_never_behind(s: &RunStand<'_>) {
     }
 }
 
-/// A snapshot at a sequence is what the events up to it add up to.
+/// A snapshot at a sequence number equals the fold of the events up to it.
 pub fn at_every_sequence(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     fill(s, 0, 600);
@@ -58,7 +59,7 @@ pub fn at_every_sequence(s: &RunStand<'_>) {
     assert_eq!(beyond, folded("r", &events));
 }
 
-/// An event that cannot follow changes nothing but the mark.
+/// An illegal event only marks the snapshot as inconsistent.
 pub fn illegal_marks_the_run(s: &RunStand<'_>) {
     let told = s.tell(
         "r",
@@ -74,14 +75,14 @@ pub fn illegal_marks_the_run(s: &RunStand<'_>) {
     assert!(!s.ok(s.get_snapshot("well")).unwrap().is_inconsistent());
 }
 
-/// It is in the log all the same, and its answer is that of any other.
+/// An illegal event is stored and acknowledged like any other.
 pub fn illegal_stays_in_the_log(s: &RunStand<'_>) {
     let answers = s.tell("r", &[("RunResumed", None), ("StepCompleted", Some("a"))]);
     assert!(answers.iter().all(|answer| answer.persisted && !answer.conflict), "{answers:?}");
     assert_eq!(s.events("r").len(), 2);
 }
 
-/// An event of a type that nobody knows changes nothing but the watermark.
+/// An event of an unknown type changes only the watermark of the snapshot.
 pub fn unknown_types_move_the_watermark(s: &RunStand<'_>) {
     s.append(event("r", "RunStarted"));
     s.settle();
@@ -95,7 +96,7 @@ pub fn unknown_types_move_the_watermark(s: &RunStand<'_>) {
     assert_eq!(after, before);
 }
 
-/// A failed attempt stays as it is, and a retry opens the next one.
+/// A failed attempt is kept, and a retry adds a new one.
 pub fn retry_opens_the_next_attempt(s: &RunStand<'_>) {
     let a = Some("a");
     let types = [("RunStarted", None), ("StepStarted", a), ("StepFailed", a), ("StepRetried", a)];

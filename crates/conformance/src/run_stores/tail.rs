@@ -1,4 +1,4 @@
-//! `wait_for`: whoever waits for an event is woken by it.
+//! `wait_for`: waits until a run has an event after a sequence number.
 
 use crate::check::PATIENCE;
 use crate::run_stand::{RunStand, event, keyed};
@@ -7,7 +7,7 @@ fn patience_ms() -> u64 {
     u64::try_from(PATIENCE.as_millis()).unwrap()
 }
 
-/// What is there is told at once.
+/// If the event exists already, `wait_for` returns at once.
 pub fn what_is_there_is_not_waited_for(s: &RunStand<'_>) {
     let seq = s.append(event("r", "RunStarted")).run_seq;
     s.settle();
@@ -15,7 +15,7 @@ pub fn what_is_there_is_not_waited_for(s: &RunStand<'_>) {
     assert!(s.ok(s.wait_for("r", seq - 1, patience_ms())));
 }
 
-/// Who does not wait is told that there is nothing: behind the last one, and of a run that there is not.
+/// With a timeout of zero, `wait_for` returns false if the event does not exist or the run is missing.
 pub fn nothing_is_told_in_time(s: &RunStand<'_>) {
     let seq = s.append(event("r", "RunStarted")).run_seq;
     s.settle();
@@ -23,7 +23,7 @@ pub fn nothing_is_told_in_time(s: &RunStand<'_>) {
     assert!(!s.ok(s.wait_for("unknown", 0, 0)));
 }
 
-/// An append wakes, also where there was no run before.
+/// An append wakes the waiter, even if it creates the run.
 pub fn append_wakes(s: &RunStand<'_>) {
     for n in 0..20 {
         std::thread::scope(|scope| {
@@ -40,7 +40,7 @@ pub fn append_wakes(s: &RunStand<'_>) {
     }
 }
 
-/// Who is woken for another run goes on waiting.
+/// A waiter that is woken by another run continues to wait.
 pub fn other_runs_do_not_count(s: &RunStand<'_>) {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {

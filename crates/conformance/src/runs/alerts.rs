@@ -1,4 +1,4 @@
-//! What cannot follow is told once, and marks the run.
+//! Alerts: an illegal event raises one alert and marks the run as inconsistent.
 
 use super::{is_whole, note, tell};
 use crate::World;
@@ -9,7 +9,7 @@ fn alerted(w: &World, run: &str) -> Vec<u64> {
     w.runs().alerts(run, 0, 1_000).unwrap().iter().map(|alert| alert.run_seq).collect()
 }
 
-/// An illegal event changes nothing but the mark, is kept in the log, and alerts.
+/// An illegal event changes only the mark, is kept in the log, and raises an alert.
 pub fn illegal_is_marked_and_told(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     w.pass_ms(3);
@@ -24,7 +24,7 @@ pub fn illegal_is_marked_and_told(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Once per event, however often it is told, read or replayed.
+/// Each event raises at most one alert, however often it is repeated, read or replayed.
 pub fn once_however_often_replayed(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     for _ in 0..3 {
@@ -37,7 +37,7 @@ pub fn once_however_often_replayed(w: &mut World) {
     assert_eq!(alerted(w, "r"), [2]);
 }
 
-/// One for each event that cannot follow, also behind a base.
+/// Each illegal event raises its own alert, even after a stored base snapshot.
 pub fn one_for_each_event(w: &mut World) {
     tell(w, "r", &["RunStarted", "RunStarted"]);
     w.runs().append_batch((0..300).map(|number| note("r", number)).collect()).unwrap();
@@ -47,7 +47,7 @@ pub fn one_for_each_event(w: &mut World) {
     assert!(w.runs().snapshot("r").unwrap().unwrap().is_inconsistent(), "the mark stays");
 }
 
-/// In order, behind a sequence, at most so many.
+/// Alerts are listed in order, after a sequence number, up to a limit.
 pub fn pages_of_alerts(w: &mut World) {
     tell(w, "r", &["RunStarted", "RunStarted", "RunStarted", "RunStarted"]);
     let page = |after, limit| -> Vec<u64> {
@@ -58,7 +58,7 @@ pub fn pages_of_alerts(w: &mut World) {
     assert!(w.runs().alerts("absent", 0, 9).unwrap().is_empty());
 }
 
-/// A run goes on behind an illegal event.
+/// Later legal events are applied to an inconsistent run.
 pub fn a_run_goes_on(w: &mut World) {
     tell(w, "r", &["RunResumed", "RunStarted", "RunCompleted"]);
     let snapshot = w.runs().snapshot("r").unwrap().unwrap();
@@ -66,7 +66,7 @@ pub fn a_run_goes_on(w: &mut World) {
     assert!(!w.runs().snapshot_at("r", 0).unwrap().unwrap().is_inconsistent());
 }
 
-/// What is refused alerts nobody.
+/// A refused event raises no alert.
 pub fn refused_alerts_nobody(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     let bad =

@@ -1,11 +1,11 @@
-//! `append`: a place in the log, once for each key.
+//! `append`: adds an event to a run's log, deduplicated by its idempotency key.
 
 use super::{all, is_whole, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{Instant, NewEvent, RunStatus, Value};
 
-/// The first event makes the run, and the answer tells all there is to tell.
+/// The first event creates the run, and the answer contains its sequence number, event ID and time.
 pub fn first_makes_the_run(w: &mut World) {
     w.pass_ms(7);
     let answer = writes_once(w.db(), || w.runs().append(of_run("r", "RunStarted")).unwrap());
@@ -23,7 +23,7 @@ pub fn first_makes_the_run(w: &mut World) {
     assert_eq!((info.revision, info.metadata), (w.db().revision(), None));
 }
 
-/// Sequences rise by one, each event in its own transaction.
+/// Sequence numbers rise by one, and each append is a transaction.
 pub fn sequences_rise_by_one(w: &mut World) {
     for seq in 1..=20 {
         let answer = writes_once(w.db(), || w.runs().append(note("r", seq)).unwrap());
@@ -32,7 +32,7 @@ pub fn sequences_rise_by_one(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Told twice it is one event: the first one's answer, and nothing is written.
+/// A repeated append writes nothing and returns the first result, marked as idempotent.
 pub fn told_twice_is_one_event(w: &mut World) {
     let first = w.runs().append(note("r", 1)).unwrap();
     w.runs().append(note("r", 2)).unwrap();
@@ -44,7 +44,7 @@ pub fn told_twice_is_one_event(w: &mut World) {
     assert_eq!(all(&w.runs(), "r").len(), 2);
 }
 
-/// Another payload under the same key is a conflict: an answer, and the first event stays.
+/// The same key with another payload is reported as a conflict, and the first event stays.
 pub fn another_payload_is_a_conflict(w: &mut World) {
     let first = w.runs().append(note("r", 1)).unwrap();
     let other = note("r", 1).value("else");
@@ -55,7 +55,7 @@ pub fn another_payload_is_a_conflict(w: &mut World) {
     assert_eq!(all(&w.runs(), "r")[0].event_data, Value::Int(1));
 }
 
-/// Under a key of the producer's own, another type is another payload; so is another step.
+/// The same explicit key with another type or step is a conflict, too.
 pub fn another_type_or_step_is_a_conflict(w: &mut World) {
     w.runs().append(NewEvent::new("r", "StepStarted").step("a").with_key("k")).unwrap();
     for other in
@@ -67,7 +67,7 @@ pub fn another_type_or_step_is_a_conflict(w: &mut World) {
     assert!(!w.runs().append(same).unwrap().conflict);
 }
 
-/// A retry is emitted later, by another version of its producer: that is no other payload.
+/// A retry with another emission time, producer version or event ID is no conflict.
 pub fn a_later_retry_is_no_conflict(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut again = note("r", 1);
@@ -79,7 +79,7 @@ pub fn a_later_retry_is_no_conflict(w: &mut World) {
     assert_ne!(answer.event_id, "another");
 }
 
-/// Floats compare as they are written: not-a-number is itself, minus zero is not zero.
+/// Float payloads are compared bit by bit: NaN equals itself, and minus zero differs from zero.
 pub fn payloads_compare_bit_by_bit(w: &mut World) {
     let float = |key: &str, value: f64| note("r", 0).with_key(key).value(value);
     w.runs().append(float("nan", f64::NAN)).unwrap();
@@ -88,14 +88,14 @@ pub fn payloads_compare_bit_by_bit(w: &mut World) {
     assert!(w.runs().append(float("zero", -0.0)).unwrap().conflict);
 }
 
-/// A key belongs to its run.
+/// Keys are scoped to a run.
 pub fn keys_belong_to_their_run(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let other = w.runs().append(note("s", 1)).unwrap();
     assert_eq!((other.run_seq, other.persisted), (1, true));
 }
 
-/// When it was emitted is what its producer says, to the letter; when it was stored is ours.
+/// `emitted_at` is stored exactly as the producer sent it; `persisted_at` is the engine's time.
 pub fn emitted_is_the_producers(w: &mut World) {
     let mut event = note("r", 1);
     event.emitted_at = Some(Instant::parse("2026-02-11T09:30:00.250+01:00").unwrap());
@@ -107,7 +107,7 @@ pub fn emitted_is_the_producers(w: &mut World) {
     assert_eq!((events[0].persisted_at.as_ref(), &events[1].emitted_at), (Some(&stored), &stored));
 }
 
-/// An event may bring its own name; others get one, each its own.
+/// An event may bring its own event ID; others get a unique one.
 pub fn event_ids_are_its_own(w: &mut World) {
     let mut named = note("r", 1);
     named.event_id = Some("6f1c2a9e-6f0f-4f0e-9a39-0a8c6a4bb7d1".into());
@@ -117,7 +117,7 @@ pub fn event_ids_are_its_own(w: &mut World) {
     assert_eq!(ids.collect::<std::collections::BTreeSet<_>>().len(), 48);
 }
 
-/// Every field comes back, those that are not known too, and the version of the contract with them.
+/// Every field round-trips, including unknown ones and the contract version.
 pub fn every_field_comes_back(w: &mut World) {
     let text = |text: &str| Some(text.to_owned());
     let mut event = NewEvent::new("r", "StepCompleted").step("s").attempt(3).plan("7");
@@ -157,7 +157,7 @@ pub fn every_field_comes_back(w: &mut World) {
     );
 }
 
-/// Payloads are values of any kind: null is one, and a missing one is null.
+/// Payloads can be values of any type; a missing payload is `Null`.
 pub fn payloads_are_values(w: &mut World) {
     let values = [
         Value::Null,
@@ -177,8 +177,8 @@ pub fn payloads_are_values(w: &mut World) {
     assert_eq!(stored[7], Value::Null);
 }
 
-/// Runs, cells and records of one name do not touch each other, nor do runs of which one name begins the
-/// other.
+/// Runs, cells and records with the same name are independent, and so are runs with a common name
+/// prefix.
 pub fn runs_are_independent(w: &mut World) {
     for run in ["r", "r/1", "r\u{1}", "rr"] {
         w.runs().append(note(run, 1)).unwrap();

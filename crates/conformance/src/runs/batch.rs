@@ -1,11 +1,11 @@
-//! Batches: one transaction, an answer for each position.
+//! `append_batch`: several events in one transaction, with one result per event.
 
 use super::{all, is_whole, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, NewEvent};
 
-/// Events of several runs in one transaction, answered in order.
+/// Events of several runs are appended in one transaction and answered in order.
 pub fn answers_per_position(w: &mut World) {
     let events =
         vec![note("r", 1), note("s", 1), note("r", 2), note("r", 1), note("s", 1).value("else")];
@@ -18,7 +18,7 @@ pub fn answers_per_position(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// One that is wrong fails all, and is named.
+/// One invalid event fails the whole batch, and the error has its position.
 pub fn one_bad_event_fails_all(w: &mut World) {
     let bad = vec![note("r", 1), NewEvent::new("r", "StepStarted").plan("1"), note("r", 2)];
     refused_at(writes_nothing(w.db(), || w.runs().append_batch(bad)), Code::InvalidArgument, 1);
@@ -29,12 +29,12 @@ pub fn one_bad_event_fails_all(w: &mut World) {
     assert!(all(&w.runs(), "r").is_empty() && w.runs().get("r").unwrap().is_none());
 }
 
-/// Nothing is appended by a batch of nothing.
+/// An empty batch writes nothing.
 pub fn empty_batch(w: &mut World) {
     assert!(writes_nothing(w.db(), || w.runs().append_batch(vec![]).unwrap()).is_empty());
 }
 
-/// A batch of what is there already writes nothing.
+/// A batch of existing events writes nothing.
 pub fn repeated_writes_nothing(w: &mut World) {
     let events = || (1..=5).map(|number| note("r", number)).collect::<Vec<_>>();
     w.runs().append_batch(events()).unwrap();
@@ -42,7 +42,7 @@ pub fn repeated_writes_nothing(w: &mut World) {
     assert!(again.iter().zip(1..).all(|(one, seq)| one.idempotent && one.run_seq == seq));
 }
 
-/// A batch longer than snapshots are apart leaves whole snapshots.
+/// A batch longer than the distance between stored snapshots leaves correct snapshots.
 pub fn long_batches_are_whole(w: &mut World) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     w.runs().append_batch((1..=1_000).map(|number| note("r", number)).collect()).unwrap();

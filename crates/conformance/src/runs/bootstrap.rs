@@ -1,11 +1,11 @@
-//! `bootstrap`: metadata and first events, once.
+//! `bootstrap`: creates a run with metadata and first events, once.
 
 use super::{all, is_whole, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, ErrorKind, RunStatus, Value};
 
-/// Metadata and events in one transaction.
+/// Metadata and events are written in one transaction.
 pub fn metadata_and_events(w: &mut World) {
     let about = Value::Object([("tenant".to_owned(), Value::from(7))].into());
     let first = vec![of_run("r", "RunApproved"), of_run("", "RunStarted")];
@@ -16,7 +16,7 @@ pub fn metadata_and_events(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Where there is a run, it is the error `Exists`, and nothing is written.
+/// Bootstrapping an existing run fails with `RunExists` and writes nothing.
 pub fn existing_is_refused(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let twice =
@@ -27,7 +27,7 @@ pub fn existing_is_refused(w: &mut World) {
     refused(w.runs().bootstrap("s", Value::Null, vec![]), Code::RunExists);
 }
 
-/// A run without events stands at the beginning, and goes on as any other.
+/// A run without events is `Pending`, and later appends work as usual.
 pub fn without_events(w: &mut World) {
     assert!(w.runs().bootstrap("r", "about", vec![]).unwrap().is_empty());
     let info = w.runs().get("r").unwrap().unwrap();
@@ -37,13 +37,13 @@ pub fn without_events(w: &mut World) {
     assert_eq!(w.runs().get("r").unwrap().unwrap().metadata, Some("about".into()));
 }
 
-/// Metadata may be null, which is a value.
+/// Metadata can be `Null`, which differs from no metadata.
 pub fn null_is_metadata(w: &mut World) {
     w.runs().bootstrap("r", Value::Null, vec![]).unwrap();
     assert_eq!(w.runs().get("r").unwrap().unwrap().metadata, Some(Value::Null));
 }
 
-/// A first event that is wrong, or of another run, leaves no run.
+/// An invalid first event, or one of another run, aborts the bootstrap, and no run is created.
 pub fn bad_events_leave_no_run(w: &mut World) {
     let no_step = mainstay::NewEvent::new("r", "StepStarted").plan("1");
     for bad in [no_step, note("other", 1)] {
@@ -53,7 +53,7 @@ pub fn bad_events_leave_no_run(w: &mut World) {
     assert!(w.runs().get("r").unwrap().is_none() && all(&w.runs(), "r").is_empty());
 }
 
-/// A key twice among the first events is one event.
+/// First events with the same key are one event.
 pub fn a_key_twice_is_one_event(w: &mut World) {
     let answers = w.runs().bootstrap("r", 1, vec![note("r", 1), note("r", 1)]).unwrap();
     assert_eq!((answers[1].run_seq, answers[1].idempotent), (1, true));

@@ -1,4 +1,4 @@
-//! Runs on branches: forks share what was, and go on by themselves.
+//! Runs on branches: a fork shares its parent's events and appends independently.
 
 use super::{all, is_whole, keys_of_run, note, of_run, tell};
 use crate::World;
@@ -11,7 +11,7 @@ fn forked(w: &World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
 }
 
-/// A fork starts as its parent: events, keys, snapshot, metadata, list.
+/// A fork starts with its parent's events, keys, snapshots, metadata and list.
 pub fn fork_starts_as_its_parent(w: &mut World) {
     forked(w);
     let dev = w.runs_on("dev");
@@ -22,7 +22,7 @@ pub fn fork_starts_as_its_parent(w: &mut World) {
     is_whole(&dev, "r");
 }
 
-/// Both go on from there with sequences of their own.
+/// Parent and fork continue with independent sequence numbers.
 pub fn both_go_on(w: &mut World) {
     forked(w);
     let dev = w.runs_on("dev");
@@ -35,7 +35,7 @@ pub fn both_go_on(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// From any past event on: a failed run is done again from there, and ends otherwise.
+/// A failed run can be repeated on a fork from any past event, with another result.
 pub fn from_any_event_on(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "StepFailed", "RunFailed"]);
     let second = w.runs().revision_of("r", 2).unwrap().unwrap();
@@ -51,7 +51,7 @@ pub fn from_any_event_on(w: &mut World) {
     assert!(!again.snapshot("r").unwrap().unwrap().is_inconsistent());
 }
 
-/// Behind a base of its parent's a fork has its own, and the right one.
+/// A fork stores its own base snapshots after those of its parent.
 pub fn bases_are_its_own(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     w.runs().append_batch((1..=200).map(|number| note("r", number)).collect()).unwrap();
@@ -68,7 +68,7 @@ pub fn bases_are_its_own(w: &mut World) {
     }
 }
 
-/// Deleting on a fork leaves the parent's, and the other way round.
+/// Deleting a run on one branch does not delete it on the other.
 pub fn deleting_is_of_one_branch(w: &mut World) {
     forked(w);
     let dev = w.runs_on("dev");
@@ -82,7 +82,7 @@ pub fn deleting_is_of_one_branch(w: &mut World) {
     is_whole(&dev, "s");
 }
 
-/// Forks of forks read through.
+/// A fork of a fork reads through all its ancestors.
 pub fn forks_of_forks(w: &mut World) {
     let mut parent = "main".to_owned();
     for depth in 0..5 {
@@ -97,13 +97,13 @@ pub fn forks_of_forks(w: &mut World) {
     is_whole(&w.runs_on(&parent), "r");
 }
 
-/// A fork writes nothing, however much there is.
+/// A fork commits one transaction, independent of the number of events.
 pub fn forking_writes_nothing_per_event(w: &mut World) {
     w.runs().append_batch((1..=500).map(|number| note("r", number)).collect()).unwrap();
     writes_once(w.db(), || w.db().fork("dev", "main", At::Latest).unwrap());
 }
 
-/// The past of a fork goes through to its parent's.
+/// The past of a fork continues through its fork point into the parent.
 pub fn past_goes_through_the_fork(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let then = w.db().revision();
@@ -116,7 +116,7 @@ pub fn past_goes_through_the_fork(w: &mut World) {
     assert_eq!(past.get("r").unwrap().unwrap().last_event_seq, 1);
 }
 
-/// A difference names the run and who changed it.
+/// A difference names the run and the branch that changed it.
 pub fn difference_names_the_run(w: &mut World) {
     forked(w);
     assert!(w.db().diff("dev", "main").unwrap().is_empty());
@@ -132,7 +132,7 @@ pub fn difference_names_the_run(w: &mut World) {
     assert_eq!(w.db().diff("dev", "main").unwrap()[0].kind, DifferenceKind::Both);
 }
 
-/// The same events on both sides are no difference, whenever they were appended.
+/// Equal events on both branches are no difference, whenever they were appended.
 pub fn same_events_are_no_difference(w: &mut World) {
     forked(w);
     let mut event = note("r", 2);
@@ -143,7 +143,7 @@ pub fn same_events_are_no_difference(w: &mut World) {
     assert_eq!(w.db().diff("dev", "main").unwrap(), []);
 }
 
-/// On a branch that is gone nothing is read or appended.
+/// Operations on a deleted branch are refused.
 pub fn deleted_branch_is_gone(w: &mut World) {
     forked(w);
     let dev = w.runs_on("dev");
@@ -153,7 +153,8 @@ pub fn deleted_branch_is_gone(w: &mut World) {
     refused(dev.snapshot("r"), Code::BranchNotFound);
 }
 
-/// From an event on that came with others: they are not there, on the fork, and can be told again. A merge brings what is new.
+/// A fork at an event inside a batch lacks the later events, which can be appended again. A merge adds
+/// only the new ones.
 pub fn from_an_event_of_a_batch_on(w: &mut World) {
     w.runs().bootstrap("r", "about", (1..=5).map(|n| note("r", n)).collect()).unwrap();
     let before = all(&w.runs(), "r");
@@ -174,7 +175,7 @@ pub fn from_an_event_of_a_batch_on(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// A run that is rewound has nothing of what came later: no keys, no snapshots that were kept, no states of reducers.
+/// Rewinding a run removes the keys, stored snapshots and reducer states of the later events.
 pub fn rewound_is_another_life(w: &mut World) {
     w.runs().append_batch((1..=600).map(|n| note("r", n)).collect()).unwrap();
     w.runs().keep("r", "mine", 1, 600, 7.into()).unwrap();
@@ -192,7 +193,8 @@ pub fn rewound_is_another_life(w: &mut World) {
     assert!(w.runs().kept("r", "mine", 1).unwrap().is_some());
 }
 
-/// A run that is being restored on a branch is not deleted there: no merge deletes the target's.
+/// A run that is being restored on a branch does not count as deleted there, so no merge deletes the
+/// target's run.
 pub fn a_run_that_is_being_restored_is_not_merged(w: &mut World) {
     forked(w);
     let dev = w.runs_on("dev");
@@ -215,7 +217,8 @@ pub fn a_run_that_is_being_restored_is_not_merged(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// `main` is not rewound, nor is a run behind its end, nor one that is not there; a fork that cannot be is none.
+/// Rewinding is refused on `main`, after the end of a run, and for a missing run. A failed fork at an
+/// event creates no branch.
 pub fn rewinding_is_refused(w: &mut World) {
     forked(w);
     let code = |result: mainstay::Result<u64>| result.unwrap_err().code();

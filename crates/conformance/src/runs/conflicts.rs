@@ -1,4 +1,6 @@
-//! Interactive transactions: what was read of a run, or told of an event, conflicts when it changes; other appends do not.
+//! Conflict detection for interactive transactions on runs.
+//!
+//! A changed read or a changed answer to an append conflicts. Other appends do not.
 
 use super::transactions::appended;
 use super::{all, append, keys_of_run, note, of_run};
@@ -9,7 +11,7 @@ use mainstay::{
     RunStatus,
 };
 
-/// Runs one transaction around another writer; says whether it committed.
+/// Runs a transaction around a concurrent write. Returns whether it committed.
 #[track_caller]
 fn survives(
     w: &World,
@@ -31,7 +33,7 @@ fn survives(
     }
 }
 
-/// Every way to read a run, and an append meanwhile.
+/// Each kind of read of a run conflicts with an append to it.
 pub fn read_then_appended(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let run = || name("r");
@@ -49,7 +51,7 @@ pub fn read_then_appended(w: &mut World) {
     }
 }
 
-/// What was found absent and is there now.
+/// A run that was absent and has been created conflicts.
 pub fn absent_then_made(w: &mut World) {
     let meanwhile = || done(w.runs().append(note("r", 1)).unwrap());
     assert!(!survives(w, |t| assert!(t.fetch_events("r", 0, 9).unwrap().is_empty()), meanwhile));
@@ -57,14 +59,14 @@ pub fn absent_then_made(w: &mut World) {
     assert!(!survives(w, |t| assert!(t.run_snapshot("s").unwrap().is_none()), meanwhile));
 }
 
-/// What was read and is deleted now.
+/// A run that was read and has been deleted conflicts.
 pub fn read_then_deleted(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let meanwhile = || done(w.runs().delete("r").unwrap());
     assert!(!survives(w, |t| done(t.fetch_events("r", 0, 9).unwrap()), meanwhile));
 }
 
-/// Other runs, told again, and other kinds do not conflict.
+/// Appends to other runs, repeated appends and writes of other kinds do not conflict.
 pub fn others_do_not_conflict(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let meanwhile = || {
@@ -76,7 +78,7 @@ pub fn others_do_not_conflict(w: &mut World) {
     assert!(survives(w, |t| done(t.fetch_events("r", 0, 9).unwrap()), meanwhile));
 }
 
-/// A run in a listed range that comes or goes.
+/// A run created in a listed range conflicts, and one outside the range does not.
 pub fn phantom_in_a_listed_range(w: &mut World) {
     w.runs().append(note("a/1", 1)).unwrap();
     let list = || RunCommand::List { filter: RunFilter::of("a/"), after: None, limit: 10 };
@@ -87,7 +89,8 @@ pub fn phantom_in_a_listed_range(w: &mut World) {
     assert!(!survives(w, |t| done(t.run(list()).unwrap()), || inside(w)));
 }
 
-/// What it was told of an append is so when it has committed: the name, that it was new, and with nobody else the sequence.
+/// The answer to an append still holds at commit: the event ID, that it was new, and without other
+/// writers the sequence number.
 pub fn append_is_as_told(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -104,7 +107,7 @@ pub fn append_is_as_told(w: &mut World) {
     assert_eq!(all(&w.runs(), "r")[2].event_id, told[1].event_id, "called as it was told");
 }
 
-/// So is what it was told of the first events of a run.
+/// The answer to a bootstrap still holds at commit.
 pub fn bootstrap_is_as_told(w: &mut World) {
     let events = vec![note("r", 1), note("r", 2)];
     let command = RunCommand::Bootstrap { run: name("r"), metadata: 1.into(), events };
@@ -117,7 +120,7 @@ pub fn bootstrap_is_as_told(w: &mut World) {
     assert!(names("r").eq(told.into_iter().map(|told| told.event_id)));
 }
 
-/// Appends of other events never conflict; sequences are given at the commit.
+/// Appends of different events never conflict; final sequence numbers are assigned at commit.
 pub fn blind_appends_never_conflict(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -133,7 +136,8 @@ pub fn blind_appends_never_conflict(w: &mut World) {
     assert_eq!(w.db().outbox().state().unwrap().pending, 1);
 }
 
-/// Somebody else tells the same event first: it is not the one that was told to be new.
+/// If another writer appends the same event first, the transaction conflicts, because its event was
+/// answered as new.
 pub fn append_then_the_same_event(w: &mut World) {
     let meanwhile = || done(w.runs().append(note("r", 1)).unwrap());
     assert!(!survives(w, |t| assert!(t.append(note("r", 1)).unwrap().persisted), meanwhile));
@@ -142,7 +146,8 @@ pub fn append_then_the_same_event(w: &mut World) {
     assert_eq!(w.cells().get("result").unwrap(), None);
 }
 
-/// A duplicate was told, or that an event is new, and the run goes.
+/// If the run is deleted after an append was answered, as new or as a duplicate, the transaction
+/// conflicts.
 pub fn duplicate_then_deleted(w: &mut World) {
     for run in ["r", "s"] {
         w.runs().append(note(run, 1)).unwrap();
@@ -153,7 +158,7 @@ pub fn duplicate_then_deleted(w: &mut World) {
     assert!(!survives(w, |t| assert!(t.append(note("s", 2)).unwrap().persisted), meanwhile));
 }
 
-/// Who does nothing to the run leaves an append as it was told, also on other branches.
+/// Writes that do not change the run do not conflict with an append, nor do appends on other branches.
 pub fn others_leave_an_append_alone(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -167,7 +172,7 @@ pub fn others_leave_an_append_alone(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1", "note-2"]);
 }
 
-/// On a fork it counts what happens there, and not above.
+/// On a fork only appends on that fork conflict, not those on its parent.
 pub fn append_on_a_fork(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -182,7 +187,7 @@ pub fn append_on_a_fork(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs_on("dev"), "r"), ["note-1", "note-2"]);
 }
 
-/// A merge may bring the same event.
+/// A merge that brings the same event conflicts.
 pub fn append_then_merged(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -192,7 +197,7 @@ pub fn append_then_merged(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1", "note-2"]);
 }
 
-/// What it expects of a sequence is looked at when it commits.
+/// An expected sequence number is checked again at commit.
 pub fn expecting_is_looked_at_at_the_commit(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -202,7 +207,7 @@ pub fn expecting_is_looked_at_at_the_commit(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1", "note-3"]);
 }
 
-/// It reads a snapshot, and its own appends on it.
+/// Reads see the snapshot and the transaction's own appends.
 pub fn reads_its_own_appends(w: &mut World) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -218,7 +223,7 @@ pub fn reads_its_own_appends(w: &mut World) {
     assert_eq!(super::status(w, "r"), RunStatus::Paused);
 }
 
-/// Its own deletion is seen, and lists have what it made.
+/// Lists see the transaction's own appends and deletions.
 pub fn lists_see_its_own(w: &mut World) {
     w.runs().append(note("a", 1)).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -232,7 +237,7 @@ pub fn lists_see_its_own(w: &mut World) {
     assert!(w.runs().get("a").unwrap().is_none() && w.runs().get("b").unwrap().is_some());
 }
 
-/// A command that failed leaves it open, and nothing of itself.
+/// A failed command leaves the transaction open and writes nothing.
 pub fn failed_command_leaves_it_open(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     refused(
@@ -245,7 +250,7 @@ pub fn failed_command_leaves_it_open(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r"), ["note-2"]);
 }
 
-/// Two that read both runs and append to one each: only one of them commits.
+/// Of two transactions that read both runs and append to one each, only one commits.
 pub fn write_skew_cannot_happen(w: &mut World) {
     let (mut one, mut two) = (w.db().begin().unwrap(), w.db().begin().unwrap());
     for t in [&mut one, &mut two] {
@@ -258,7 +263,7 @@ pub fn write_skew_cannot_happen(w: &mut World) {
     assert_eq!(two.commit().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-/// A merge that brings events changes the run.
+/// A merge that appends events conflicts with reads of the run.
 pub fn merge_changes_what_it_brings(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -267,7 +272,7 @@ pub fn merge_changes_what_it_brings(w: &mut World) {
     assert!(!survives(w, |t| done(t.run_snapshot("r").unwrap()), meanwhile));
 }
 
-/// Only reading never fails.
+/// A read-only transaction never fails.
 pub fn read_only_never_fails(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.fetch_events("r", 0, 9).unwrap();

@@ -1,11 +1,11 @@
-//! Deleting: whole runs, never single events.
+//! Deletion of whole runs; single events cannot be deleted.
 
 use super::{all, keys_of_run, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, ErrorKind, RunFilter, Transaction};
 
-/// A deleted run is gone for every reader.
+/// A deleted run is absent from every read.
 pub fn deleted_is_gone(w: &mut World) {
     w.runs()
         .bootstrap("r", 1, vec![of_run("r", "RunStarted"), of_run("r", "RunApproved")])
@@ -20,7 +20,7 @@ pub fn deleted_is_gone(w: &mut World) {
     assert_eq!(w.runs().revision_of("r", 1).unwrap(), None);
 }
 
-/// Nothing is appended to it, also what it had already.
+/// A deleted run refuses all events, even those it had.
 pub fn deleted_takes_no_events(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.runs().delete("r").unwrap();
@@ -31,7 +31,7 @@ pub fn deleted_takes_no_events(w: &mut World) {
     refused(w.runs().append_expecting(note("r", 1), 0), Code::RunNotFound);
 }
 
-/// Of what is not there it answers no, and writes nothing.
+/// Deleting a missing run returns false and writes nothing.
 pub fn absent_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.runs().delete("r").unwrap()));
     w.runs().append(note("r", 1)).unwrap();
@@ -40,7 +40,7 @@ pub fn absent_answers_false(w: &mut World) {
     assert_eq!(w.runs().append(note("s", 1)).unwrap().run_seq, 1, "an absent one can be made");
 }
 
-/// Others stay, also those whose names begin alike.
+/// Other runs are not deleted, even if their names have the same prefix.
 pub fn others_stay(w: &mut World) {
     for run in ["r", "r\u{1}", "ra"] {
         w.runs().append(note(run, 1)).unwrap();
@@ -53,7 +53,7 @@ pub fn others_stay(w: &mut World) {
     }
 }
 
-/// Reaping what is left of it changes nothing that is seen.
+/// Reaping the data of a deleted run has no visible effect.
 pub fn reaping_is_not_seen(w: &mut World) {
     w.runs().append_batch((0..50).map(|number| note("r", number)).collect()).unwrap();
     w.runs().delete("r").unwrap();
@@ -63,7 +63,7 @@ pub fn reaping_is_not_seen(w: &mut World) {
     assert!(!w.runs().delete("r").unwrap());
 }
 
-/// Within a transaction it is gone for the steps behind it.
+/// Within a transaction, later steps see the run as deleted.
 pub fn within_a_transaction(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let delete = || mainstay::RunCommand::Delete { run: name("r") };
@@ -74,7 +74,8 @@ pub fn within_a_transaction(w: &mut World) {
     refused_at(w.db().execute(again), Code::MustFailed, 1);
 }
 
-/// A run that a transaction makes is not deleted by it: its places would be those of the next one.
+/// A run cannot be created and deleted in one transaction, because a run created next would reuse its
+/// storage keys.
 pub fn made_in_the_same_transaction_is_refused(w: &mut World) {
     let gone = mainstay::RunCommand::Delete { run: name("r") };
     let bad = Transaction::new().step(super::append(note("r", 1))).step(gone);

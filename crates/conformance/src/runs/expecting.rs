@@ -1,4 +1,4 @@
-//! `expected_seq` makes an append conditional.
+//! Conditional appends on the expected last sequence number.
 
 use super::{all, note};
 use crate::World;
@@ -9,7 +9,7 @@ fn expecting(number: u64, expected: u64) -> RunCommand {
     RunCommand::Append { event: Box::new(note("r", number)), expected: Some(expected) }
 }
 
-/// The right one appends; 0 is a run without events, also one that is not there.
+/// The current sequence number appends; it is 0 for a run without events and for a missing run.
 pub fn right_sequence_appends(w: &mut World) {
     for seq in 0..5 {
         assert_eq!(w.runs().append_expecting(note("r", seq), seq).unwrap().run_seq, seq + 1);
@@ -18,7 +18,7 @@ pub fn right_sequence_appends(w: &mut World) {
     assert_eq!(w.runs().append_expecting(note("s", 1), 0).unwrap().run_seq, 1);
 }
 
-/// Another one is refused, before and behind, and nothing is written.
+/// Any other sequence number is refused and writes nothing.
 pub fn other_sequence_is_refused(w: &mut World) {
     w.runs().append_batch(vec![note("r", 1), note("r", 2)]).unwrap();
     for wrong in [0, 1, 3, u64::MAX] {
@@ -30,7 +30,7 @@ pub fn other_sequence_is_refused(w: &mut World) {
     assert!(w.runs().get("new").unwrap().is_none());
 }
 
-/// An event that is there already is found wherever the run has got to.
+/// A retry of an existing event succeeds, even though the run has moved on.
 pub fn a_retry_is_found(w: &mut World) {
     w.runs().append_expecting(note("r", 1), 0).unwrap();
     w.runs().append_expecting(note("r", 2), 1).unwrap();
@@ -38,7 +38,7 @@ pub fn a_retry_is_found(w: &mut World) {
     assert_eq!((again.run_seq, again.idempotent), (1, true));
 }
 
-/// Within a transaction it sees what came before it, and fails all of it.
+/// Within a transaction, the condition sees earlier steps, and a failure aborts the transaction.
 pub fn within_a_transaction(w: &mut World) {
     let good = Transaction::new().step(expecting(1, 0)).step(expecting(2, 1));
     w.db().execute(good).unwrap();
@@ -47,7 +47,7 @@ pub fn within_a_transaction(w: &mut World) {
     assert_eq!((all(&w.runs(), "r").len(), w.cells().get("c").unwrap()), (2, None));
 }
 
-/// Of any number of producers that expect the same, one wins.
+/// Of several producers that expect the same sequence number, exactly one wins.
 pub fn one_of_many_wins(w: &mut World) {
     let race = |number: u64| {
         let runs = w.runs();

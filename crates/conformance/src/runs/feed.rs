@@ -1,4 +1,4 @@
-//! Runs in the feed: every event once, in order; alerts and deletions too.
+//! Runs in the change feed: every event once, in order, and alerts and deletions.
 
 use super::{append, note, of_run};
 use crate::World;
@@ -18,7 +18,8 @@ fn of(key: &str, kind: ChangeKind, seq: u64) -> (String, ChangeKind, u64) {
     (key.to_owned(), kind, seq)
 }
 
-/// An append tells revision, stamp, branch, contract, run, sequence and the event.
+/// An event of an append contains revision, timestamp, branch, contract, run, sequence number and the
+/// event itself.
 pub fn event_tells_everything(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut feed = watch(w);
@@ -35,7 +36,7 @@ pub fn event_tells_everything(w: &mut World) {
     assert_eq!(value["eventData"], Value::from(2));
 }
 
-/// Several events of one transaction are told one by one, in the order of the run.
+/// The events of one transaction are delivered individually, in the order of the run.
 pub fn a_batch_is_told_one_by_one(w: &mut World) {
     let mut feed = watch(w);
     w.runs().append_batch((1..=20).map(|number| note("r", number)).collect()).unwrap();
@@ -43,7 +44,7 @@ pub fn a_batch_is_told_one_by_one(w: &mut World) {
     assert_eq!(told(&mut feed, 20), expected);
 }
 
-/// What was told again, refused or lost is not in it.
+/// Repeated, refused and conflicting appends produce no feed event.
 pub fn only_what_was_written(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let mut feed = watch(w);
@@ -55,7 +56,7 @@ pub fn only_what_was_written(w: &mut World) {
     assert_eq!(told(&mut feed, 1), [of("end", ChangeKind::Appended, 1)]);
 }
 
-/// An alert is told once, behind its event.
+/// An alert is delivered once, after its event.
 pub fn alerts_are_told_once(w: &mut World) {
     let mut feed = watch(w);
     for kind in ["RunStarted", "RunResumed", "RunResumed"] {
@@ -69,7 +70,7 @@ pub fn alerts_are_told_once(w: &mut World) {
     assert_eq!(told(&mut feed, 4), expected);
 }
 
-/// A deletion is one change, however many events there were, and reaping is none.
+/// A deletion is one feed event, independent of the number of run events; reaping produces none.
 pub fn a_deletion_is_one_change(w: &mut World) {
     w.runs().append_batch((1..=20).map(|number| note("r", number)).collect()).unwrap();
     let mut feed = watch(w);
@@ -80,7 +81,7 @@ pub fn a_deletion_is_one_change(w: &mut World) {
     assert_eq!(seen, [("r".into(), ChangeKind::Deleted), ("end".into(), ChangeKind::Appended)]);
 }
 
-/// By contract, prefix, key and branch.
+/// The feed can be filtered by contract, prefix, key and branch.
 pub fn filters(w: &mut World) {
     let start = w.db().revision();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();

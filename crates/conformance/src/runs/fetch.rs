@@ -1,4 +1,4 @@
-//! `fetch`: ascending, behind a sequence, at most so many.
+//! `fetch`: ascending events after a sequence number, up to a limit.
 
 use super::note;
 use crate::World;
@@ -14,14 +14,14 @@ fn sequences(runs: &Runs, after: u64, limit: usize) -> Vec<u64> {
     runs.fetch("r", after, limit).unwrap().iter().map(|event| event.run_seq).collect()
 }
 
-/// Of a run that is not known: nothing, and no error.
+/// Fetching an unknown run returns no events and no error.
 pub fn unknown_run_is_empty(w: &mut World) {
     assert!(w.runs().fetch("r", 0, 10).unwrap().is_empty());
     w.runs().bootstrap("s", 1, vec![]).unwrap();
     assert!(w.runs().fetch("s", 0, 10).unwrap().is_empty());
 }
 
-/// Ascending, the sequence given not included.
+/// Events are ascending, and the start position is exclusive.
 pub fn after_is_exclusive(w: &mut World) {
     let runs = filled(w);
     assert_eq!(sequences(&runs, 0, 100), (1..=10).collect::<Vec<_>>());
@@ -29,7 +29,7 @@ pub fn after_is_exclusive(w: &mut World) {
     assert_eq!(sequences(&runs, 9, 100), [10]);
 }
 
-/// Behind the last there is nothing, however far.
+/// Fetching after the last event returns nothing, for any position.
 pub fn behind_the_last_is_nothing(w: &mut World) {
     let runs = filled(w);
     for after in [10, 11, 1 << 40, u64::MAX - 1, u64::MAX] {
@@ -37,14 +37,14 @@ pub fn behind_the_last_is_nothing(w: &mut World) {
     }
 }
 
-/// A limit keeps the first.
+/// The limit keeps the first events.
 pub fn limit_keeps_the_first(w: &mut World) {
     let runs = filled(w);
     assert_eq!(sequences(&runs, 0, 3), [1, 2, 3]);
     assert_eq!(sequences(&runs, 8, 3), [9, 10]);
 }
 
-/// Pages give everything once, whatever their size.
+/// Paging returns every event once, for any page size.
 pub fn pages_give_everything_once(w: &mut World) {
     let runs = filled(w);
     for limit in 1..=11 {
@@ -57,7 +57,7 @@ pub fn pages_give_everything_once(w: &mut World) {
     }
 }
 
-/// Limits are checked.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(w: &mut World) {
     let runs = filled(w);
     refused(runs.fetch("r", 0, 0), Code::InvalidLimit);
@@ -65,7 +65,7 @@ pub fn limits_are_checked(w: &mut World) {
     assert_eq!(runs.fetch("r", 0, 100_000).unwrap().len(), 10);
 }
 
-/// Looking writes nothing, also of what is not there.
+/// Reads write nothing, even for a missing run.
 pub fn looking_writes_nothing(w: &mut World) {
     let runs = filled(w);
     writes_nothing(w.db(), || {

@@ -1,11 +1,11 @@
-//! States of users' reducers, kept beside the events.
+//! Stored states of user-defined reducers.
 
 use super::note;
 use crate::World;
 use crate::check::*;
 use mainstay::{RunAnswer, RunCommand, Value};
 
-/// What was kept last is given, by reducer and version.
+/// `kept` returns the last stored state of a reducer and version.
 pub fn last_is_given(w: &mut World) {
     w.runs().append_batch((1..=9).map(|number| note("r", number)).collect()).unwrap();
     assert!(w.runs().kept("r", "sum", 1).unwrap().is_none());
@@ -17,7 +17,7 @@ pub fn last_is_given(w: &mut World) {
     assert!(w.runs().kept("r", "count", 1).unwrap().is_none(), "another reducer");
 }
 
-/// Nothing that was kept beyond an event is given for it.
+/// A read up to a sequence number never returns a later state.
 pub fn upto_an_event(w: &mut World) {
     w.runs().append_batch((1..=9).map(|number| note("r", number)).collect()).unwrap();
     for seq in [3, 6, 9] {
@@ -35,7 +35,7 @@ pub fn upto_an_event(w: &mut World) {
     assert!(upto(8).is_none_or(|seq| seq <= 8));
 }
 
-/// Nothing is kept of a run that there is not, and deleting one takes it along.
+/// A missing run stores no state, and deleting a run deletes its states.
 pub fn goes_with_the_run(w: &mut World) {
     assert!(!writes_nothing(w.db(), || w.runs().keep("r", "sum", 1, 1, Value::Null).unwrap()));
     w.runs().append(note("r", 1)).unwrap();
@@ -44,7 +44,7 @@ pub fn goes_with_the_run(w: &mut World) {
     assert!(w.runs().kept("r", "sum", 1).unwrap().is_none());
 }
 
-/// A branch keeps its own.
+/// Branches store independent states.
 pub fn a_branch_keeps_its_own(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.runs().keep("r", "sum", 1, 1, Value::from(1)).unwrap();

@@ -1,4 +1,4 @@
-//! Idempotency keys: the producer's, the signal's, or by the formula.
+//! Idempotency keys: explicit, derived from a signal, or derived by the formula.
 
 use super::{all, append, keys_of_run};
 use crate::World;
@@ -12,7 +12,7 @@ fn stored(w: &World, event: NewEvent) -> String {
     all(&w.runs(), &run)[seq as usize - 1].idempotency_key.clone()
 }
 
-/// Run, step, attempt, type and plan version, with bars between them.
+/// The derived key is the hash of run, step, attempt, type and plan version, joined by `|`.
 pub fn by_the_formula(w: &mut World) {
     let event = NewEvent::new("r", "StepCompleted").step("s").attempt(2).plan("7");
     // printf 'r|s|2|StepCompleted|7' | sha256sum
@@ -20,7 +20,7 @@ pub fn by_the_formula(w: &mut World) {
     assert_eq!(stored(w, event), key);
 }
 
-/// A missing attempt is the first.
+/// A missing attempt counts as attempt 1.
 pub fn missing_attempt_is_the_first(w: &mut World) {
     let event = || NewEvent::new("r", "StepStarted").step("s").plan("7");
     // printf 'r|s|1|StepStarted|7' | sha256sum
@@ -30,14 +30,14 @@ pub fn missing_attempt_is_the_first(w: &mut World) {
     assert!(w.runs().append(event().attempt(2)).unwrap().persisted);
 }
 
-/// An event of the whole run has `RUN` for a step.
+/// An event of the whole run has `RUN` as its step.
 pub fn of_the_whole_run(w: &mut World) {
     // printf 'r|RUN|1|RunStarted|7' | sha256sum
     let key = "dcbc7419404ef1739cdc8c2df17457e680ef9aff7997f50ea3a0a4cc6d8e530b";
     assert_eq!(stored(w, NewEvent::new("r", "RunStarted").plan("7")), key);
 }
 
-/// A plan that has a name stands before its version.
+/// A plan ID is placed before the plan version.
 pub fn plan_id_stands_before_the_version(w: &mut World) {
     let mut event = NewEvent::new("r", "RunStarted").plan("7");
     event.plan_id = Some("p".into());
@@ -46,7 +46,7 @@ pub fn plan_id_stands_before_the_version(w: &mut World) {
     assert_eq!(stored(w, event), key);
 }
 
-/// What a signal caused has its key by the signal.
+/// An event caused by a signal derives its key from the signal.
 pub fn of_a_signal(w: &mut World) {
     // printf 'r|SIGNAL|u' | sha256sum
     let key = "3581e0889586565c595d362825ea60094b40328ac641245d346d3fbf7b258ed4";
@@ -55,7 +55,7 @@ pub fn of_a_signal(w: &mut World) {
     assert!(w.runs().append(bare).unwrap().persisted, "a signal needs no plan");
 }
 
-/// So a run can pause twice.
+/// So a run can pause twice, by different signals.
 pub fn a_run_can_pause_twice(w: &mut World) {
     w.runs().append(NewEvent::new("r", "RunStarted").plan("7")).unwrap();
     for (kind, signal) in
@@ -68,14 +68,14 @@ pub fn a_run_can_pause_twice(w: &mut World) {
     assert!(!snapshot.is_inconsistent());
 }
 
-/// The producer's own key is taken as it is, whatever else there is.
+/// An explicit key is used unchanged.
 pub fn own_key_comes_first(w: &mut World) {
     let event = NewEvent::new("r", "RunPaused").plan("7").signal("u").with_key("mine | é");
     assert_eq!(stored(w, event), "mine | é");
     assert_eq!(keys_of_run(&w.runs(), "r"), ["mine | é"]);
 }
 
-/// Another plan version makes another event.
+/// Another plan version gives another key.
 pub fn another_plan_is_another_event(w: &mut World) {
     for version in ["1", "2"] {
         assert!(
@@ -84,7 +84,7 @@ pub fn another_plan_is_another_event(w: &mut World) {
     }
 }
 
-/// Without a plan version, a signal or a key there is none.
+/// An event without a plan version, a signal or a key is refused.
 pub fn nothing_to_make_it_of_is_refused(w: &mut World) {
     let bare = || NewEvent::new("r", "RunStarted");
     let refusal = writes_nothing(w.db(), || w.runs().append(bare())).unwrap_err();
@@ -93,7 +93,7 @@ pub fn nothing_to_make_it_of_is_refused(w: &mut World) {
     refused_at(writes_nothing(w.db(), || w.db().execute(raw)), Code::InvalidArgument, 1);
 }
 
-/// A bar inside a part would make two keys one.
+/// The separator `|` is refused inside a part, because two keys could become equal.
 pub fn bar_inside_is_refused(w: &mut World) {
     let step = || NewEvent::new("r", "StepStarted").step("s").plan("1");
     let mut plan_id = step();
@@ -112,7 +112,7 @@ pub fn bar_inside_is_refused(w: &mut World) {
     }
 }
 
-/// A command without a key gets the same one as a call does.
+/// An append in a transaction derives the same key as a direct call.
 pub fn commands_get_the_same_key(w: &mut World) {
     let event = NewEvent::new("r", "StepStarted").step("s").plan("7");
     w.db().execute(Transaction::new().step(append(event.clone()))).unwrap();
@@ -128,7 +128,7 @@ pub fn keys_have_limits(w: &mut World) {
     assert!(w.runs().append(with(&"k".repeat(1_024))).unwrap().idempotent);
 }
 
-/// Keys of which one begins the other, or holds a NUL, are keys of their own.
+/// Keys are distinct even if one is a prefix of another or contains a NUL.
 pub fn keys_are_told_apart(w: &mut World) {
     let keys = ["k", "kk", "k\0", "k\0\0", "\u{1}", "K"];
     for (place, key) in keys.iter().enumerate() {

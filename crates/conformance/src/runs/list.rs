@@ -1,4 +1,4 @@
-//! Lists of runs: in byte order, by prefix, status and time, page by page.
+//! Lists of runs: byte order, filters by prefix, status and time, pages.
 
 use super::{note, of_run, tell};
 use crate::World;
@@ -17,7 +17,7 @@ fn filled(w: &World) {
     }
 }
 
-/// In byte order; what is deleted or was never there takes no place.
+/// Runs are sorted by bytes; deleted and missing runs do not count towards the limit.
 pub fn in_byte_order(w: &mut World) {
     assert!(listed(w, &RunFilter::default()).is_empty());
     filled(w);
@@ -26,7 +26,7 @@ pub fn in_byte_order(w: &mut World) {
     assert_eq!(listed(w, &RunFilter::default()), ["B", "a", "b/1", "b/2", "é"]);
 }
 
-/// By prefix, as tenants have it.
+/// Runs can be filtered by prefix, for example one per tenant.
 pub fn by_prefix(w: &mut World) {
     filled(w);
     assert_eq!(listed(w, &RunFilter::of("b/")), ["b/1", "b/2"]);
@@ -34,7 +34,7 @@ pub fn by_prefix(w: &mut World) {
     assert!(listed(w, &RunFilter::of("c")).is_empty());
 }
 
-/// By where a run stands now.
+/// The status filter uses the current status.
 pub fn by_status(w: &mut World) {
     filled(w);
     w.runs().bootstrap("new", 1, vec![]).unwrap();
@@ -49,7 +49,8 @@ pub fn by_status(w: &mut World) {
     assert_eq!(of(RunStatus::Running).len(), 5);
 }
 
-/// By when it was made, and by when its last event came; from is inside, before is not.
+/// Runs can be filtered by creation time and by the time of the last event. `from` is inclusive,
+/// `before` is exclusive.
 pub fn by_time(w: &mut World) {
     let mut times = Vec::new();
     for run in ["a", "b", "c"] {
@@ -68,7 +69,7 @@ pub fn by_time(w: &mut World) {
     assert_eq!(listed(w, &RunFilter { updated_before: Some(w.wall_us()), ..updated }), ["c"]);
 }
 
-/// Filters come before the limit, and pages give everything once.
+/// Filters are evaluated before the limit, and paging returns every run once.
 pub fn pages_give_everything_once(w: &mut World) {
     for number in 0..40 {
         let run = format!("r{number:02}");
@@ -90,7 +91,7 @@ pub fn pages_give_everything_once(w: &mut World) {
     }
 }
 
-/// A listing tells what is known without the events, and leaves the metadata out.
+/// A listed run has all of its info except the metadata.
 pub fn tells_what_is_known(w: &mut World) {
     w.runs()
         .bootstrap("r", "large", vec![of_run("r", "RunApproved"), of_run("r", "RunApproved")])
@@ -102,7 +103,7 @@ pub fn tells_what_is_known(w: &mut World) {
     assert_eq!(listed, told);
 }
 
-/// Limits are checked.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(w: &mut World) {
     refused(w.runs().list(&RunFilter::default(), None, 0), Code::InvalidLimit);
     refused(w.runs().list(&RunFilter::default(), None, 100_001), Code::InvalidLimit);

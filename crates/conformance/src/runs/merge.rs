@@ -1,4 +1,7 @@
-//! Merging runs: what one side appended travels, two histories conflict, nothing is rewritten.
+//! Three-way merge of runs by event key.
+//!
+//! Events appended on one branch are merged, two different histories conflict, and events are never
+//! rewritten.
 
 use super::{all, is_whole, keys_of_run, note, of_run};
 use crate::World;
@@ -16,7 +19,8 @@ fn merge(w: &World, strategy: MergeStrategy) -> mainstay::Result<u64> {
     w.db().merge("dev", "main", strategy)
 }
 
-/// What one side appended travels as it is, with its sequences, names and times.
+/// Events that only the source appended are merged unchanged, with sequence numbers, event IDs and
+/// times.
 pub fn what_one_side_appended_travels(w: &mut World) {
     forked(w);
     w.pass_ms(9);
@@ -35,7 +39,7 @@ pub fn what_one_side_appended_travels(w: &mut World) {
     assert!(w.runs().append(note("r", 300)).unwrap().idempotent);
 }
 
-/// What the target alone appended stays.
+/// Events that only the target appended are kept.
 pub fn what_the_target_appended_stays(w: &mut World) {
     forked(w);
     w.runs().append(note("r", 2)).unwrap();
@@ -45,7 +49,7 @@ pub fn what_the_target_appended_stays(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "s"), ["note-1"]);
 }
 
-/// Both appended: under `strict` a conflict that lists the run and changes nothing.
+/// If both branches appended, `strict` fails with the run's name and writes nothing.
 pub fn both_conflict_under_strict(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -56,7 +60,8 @@ pub fn both_conflict_under_strict(w: &mut World) {
     assert!(w.runs().get("s").unwrap().is_none());
 }
 
-/// `theirs` appends the keys that are missing, with new sequences; nothing is rewritten.
+/// `theirs` appends the events with missing keys under new sequence numbers; existing events are not
+/// rewritten.
 pub fn theirs_appends_what_is_missing(w: &mut World) {
     forked(w);
     for number in [2, 3, 4] {
@@ -76,7 +81,7 @@ pub fn theirs_appends_what_is_missing(w: &mut World) {
     assert!(w.runs().append(note("r", 4)).unwrap().idempotent);
 }
 
-/// What a merge by `ours` left aside is missing still: `theirs` appends it with what came since.
+/// Events left out by a merge with `ours` are appended by a later merge with `theirs`.
 pub fn theirs_brings_what_ours_left(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -88,7 +93,7 @@ pub fn theirs_brings_what_ours_left(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// `ours` keeps the target's.
+/// `ours` keeps the target's events.
 pub fn ours_keeps_the_target(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -101,7 +106,7 @@ pub fn ours_keeps_the_target(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-3"]);
 }
 
-/// The same events on both sides are no conflict.
+/// Equal events on both branches are no conflict.
 pub fn same_events_are_no_conflict(w: &mut World) {
     forked(w);
     let mut event = note("r", 2);
@@ -113,7 +118,7 @@ pub fn same_events_are_no_conflict(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r")[1..], ["note-1", "note-2"]);
 }
 
-/// A run made on both sides conflicts.
+/// A run created on both branches conflicts.
 pub fn made_on_both_sides(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("s", 1)).unwrap();
@@ -123,7 +128,7 @@ pub fn made_on_both_sides(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "s"), ["note-2", "note-1"]);
 }
 
-/// A deletion travels; against an append it conflicts.
+/// A deletion is merged; against an append it conflicts.
 pub fn deletions_travel(w: &mut World) {
     forked(w);
     w.runs().append(note("s", 1)).unwrap();
@@ -140,7 +145,8 @@ pub fn deletions_travel(w: &mut World) {
     refused(w.runs().append(note("r", 9)), Code::RunNotFound);
 }
 
-/// What the target deleted and the source appended to: `strict` refuses, `ours` leaves it deleted.
+/// For a run deleted on the target and appended on the source, `strict` fails and `ours` leaves it
+/// deleted.
 pub fn append_against_deletion(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -150,7 +156,7 @@ pub fn append_against_deletion(w: &mut World) {
     assert!(w.runs().get("r").unwrap().is_none());
 }
 
-/// The last merge is the next one's base, in both directions.
+/// The last merge is the base of the next one, in both directions.
 pub fn last_merge_is_the_next_base(w: &mut World) {
     forked(w);
     let dev = w.runs_on("dev");
@@ -165,7 +171,7 @@ pub fn last_merge_is_the_next_base(w: &mut World) {
     is_whole(&dev, "r");
 }
 
-/// Illegal events that travel alert on the target, once.
+/// Illegal events that are merged raise an alert on the target, once.
 pub fn alerts_travel_with_their_events(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(of_run("r", "RunApproved")).unwrap();
@@ -176,7 +182,8 @@ pub fn alerts_travel_with_their_events(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Where events could not follow those of the target, `theirs` is a conflict that names the run and changes nothing.
+/// If merged events would be illegal after those of the target, `theirs` fails with the run's name and
+/// writes nothing.
 pub fn no_merge_makes_a_run_inconsistent(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(of_run("r", "RunPaused")).unwrap();
@@ -196,7 +203,7 @@ pub fn no_merge_makes_a_run_inconsistent(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// A run that is inconsistent already takes what `theirs` brings.
+/// A run that is inconsistent already accepts events from `theirs`.
 pub fn an_inconsistent_run_takes_more(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(of_run("r", "RunPaused")).unwrap();
@@ -208,7 +215,8 @@ pub fn an_inconsistent_run_takes_more(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// A run that was begun again from one of its events is another history, also where the target did not go on.
+/// A run rewound and continued on a branch is another history, so it conflicts even if the target did
+/// not append.
 pub fn a_rewound_run_is_not_mixed_with_what_it_left(w: &mut World) {
     let step = |kind: &str| NewEvent::new("r", kind).step("s").plan("1");
     w.runs().append_batch(vec![of_run("r", "RunStarted"), step("StepStarted")]).unwrap();
@@ -224,7 +232,8 @@ pub fn a_rewound_run_is_not_mixed_with_what_it_left(w: &mut World) {
     assert!(!w.runs().get("r").unwrap().unwrap().inconsistent);
 }
 
-/// A run that was deleted on the target stays deleted, also under `theirs`: a deleted run takes no events.
+/// A run deleted on the target stays deleted, even with `theirs`, because a deleted run accepts no
+/// events.
 pub fn what_the_target_deleted_stays_deleted(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -244,7 +253,7 @@ pub fn what_the_target_deleted_stays_deleted(w: &mut World) {
     }
 }
 
-/// A run that was made and deleted on the source stays deleted on the target, which never had it.
+/// The deletion of a run that was created on the source is merged to a target that never had the run.
 pub fn what_the_source_made_and_deleted_stays_deleted(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("new", 1)).unwrap();
@@ -261,7 +270,7 @@ pub fn what_the_source_made_and_deleted_stays_deleted(w: &mut World) {
     assert_eq!(w.db().revision(), deleted + 1);
 }
 
-/// Against a run that the target made under the name, a deletion is a conflict.
+/// Such a deletion conflicts with a run that the target created under the same name.
 pub fn a_deletion_against_a_run_that_was_made_meanwhile(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("new", 1)).unwrap();
@@ -272,7 +281,7 @@ pub fn a_deletion_against_a_run_that_was_made_meanwhile(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "new"), ["note-2"]);
 }
 
-/// Cells, records and runs in one merge, one transaction.
+/// Cells, records and runs are merged in one transaction.
 pub fn all_kinds_in_one_transaction(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();
@@ -283,7 +292,7 @@ pub fn all_kinds_in_one_transaction(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), int(1));
 }
 
-/// Events that travel are in the feed of the target.
+/// Merged events are in the feed of the target.
 pub fn merged_events_are_told(w: &mut World) {
     forked(w);
     w.runs_on("dev").append(note("r", 2)).unwrap();

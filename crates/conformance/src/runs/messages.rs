@@ -1,4 +1,4 @@
-//! Messages that events bring along: written where the event is new, and nowhere else.
+//! Outbox messages attached to events: written only if the event is new.
 
 use super::{all, append, note};
 use crate::World;
@@ -6,7 +6,7 @@ use crate::check::*;
 use crate::outbox::{claim, claimed};
 use mainstay::{Code, NewEvent, RequestId, RunCommand, Transaction};
 
-/// An event, told apart by its number, whose message has this subject.
+/// An event with a message of this subject, identified by its number.
 fn telling(number: u64, subject: &str) -> NewEvent {
     note("r", number).message(subject, format!("of {number}"))
 }
@@ -15,7 +15,7 @@ fn pending(w: &World) -> u64 {
     w.db().outbox().state().unwrap().pending
 }
 
-/// A message is one of the event's run, with what it was given, and counts as one that was put.
+/// An attached message belongs to the event's run and is delivered like any other message.
 pub fn comes_with_a_new_event(w: &mut World) {
     let told = writes_once(w.db(), || w.runs().append(telling(1, "first")).unwrap());
     assert!(told.persisted);
@@ -31,19 +31,19 @@ pub fn comes_with_a_new_event(w: &mut World) {
     assert_eq!(claimed(w), ["second"]);
 }
 
-/// Told again, also with something else, an event writes neither itself nor its message.
+/// A repeated append writes neither the event nor its message, even if the message differs.
 pub fn repeated_append_writes_neither(w: &mut World) {
     w.runs().append(telling(1, "first")).unwrap();
     let again = writes_nothing(w.db(), || w.runs().append(telling(1, "first")).unwrap());
     assert!(again.idempotent && !again.conflict);
     let other = telling(1, "other").value("else");
     assert!(writes_nothing(w.db(), || w.runs().append(other).unwrap()).conflict);
-    // The message is no part of the event: another one is no other event.
+    // The message is not part of the event, so another message is no conflict.
     assert!(!w.runs().append(telling(1, "other")).unwrap().conflict);
     assert_eq!((pending(w), claimed(w)), (1, vec!["first".to_owned()]));
 }
 
-/// A transaction that is retried as a whole leaves one event and one message.
+/// A retried transaction leaves one event and one message.
 pub fn retried_transaction(w: &mut World) {
     let told = |n| Transaction::new().step(set("c", n)).step(append(telling(1, "first")));
     w.db().execute(told(1)).unwrap();
@@ -56,7 +56,7 @@ pub fn retried_transaction(w: &mut World) {
     assert_eq!(pending(w), 1);
 }
 
-/// In a batch each event has its own, and one that is there twice has one.
+/// In a batch each new event has its own message, and a duplicate event has none.
 pub fn in_one_batch(w: &mut World) {
     w.runs().append(telling(1, "first")).unwrap();
     let events = vec![telling(1, "again"), telling(2, "second"), note("r", 3), telling(2, "twice")];
@@ -71,7 +71,7 @@ pub fn in_one_batch(w: &mut World) {
     assert_eq!(subjects, ["first", "second"]);
 }
 
-/// A run is made with its first events and their messages.
+/// A bootstrap writes the first events and their messages.
 pub fn with_the_first_events(w: &mut World) {
     let events = || vec![telling(1, "first"), note("r", 2), telling(3, "second")];
     writes_once(w.db(), || w.runs().bootstrap("r", 1, events()).unwrap());
@@ -80,7 +80,7 @@ pub fn with_the_first_events(w: &mut World) {
     assert_eq!(pending(w), 2);
 }
 
-/// In an open transaction both come with the commit, or neither.
+/// In an interactive transaction the event and its message are committed together or not at all.
 pub fn in_an_open_transaction(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.run(append(telling(1, "first"))).unwrap();
@@ -95,7 +95,7 @@ pub fn in_an_open_transaction(w: &mut World) {
     assert_eq!((all(&w.runs(), "r").len(), pending(w)), (2, 2));
 }
 
-/// Where the event is refused its message is, and the other way round.
+/// If the event is refused, so is its message, and vice versa.
 pub fn refused_together(w: &mut World) {
     for bad in [note("r", 1).message("", "x"), note("r", 1).message("a\0b", "x")] {
         refused(writes_nothing(w.db(), || w.runs().append(bad)), Code::InvalidArgument);

@@ -1,4 +1,4 @@
-//! Runs: logs of events, what they add up to, and the keys by which an event is told once.
+//! Run cases: event logs, their snapshots, and the idempotency keys that deduplicate events.
 
 use crate::World;
 use crate::check::name;
@@ -31,12 +31,12 @@ pub mod tail;
 pub mod transactions;
 pub mod transfer;
 
-/// An event of a type that the reducer does not know, told apart by its number.
+/// An event of a type that the reducer ignores, with a key derived from its number.
 pub(crate) fn note(run: &str, number: u64) -> NewEvent {
     NewEvent::new(run, "Noted").with_key(&format!("note-{number}")).value(number as i64)
 }
 
-/// An event of the run as a whole, of the first plan.
+/// An event of the whole run, with plan version 1.
 pub(crate) fn of_run(run: &str, kind: &str) -> NewEvent {
     NewEvent::new(run, kind).plan("1")
 }
@@ -51,7 +51,7 @@ pub(crate) fn fetch_all(run: &str) -> RunCommand {
     RunCommand::Fetch { run: name(run), after: 0, limit: 1_000 }
 }
 
-/// All events of a run. Their sequences have no gaps.
+/// All events of a run; asserts that the sequence numbers have no gaps.
 #[track_caller]
 pub(crate) fn all(runs: &Runs, run: &str) -> Vec<CanonicalEvent> {
     let events = runs.fetch(run, 0, 100_000).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn keys_of_run(runs: &Runs, run: &str) -> Vec<String> {
     all(runs, run).into_iter().map(|event| event.idempotency_key).collect()
 }
 
-/// Asserts that what is kept and what the log says are one thing, and up to date.
+/// Asserts that the stored snapshot, the projection, the log and the info of a run agree.
 #[track_caller]
 pub(crate) fn is_whole(runs: &Runs, run: &str) {
     let (kept, told) = (runs.snapshot(run).unwrap().unwrap(), runs.project(run).unwrap().unwrap());
@@ -80,7 +80,7 @@ pub(crate) fn is_whole(runs: &Runs, run: &str) {
     );
 }
 
-/// Appends events of these types, those of steps on the step `s`; each is told apart by its place.
+/// Appends events of these types with unique keys; step events use the step `s`.
 pub(crate) fn tell(w: &World, run: &str, kinds: &[&str]) {
     for kind in kinds {
         let place = all(&w.runs(), run).len();
@@ -90,12 +90,11 @@ pub(crate) fn tell(w: &World, run: &str, kinds: &[&str]) {
     }
 }
 
-/// Where a run stands.
 pub(crate) fn status(w: &World, run: &str) -> RunStatus {
     w.runs().snapshot(run).unwrap().unwrap().status
 }
 
-/// Where the step `s` of a run stands.
+/// The status of the step `s` of a run.
 pub(crate) fn step_status(w: &World, run: &str) -> StepStatus {
     let snapshot = w.runs().snapshot(run).unwrap().unwrap();
     snapshot.steps.get("s").map(|step| step.status).unwrap_or_default()

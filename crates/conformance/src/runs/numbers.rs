@@ -1,4 +1,4 @@
-//! Numbers that no double holds: events keep them as they are written, everything else refuses them.
+//! Numbers that a double cannot represent: event data keeps their text, everything else refuses them.
 
 use super::{all, is_whole};
 use crate::World;
@@ -17,7 +17,7 @@ fn event(key: usize, data: &str) -> NewEvent {
     NewEvent::new("r", "Noted").with_key(&format!("{key}")).data(data)
 }
 
-/// A fetch gives every number of the data digit by digit as it was appended, wherever it stands.
+/// A fetch returns every number of the data with exactly the appended digits.
 pub fn events_keep_their_text(w: &mut World) {
     let texts: Vec<String> =
         BEYOND.iter().map(|n| format!(r#"{{"a":[{n},1.5,"1e400"]}}"#)).collect();
@@ -36,7 +36,7 @@ pub fn events_keep_their_text(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// A number that a double cannot tell from another is another one.
+/// Numbers that differ beyond the precision of a double are different values.
 pub fn other_numbers_are_other_events(w: &mut World) {
     for (key, first, again, conflict) in [
         (1, "18446744073709551616", "18446744073709551617", true),
@@ -53,7 +53,7 @@ pub fn other_numbers_are_other_events(w: &mut World) {
     }
 }
 
-/// Cells, metadata of runs and states of reducers are no data of events.
+/// Cells, run metadata and reducer states refuse such numbers.
 pub fn others_refuse_them(w: &mut World) {
     w.runs().append(event(1, "1")).unwrap();
     for number in BEYOND {

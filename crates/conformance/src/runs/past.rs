@@ -1,11 +1,11 @@
-//! Runs as they were: at a revision, at a stamp, behind their deletion.
+//! Time travel in runs: at a revision, at a timestamp, before their deletion.
 
 use super::{note, of_run, tell};
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code, RunFilter, RunStatus};
 
-/// At every revision what there was then: events, snapshot, head, list.
+/// Every revision shows the events, snapshot, info and list of that revision.
 pub fn every_revision_shows_its_state(w: &mut World) {
     let start = w.db().revision();
     tell(w, "r", &["RunStarted", "StepStarted", "StepCompleted", "RunCompleted"]);
@@ -36,7 +36,7 @@ pub fn before_the_first_is_absent(w: &mut World) {
     assert!(past.list(&RunFilter::default(), None, 9).unwrap().runs.is_empty());
 }
 
-/// At a stamp: the newest not later.
+/// A timestamp selects the newest revision that is not later.
 pub fn at_a_stamp(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let stamp = w.wall_us();
@@ -49,7 +49,7 @@ pub fn at_a_stamp(w: &mut World) {
     );
 }
 
-/// What was deleted later is there.
+/// A run deleted later is visible in the past.
 pub fn deleted_later_is_there(w: &mut World) {
     w.runs().bootstrap("r", "about", vec![of_run("r", "RunStarted")]).unwrap();
     let then = w.db().revision();
@@ -62,7 +62,7 @@ pub fn deleted_later_is_there(w: &mut World) {
     assert!(gone.get("r").unwrap().is_none());
 }
 
-/// A view stays where it is.
+/// A view keeps its revision.
 pub fn view_stays_where_it_is(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let view = w.runs().at(At::Latest).unwrap();
@@ -71,13 +71,13 @@ pub fn view_stays_where_it_is(w: &mut World) {
     assert_eq!((view.fetch("r", 0, 9).unwrap().len(), view.revision()), (1, w.db().revision() - 2));
 }
 
-/// The future is refused.
+/// A future revision is refused.
 pub fn future_is_refused(w: &mut World) {
     let ahead = At::Revision(w.db().revision() + 1);
     refused(w.runs().at(ahead).map(drop), Code::FutureRevision);
 }
 
-/// The revision of an event is that of its transaction; there one can fork.
+/// The revision of an event is that of its transaction, so a fork can start there.
 pub fn revision_of_an_event(w: &mut World) {
     let mut revisions = Vec::new();
     for number in 1..=3 {
@@ -93,7 +93,7 @@ pub fn revision_of_an_event(w: &mut World) {
     assert_eq!(w.runs().revision_of("absent", 1).unwrap(), None);
 }
 
-/// The list of then has what was there then.
+/// A list at a past revision shows the runs of that revision.
 pub fn list_of_then(w: &mut World) {
     w.runs().append(note("a", 1)).unwrap();
     w.runs().append(note("b", 1)).unwrap();

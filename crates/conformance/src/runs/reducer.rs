@@ -1,10 +1,10 @@
-//! The reducer that all runs have: which event may follow which.
+//! The built-in reducer: the state machine of runs and steps.
 
 use super::{is_whole, status, step_status, tell};
 use crate::World;
 use mainstay::{NewEvent, RunStatus, RunStatus::*, StepStatus};
 
-/// A state of a run and the events that lead there.
+/// Each state of a run, and events that lead to it.
 const WAYS: [(RunStatus, &[&str]); 7] = [
     (Pending, &[]),
     (Approved, &["RunApproved"]),
@@ -15,7 +15,7 @@ const WAYS: [(RunStatus, &[&str]); 7] = [
     (Cancelled, &["RunStarted", "RunCancelled"]),
 ];
 
-/// An event, the states that it may follow, and what becomes of them.
+/// Each event, the states in which it is legal, and the state that it leads to.
 const RUN_EVENTS: [(&str, &[RunStatus], RunStatus); 7] = [
     ("RunApproved", &[Pending], Approved),
     ("RunStarted", &[Pending, Approved], Running),
@@ -26,7 +26,7 @@ const RUN_EVENTS: [(&str, &[RunStatus], RunStatus); 7] = [
     ("RunCancelled", &[Pending, Approved, Running, Paused], Cancelled),
 ];
 
-/// The same for a step.
+/// The same for steps.
 const STEP_WAYS: [(StepStatus, &[&str]); 5] = [
     (StepStatus::Pending, &[]),
     (StepStatus::Running, &["StepStarted"]),
@@ -43,7 +43,8 @@ const STEP_EVENTS: [(&str, StepStatus, StepStatus); 5] = [
     ("StepRetried", StepStatus::Failed, StepStatus::Pending),
 ];
 
-/// Every event in every state of a run: what may follow moves it, what may not changes nothing and marks it.
+/// Every event in every state of a run: a legal one changes the state, an illegal one only sets the
+/// mark.
 pub fn every_transition_of_a_run(w: &mut World) {
     w.configure(|options| options.durability(mainstay::Durability::Memory));
     for (place, (from, way)) in WAYS.iter().enumerate() {
@@ -63,7 +64,7 @@ pub fn every_transition_of_a_run(w: &mut World) {
     }
 }
 
-/// Every event in every state of a step, while the run runs.
+/// Every event in every state of a step, in a running run.
 pub fn every_transition_of_a_step(w: &mut World) {
     w.configure(|options| options.durability(mainstay::Durability::Memory));
     for (place, (from, way)) in STEP_WAYS.iter().enumerate() {
@@ -85,7 +86,7 @@ pub fn every_transition_of_a_step(w: &mut World) {
     }
 }
 
-/// Nothing follows the end, neither of the run nor of its steps.
+/// After a run has ended, no event of the run or its steps is legal.
 pub fn nothing_follows_the_end(w: &mut World) {
     for end in ["RunCompleted", "RunFailed", "RunCancelled"] {
         tell(w, end, &["RunStarted", "StepStarted", end]);
@@ -99,7 +100,7 @@ pub fn nothing_follows_the_end(w: &mut World) {
     }
 }
 
-/// A failed attempt is immutable: what comes goes to the next one, or is refused.
+/// A failed attempt is immutable: later events apply to the next attempt or are illegal.
 pub fn failed_attempt_is_immutable(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "StepFailed"]);
     let failed =
@@ -117,13 +118,13 @@ pub fn failed_attempt_is_immutable(w: &mut World) {
     assert_eq!(w.runs().alerts("r", 0, 9).unwrap().len(), 1, "completing what had failed");
 }
 
-/// An event of the step `s` that names an attempt.
+/// An event of the step `s` with an optional attempt.
 fn of_attempt(kind: &str, attempt: Option<&str>, key: &str) -> NewEvent {
     let event = NewEvent::new("r", kind).step("s").with_key(key);
     attempt.into_iter().fold(event, |event, attempt| event.attempt(attempt))
 }
 
-/// An event counts for the attempt that it names: one of a closed attempt changes nothing, and is told once.
+/// An event applies to its attempt. An event of a closed attempt is illegal and raises one alert.
 pub fn late_event_of_a_closed_attempt(w: &mut World) {
     let (first, second) = (Some("1"), Some("2"));
     tell(w, "r", &["RunStarted"]);
@@ -151,7 +152,7 @@ pub fn late_event_of_a_closed_attempt(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// An attempt that nothing has opened takes nothing.
+/// An event of an attempt that is not open yet is illegal.
 pub fn event_of_an_attempt_to_come(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted"]);
     w.runs().append(of_attempt("StepCompleted", Some("2"), "early")).unwrap();
@@ -163,7 +164,8 @@ pub fn event_of_an_attempt_to_come(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Events that name no attempt are of the newest one; where attempts are opened by name, no name is the first one.
+/// An event without an attempt applies to the newest one. Once attempts are opened by name, it applies
+/// to the first.
 pub fn event_without_an_attempt(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "StepFailed", "StepRetried", "StepStarted"]);
     w.runs().append(of_attempt("StepFailed", Some("2"), "second")).unwrap();
@@ -176,7 +178,7 @@ pub fn event_without_an_attempt(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// A kept snapshot knows enough of attempts to go on from it.
+/// A stored snapshot has enough state of the attempts to continue from it.
 pub fn attempts_in_a_kept_snapshot(w: &mut World) {
     let attempt = |n: u64| if n == 0 { Some("first") } else { Some("second") };
     tell(w, "r", &["RunStarted"]);
@@ -193,7 +195,7 @@ pub fn attempts_in_a_kept_snapshot(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// What was begun may end while the run is paused, but nothing begins.
+/// In a paused run, running steps may end, but no step may start.
 pub fn a_paused_run_begins_nothing(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "RunPaused", "StepFailed", "StepRetried"]);
     assert!(!w.runs().snapshot("r").unwrap().unwrap().is_inconsistent());
@@ -202,7 +204,7 @@ pub fn a_paused_run_begins_nothing(w: &mut World) {
     assert!(w.runs().snapshot("r").unwrap().unwrap().is_inconsistent());
 }
 
-/// Steps are judged by themselves.
+/// Steps have independent states.
 pub fn steps_are_independent(w: &mut World) {
     tell(w, "r", &["RunStarted", "StepStarted", "StepCompleted"]);
     w.runs().append(NewEvent::new("r", "StepStarted").step("t").with_key("t")).unwrap();

@@ -1,11 +1,11 @@
-//! Bad input: a clear error, and the log as it was.
+//! Input validation of events: invalid input is refused with a clear error and writes nothing.
 
 use super::{all, note};
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, NewEvent, Value};
 
-/// An event names what happened, and one of a step the step.
+/// An event needs a type, and every event whose type starts with `Step` needs a step.
 pub fn events_say_what_happened(w: &mut World) {
     let bad = [
         NewEvent::new("r", "").with_key("k"),
@@ -19,7 +19,7 @@ pub fn events_say_what_happened(w: &mut World) {
     assert!(w.runs().get("r").unwrap().is_none());
 }
 
-/// Runs are named as everything is.
+/// Run names follow the same rules as all names.
 pub fn runs_are_named_alike(w: &mut World) {
     for bad in ["", "a\0b", "_mainstay/x", &"n".repeat(1_025)] {
         refused(writes_nothing(w.db(), || w.runs().append(note(bad, 1))), Code::InvalidName);
@@ -34,7 +34,7 @@ pub fn runs_are_named_alike(w: &mut World) {
     assert!(w.runs().append(note(&longest, 1)).unwrap().idempotent);
 }
 
-/// A payload has the limits of a value.
+/// Event data has the same size and depth limits as values.
 pub fn payloads_have_limits(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let large = || Value::Bytes(vec![0; (16 << 20) + 1]);
@@ -52,7 +52,7 @@ pub fn payloads_have_limits(w: &mut World) {
     assert_eq!(all(&w.runs(), "r").len(), 1);
 }
 
-/// So have the other fields of an event.
+/// Other fields of an event have limits, too.
 pub fn other_fields_have_limits(w: &mut World) {
     let large = || Value::Bytes(vec![0; (16 << 20) + 1]);
     let mut reference = note("r", 1);

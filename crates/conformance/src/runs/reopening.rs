@@ -1,11 +1,11 @@
-//! (Disk.) What was acknowledged is there after a reopen.
+//! Recovery of runs after a reopen (disk only).
 
 use super::{all, is_whole, note, tell};
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code, RequestId, RunFilter, RunStatus, Transaction};
 
-/// Events, keys, snapshots, alerts, metadata, lists, deletions.
+/// Events, keys, snapshots, alerts, metadata, lists and deletions are unchanged after a reopen.
 pub fn everything_is_there(w: &mut World) {
     w.runs().bootstrap("r", "about", vec![]).unwrap();
     tell(w, "r", &["RunStarted", "RunApproved"]);
@@ -34,7 +34,7 @@ pub fn everything_is_there(w: &mut World) {
     assert_eq!(w.runs().append(note("r", 601)).unwrap().run_seq, 603);
 }
 
-/// The log alone gives them again.
+/// Replaying the log alone rebuilds the runs.
 pub fn the_log_alone_gives_them(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     w.runs().append_batch((1..=300).map(|number| note("r", number)).collect()).unwrap();
@@ -45,7 +45,7 @@ pub fn the_log_alone_gives_them(w: &mut World) {
     assert!(w.runs().append(note("r", 7)).unwrap().idempotent);
 }
 
-/// Branches and the past.
+/// Branches and past revisions are unchanged after a reopen.
 pub fn branches_and_the_past(w: &mut World) {
     tell(w, "r", &["RunStarted"]);
     let then = w.db().revision();
@@ -61,7 +61,7 @@ pub fn branches_and_the_past(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Requests are remembered with what they appended.
+/// Receipts of requests with appends survive a reopen.
 pub fn requests_are_remembered(w: &mut World) {
     let transaction = Transaction::new()
         .step(super::append(note("r", 1)))

@@ -1,4 +1,4 @@
-//! Restoring: events as an archive kept them, with their sequences, names and times.
+//! Restoring archived events with their sequence numbers, event IDs and times.
 
 use super::{all, is_whole, note, of_run};
 use crate::World;
@@ -11,7 +11,7 @@ fn archived(w: &World) -> Vec<CanonicalEvent> {
     all(&w.runs(), "r")
 }
 
-/// A deleted run comes back as it was.
+/// A deleted run can be restored exactly.
 pub fn a_deleted_run_comes_back(w: &mut World) {
     let events = archived(w);
     let before = w.runs().snapshot("r").unwrap();
@@ -27,7 +27,7 @@ pub fn a_deleted_run_comes_back(w: &mut World) {
     assert_eq!(w.runs().append(note("r", 301)).unwrap().run_seq, 302);
 }
 
-/// In pieces, and again: what is there is left alone.
+/// Events can be restored in parts and repeatedly, and existing ones are left alone.
 pub fn in_pieces_and_again(w: &mut World) {
     let events = archived(w);
     w.runs().delete("r").unwrap();
@@ -41,7 +41,7 @@ pub fn in_pieces_and_again(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// Gaps, and events of another history, are refused; nothing is written.
+/// Gaps in the sequence, and events that differ from existing ones, are refused and write nothing.
 pub fn what_does_not_fit_is_refused(w: &mut World) {
     let events = archived(w);
     let changed = |change: &dyn Fn(&mut CanonicalEvent)| {
@@ -57,7 +57,7 @@ pub fn what_does_not_fit_is_refused(w: &mut World) {
     assert!(twice.is_err(), "one event per key");
 }
 
-/// Alerts come back with their events, once.
+/// Alerts of restored events are raised again, once.
 pub fn alerts_come_back(w: &mut World) {
     super::tell(w, "r", &["RunStarted", "RunApproved"]);
     let events = all(&w.runs(), "r");

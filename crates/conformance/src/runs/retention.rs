@@ -1,4 +1,4 @@
-//! Events are never trimmed; only what a deleted run has left goes.
+//! Retention of runs: events of existing runs are never trimmed; only the data of deleted runs is.
 
 use super::{is_whole, note, of_run};
 use crate::World;
@@ -17,7 +17,7 @@ fn months_go_by(w: &World) {
     }
 }
 
-/// Events, keys and the past of a run outlive every retention of cells and records.
+/// Events, keys and past states of a run outlive the retention of cells and records.
 pub fn events_are_never_trimmed(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.runs().bootstrap("r", "about", vec![of_run("r", "RunStarted")]).unwrap();
@@ -33,7 +33,8 @@ pub fn events_are_never_trimmed(w: &mut World) {
     assert_eq!(w.runs().snapshot_at("r", 301).unwrap().unwrap().status, RunStatus::Running);
 }
 
-/// While anything of a revision is kept, so are the runs that live, though what is kept of their heads is less.
+/// As long as a revision is readable at all, its runs are readable from their events, even if old run
+/// heads are trimmed.
 pub fn past_of_a_run_goes_by_its_events(w: &mut World) {
     w.runs().bootstrap("r", "about", vec![of_run("r", "RunStarted")]).unwrap();
     w.runs().append_batch((1..=300).map(|number| note("r", number)).collect()).unwrap();
@@ -51,7 +52,8 @@ pub fn past_of_a_run_goes_by_its_events(w: &mut World) {
     assert_eq!(past.fetch("r", 299, 9).unwrap().len(), 2);
 }
 
-/// What a deleted run has left goes with time, and its past says so; never a wrong answer.
+/// The data of a deleted run is trimmed with time. Reading its past then fails with `HistoryTrimmed` and
+/// never returns a wrong result.
 pub fn deleted_says_that_it_was_trimmed(w: &mut World) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     let then = w.db().revision();
@@ -63,7 +65,7 @@ pub fn deleted_says_that_it_was_trimmed(w: &mut World) {
     refused(w.runs().append(of_run("r", "RunStarted")), Code::RunNotFound);
 }
 
-/// What a branch shows stays, also of a run that its parent deleted.
+/// A branch keeps the runs that it shows, even if its parent deleted them.
 pub fn branch_keeps_what_it_shows(w: &mut World) {
     w.runs().append_batch((1..=300).map(|number| note("r", number)).collect()).unwrap();
     w.db().fork("old", "main", At::Latest).unwrap();
@@ -74,7 +76,7 @@ pub fn branch_keeps_what_it_shows(w: &mut World) {
     assert_eq!(w.runs_on("old").append(note("r", 301)).unwrap().run_seq, 301);
 }
 
-/// So does what a tag names.
+/// A tag keeps the runs of its revision.
 pub fn tag_keeps_what_it_names(w: &mut World) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     let then = w.db().revision();

@@ -1,11 +1,14 @@
-//! Snapshots are derived and never behind: what is kept, what is folded and what is replayed are one.
+//! Snapshots of runs are derived from the events and never behind them.
+//!
+//! Stored, folded and projected snapshots are equal.
 
 use super::{all, is_whole, note, of_run};
 use crate::World;
 use crate::check::*;
 use mainstay::{NewEvent, RunSnapshot, RunStatus, reduce};
 
-/// A run with steps that begin, fail, are retried and end, so that bases hold something.
+/// Appends events of steps that start, fail, are retried and complete, so that stored base snapshots
+/// have contents.
 fn busy(w: &World, count: u64) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     let kinds = ["StepStarted", "StepFailed", "StepRetried", "StepStarted", "StepCompleted"];
@@ -19,14 +22,14 @@ fn busy(w: &World, count: u64) {
     }
 }
 
-/// What there is not has none; a run without events stands at the beginning.
+/// A missing run has no snapshot; a run without events has an initial one.
 pub fn of_nothing(w: &mut World) {
     assert!(w.runs().snapshot("r").unwrap().is_none() && w.runs().project("r").unwrap().is_none());
     w.runs().bootstrap("r", 1, vec![]).unwrap();
     assert_eq!(w.runs().snapshot("r").unwrap(), Some(RunSnapshot::new("r")));
 }
 
-/// After every event the snapshot is of this event, and equals a projection.
+/// After every event the snapshot includes it and equals the projection.
 pub fn never_behind(w: &mut World) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     for number in 1..=40 {
@@ -40,7 +43,7 @@ pub fn never_behind(w: &mut World) {
     assert_eq!(w.runs().snapshot("r").unwrap().unwrap().status, RunStatus::Completed);
 }
 
-/// At every past event it is what the events up to it add up to.
+/// At every past event the snapshot equals the fold of the events up to it.
 pub fn at_a_past_event(w: &mut World) {
     busy(w, 600);
     let mut folded = RunSnapshot::new("r");
@@ -56,7 +59,7 @@ pub fn at_a_past_event(w: &mut World) {
     is_whole(&w.runs(), "r");
 }
 
-/// A type that is not known moves the watermark and nothing else.
+/// An event of an unknown type changes only the watermark.
 pub fn unknown_types_move_the_watermark(w: &mut World) {
     w.runs().append(of_run("r", "RunStarted")).unwrap();
     let before = w.runs().snapshot("r").unwrap().unwrap();
@@ -68,7 +71,7 @@ pub fn unknown_types_move_the_watermark(w: &mut World) {
     assert!(w.runs().alerts("r", 0, 9).unwrap().is_empty());
 }
 
-/// The hash is of what it says, not of when it was said: two runs alike differ by their names only.
+/// The hash depends on the contents and not on times: two equal runs differ only by their names.
 pub fn hash_is_of_the_meaning(w: &mut World) {
     for run in ["r", "s"] {
         w.runs().append(of_run(run, "RunStarted")).unwrap();
@@ -81,7 +84,7 @@ pub fn hash_is_of_the_meaning(w: &mut World) {
     assert_ne!(of("r").hash(), of("s").hash());
 }
 
-/// Attempts tell the events that began and ended them.
+/// Attempts record the sequence numbers of the events that started and ended them.
 pub fn attempts_tell_their_events(w: &mut World) {
     super::tell(w, "r", &["RunStarted", "StepStarted", "StepFailed", "StepRetried", "StepStarted"]);
     let step = w.runs().snapshot("r").unwrap().unwrap().steps.remove("s").unwrap();
@@ -89,7 +92,7 @@ pub fn attempts_tell_their_events(w: &mut World) {
     assert_eq!(told, [(Some(2), Some(3)), (Some(5), None)]);
 }
 
-/// Within a transaction a snapshot has what the steps before it appended.
+/// Within a transaction, a snapshot contains the events of earlier steps.
 pub fn within_a_transaction(w: &mut World) {
     let snapshot = mainstay::RunCommand::Snapshot { run: name("r"), seq: None };
     let transaction = mainstay::Transaction::new()

@@ -1,4 +1,4 @@
-//! Following a run: in order, each event once, and only what is on stable storage.
+//! Tailing a run: events in order, each once, and only durable ones.
 
 use super::{is_whole, note};
 use crate::World;
@@ -21,7 +21,7 @@ fn nothing_comes(tail: &mut RunTail) -> bool {
     tail.next(10, Duration::from_millis(20)).unwrap().is_empty()
 }
 
-/// What is there and what comes, behind a sequence.
+/// A tail delivers existing and new events after a sequence number.
 pub fn what_is_there_and_what_comes(w: &mut World) {
     w.runs().append_batch((1..=5).map(|number| note("r", number)).collect()).unwrap();
     let mut tail = w.runs().tail("r", 3).unwrap();
@@ -34,7 +34,7 @@ pub fn what_is_there_and_what_comes(w: &mut World) {
     assert_eq!(next(&mut tail, 1), [6]);
 }
 
-/// A run that is not there yet can be waited for.
+/// A tail can wait for a run that does not exist yet.
 pub fn before_the_run_is_there(w: &mut World) {
     let mut tail = w.runs().tail("r", 0).unwrap();
     assert!(nothing_comes(&mut tail));
@@ -44,7 +44,7 @@ pub fn before_the_run_is_there(w: &mut World) {
     appends.join().unwrap();
 }
 
-/// At most so many at once, and none is left out.
+/// A tail returns at most `limit` events at once and skips none.
 pub fn pages_of_a_tail(w: &mut World) {
     w.runs().append_batch((1..=10).map(|number| note("r", number)).collect()).unwrap();
     let mut tail = w.runs().tail("r", 0).unwrap();
@@ -53,7 +53,7 @@ pub fn pages_of_a_tail(w: &mut World) {
     refused(tail.next(0, Duration::ZERO), Code::InvalidLimit);
 }
 
-/// On a branch: its own and what it inherited.
+/// A tail on a branch delivers inherited events and the branch's own.
 pub fn on_a_branch(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();
@@ -65,7 +65,7 @@ pub fn on_a_branch(w: &mut World) {
     assert_eq!(next(&mut tail, 1), [2]);
 }
 
-/// In every durability the same script gives the same events.
+/// The same script gives the same events in every durability mode.
 pub fn same_in_every_durability(w: &mut World) {
     let mut hashes = Vec::new();
     for mode in [Durability::Memory, Durability::Interval, Durability::Sync] {
@@ -82,7 +82,7 @@ pub fn same_in_every_durability(w: &mut World) {
     assert!(hashes.windows(2).all(|two| two[0] == two[1]));
 }
 
-/// (Disk.) What is not synced is fetched, but neither tail nor feed show it yet; a later sync shows all.
+/// (Disk.) Unsynced events can be fetched, but neither tail nor feed deliver them before a later sync.
 pub fn only_what_is_synced(w: &mut World) {
     w.configure(|options| options.durability(Durability::Memory));
     let mut tail = w.runs().tail("r", 0).unwrap();

@@ -1,4 +1,4 @@
-//! Transactions over runs, cells, records and the outbox: all of it or nothing.
+//! Transactions over runs, cells, records and the outbox: all or nothing.
 
 use super::{all, append, fetch_all, keys_of_run, note};
 use crate::World;
@@ -12,7 +12,7 @@ fn put(subject: &str) -> OutboxCommand {
     OutboxCommand::Put { subject: subject.to_owned(), payload: b"x".to_vec(), run: Some(name("r")) }
 }
 
-/// What an answer tells of an append.
+/// Extracts the result of an append from an answer.
 pub(super) fn appended(answer: &Answer) -> Appended {
     let Answer::Run(answer) = answer else { panic!("{answer:?}") };
     let RunAnswer::Appended(appended) = answer.as_ref() else { panic!("{answer:?}") };
@@ -27,7 +27,7 @@ fn unchanged_run(since: u64) -> Guard {
     Guard::Unchanged { contract: Contract::Runs, name: name("r"), since, expires: None }
 }
 
-/// All five kinds in one transaction have one revision.
+/// Writes to cells, records, runs and the outbox in one transaction share one revision.
 pub fn one_revision_for_all_kinds(w: &mut World) {
     let transaction = Transaction::new()
         .step(set("c", 1))
@@ -44,7 +44,7 @@ pub fn one_revision_for_all_kinds(w: &mut World) {
     assert_eq!((w.runs().get("r").unwrap().unwrap().updated, pending(w)), (receipt.stamp, 1));
 }
 
-/// An error on any of them leaves nothing of any.
+/// An error in any step aborts all other steps.
 pub fn all_or_nothing(w: &mut World) {
     let bad = Transaction::new()
         .step(set("c", 1))
@@ -58,7 +58,7 @@ pub fn all_or_nothing(w: &mut World) {
     assert_eq!((again.run_seq, again.persisted), (1, true), "its key is free");
 }
 
-/// A duplicate is an answer; under `must` it is one too, for it is there.
+/// A duplicate is a normal answer, even under `must`, because the event exists.
 pub fn duplicate_under_must_is_fine(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let transaction = Transaction::new().must(append(note("r", 1))).step(set("c", 1));
@@ -67,7 +67,7 @@ pub fn duplicate_under_must_is_fine(w: &mut World) {
     assert_eq!(w.cells().get("c").unwrap(), int(1));
 }
 
-/// A conflicting duplicate is an answer too, but under `must` it aborts.
+/// A conflicting duplicate is a normal answer; under `must` it aborts the transaction.
 pub fn conflict_under_must_aborts(w: &mut World) {
     w.runs().append(note("r", 1)).unwrap();
     let other = || append(note("r", 1).value("else"));
@@ -78,7 +78,7 @@ pub fn conflict_under_must_aborts(w: &mut World) {
     assert_eq!((all(&w.runs(), "r").len(), w.cells().get("d").unwrap()), (1, None));
 }
 
-/// Steps see what those before them appended.
+/// Steps see the events appended by earlier steps.
 pub fn steps_see_earlier_ones(w: &mut World) {
     let transaction = Transaction::new()
         .step(append(note("r", 1)))
@@ -91,7 +91,7 @@ pub fn steps_see_earlier_ones(w: &mut World) {
     assert_eq!(events.iter().map(|event| event.run_seq).collect::<Vec<_>>(), [1]);
 }
 
-/// A guard that a run has not changed since; appending and deleting are changes.
+/// A guard that a run is unchanged fails after an append or a deletion.
 pub fn guard_on_no_change(w: &mut World) {
     let passes = |w: &World, guard| {
         w.db().execute(Transaction::new().guard(guard).otherwise(vec![])).unwrap().held
@@ -109,7 +109,7 @@ pub fn guard_on_no_change(w: &mut World) {
     assert!(!passes(w, unchanged_run(since)));
 }
 
-/// Guards on cells decide about runs, and when one fails `otherwise` runs.
+/// Guards on cells can protect writes to runs, and if one fails, `otherwise` runs.
 pub fn otherwise_runs(w: &mut World) {
     let transaction = |is| {
         Transaction::new()
@@ -126,7 +126,7 @@ pub fn otherwise_runs(w: &mut World) {
     refused(writes_nothing(w.db(), || w.db().execute(failing)), Code::GuardFailed);
 }
 
-/// A step that may fail alone leaves the others.
+/// An `attempt` step fails alone.
 pub fn attempts_fail_alone(w: &mut World) {
     let no_step = mainstay::NewEvent::new("r", "StepStarted").with_key("k");
     let transaction =
@@ -136,7 +136,7 @@ pub fn attempts_fail_alone(w: &mut World) {
     assert_eq!(keys_of_run(&w.runs(), "r"), ["note-1"]);
 }
 
-/// A named request is done once, and its answers are kept.
+/// A transaction with a request ID runs once, and a retry returns the same receipt.
 pub fn repeated_gives_the_same_receipt(w: &mut World) {
     let transaction = Transaction::new()
         .step(append(note("r", 1)))
@@ -163,7 +163,7 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
     refused(writes_nothing(w.db(), || w.db().execute(other)), Code::RequestReused);
 }
 
-/// Tickets of appends complete in order, each with its sequence.
+/// Tickets of appends complete in order, each with its sequence number.
 pub fn tickets_have_their_sequences(w: &mut World) {
     let submit = |number| w.db().submit(Transaction::new().step(append(note("r", number))));
     let tickets: Vec<_> = (1..=64).map(submit).collect();

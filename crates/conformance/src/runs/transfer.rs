@@ -1,4 +1,4 @@
-//! Runs in exports.
+//! Export and import of runs.
 
 use super::{all, is_whole, note, of_run, tell};
 use crate::World;
@@ -22,7 +22,7 @@ fn exported(w: &World, branch: &str) -> PathBuf {
     path
 }
 
-/// Events, keys, metadata and alerts come back; what was deleted does not.
+/// Events, keys, metadata and alerts round-trip. Deleted runs do not.
 pub fn round_trip(w: &mut World) {
     filled(w);
     w.beside().import(&exported(w, "main"), "copy", &mut |_| {}).unwrap();
@@ -42,7 +42,7 @@ pub fn round_trip(w: &mut World) {
     assert_eq!(copy.append(note("r", 301)).unwrap().run_seq, 303);
 }
 
-/// It imports elsewhere, and a fork exports what it shows.
+/// A fork exports its visible runs, and another database can import them.
 pub fn fork_into_another_database(w: &mut World) {
     filled(w);
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -59,8 +59,8 @@ pub fn fork_into_another_database(w: &mut World) {
     is_whole(&copy, "s");
 }
 
-/// A run that was deleted takes no events on the copy either: not where it was deleted on the branch, not where the branch
-/// inherits that. Whoever restores it from an archive has it again.
+/// On the copy a deleted run still accepts no events, whether it was deleted on the exported branch or
+/// on its parent. Restoring the run makes it appendable again.
 pub fn deleted_stays_deleted(w: &mut World) {
     filled(w);
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -83,14 +83,14 @@ pub fn deleted_stays_deleted(w: &mut World) {
     assert_eq!(dev.append(note("gone", 1)).unwrap().run_seq, 1);
 }
 
-/// The report counts runs, and among the versions their events, the making of each, and those that were deleted.
+/// The report counts runs. Among the versions it counts their events, their creations and deleted runs.
 pub fn report_counts_runs(w: &mut World) {
     filled(w);
     let report = w.beside().export("main", &w.file("main.export"), &mut |_| {}).unwrap();
     assert_eq!((report.cells, report.runs, report.versions), (1, 2, 307));
 }
 
-/// The same history has the same hash, and another event another.
+/// Equal histories have equal hashes, and another event gives another hash.
 pub fn hash_knows_runs(w: &mut World) {
     filled(w);
     let hash = |w: &World| w.beside().export_hash("main").unwrap();
@@ -104,7 +104,7 @@ pub fn hash_knows_runs(w: &mut World) {
     assert_ne!(hash(&other), before);
 }
 
-/// What was imported lives on: it is appended to, forked and merged.
+/// An imported branch can be appended to, forked and merged.
 pub fn imported_branch_lives_on(w: &mut World) {
     filled(w);
     w.beside().import(&exported(w, "main"), "copy", &mut |_| {}).unwrap();

@@ -4,14 +4,14 @@ use crate::check::{fields, name, write};
 use crate::stand::Stand;
 use mainstay_model::{Code, Ttl};
 
-/// A store that can be asked says so.
+/// `ping` returns true while the store is open.
 pub fn ping_is_true_while_open(s: &Stand<'_>) {
     assert!(s.ok(s.ping()));
     s.ok(s.set_field("k", "a", "1".into()));
     assert!(s.ok(s.ping()));
 }
 
-/// A store that was closed says so, to whatever is asked; `ping` is `false` and no error.
+/// After `close`, every operation fails with `Closed`, but `ping` returns false without an error.
 pub fn closed_says_so(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     s.ok(s.close());
@@ -26,7 +26,7 @@ pub fn closed_says_so(s: &Stand<'_>) {
     s.refused(s.count("", &[]), Code::Closed);
 }
 
-/// Closing again is nothing.
+/// Closing twice succeeds.
 pub fn closing_again_is_nothing(s: &Stand<'_>) {
     s.ok(s.close());
     s.ok(s.close());

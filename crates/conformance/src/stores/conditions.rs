@@ -1,10 +1,10 @@
-//! Writes and deletions that are conditional on the counter, or on existence.
+//! Writes and deletions that are conditional on the counter or on existence.
 
 use crate::check::write;
 use crate::stand::Stand;
 use mainstay_model::{Code, Condition};
 
-/// With the counter that the record has it writes.
+/// A write with the current counter succeeds.
 pub fn right_counter_writes(s: &Stand<'_>) {
     let counter = s.ok(s.set_field("k", "a", "1".into()));
     let next = s.ok(s.write(write("k", &[("a", "2")]).when_counter(Some(counter))));
@@ -12,7 +12,7 @@ pub fn right_counter_writes(s: &Stand<'_>) {
     s.holds("k", &[("a", "2")]);
 }
 
-/// With another counter nothing is written.
+/// A write with another counter writes nothing.
 pub fn stale_counter_loses(s: &Stand<'_>) {
     let old = s.ok(s.set_field("k", "a", "1".into()));
     let counter = s.ok(s.set_field("k", "a", "2".into()));
@@ -24,13 +24,13 @@ pub fn stale_counter_loses(s: &Stand<'_>) {
     assert_eq!(s.counter("k"), counter);
 }
 
-/// A counter that is expected of nothing makes nothing.
+/// A write that expects a counter of a missing record writes nothing.
 pub fn counter_of_nothing_loses(s: &Stand<'_>) {
     assert_eq!(s.ok(s.write(write("k", &[("a", "1")]).when_counter(Some(1)))), None);
     s.is_gone("k");
 }
 
-/// Where absence is expected it makes the record, once.
+/// A write that expects absence creates the record once.
 pub fn absence_makes_it_once(s: &Stand<'_>) {
     let make = |value| write("k", &[("a", value)]).when_counter(None);
     assert!(s.ok(s.write(make("1"))).is_some());
@@ -40,7 +40,7 @@ pub fn absence_makes_it_once(s: &Stand<'_>) {
     assert!(s.ok(s.write(make("3"))).is_some(), "a deleted record is absent");
 }
 
-/// A counter from before a deletion does not hold again.
+/// A counter from before a deletion never matches again.
 pub fn stale_counter_loses_across_deletion(s: &Stand<'_>) {
     let before = s.ok(s.set_field("k", "a", "1".into()));
     s.ok(s.delete("k"));
@@ -51,7 +51,7 @@ pub fn stale_counter_loses_across_deletion(s: &Stand<'_>) {
     s.holds("k", &[("a", "1")]);
 }
 
-/// A write of what is there writes nothing else.
+/// A write with the condition `Exists` creates nothing.
 pub fn existence_is_a_condition(s: &Stand<'_>) {
     let update = || write("k", &[("a", "2")]).when(Condition::Exists);
     assert_eq!(s.ok(s.write(update())), None);
@@ -61,7 +61,7 @@ pub fn existence_is_a_condition(s: &Stand<'_>) {
     s.holds("k", &[("a", "2")]);
 }
 
-/// A deletion can be conditional.
+/// A deletion can be conditional on the counter.
 pub fn delete_on_the_counter(s: &Stand<'_>) {
     let old = s.ok(s.set_field("k", "a", "1".into()));
     let counter = s.ok(s.set_field("k", "a", "2".into()));
@@ -72,7 +72,7 @@ pub fn delete_on_the_counter(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// Bad input is refused whatever is stored, also where a condition does not hold.
+/// Invalid input is refused regardless of the stored state, even if a condition fails.
 pub fn bad_writes_are_refused_whatever_is_there(s: &Stand<'_>) {
     let twice = write("k", &[("a", "1"), ("a", "2")]).when_counter(Some(7));
     s.refused(s.write(twice), Code::InvalidField);

@@ -1,10 +1,10 @@
-//! Deletions, and counters across them.
+//! Deletions, and the counters across them.
 
 use crate::check::{fields, filter};
 use crate::stand::{LIFE_MS, Stand};
 use mainstay_model::{Test, Ttl};
 
-/// A deletion says whether there was a record.
+/// A deletion returns whether the record existed.
 pub fn says_whether_it_was_there(s: &Stand<'_>) {
     assert!(!s.ok(s.delete("k")));
     s.ok(s.set_field("k", "a", "1".into()));
@@ -12,7 +12,7 @@ pub fn says_whether_it_was_there(s: &Stand<'_>) {
     assert!(!s.ok(s.delete("k")));
 }
 
-/// What is deleted is invisible everywhere.
+/// A deleted record is absent from every read.
 pub fn deleted_is_invisible_everywhere(s: &Stand<'_>) {
     s.fill(&[("k", "1"), ("l", "1")]);
     s.ok(s.delete("k"));
@@ -22,7 +22,7 @@ pub fn deleted_is_invisible_everywhere(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("", &[])), 1);
 }
 
-/// What is made anew has nothing of what was.
+/// A record created again after a deletion has none of the old fields.
 pub fn made_anew_has_no_old_fields(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     s.ok(s.delete("k"));
@@ -30,7 +30,7 @@ pub fn made_anew_has_no_old_fields(s: &Stand<'_>) {
     s.holds("k", &[("c", "3")]);
 }
 
-/// A counter rises with every write, also one of the same fields, and a write tells the one it made.
+/// The counter rises with every write, even one of equal fields, and a write returns the new counter.
 pub fn counters_rise(s: &Stand<'_>) {
     let mut last = 0;
     for _ in 0..5 {
@@ -41,7 +41,7 @@ pub fn counters_rise(s: &Stand<'_>) {
     }
 }
 
-/// Reading leaves counters as they are.
+/// Reads do not change counters.
 pub fn reading_counts_nothing(s: &Stand<'_>) {
     let counter = s.ok(s.set_field("k", "a", "1".into()));
     s.ok(s.get_field("k", "a"));
@@ -49,7 +49,7 @@ pub fn reading_counts_nothing(s: &Stand<'_>) {
     assert_eq!(s.counter("k"), counter);
 }
 
-/// A counter survives deletion.
+/// The counter survives a deletion.
 pub fn counters_survive_deletion(s: &Stand<'_>) {
     let before = s.ok(s.set_field("k", "a", "1".into()));
     s.ok(s.delete("k"));
@@ -59,7 +59,7 @@ pub fn counters_survive_deletion(s: &Stand<'_>) {
     assert!(s.ok(s.set_field("k", "a", "1".into())) > anew);
 }
 
-/// A counter survives expiry.
+/// The counter survives an expiry.
 pub fn counters_survive_expiry(s: &Stand<'_>) {
     let before = s.ok(s.put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
     s.pass_ms(LIFE_MS + 1);

@@ -4,12 +4,12 @@ use crate::check::{fields, filter, name};
 use crate::stand::{LIFE_MS, Stand};
 use mainstay_model::{Code, Lifetimes, Test, Ttl};
 
-/// Makes a record that lives for a while.
+/// Writes the record `k` with a time to live of `LIFE_MS`.
 fn mortal(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
 }
 
-/// What is expired is invisible at once, everywhere.
+/// An expired record is immediately absent from every read.
 pub fn expired_is_invisible_everywhere(s: &Stand<'_>) {
     mortal(s);
     s.ok(s.set_field("l", "a", "1".into()));
@@ -26,7 +26,7 @@ pub fn expired_is_invisible_everywhere(s: &Stand<'_>) {
     assert!(!s.ok(s.clear_field("k", "a")), "nor to take out");
 }
 
-/// To the millisecond.
+/// The expiry is exact to the store's granularity.
 pub fn exact_to_the_millisecond(s: &Stand<'_>) {
     let Lifetimes::PerRecord { granularity_ms } = s.can().lifetimes else { return };
     mortal(s);
@@ -37,7 +37,7 @@ pub fn exact_to_the_millisecond(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// The record tells when it expires.
+/// A record contains its expiry.
 pub fn expires_is_told(s: &Stand<'_>) {
     let Lifetimes::PerRecord { granularity_ms } = s.can().lifetimes else { return };
     mortal(s);
@@ -47,7 +47,7 @@ pub fn expires_is_told(s: &Stand<'_>) {
     assert!((LIFE_MS * 1_000..=most_us).contains(&life_us), "{life_us} us");
 }
 
-/// A put without a time to live leaves the one that is there, and so does every other write.
+/// Writes without a time to live keep the existing one.
 pub fn other_writes_leave_it(s: &Stand<'_>) {
     mortal(s);
     s.ok(s.put("k", &fields(&[("a", "2")]), None));
@@ -60,7 +60,7 @@ pub fn other_writes_leave_it(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// A swap leaves it.
+/// A swap keeps the time to live.
 pub fn swaps_leave_it(s: &Stand<'_>) {
     mortal(s);
     assert!(s.ok(s.compare_and_swap("k", "a", b"1", "2".into())));
@@ -68,7 +68,7 @@ pub fn swaps_leave_it(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// A put with a time to live changes it, or ends it.
+/// A put with a time to live replaces the old one, or removes it with `Clear`.
 pub fn put_changes_it(s: &Stand<'_>) {
     mortal(s);
     s.ok(s.put("k", &fields(&[("a", "2")]), Some(Ttl::Millis(3 * LIFE_MS))));
@@ -82,7 +82,7 @@ pub fn put_changes_it(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// `expire` changes the time to live and nothing else.
+/// `expire` changes only the time to live.
 pub fn expire_changes_it(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     assert!(s.ok(s.expire("k", Ttl::Millis(LIFE_MS))));
@@ -100,7 +100,7 @@ fn mortal_twin(s: &Stand<'_>) {
     s.ok(s.put("l", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
 }
 
-/// A time to live of nothing, or beyond the calendar, is refused, and nothing is written.
+/// A time to live of zero, or beyond the range of timestamps, is refused and writes nothing.
 pub fn bad_times_are_refused(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     for bad in [0, u64::MAX, u64::MAX / 1_000] {
@@ -113,7 +113,7 @@ pub fn bad_times_are_refused(s: &Stand<'_>) {
     s.is_gone("l");
 }
 
-/// A life until a moment ends then; until one that is past it ends at once.
+/// `Until` sets the expiry timestamp. A timestamp in the past expires the record at once.
 pub fn lives_until_a_moment(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     let written = s.ok(s.get("k")).unwrap().stamp;
@@ -123,7 +123,7 @@ pub fn lives_until_a_moment(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// Where a record expired the next write makes one that has nothing of it, not even an end.
+/// A write to an expired record creates a new one without the old fields and without an expiry.
 pub fn next_write_makes_another(s: &Stand<'_>) {
     mortal(s);
     s.pass_ms(LIFE_MS + 1);
@@ -134,7 +134,7 @@ pub fn next_write_makes_another(s: &Stand<'_>) {
     s.holds("k", &[("b", "2")]);
 }
 
-/// Where a record expired, absence is what conditions find.
+/// An expired record is absent to conditions.
 pub fn expired_is_absent_to_conditions(s: &Stand<'_>) {
     mortal(s);
     let counter = s.counter("k");

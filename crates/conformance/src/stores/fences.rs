@@ -1,4 +1,4 @@
-//! Fences: whoever lost what it held must not go on as if it had merely lost a race.
+//! Fencing conditions: a client that lost its lease gets an error, not just a failed condition.
 
 use crate::check::{field, fields, write};
 use crate::stand::{LIFE_MS, Stand};
@@ -12,21 +12,21 @@ fn step(token: &str) -> RecordWrite {
     write("k", &[("step", "2")]).when(fence(token))
 }
 
-/// The holder writes.
+/// The holder of the token can write.
 pub fn holder_writes(s: &Stand<'_>) {
     s.ok(s.set_field("k", "token", "7".into()));
     assert!(s.ok(s.write(step("7"))).is_some());
     s.holds("k", &[("step", "2"), ("token", "7")]);
 }
 
-/// Another token is an error of its own, and nothing is written.
+/// Another token fails with `Fenced` and writes nothing.
 pub fn other_token_is_fenced(s: &Stand<'_>) {
     s.ok(s.set_field("k", "token", "8".into()));
     s.refused(s.write(step("7")), Code::Fenced);
     s.holds("k", &[("token", "8")]);
 }
 
-/// So it is where the record, or its token, is gone.
+/// A missing record or token fails with `Fenced`, too.
 pub fn gone_is_fenced(s: &Stand<'_>) {
     s.refused(s.write(step("7")), Code::Fenced);
     s.is_gone("k");
@@ -35,7 +35,7 @@ pub fn gone_is_fenced(s: &Stand<'_>) {
     s.refused(s.write(step("")), Code::Fenced);
 }
 
-/// So it is where the lease ran out.
+/// An expired record fails with `Fenced`, too.
 pub fn expired_is_fenced(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("token", "7")]), Some(Ttl::Millis(LIFE_MS))));
     assert!(s.ok(s.write(step("7"))).is_some());
@@ -43,7 +43,7 @@ pub fn expired_is_fenced(s: &Stand<'_>) {
     s.refused(s.write(step("7")), Code::Fenced);
 }
 
-/// A fence is told before other conditions.
+/// A failed fence is reported before other failed conditions.
 pub fn is_told_first(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("token", "8"), ("state", "done")]), None));
     let running = Condition::Field { field: field("state"), is: Some(b"running".to_vec()) };
@@ -51,7 +51,7 @@ pub fn is_told_first(s: &Stand<'_>) {
     s.refused(s.write(write), Code::Fenced);
 }
 
-/// A deletion can be fenced.
+/// A deletion can have a fence.
 pub fn delete_can_be_fenced(s: &Stand<'_>) {
     s.ok(s.set_field("k", "token", "8".into()));
     s.refused(s.delete_when("k", vec![fence("7")]), Code::Fenced);
@@ -59,7 +59,7 @@ pub fn delete_can_be_fenced(s: &Stand<'_>) {
     assert!(s.ok(s.delete_when("k", vec![fence("8")])));
 }
 
-/// The write that grants stores the token, and the next grant ends it.
+/// A grant stores a new token, which fences the previous holder.
 pub fn grants_end_the_ones_before(s: &Stand<'_>) {
     let grant = || {
         let write = RecordWrite::to("k").unwrap().set("token", FieldValue::Revision).unwrap();
@@ -74,7 +74,8 @@ pub fn grants_end_the_ones_before(s: &Stand<'_>) {
     assert!(s.ok(s.write(step(&second))).is_some());
 }
 
-/// The holder extends its lease and changes nothing else; nobody else does, and nothing is made.
+/// The holder can extend its lease without another change. No other client can, and a missing record is
+/// not created.
 pub fn lease_is_extended_under_its_fence(s: &Stand<'_>) {
     let extend =
         |token: &str, ms| RecordWrite::to("k").unwrap().when(fence(token)).ttl(Ttl::Millis(ms));

@@ -1,9 +1,9 @@
-//! Single fields.
+//! Operations on single fields.
 
 use crate::check::{field, fields, name};
 use crate::stand::Stand;
 
-/// Setting a field makes it, and the record, or writes it anew.
+/// Setting a field creates or overwrites it, and creates the record if needed.
 pub fn set_field_upserts(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     s.ok(s.set_field("k", "b", "2".into()));
@@ -13,7 +13,7 @@ pub fn set_field_upserts(s: &Stand<'_>) {
     s.holds("k", &[("a", "3"), ("b", "4"), ("c", "5")]);
 }
 
-/// One field can be read; one that is not there is nothing, an empty one is something.
+/// `get_field` reads one field; a missing field is `None`, an empty one is not.
 pub fn get_field_reads_one(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("e", "")]), None));
     assert_eq!(s.ok(s.get_field("k", "a")), Some(b"1".to_vec()));
@@ -22,7 +22,8 @@ pub fn get_field_reads_one(s: &Stand<'_>) {
     assert_eq!(s.ok(s.get_field("l", "a")), None);
 }
 
-/// Of several fields those come that are there; with none of them the record is there all the same.
+/// `get_some` returns the wanted fields that exist. If none exists, the record is returned without
+/// fields.
 pub fn get_some_reads_those_asked_for(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2"), ("c", "3")]), None));
     let (key, wanted) = (name("k"), [field("c"), field("x"), field("a")]);
@@ -34,7 +35,7 @@ pub fn get_some_reads_those_asked_for(s: &Stand<'_>) {
     assert_eq!(s.ok(s.get_some(&name("l"), Some(&wanted))), None);
 }
 
-/// A field that is taken out is gone, and the others stay.
+/// A cleared field is removed, and the others stay.
 pub fn cleared_is_gone(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     assert!(s.ok(s.clear_field("k", "a")));
@@ -43,7 +44,7 @@ pub fn cleared_is_gone(s: &Stand<'_>) {
     s.holds("k", &[("b", "2")]);
 }
 
-/// A record without fields is gone.
+/// Clearing the last field deletes the record.
 pub fn last_field_gone_is_the_record_gone(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1")]), None));
     assert!(s.ok(s.clear_field("k", "a")));
@@ -52,7 +53,7 @@ pub fn last_field_gone_is_the_record_gone(s: &Stand<'_>) {
     assert!(!s.ok(s.delete("k")));
 }
 
-/// Out of nothing nothing is taken, and nothing is made.
+/// Clearing a field of a missing record returns false and creates nothing.
 pub fn clearing_of_nothing_says_so(s: &Stand<'_>) {
     assert!(!s.ok(s.clear_field("k", "a")));
     s.is_gone("k");

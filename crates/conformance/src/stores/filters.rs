@@ -1,10 +1,10 @@
-//! Filters of scans. That an operator is missing cannot be said: the type has none.
+//! Filters of scans. A filter without an operator cannot be expressed, because its type always has one.
 
 use crate::check::{field, fields, filter};
 use crate::stand::Stand;
 use mainstay_model::{Test, Where};
 
-/// `eq` and `ne` are byte equality.
+/// `Eq` and `Ne` compare bytes.
 pub fn equality_is_of_bytes(s: &Stand<'_>) {
     s.fill(&[("a", "1"), ("b", "1.0"), ("c", "x"), ("d", "")]);
     assert_eq!(s.passing(Test::Eq, "1"), ["a"]);
@@ -13,7 +13,7 @@ pub fn equality_is_of_bytes(s: &Stand<'_>) {
     assert_eq!(s.passing(Test::Eq, "X"), [] as [&str; 0]);
 }
 
-/// `in` is one of several, by bytes; of none nothing.
+/// `In` matches any of several byte strings; an empty list matches nothing.
 pub fn one_of_several(s: &Stand<'_>) {
     s.fill(&[("a", "1"), ("b", "2"), ("c", "1.0"), ("d", "x")]);
     let within = |all: &[&str]| {
@@ -24,7 +24,7 @@ pub fn one_of_several(s: &Stand<'_>) {
     assert_eq!(within(&[]), [] as [&str; 0]);
 }
 
-/// Decimal numbers order by what they say, not by their bytes, whatever their length.
+/// Range filters compare decimals of any length by value, not by bytes.
 pub fn numbers_order_numerically(s: &Stand<'_>) {
     let numbers = [
         ("a", "-20"),
@@ -47,7 +47,7 @@ pub fn numbers_order_numerically(s: &Stand<'_>) {
     }
 }
 
-/// What is no number orders by its bytes.
+/// Values that are no decimals are ordered by bytes.
 pub fn others_order_by_bytes(s: &Stand<'_>) {
     s.fill(&[("a", ""), ("b", "1e3"), ("c", "Z"), ("d", "a"), ("e", "ab"), ("f", "é")]);
     assert_eq!(s.passing(Test::Lt, "a"), ["a", "b", "c"]);
@@ -56,7 +56,7 @@ pub fn others_order_by_bytes(s: &Stand<'_>) {
     assert_eq!(s.passing(Test::Ge, "ab"), ["e", "f"]);
 }
 
-/// A range takes only values of its bound's class.
+/// A range filter matches only values of the same class as its bound, decimal or not.
 pub fn ranges_keep_to_the_class_of_their_bound(s: &Stand<'_>) {
     s.fill(&[("a", "5"), ("b", "50"), ("c", "x"), ("d", ""), ("e", "5 "), ("f", "+5")]);
     assert_eq!(s.passing(Test::Ge, "0"), ["a", "b"]);
@@ -65,7 +65,7 @@ pub fn ranges_keep_to_the_class_of_their_bound(s: &Stand<'_>) {
     assert_eq!(s.passing(Test::Lt, "~"), ["c", "d", "e", "f"]);
 }
 
-/// A record without the field does not match, whatever the filter.
+/// A record without the field never matches a filter on it.
 pub fn without_the_field_nothing_matches(s: &Stand<'_>) {
     s.ok(s.set_field("k", "other", "1".into()));
     for test in [Test::Eq, Test::Ne, Test::Lt, Test::Le, Test::Gt, Test::Ge] {
@@ -75,7 +75,7 @@ pub fn without_the_field_nothing_matches(s: &Stand<'_>) {
     }
 }
 
-/// All filters must hold, of one field or of several.
+/// All filters must match, on one field or on several.
 pub fn filters_are_anded(s: &Stand<'_>) {
     for n in 0..10 {
         let (number, odd) = (n.to_string(), (n % 2).to_string());
@@ -87,7 +87,7 @@ pub fn filters_are_anded(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("k", &between)), 3);
 }
 
-/// What a record no longer holds is no longer found.
+/// Filters reflect every write immediately.
 pub fn follows_every_write(s: &Stand<'_>) {
     let count = || s.passing(Test::Eq, "pending").len();
     s.ok(s.put("k", &fields(&[("f", "pending"), ("a", "1")]), None));

@@ -1,10 +1,10 @@
-//! Versions of before.
+//! History: old versions of records.
 
 use crate::check::fields;
 use crate::stand::Stand;
 use mainstay_model::Code;
 
-/// Versions come newest first, each with its fields and its counter.
+/// Versions are ordered newest first, with fields and counter.
 pub fn newest_first(s: &Stand<'_>) {
     let first = s.ok(s.set_field("k", "a", "1".into()));
     let second = s.ok(s.set_field("k", "b", "2".into()));
@@ -16,7 +16,7 @@ pub fn newest_first(s: &Stand<'_>) {
     assert!(versions[0].stamp > versions[1].stamp);
 }
 
-/// A deletion is an entry without fields; what was never written has no past.
+/// A deletion is an entry without fields. A record that was never written has no history.
 pub fn deletions_are_entries(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     s.ok(s.delete("k"));
@@ -26,7 +26,7 @@ pub fn deletions_are_entries(s: &Stand<'_>) {
     assert_eq!(s.ok(s.history("never", 10, None)), []);
 }
 
-/// Pages give everything once.
+/// Paging returns every version once.
 pub fn pages_give_everything_once(s: &Stand<'_>) {
     for n in 0..7 {
         s.ok(s.set_field("k", "n", n.to_string().into()));
@@ -42,7 +42,7 @@ pub fn pages_give_everything_once(s: &Stand<'_>) {
     assert_eq!(seen, ["6", "5", "4", "3", "2", "1", "0"]);
 }
 
-/// A page of it has a size.
+/// A limit of zero or above 100,000 is refused.
 pub fn limits_are_checked(s: &Stand<'_>) {
     for limit in [0, 100_001] {
         s.refused(s.history("k", limit, None), Code::InvalidLimit);

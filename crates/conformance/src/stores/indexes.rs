@@ -1,10 +1,11 @@
-//! Declared indexes: they change what a scan costs, never what it gives.
+//! Declared indexes: they change the cost of a scan, never its result.
 
 use crate::check::{field, fields, filter};
 use crate::stand::Stand;
 use mainstay_model::{Code, Test};
 
-/// What is found is the same with an index, whether records were there before it or came behind.
+/// Scans give equal results with and without an index, for records written before and after its
+/// declaration.
 pub fn change_no_answer(s: &Stand<'_>) {
     let put = |n: usize, state: &str| {
         let pairs = [("state", state.to_owned()), ("n", n.to_string())];
@@ -23,7 +24,7 @@ pub fn change_no_answer(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("t.", &stuck)), 2);
 }
 
-/// They are listed until they are dropped.
+/// An index is listed until it is dropped.
 pub fn listed_until_dropped(s: &Stand<'_>) {
     let id = s.ok(s.add_index("t.", &[field("state")]));
     let listed = s.ok(s.indexes());
@@ -34,7 +35,7 @@ pub fn listed_until_dropped(s: &Stand<'_>) {
     assert_eq!(s.ok(s.indexes()), []);
 }
 
-/// An index is over at least one field.
+/// An index without fields is refused.
 pub fn of_nothing_is_refused(s: &Stand<'_>) {
     assert!(s.wait(s.add_index("t.", &[])).is_err());
     assert_eq!(s.ok(s.indexes()), []);

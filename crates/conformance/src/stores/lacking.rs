@@ -1,4 +1,6 @@
-//! What a store cannot do it refuses, and names what it lacks: never something weaker instead.
+//! Missing capabilities: the store refuses with `Unsupported` and names the capability.
+//!
+//! It must not do something weaker instead.
 
 use crate::check::{field, fields, write};
 use crate::stand::Stand;
@@ -16,7 +18,7 @@ fn refuses_write(s: &Stand<'_>, write: RecordWrite, capability: &str) {
     unchanged(s, || s.unsupported(s.write(write), capability));
 }
 
-/// A time to live of one record.
+/// A time to live per record.
 pub fn ttl(s: &Stand<'_>) {
     unchanged(s, || {
         for ttl in [Ttl::Millis(5), Ttl::Until(u64::MAX >> 20)] {
@@ -26,7 +28,7 @@ pub fn ttl(s: &Stand<'_>) {
     });
 }
 
-/// A condition on the counter, or on existence.
+/// Conditions on the counter or on existence.
 pub fn counter_conditions(s: &Stand<'_>) {
     for condition in [Condition::Counter { is: None }, Condition::Exists] {
         refuses_write(s, write("k", &[("a", "2")]).when(condition.clone()), "conditions");
@@ -34,7 +36,7 @@ pub fn counter_conditions(s: &Stand<'_>) {
     }
 }
 
-/// A condition on a field.
+/// Conditions on fields.
 pub fn field_conditions(s: &Stand<'_>) {
     refuses_write(s, write("k", &[("a", "2")]).when_field("a", "1").unwrap(), "conditions");
     unchanged(s, || {
@@ -44,7 +46,7 @@ pub fn field_conditions(s: &Stand<'_>) {
     });
 }
 
-/// Several conditions at once.
+/// Several conditions in one write.
 pub fn several_conditions(s: &Stand<'_>) {
     let two = write("k", &[("a", "2")]).when(Condition::Exists).when(Condition::Exists);
     refuses_write(s, two, "several_conditions");
@@ -52,42 +54,42 @@ pub fn several_conditions(s: &Stand<'_>) {
     unchanged(s, || s.unsupported(s.delete_when("k", two), "several_conditions"));
 }
 
-/// A fence.
+/// Fencing conditions.
 pub fn fences(s: &Stand<'_>) {
     let fence = Condition::Fence { field: field("a"), is: b"1".to_vec() };
     refuses_write(s, write("k", &[("a", "2")]).when(fence), "fences");
 }
 
-/// A number that only rises.
+/// Fields set to an increasing revision.
 pub fn revisions(s: &Stand<'_>) {
     let write = write("k", &[("a", "2")]).set("token", FieldValue::Revision).unwrap();
     refuses_write(s, write, "revisions");
 }
 
-/// The store's own time.
+/// Fields set to the store's time.
 pub fn times(s: &Stand<'_>) {
     let write = write("k", &[("a", "2")]).set("at", FieldValue::Millis { plus: 0 }).unwrap();
     refuses_write(s, write, "times");
 }
 
-/// A sum.
+/// Fields that are incremented.
 pub fn sums(s: &Stand<'_>) {
     let write = write("k", &[("b", "2")]).set("a", FieldValue::Sum { by: 1 }).unwrap();
     refuses_write(s, write, "sums");
 }
 
-/// Versions of before.
+/// Old versions of records.
 pub fn history(s: &Stand<'_>) {
     unchanged(s, || s.unsupported(s.history("k", 10, None), "history"));
 }
 
-/// A pick.
+/// Scan and write in one step.
 pub fn picks(s: &Stand<'_>) {
     let pick = RecordPick::under("", vec![]).set("a", "2").unwrap();
     unchanged(s, || s.unsupported(s.pick(pick), "picks"));
 }
 
-/// Indexes.
+/// Declared indexes.
 pub fn indexes(s: &Stand<'_>) {
     s.unsupported(s.add_index("t.", &[field("state")]), "indexes");
     s.unsupported(s.drop_index(1), "indexes");

@@ -1,4 +1,4 @@
-//! Stores whose records all live equally long.
+//! Stores with one time to live for all records.
 
 use crate::stand::Stand;
 use mainstay_model::Lifetimes;
@@ -10,7 +10,7 @@ fn life_ms(s: &Stand<'_>) -> u64 {
     }
 }
 
-/// A record that is left alone is gone after the life of all.
+/// A record that is not written again expires after the store's time to live.
 pub fn left_alone_is_gone(s: &Stand<'_>) {
     s.fill(&[("k", "1")]);
     s.pass_ms(life_ms(s) / 2);
@@ -20,7 +20,7 @@ pub fn left_alone_is_gone(s: &Stand<'_>) {
     assert_eq!(s.found("", &[]), [] as [&str; 0]);
 }
 
-/// A write begins it anew.
+/// A write restarts the time to live.
 pub fn write_begins_it_anew(s: &Stand<'_>) {
     s.fill(&[("k", "1")]);
     s.pass_ms(life_ms(s) / 4 * 3);

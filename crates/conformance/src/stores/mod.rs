@@ -1,4 +1,4 @@
-//! What every store of records must do, through `dyn RecordStore`.
+//! Conformance cases for every record store, through `dyn RecordStore`.
 
 pub mod closing;
 pub mod conditions;

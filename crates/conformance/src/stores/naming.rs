@@ -1,10 +1,10 @@
-//! Bad names, bad fields, and the limits of what a record holds.
+//! Input validation: invalid names and fields, and size limits of records.
 
 use crate::check::{fields, write};
 use crate::stand::Stand;
 use mainstay_model::{Code, ErrorKind, Fields};
 
-/// A bad key is refused by everything that takes one, and nothing is written.
+/// Every operation refuses an invalid key, and nothing is written.
 pub fn bad_keys_are_refused(s: &Stand<'_>) {
     let (long, one) = ("n".repeat(1025), fields(&[("a", "1")]));
     for bad in ["", "a\0b", "_mainstay/x", long.as_str()] {
@@ -23,7 +23,7 @@ pub fn bad_keys_are_refused(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("", &[])), 0);
 }
 
-/// The longest key and the longest name of a field are taken.
+/// Keys and field names of the maximum length are accepted.
 pub fn longest_names_are_taken(s: &Stand<'_>) {
     let (key, field) = ("n".repeat(1024), "f".repeat(1024));
     s.ok(s.set_field(&key, &field, "1".into()));
@@ -31,7 +31,7 @@ pub fn longest_names_are_taken(s: &Stand<'_>) {
     assert_eq!(s.found("nnn", &[]), [key]);
 }
 
-/// A name of a field that is too long is refused by everything that takes one.
+/// Every operation refuses a field name that is too long.
 pub fn bad_fields_are_refused(s: &Stand<'_>) {
     let longer = "f".repeat(1025);
     s.refused(s.set_field("k", &longer, "1".into()), Code::InvalidField);
@@ -41,7 +41,7 @@ pub fn bad_fields_are_refused(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// A field that stands twice in a write is refused, be it set twice or set and taken out.
+/// A field that occurs twice in a write is refused, whether it is set twice or set and cleared.
 pub fn field_twice_is_refused(s: &Stand<'_>) {
     s.refused(s.write(write("k", &[("a", "1"), ("b", "1"), ("a", "2")])), Code::InvalidField);
     let both = write("k", &[("b", "1"), ("a", "1")]).clear("a").unwrap();
@@ -49,7 +49,7 @@ pub fn field_twice_is_refused(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// A record has as many bytes as the store says, and one that is refused leaves what was.
+/// A record above the store's size limit is refused, and the old one stays.
 pub fn too_large_leaves_what_was(s: &Stand<'_>) {
     let limit = s.can().record_limit_bytes;
     let half = vec![b'x'; limit / 2];
@@ -66,7 +66,7 @@ pub fn too_large_leaves_what_was(s: &Stand<'_>) {
     s.holds("k", &[("a", "small")]);
 }
 
-/// A record has as many fields as the store says.
+/// A record above the store's limit of fields is refused.
 pub fn too_many_fields_are_refused(s: &Stand<'_>) {
     let limit = s.can().record_limit_fields;
     let many = |count: usize| Fields::of((0..count).map(|n| (format!("f{n}"), ""))).unwrap();

@@ -1,4 +1,4 @@
-//! Picks: one step finds a record and writes it.
+//! `pick`: finds a record and writes it in one atomic step.
 
 use crate::check::{fields, filter};
 use crate::stand::Stand;
@@ -17,7 +17,7 @@ fn picked(s: &Stand<'_>, pick: RecordPick) -> Option<String> {
     s.ok(s.pick(pick)).map(|(key, _)| key)
 }
 
-/// The first key that passes is picked and written, then the next, then none.
+/// Each pick takes the first matching key, until none is left.
 pub fn first_key_that_passes(s: &Stand<'_>) {
     s.ok(s.put("t.0", &fields(&[("state", "done")]), None));
     task(s, "t.2", "1");
@@ -31,7 +31,7 @@ pub fn first_key_that_passes(s: &Stand<'_>) {
     s.holds("u.1", &[("rank", "0"), ("state", "pending")]);
 }
 
-/// First by a field: numbers by what they say, without the field before all others.
+/// Records can be picked by the order of a field: numbers by value, records without the field first.
 pub fn first_by_a_field(s: &Stand<'_>) {
     task(s, "t.1", "20");
     task(s, "t.2", "3");
@@ -51,7 +51,7 @@ pub fn of_nothing_is_refused(s: &Stand<'_>) {
     s.holds("t.1", &[("rank", "1"), ("state", "pending")]);
 }
 
-/// Of any number of callers no two get the same.
+/// Concurrent callers never pick the same record.
 pub fn each_is_picked_once(s: &Stand<'_>) {
     for n in 0..40 {
         task(s, &format!("t.{n:02}"), "1");
@@ -62,7 +62,7 @@ pub fn each_is_picked_once(s: &Stand<'_>) {
     assert_eq!(all, (0..40).map(|n| format!("t.{n:02}")).collect::<Vec<String>>());
 }
 
-/// A time to live that there is not is refused, also where nothing passes.
+/// An invalid time to live is refused even if no record matches.
 pub fn bad_time_to_live_is_refused(s: &Stand<'_>) {
     let mut pick = RecordPick::under("nothing.", vec![]).set("a", "1").unwrap();
     pick.ttl = Ttl::Millis(0);

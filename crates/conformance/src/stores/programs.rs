@@ -1,6 +1,6 @@
-//! Random programs on a store and on the readable model: both answer the same.
+//! Model-based test: random programs on a store and on the oracle must give the same results.
 //!
-//! Stamps and the size of steps of counters are a store's own; what is there, what holds and what is refused is not.
+//! Timestamps and the increments of counters depend on the store. Records, conditions and errors do not.
 
 use crate::check::field;
 use crate::oracle::Oracle;
@@ -20,10 +20,10 @@ const VALUES: [&str; 10] = ["", "0", "2", "10", "-3", "1.5", "007", "a", "b", "\
 const PROGRAMS: u64 = 12;
 const STEPS: usize = 120;
 
-/// Time is let go by in steps of this; lives end between two of them.
+/// Programs advance time in steps of this size, and records expire between two steps.
 const TICK_MS: u64 = 10;
 
-/// Programs in which no time goes by.
+/// Programs without a passage of time.
 pub fn of_every_write(s: &Stand<'_>) {
     (0..PROGRAMS).for_each(|seed| Program::new(s, seed, false).run());
 }
@@ -40,7 +40,7 @@ struct Program<'s, 'w> {
     random: Random,
     seed: u64,
     time: bool,
-    /// Counters of before: the key, the model's and the store's.
+    /// Old counters: the key, the model's counter and the store's counter.
     stale: Vec<(&'static str, u64, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl<'s, 'w> Program<'s, 'w> {
         }
     }
 
-    /// Takes a step; gives what it was, and whether both answered the same.
+    /// Runs one step. Returns its description and whether both gave the same result.
     fn step(&mut self) -> (String, bool) {
         match self.random.below(10) {
             0..=5 => self.write(),
@@ -124,7 +124,7 @@ impl<'s, 'w> Program<'s, 'w> {
         (format!("{prefix} {filters:?} {after:?} {limit}: {store:?}, not {model:?}"), is_same)
     }
 
-    /// After each step every record is what the model says.
+    /// Compares every record with the model.
     fn compare_all(&mut self, at: usize) {
         for key in KEYS {
             let (model, store) = self.both(key);
@@ -161,7 +161,7 @@ impl<'s, 'w> Program<'s, 'w> {
         VALUES[self.random.below(VALUES.len() as u64) as usize].as_bytes().to_vec()
     }
 
-    /// A life that ends between two ticks, so that it does not matter when in a tick it began.
+    /// A time to live that ends between two ticks, so that its start within a tick does not matter.
     fn a_ttl(&mut self) -> Ttl {
         match self.random.below(4) {
             0 => Ttl::Clear,
@@ -212,7 +212,7 @@ impl<'s, 'w> Program<'s, 'w> {
         (0..count).map(|_| self.condition(key)).collect()
     }
 
-    /// A condition as the model and as the store is told it: they differ in counters alone.
+    /// A condition for the model and for the store, which differ only in counters.
     fn condition(&mut self, key: &'static str) -> [Condition; 2] {
         let with_fields = self.can.conditions >= Conditions::Fields;
         let field = field(self.a_field());
@@ -229,13 +229,13 @@ impl<'s, 'w> Program<'s, 'w> {
         [one.clone(), one]
     }
 
-    /// The counter that the record has, one of before, or none.
+    /// A condition on the current counter, on an old one, or on absence.
     fn counter(&mut self, key: &'static str) -> [Condition; 2] {
         let counters = match self.both(key) {
             (Some(model), Some(store)) => Some((model.counter, store.counter)),
             _ => None,
         };
-        // What was read before a deletion may hold again where counters do not survive it.
+        // If counters do not survive deletion, an old counter could match again, so it is not used.
         let lasting = self.can.counters == Counters::Lasting;
         let stale = self.stale.iter().find(|(of, was, _)| {
             *of == key && counters.is_none_or(|(now, _)| now != *was) && lasting
@@ -248,7 +248,7 @@ impl<'s, 'w> Program<'s, 'w> {
     }
 }
 
-/// A write with conditions for both sides.
+/// A write with separate conditions for model and store.
 struct Sided {
     write: RecordWrite,
     when: Vec<[Condition; 2]>,
@@ -272,7 +272,7 @@ fn did(answer: Answer) -> bool {
     answer == Answer::Did(true)
 }
 
-/// Whether both did the same, or refused it with the same code.
+/// Returns whether both gave the same result or the same error code.
 fn same(model: &Result<bool>, store: &Result<bool>) -> bool {
     let code = |result: &Result<bool>| -> std::result::Result<bool, Code> {
         result.as_ref().map(|did| *did).map_err(|error| error.code())

@@ -11,21 +11,21 @@ pub fn never_written_is_absent(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("", &[])), 0);
 }
 
-/// A put makes a record and tells its counter.
+/// A put creates a record and returns its counter.
 pub fn makes_a_record(s: &Stand<'_>) {
     let counter = s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     s.holds("k", &[("a", "1"), ("b", "2")]);
     assert_eq!(s.counter("k"), counter);
 }
 
-/// A put leaves the other fields.
+/// A put keeps the other fields.
 pub fn merges_fields(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     s.ok(s.put("k", &fields(&[("b", "3"), ("c", "4")]), None));
     s.holds("k", &[("a", "1"), ("b", "3"), ("c", "4")]);
 }
 
-/// A replace drops the other fields.
+/// A replace removes the other fields.
 pub fn replace_drops_other_fields(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     s.ok(s.replace("k", &fields(&[("b", "3")]), None));
@@ -34,7 +34,7 @@ pub fn replace_drops_other_fields(s: &Stand<'_>) {
     s.holds("l", &[("a", "1")]);
 }
 
-/// Without fields there is nothing to put, and what was there stays.
+/// A write without fields is refused, and the record stays unchanged.
 pub fn of_nothing_is_refused(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1")]), None));
     let before = s.counter("k");
@@ -45,7 +45,7 @@ pub fn of_nothing_is_refused(s: &Stand<'_>) {
     assert_eq!(s.counter("k"), before);
 }
 
-/// Every byte survives, in names and in values; so does nothing at all.
+/// Field names and values can be any bytes, even empty.
 pub fn bytes_survive(s: &Stand<'_>) {
     let all: Vec<u8> = (0..=255).collect();
     let held = Fields::of([(all.as_slice(), all.as_slice()), (b"", b"\0"), (b"e", b"")]).unwrap();
@@ -53,7 +53,7 @@ pub fn bytes_survive(s: &Stand<'_>) {
     assert_eq!(s.ok(s.get("k")).unwrap().fields, held);
 }
 
-/// Keys of any kind are keys of their own.
+/// Keys are distinct, whatever characters they contain.
 pub fn records_are_independent(s: &Stand<'_>) {
     let keys = ["k", "K", "k ", "k.1", "k:1", "k/1", "k*", "k?", "[k]", "ké", "{k}", "k\n", "%6b"];
     for (n, key) in keys.iter().enumerate() {
@@ -66,7 +66,8 @@ pub fn records_are_independent(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("", &[])), keys.len() as u64 - 1);
 }
 
-/// A record that never got a time to live tells none, and when it was written.
+/// `get` returns counter and timestamp. A record without a time to live has no expiry, unless the store
+/// gives one to all records.
 pub fn get_tells_everything(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1")]), None));
     let record = s.ok(s.get("k")).unwrap();
@@ -75,7 +76,7 @@ pub fn get_tells_everything(s: &Stand<'_>) {
     assert_eq!(record.expires.is_some(), ends, "{record:?}");
 }
 
-/// One write puts in and takes out.
+/// One write can set and clear fields.
 pub fn sets_and_clears_in_one(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     let both = write("k", &[("c", "3")]).clear("a").unwrap();

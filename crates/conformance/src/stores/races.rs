@@ -1,4 +1,4 @@
-//! Callers against each other. Each case says what it would catch.
+//! Races between concurrent callers. Each case names the bug that it detects.
 
 use crate::check::{field, write};
 use crate::stand::{RACERS, Stand};
@@ -6,7 +6,7 @@ use mainstay_model::{Condition, FieldValue};
 
 const ROUNDS: usize = 10;
 
-/// Catches a swap that looks and writes in two steps: two would see the expected bytes.
+/// Detects a swap that does not compare and write atomically: two callers would succeed.
 pub fn one_swap_wins(s: &Stand<'_>) {
     for round in 0..ROUNDS {
         let key = format!("k{round}");
@@ -17,7 +17,7 @@ pub fn one_swap_wins(s: &Stand<'_>) {
     }
 }
 
-/// Catches the same of a counter: two would find nothing.
+/// Detects a conditional creation that is not atomic: two callers would succeed.
 pub fn one_maker_wins(s: &Stand<'_>) {
     for round in 0..ROUNDS {
         let key = format!("k{round}");
@@ -29,7 +29,7 @@ pub fn one_maker_wins(s: &Stand<'_>) {
     }
 }
 
-/// Catches a deletion that looks and deletes in two steps.
+/// Detects a conditional deletion that is not atomic.
 pub fn one_deletion_wins(s: &Stand<'_>) {
     for round in 0..ROUNDS {
         let key = format!("k{round}");
@@ -46,7 +46,7 @@ fn only_one_won(s: &Stand<'_>, key: &str, of: &str, won: &[bool]) {
     assert_eq!(s.ok(s.get_field(key, of)), Some(winners[0].to_string().into_bytes()));
 }
 
-/// Catches a write of one field that reads the record and writes all of it: fields would be lost.
+/// Detects a field write that reads and rewrites the whole record: fields would be lost.
 pub fn fields_of_others_stay(s: &Stand<'_>) {
     const EACH: usize = 10;
     s.together(|n| {
@@ -57,7 +57,7 @@ pub fn fields_of_others_stay(s: &Stand<'_>) {
     assert_eq!(s.ok(s.get("k")).unwrap().fields.len(), RACERS * EACH);
 }
 
-/// Catches a condition on anything but the newest counter: additions would be lost.
+/// Detects a counter condition that does not compare the newest counter: increments would be lost.
 pub fn swap_loops_lose_nothing(s: &Stand<'_>) {
     const EACH: usize = 10;
     s.ok(s.set_field("k", "n", "0".into()));
@@ -76,7 +76,7 @@ fn add_by_counter(s: &Stand<'_>) {
     }
 }
 
-/// Catches a sum that is read and written in two steps.
+/// Detects a sum that is not read and written atomically.
 pub fn sums_lose_nothing(s: &Stand<'_>) {
     const EACH: usize = 20;
     s.together(|_| {
@@ -87,7 +87,7 @@ pub fn sums_lose_nothing(s: &Stand<'_>) {
     s.holds("k", &[("n", &(RACERS * EACH).to_string())]);
 }
 
-/// Catches revisions that two writes share.
+/// Detects a revision that two writes share.
 pub fn revisions_are_not_shared(s: &Stand<'_>) {
     s.together(|n| {
         s.ok(s.set_field(&format!("k{n}"), "token", FieldValue::Revision));

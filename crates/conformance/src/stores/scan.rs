@@ -1,11 +1,11 @@
-//! Scans: key order, cursors, limits, one time for all.
+//! Scans: key order, cursors, limits, snapshot isolation of a page.
 
 use crate::check::{filter, keys_of};
 use crate::stand::Stand;
 use mainstay_model::{Code, RecordPage, Test};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Records come in byte order of their keys, with everything that is known of them.
+/// Records are sorted by key bytes and returned with fields and counters.
 pub fn goes_in_key_order(s: &Stand<'_>) {
     s.fill(&[
         ("b", "2"),
@@ -23,7 +23,7 @@ pub fn goes_in_key_order(s: &Stand<'_>) {
     assert_eq!(page.next, None);
 }
 
-/// Only keys with the prefix; what pattern languages make of it is nothing.
+/// Only keys with the prefix are returned, and pattern characters have no special meaning.
 pub fn keeps_to_the_prefix(s: &Stand<'_>) {
     s.fill(&[("a", "1"), ("a/1", "1"), ("a/2", "1"), ("ab", "1"), ("b", "1"), ("a*", "1")]);
     assert_eq!(s.found("a/", &[]), ["a/1", "a/2"]);
@@ -34,7 +34,7 @@ pub fn keeps_to_the_prefix(s: &Stand<'_>) {
     assert_eq!(s.found("a_", &[]), [] as [&str; 0]);
 }
 
-/// With the cursor everything comes once.
+/// Following the cursor returns each record exactly once.
 pub fn cursor_gives_everything_once(s: &Stand<'_>) {
     let keys: Vec<String> = (0..25).map(|n| format!("k{n:02}")).collect();
     for key in &keys {
@@ -58,7 +58,7 @@ fn pages(s: &Stand<'_>, limit: usize) -> Vec<String> {
     }
 }
 
-/// A cursor is exclusive, and its record need not be there any more.
+/// A cursor is exclusive, and its record may have been deleted.
 pub fn cursor_outlives_its_record(s: &Stand<'_>) {
     s.fill(&[("a", "1"), ("b", "1"), ("c", "1")]);
     let page = s.ok(s.scan("", &[], None, 2));
@@ -70,14 +70,14 @@ pub fn cursor_outlives_its_record(s: &Stand<'_>) {
     assert_eq!(keys_of(&rest), ["ba", "c"]);
 }
 
-/// A cursor of another scan is refused.
+/// A cursor outside the prefix is refused.
 pub fn cursor_of_another_scan_is_refused(s: &Stand<'_>) {
     s.fill(&[("a/1", "1"), ("b/1", "1")]);
     s.refused(s.scan("a/", &[], Some("b/1"), 9), Code::InvalidArgument);
     s.refused(s.scan("a/", &[], Some(""), 9), Code::InvalidArgument);
 }
 
-/// Filters are evaluated before the limit, so that pages are full.
+/// Filters are evaluated before the limit, so pages are full.
 pub fn filters_come_before_the_limit(s: &Stand<'_>) {
     for n in 0..40 {
         let state = if n % 10 == 9 { "stuck" } else { "done" };
@@ -90,14 +90,14 @@ pub fn filters_come_before_the_limit(s: &Stand<'_>) {
     assert_eq!((keys_of(&rest), rest.next.as_deref()), (vec!["k39"], None));
 }
 
-/// The page that ends with the last match has no cursor.
+/// A page that ends with the last match has no cursor.
 pub fn no_cursor_behind_the_last_match(s: &Stand<'_>) {
     s.fill(&[("a", "x"), ("b", "x"), ("c", "y")]);
     let page = s.ok(s.scan("", &[filter("f", Test::Eq, "x")], None, 2));
     assert_eq!((keys_of(&page), page.next.as_deref()), (vec!["a", "b"], None));
 }
 
-/// Pages and filters have limits.
+/// Page limits and numbers of filters are checked.
 pub fn limits_are_checked(s: &Stand<'_>) {
     for limit in [0, 100_001] {
         s.refused(s.scan("", &[], None, limit), Code::InvalidLimit);
@@ -109,7 +109,7 @@ pub fn limits_are_checked(s: &Stand<'_>) {
     s.refused(s.count("", &filters(65)), Code::InvalidArgument);
 }
 
-/// `count` counts what a scan would give in all, also beyond a page.
+/// `count` returns the total of a scan, beyond one page too.
 pub fn count_agrees_with_scan(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("", &[])), 0);
     s.fill(&[("a", "1"), ("b", "2"), ("ba", "30"), ("c", "x")]);
@@ -119,7 +119,7 @@ pub fn count_agrees_with_scan(s: &Stand<'_>) {
     assert_eq!(s.ok(s.count("x", &[])), 0);
 }
 
-/// A page shows all records as of one time: `a` is always written before `b`, so no page shows `b` ahead.
+/// A page shows one snapshot. The writer always writes `a` before `b`, so no page may show `b` ahead.
 pub fn page_is_of_one_time(s: &Stand<'_>) {
     s.fill(&[("a", "0"), ("b", "0")]);
     let (rounds, done) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -129,7 +129,8 @@ pub fn page_is_of_one_time(s: &Stand<'_>) {
         while !writer.is_finished() && (leads.len() < 60 || rounds.load(Ordering::Relaxed) < 30) {
             leads.push(lead(&s.ok(s.scan("", &[], None, 10))));
         }
-        // The writer ends in any case; only then is anything asserted.
+        // Stops the writer before any assertion can fail. Pairs with the `Acquire` load in
+        // `write_both_until`.
         done.store(true, Ordering::Release);
         writer.join().expect("the writer failed");
         let apart: Vec<&i64> = leads.iter().filter(|lead| !(0..=1).contains(*lead)).collect();
@@ -138,13 +139,14 @@ pub fn page_is_of_one_time(s: &Stand<'_>) {
 }
 
 fn write_both_until(s: &Stand<'_>, rounds: &AtomicU64, done: &AtomicBool) {
+    // Pairs with the `Release` store of the reader. The flag publishes no other data.
     while !done.load(Ordering::Acquire) {
         let n = (rounds.fetch_add(1, Ordering::Relaxed) + 1).to_string();
         s.fill(&[("a", &n), ("b", &n)]);
     }
 }
 
-/// By how much the first record of a page is ahead of the second.
+/// The difference between the first and the second record's value.
 fn lead(page: &RecordPage) -> i64 {
     let at = |n: usize| page.records[n].1.fields.text("f").unwrap().parse::<i64>().unwrap();
     at(0) - at(1)

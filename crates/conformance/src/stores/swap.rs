@@ -1,17 +1,17 @@
-//! `compare_and_swap` and what else is conditional on fields.
+//! `compare_and_swap` and other writes conditional on fields.
 
 use crate::check::{field, fields, write};
 use crate::stand::{LIFE_MS, Stand};
 use mainstay_model::{Condition, Ttl};
 
-/// With the expected bytes it swaps, and leaves the rest.
+/// With the current bytes the swap succeeds and keeps the other fields.
 pub fn right_bytes_win(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("state", "pending"), ("a", "1")]), None));
     assert!(s.ok(s.compare_and_swap("k", "state", b"pending", "claimed".into())));
     s.holds("k", &[("a", "1"), ("state", "claimed")]);
 }
 
-/// With others it does nothing, and says so: bytes are compared, not texts or numbers.
+/// With other bytes the swap returns false. Values are compared as bytes, not as text or numbers.
 pub fn other_bytes_lose(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("state", "pending"), ("n", "1")]), None));
     let counter = s.counter("k");
@@ -25,7 +25,7 @@ pub fn other_bytes_lose(s: &Stand<'_>) {
     assert_eq!(s.counter("k"), counter);
 }
 
-/// A missing record or field is not made: an empty one is something else.
+/// A swap on a missing record or field fails and creates nothing; an empty field is not missing.
 pub fn missing_loses(s: &Stand<'_>) {
     assert!(!s.ok(s.compare_and_swap("k", "a", b"", "1".into())));
     s.is_gone("k");
@@ -35,7 +35,7 @@ pub fn missing_loses(s: &Stand<'_>) {
     assert!(s.ok(s.compare_and_swap("k", "a", b"", "1".into())));
 }
 
-/// Expecting absence is a form of its own: of the field, and then the record may be missing too.
+/// A condition that a field is absent also holds if the record is missing.
 pub fn absent_is_its_own_form(s: &Stand<'_>) {
     let absent = || Condition::Field { field: field("owner"), is: None };
     let take = |who: &str| s.ok(s.write(write("k", &[("owner", who)]).when(absent()))).is_some();
@@ -46,7 +46,7 @@ pub fn absent_is_its_own_form(s: &Stand<'_>) {
     assert!(take("c"));
 }
 
-/// An expired record is missing.
+/// An expired record is missing for a swap.
 pub fn expired_loses(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1")]), Some(Ttl::Millis(LIFE_MS))));
     s.pass_ms(LIFE_MS + 1);
@@ -54,7 +54,7 @@ pub fn expired_loses(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// All conditions have to hold.
+/// All conditions must hold.
 pub fn all_must_hold(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("a", "1"), ("b", "2")]), None));
     let both = |a: &str, b: &str| {
@@ -66,7 +66,7 @@ pub fn all_must_hold(s: &Stand<'_>) {
     assert!(both("1", "2"));
 }
 
-/// One call looks at several fields, sets some, clears some, and gives a time to live.
+/// A write can combine several conditions, fields to set, fields to clear and a time to live.
 pub fn full_form_is_one_step(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("state", "pending"), ("worker", ""), ("error", "e")]), None));
     let claim = write("k", &[("state", "claimed"), ("worker", "w1")])
@@ -81,7 +81,7 @@ pub fn full_form_is_one_step(s: &Stand<'_>) {
     s.is_gone("k");
 }
 
-/// Conditions are about what was there before the write.
+/// Conditions are evaluated on the state before the write.
 pub fn conditions_see_the_state_before(s: &Stand<'_>) {
     s.ok(s.set_field("k", "a", "1".into()));
     let write = write("k", &[("a", "2")]).when_field("a", "2").unwrap();

@@ -1,4 +1,4 @@
-//! Values that only the store knows: numbers that rise, its time, sums.
+//! Values computed by the store: revisions, the current time, sums.
 
 use crate::check::{fields, write};
 use crate::stand::Stand;
@@ -9,7 +9,7 @@ fn number(s: &Stand<'_>, field: &str) -> i64 {
     String::from_utf8(text).unwrap().parse().expect("decimal text")
 }
 
-/// A revision only rises, across deletions too, and stands as decimal text.
+/// `Revision` values only rise, even across deletions, and are stored as decimal text.
 pub fn revisions_only_rise(s: &Stand<'_>) {
     let mut last = 0;
     for round in 0..6 {
@@ -23,7 +23,7 @@ pub fn revisions_only_rise(s: &Stand<'_>) {
     }
 }
 
-/// The time is the store's own, in milliseconds, one for the whole write.
+/// `Millis` is the store's time in milliseconds, the same for the whole write.
 pub fn time_is_the_stores_own(s: &Stand<'_>) {
     let now = RecordWrite::to("k").unwrap().set("now", FieldValue::Millis { plus: 0 }).unwrap();
     let both = now.set("then", FieldValue::Millis { plus: 5_000 }).unwrap();
@@ -38,7 +38,7 @@ pub fn time_is_the_stores_own(s: &Stand<'_>) {
     assert!(number(s, "now") >= now + 50);
 }
 
-/// A sum adds to what is there; nothing counts as 0.
+/// `Sum` adds to the field; a missing field counts as 0.
 pub fn sum_adds(s: &Stand<'_>) {
     for (by, sum) in [(5, "5"), (-7, "-2"), (i64::MAX, "9223372036854775805")] {
         s.ok(s.set_field("k", "n", FieldValue::Sum { by }));
@@ -50,7 +50,7 @@ pub fn sum_adds(s: &Stand<'_>) {
     s.holds("k", &[("n", "2")]);
 }
 
-/// What is no whole number is not added to, and nothing of the write happens.
+/// A sum on a field that is no canonical integer aborts the whole write.
 pub fn sum_of_no_number_is_refused(s: &Stand<'_>) {
     for text in ["x", "", "1.0", "01", " 1", "+1", "9223372036854775808"] {
         s.ok(s.put("k", &fields(&[("n", text)]), None));
@@ -60,7 +60,7 @@ pub fn sum_of_no_number_is_refused(s: &Stand<'_>) {
     }
 }
 
-/// A sum that leaves its range is refused.
+/// An overflowing sum is refused.
 pub fn sum_overflow_is_refused(s: &Stand<'_>) {
     s.ok(s.put("k", &fields(&[("n", "9223372036854775807")]), None));
     s.refused(s.set_field("k", "n", FieldValue::Sum { by: 1 }), Code::Overflow);

@@ -1,4 +1,4 @@
-//! `Add`: whole numbers, as numbers or as texts.
+//! `Add`: integer addition on numbers and on their text form.
 
 use crate::World;
 use crate::check::*;
@@ -12,7 +12,7 @@ fn sum(value: i64, counter: u64) -> Answer {
     Answer::Number { value: Value::Int(value), counter }
 }
 
-/// An absent cell counts as the text zero, and stays a text.
+/// An absent cell counts as the text `0`, and the result is text.
 pub fn absent_is_zero(w: &mut World) {
     assert_eq!(add(w, 5).unwrap(), sum(5, 1));
     assert_eq!(w.cells().get("k").unwrap(), Some("5".into()));
@@ -27,14 +27,14 @@ pub fn number_stays_a_number(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(42));
 }
 
-/// Bytes that spell a number become its text.
+/// Bytes that hold an integer become text.
 pub fn bytes_become_text(w: &mut World) {
     w.cells().set("k", Value::Bytes(b"7".to_vec())).unwrap();
     assert_eq!(add(w, 1).unwrap(), sum(8, 2));
     assert_eq!(w.cells().get("k").unwrap(), Some("8".into()));
 }
 
-/// A text must be a number as numbers are written.
+/// A text must be a canonical integer.
 pub fn only_plain_numbers(w: &mut World) {
     let long = "9223372036854775808";
     for bad in ["", " 1", "1 ", "+1", "01", "-0", "00", "1.0", "1e3", "0x1", "-", "a", long] {
@@ -47,7 +47,7 @@ pub fn only_plain_numbers(w: &mut World) {
     }
 }
 
-/// Other types are no whole numbers, floats among them.
+/// Values of other types are refused, even floats.
 pub fn other_types_are_refused(w: &mut World) {
     for other in [Value::Null, Value::Bool(true), Value::Float(1.0), Value::Array(vec![])] {
         w.cells().set("k", other).unwrap();
@@ -55,7 +55,7 @@ pub fn other_types_are_refused(w: &mut World) {
     }
 }
 
-/// Beyond the range of 64 bits it is refused, for texts and numbers.
+/// An overflow of 64 bits is refused, for text and for numbers.
 pub fn overflow_is_refused(w: &mut World) {
     for max in [Value::Int(i64::MAX), Value::from(i64::MAX.to_string())] {
         w.cells().set("k", max.clone()).unwrap();
@@ -66,7 +66,7 @@ pub fn overflow_is_refused(w: &mut World) {
     writes_nothing(w.db(), || refused(add(w, -1), Code::Overflow));
 }
 
-/// The time to live stays; of an expired cell it starts anew, without one.
+/// `Add` keeps the time to live. On an expired cell it starts from zero without one.
 pub fn keeps_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", "1", Ttl::Millis(10)).unwrap();
     add(w, 1).unwrap();

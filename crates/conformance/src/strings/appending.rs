@@ -1,4 +1,4 @@
-//! `Append`: bytes behind the text of a cell.
+//! `Append`: appends bytes to the text of a cell.
 
 use crate::World;
 use crate::check::*;
@@ -8,20 +8,20 @@ fn append(w: &World, more: &[u8]) -> mainstay::Result<Answer> {
     text(w.db(), StringCommand::Append { name: name("k"), text: more.to_vec() })
 }
 
-/// An absent cell counts as empty; the answer is the length in bytes.
+/// An absent cell counts as empty, and the answer is the new length in bytes.
 pub fn absent_is_empty(w: &mut World) {
     assert_eq!(append(w, b"ab").unwrap(), Answer::Count(2));
     assert_eq!(append(w, "é".as_bytes()).unwrap(), Answer::Count(4));
     assert_eq!(w.cells().get("k").unwrap(), Some("abé".into()));
 }
 
-/// Nothing behind nothing is an empty text, which is there.
+/// Appending nothing to an absent cell creates an empty text.
 pub fn nothing_makes_an_empty_text(w: &mut World) {
     assert_eq!(append(w, b"").unwrap(), Answer::Count(0));
     assert_eq!(w.cells().get("k").unwrap(), Some("".into()));
 }
 
-/// What is no UTF-8 is bytes; completed, it is a string again.
+/// Text that is not valid UTF-8 is stored as bytes, and as a string once it is valid.
 pub fn bytes_until_it_is_text(w: &mut World) {
     append(w, &[0xc3]).unwrap();
     assert_eq!(w.cells().get("k").unwrap(), Some(Value::Bytes(vec![0xc3])));
@@ -29,14 +29,14 @@ pub fn bytes_until_it_is_text(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), Some("é".into()));
 }
 
-/// A number becomes the text of its digits.
+/// A number becomes its text.
 pub fn number_becomes_text(w: &mut World) {
     w.cells().set("k", 12).unwrap();
     assert_eq!(append(w, b"3").unwrap(), Answer::Count(3));
     assert_eq!(w.cells().get("k").unwrap(), Some("123".into()));
 }
 
-/// The time to live stays.
+/// `Append` keeps the time to live.
 pub fn keeps_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", "a", Ttl::Millis(10)).unwrap();
     append(w, b"b").unwrap();
@@ -47,7 +47,7 @@ pub fn keeps_the_time_to_live(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(4));
 }
 
-/// Beyond the largest value it is refused.
+/// A result larger than the value limit is refused.
 pub fn too_large_is_refused(w: &mut World) {
     w.cells().set("k", "x".repeat((16 << 20) - 10)).unwrap();
     writes_nothing(w.db(), || refused(append(w, &[b'x'; 20]), Code::ValueTooLarge));

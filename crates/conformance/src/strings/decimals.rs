@@ -1,4 +1,4 @@
-//! `AddFloat`: decimals, as texts or as numbers.
+//! `AddFloat`: decimal addition on numbers and on their text form.
 
 use crate::World;
 use crate::check::*;
@@ -15,7 +15,7 @@ fn add(w: &World, by: &str) -> Result<Value> {
     }
 }
 
-/// Short decimals add as on paper.
+/// Short decimals are added exactly.
 pub fn short_decimals_are_exact(w: &mut World) {
     assert_eq!(add(w, "0.1").unwrap(), "0.1".into());
     assert_eq!(add(w, "0.2").unwrap(), "0.3".into());
@@ -23,7 +23,7 @@ pub fn short_decimals_are_exact(w: &mut World) {
     assert_eq!(add(w, "-3000.3").unwrap(), "0".into());
 }
 
-/// No zeros at the end, no exponent.
+/// Results have no trailing zeros and no exponent.
 pub fn texts_are_plain(w: &mut World) {
     w.cells().set("k", "10.50").unwrap();
     assert_eq!(add(w, "0.1").unwrap(), "10.6".into());
@@ -33,14 +33,14 @@ pub fn texts_are_plain(w: &mut World) {
     assert_eq!(add(w, "1e21").unwrap(), "1000000000000000000000".into());
 }
 
-/// A float stays a float, and gains nothing that was not added.
+/// A float stays a float, without rounding noise.
 pub fn float_stays_a_float(w: &mut World) {
     w.cells().set("k", 0.1).unwrap();
     assert_eq!(add(w, "0.2").unwrap(), Value::Float(0.3));
     assert_eq!(add(w, "0.7").unwrap(), Value::Float(1.0));
 }
 
-/// A whole number stays one where the sum is whole.
+/// An integer stays an integer if the sum is one and fits.
 pub fn whole_number_stays_where_it_can(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     assert_eq!(add(w, "2.0").unwrap(), Value::Int(3));
@@ -49,7 +49,7 @@ pub fn whole_number_stays_where_it_can(w: &mut World) {
     assert_eq!(add(w, "1").unwrap(), Value::Float(9_223_372_036_854_775_808.0));
 }
 
-/// What is no number is refused, on either side.
+/// A value or increment that is no number is refused.
 pub fn no_number_is_refused(w: &mut World) {
     for bad in ["", " 1", "1 ", "abc", "nan", "1e", "1e400"] {
         w.cells().set("k", bad).unwrap();
@@ -63,7 +63,7 @@ pub fn no_number_is_refused(w: &mut World) {
     }
 }
 
-/// What would not be finite is refused.
+/// A sum that is not finite is refused.
 pub fn not_finite_is_refused(w: &mut World) {
     let old: [Value; 5] =
         ["inf".into(), "-inf".into(), f64::INFINITY.into(), f64::NAN.into(), f64::MAX.into()];
@@ -75,7 +75,7 @@ pub fn not_finite_is_refused(w: &mut World) {
     }
 }
 
-/// The time to live stays.
+/// `AddFloat` keeps the time to live.
 pub fn keeps_the_time_to_live(w: &mut World) {
     w.cells().set_with("k", "1", Ttl::Millis(10)).unwrap();
     add(w, "0.5").unwrap();

@@ -1,4 +1,4 @@
-//! `Expire`, `Persist` and `Touch`: the time to live and nothing else.
+//! `Expire`, `Persist` and `Touch`: they change only the time to live.
 
 use crate::World;
 use crate::check::*;
@@ -21,7 +21,7 @@ fn expires(w: &World) -> Option<u64> {
     w.cells().get_versioned("k").unwrap().unwrap().expires
 }
 
-/// Which conditions hold for a cell without an expiry: none is later than any.
+/// Conditions on a cell without an expiry: no expiry counts as later than any.
 pub fn conditions_without_an_expiry(w: &mut World) {
     let cases = [
         (ExpireOnly::Always, true),
@@ -38,7 +38,7 @@ pub fn conditions_without_an_expiry(w: &mut World) {
     }
 }
 
-/// Which conditions hold for a cell with an expiry.
+/// Conditions on a cell with an expiry.
 pub fn conditions_with_an_expiry(w: &mut World) {
     let cases = [
         (ExpireOnly::Always, true, true),
@@ -58,7 +58,7 @@ pub fn conditions_with_an_expiry(w: &mut World) {
     }
 }
 
-/// The same moment is neither later nor earlier.
+/// An equal expiry is neither later nor earlier.
 pub fn same_moment_is_neither(w: &mut World) {
     let at = w.wall_us() + 50_000;
     w.cells().set_with("k", 1, Ttl::Until(at)).unwrap();
@@ -69,7 +69,7 @@ pub fn same_moment_is_neither(w: &mut World) {
     }
 }
 
-/// An absent or expired cell answers no, and bad input is refused all the same.
+/// `Expire` and `Persist` of an absent or expired cell return false, but invalid input is still refused.
 pub fn absent_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || expire(w, 10, ExpireOnly::Always)));
     assert!(!writes_nothing(w.db(), || persist(w)));
@@ -83,7 +83,7 @@ pub fn absent_answers_false(w: &mut World) {
     assert!(!writes_nothing(w.db(), || persist(w)));
 }
 
-/// A moment that is past ends the cell at once.
+/// An expiry in the past ends the cell at once.
 pub fn past_moment_ends_it(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let only = ExpireOnly::Always;
@@ -92,7 +92,7 @@ pub fn past_moment_ends_it(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Persist ends a time to live, and says whether there was one.
+/// `Persist` removes the time to live and returns whether one existed.
 pub fn persist_ends_it(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     assert!(persist(w));
@@ -101,7 +101,7 @@ pub fn persist_ends_it(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Touch tells the value and changes the time to live.
+/// `Touch` returns the value and changes the time to live.
 pub fn touch_tells_and_changes(w: &mut World) {
     w.cells().set("k", "v").unwrap();
     let told = Answer::Replaced { did: true, old: Some(Value::from("v")) };
@@ -114,7 +114,7 @@ pub fn touch_tells_and_changes(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Of nothing, touch tells nothing and writes nothing.
+/// `Touch` of an absent cell returns nothing and writes nothing.
 pub fn touch_of_nothing(w: &mut World) {
     let none = Answer::Replaced { did: false, old: None };
     assert_eq!(writes_nothing(w.db(), || touch(w, Ttl::Millis(10)).unwrap()), none);

@@ -1,4 +1,4 @@
-//! Redis's strings on cells.
+//! Redis string commands on cells.
 
 pub mod addition;
 pub mod appending;

@@ -1,4 +1,4 @@
-//! `Set`: a condition, a time to live, and what was there before.
+//! `Set`: a write with a condition and a time to live, which returns the old value.
 
 use crate::World;
 use crate::check::*;
@@ -12,7 +12,7 @@ fn replaced(did: bool, old: impl Into<Option<Value>>) -> Answer {
     Answer::Replaced { did, old: old.into() }
 }
 
-/// Always writes, and tells what was there.
+/// `Always` writes and returns the old value.
 pub fn always_writes_and_tells_the_old(w: &mut World) {
     assert_eq!(put(w, "a", Only::Always), replaced(true, None));
     assert_eq!(put(w, "b", Only::Always), replaced(true, Value::from("a")));
@@ -20,7 +20,7 @@ pub fn always_writes_and_tells_the_old(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(2));
 }
 
-/// Only when absent: the present value stays and is told.
+/// `Absent` writes only an absent cell; otherwise it returns the present value.
 pub fn only_absent(w: &mut World) {
     assert_eq!(put(w, "a", Only::Absent), replaced(true, None));
     let kept = writes_nothing(w.db(), || put(w, "b", Only::Absent));
@@ -29,7 +29,7 @@ pub fn only_absent(w: &mut World) {
     assert_eq!(put(w, "c", Only::Absent), replaced(true, None));
 }
 
-/// Only when present: an absent cell is not made.
+/// `Present` writes only a present cell.
 pub fn only_present(w: &mut World) {
     let none = writes_nothing(w.db(), || put(w, "a", Only::Present));
     assert_eq!(none, replaced(false, None));
@@ -37,13 +37,13 @@ pub fn only_present(w: &mut World) {
     assert_eq!(put(w, "b", Only::Present), replaced(true, Value::Int(1)));
 }
 
-/// Null is a value: the cell is present.
+/// A cell that holds `Null` is present.
 pub fn null_is_present(w: &mut World) {
     w.cells().set("k", ()).unwrap();
     assert_eq!(put(w, "a", Only::Absent), replaced(false, Value::Null));
 }
 
-/// Only when equal: an absent cell equals nothing.
+/// `Equals` writes only if the value is equal; an absent cell equals nothing.
 pub fn only_equal(w: &mut World) {
     let equals = |value: &str| Only::Equals(Value::from(value));
     assert_eq!(writes_nothing(w.db(), || put(w, "a", equals("a"))), replaced(false, None));
@@ -53,7 +53,7 @@ pub fn only_equal(w: &mut World) {
     assert_eq!(put(w, "c", equals("a")), replaced(true, Value::from("a")));
 }
 
-/// Only when different: an absent cell differs from everything.
+/// `Differs` writes only if the value differs; an absent cell differs from everything.
 pub fn only_different(w: &mut World) {
     let differs = |value: &str| Only::Differs(Value::from(value));
     assert_eq!(put(w, "a", differs("a")), replaced(true, None));
@@ -62,7 +62,7 @@ pub fn only_different(w: &mut World) {
     assert_eq!(put(w, "b", differs("x")), replaced(true, Value::from("a")));
 }
 
-/// Texts are compared: a number equals its digits, bytes the string that they are.
+/// Values are compared by their text form: a number equals its digits, bytes equal the same string.
 pub fn compares_texts(w: &mut World) {
     w.cells().set("k", 12).unwrap();
     assert_eq!(put(w, "a", Only::Equals("12".into())), replaced(true, Value::Int(12)));
@@ -73,7 +73,7 @@ pub fn compares_texts(w: &mut World) {
     assert_eq!(kept, replaced(false, Value::Float(1.0)));
 }
 
-/// The time to live is ended, set or kept; without a write it stays.
+/// A write removes, sets or keeps the time to live as requested; without a write it stays.
 pub fn time_to_live_as_asked(w: &mut World) {
     let set = |only, ttl| text(w.db(), string_set("k", "v", only, ttl)).unwrap();
     let expires = || w.cells().get_versioned("k").unwrap().unwrap().expires;
@@ -88,7 +88,7 @@ pub fn time_to_live_as_asked(w: &mut World) {
     assert_eq!(expires(), None);
 }
 
-/// An expired cell is absent; the write counts its expiry.
+/// An expired cell is absent, and the write counts its expiry.
 pub fn expired_is_absent(w: &mut World) {
     w.cells().set_with("k", "a", Ttl::Millis(10)).unwrap();
     w.pass_ms(11);
@@ -96,14 +96,14 @@ pub fn expired_is_absent(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(3));
 }
 
-/// A moment that is past leaves a cell that nobody sees.
+/// With an expiry in the past the write succeeds, and the cell is expired at once.
 pub fn past_moment_is_gone_at_once(w: &mut World) {
     let set = string_set("k", "v", Only::Always, Ttl::Until(1));
     assert_eq!(text(w.db(), set).unwrap(), replaced(true, None));
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Bad input is refused whether or not the condition holds.
+/// Invalid input is refused whether or not the condition holds.
 pub fn bad_input_is_refused_whatever_is_there(w: &mut World) {
     let deep = (0..200).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
     for only in [Only::Always, Only::Present] {
@@ -114,14 +114,14 @@ pub fn bad_input_is_refused_whatever_is_there(w: &mut World) {
     }
 }
 
-/// Marked `must`, a condition that does not hold fails everything.
+/// Under `must`, a condition that does not hold aborts the transaction.
 pub fn must_fails_where_the_condition_does(w: &mut World) {
     let set = string_set("k", "v", Only::Present, Ttl::Clear);
     let transaction = mainstay::Transaction::new().step(self::set("a", 1)).must(set);
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::MustFailed, 1));
 }
 
-/// It works on the cells that everybody sees, on branches too.
+/// The commands work on the same cells as all others, on branches too.
 pub fn same_cells_on_branches(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.db().fork("dev", "main", mainstay::At::Latest).unwrap();

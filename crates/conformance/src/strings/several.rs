@@ -1,4 +1,4 @@
-//! `SetAll`: all of them or none.
+//! `SetAll`: sets several cells, all or nothing.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +9,7 @@ fn all(pairs: &[(&str, Value)], only_absent: bool) -> StringCommand {
     StringCommand::SetAll { pairs, only_absent }
 }
 
-/// All are written in one revision.
+/// All cells are written in one revision.
 pub fn all_at_once(w: &mut World) {
     let pairs = [("a", "1".into()), ("b", "2".into())];
     let did = writes_once(w.db(), || text(w.db(), all(&pairs, false)).unwrap());
@@ -18,7 +18,7 @@ pub fn all_at_once(w: &mut World) {
     assert_eq!(w.cells().get("b").unwrap(), Some("2".into()));
 }
 
-/// A name given twice gets the last value.
+/// If a name is given twice, the last value wins.
 pub fn last_of_a_name_wins(w: &mut World) {
     let pairs = [("a", "1".into()), ("b", "2".into()), ("a", "3".into())];
     text(w.db(), all(&pairs, true)).unwrap();
@@ -26,7 +26,7 @@ pub fn last_of_a_name_wins(w: &mut World) {
     assert_eq!(counter(&w.cells(), "a"), Some(2));
 }
 
-/// Times to live end.
+/// `SetAll` removes times to live.
 pub fn times_to_live_end(w: &mut World) {
     w.cells().set_with("a", 1, Ttl::Millis(10)).unwrap();
     text(w.db(), all(&[("a", 2.into())], false)).unwrap();
@@ -34,7 +34,7 @@ pub fn times_to_live_end(w: &mut World) {
     assert_eq!(w.cells().get("a").unwrap(), int(2));
 }
 
-/// Only when all are absent: one that is there, and nothing is written.
+/// With `only_absent`, nothing is written if any of the cells is present.
 pub fn only_absent_is_all_or_none(w: &mut World) {
     w.cells().set("b", 1).unwrap();
     let pairs = [("a", "1".into()), ("b", "2".into())];
@@ -45,7 +45,7 @@ pub fn only_absent_is_all_or_none(w: &mut World) {
     assert_eq!(text(w.db(), all(&pairs, true)).unwrap(), Answer::Did(true));
 }
 
-/// What has expired is absent.
+/// An expired cell is absent.
 pub fn expired_is_absent(w: &mut World) {
     w.cells().set_with("a", 1, Ttl::Millis(10)).unwrap();
     w.pass_ms(11);
@@ -53,7 +53,7 @@ pub fn expired_is_absent(w: &mut World) {
     assert_eq!(counter(&w.cells(), "a"), Some(3));
 }
 
-/// One bad value: nothing is written, not even inside a transaction that goes on.
+/// One invalid value aborts the command, and nothing is written even if the transaction continues.
 pub fn one_bad_value_writes_none(w: &mut World) {
     let deep = (0..200).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
     let bad = || all(&[("a", 1.into()), ("b", deep.clone())], false);
@@ -63,7 +63,7 @@ pub fn one_bad_value_writes_none(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["c"]);
 }
 
-/// Too much for a transaction: an open one is as it was before.
+/// A command that is too large for a transaction leaves an open one unchanged.
 pub fn too_much_leaves_an_open_transaction_as_it_was(w: &mut World) {
     let large = Value::from("x".repeat(15 << 20));
     let pairs: Vec<(&str, Value)> =
@@ -76,7 +76,7 @@ pub fn too_much_leaves_an_open_transaction_as_it_was(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["z"]);
 }
 
-/// None at all is fine and writes nothing.
+/// An empty list succeeds and writes nothing.
 pub fn none_at_all(w: &mut World) {
     let did = writes_nothing(w.db(), || text(w.db(), all(&[], true)).unwrap());
     assert_eq!(did, Answer::Did(true));

@@ -1,4 +1,4 @@
-//! `Take`: deletes, and tells what was there.
+//! `Take`: deletes a cell and returns its value.
 
 use crate::World;
 use crate::check::*;
@@ -8,7 +8,7 @@ fn take(w: &World) -> Answer {
     text(w.db(), StringCommand::Take { name: name("k") }).unwrap()
 }
 
-/// What was there is told and gone; the counter goes on.
+/// `Take` returns and deletes the value, and the counter continues.
 pub fn tells_and_deletes(w: &mut World) {
     w.cells().set("k", "v").unwrap();
     assert_eq!(take(w), Answer::Replaced { did: true, old: Some(Value::from("v")) });
@@ -16,7 +16,7 @@ pub fn tells_and_deletes(w: &mut World) {
     assert_eq!(w.cells().set("k", 1).unwrap(), 3);
 }
 
-/// Of nothing it is nothing, and nothing is written.
+/// `Take` of an absent or expired cell returns nothing.
 pub fn nothing_of_nothing(w: &mut World) {
     let none = Answer::Replaced { did: false, old: None };
     assert_eq!(writes_nothing(w.db(), || take(w)), none);

@@ -1,4 +1,4 @@
-//! The clock: stamps strictly increase, whatever the wall clock does.
+//! The clock: timestamps strictly increase, whatever the wall clock does.
 
 use crate::World;
 use crate::check::*;
@@ -12,7 +12,7 @@ fn stamp(w: &World) -> u64 {
     w.db().execute(Transaction::new().step(incr("tick", 1))).unwrap().stamp
 }
 
-/// While time goes by, stamps are what the clock shows.
+/// Normally, timestamps equal the wall clock.
 pub fn stamps_follow_the_clock(w: &mut World) {
     for _ in 0..3 {
         w.pass_ms(7);
@@ -29,7 +29,7 @@ pub fn stepping_back_is_not_followed(w: &mut World) {
     assert!(after < before + SECOND_US);
 }
 
-/// While the wall clock is behind, stamps follow the monotonic clock.
+/// While the wall clock is behind, timestamps follow the monotonic clock.
 pub fn behind_follows_the_monotonic_clock(w: &mut World) {
     let before = stamp(w);
     w.clock().set_wall(w.wall_us() - HOUR_US);
@@ -40,7 +40,7 @@ pub fn behind_follows_the_monotonic_clock(w: &mut World) {
     assert!(later - before <= 61 * SECOND_US, "{}", later - before);
 }
 
-/// Times to live run while the wall clock is behind.
+/// Times to live elapse while the wall clock is behind.
 pub fn times_to_live_run_while_behind(w: &mut World) {
     stamp(w);
     w.clock().set_wall(w.wall_us() - HOUR_US);
@@ -52,7 +52,7 @@ pub fn times_to_live_run_while_behind(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Once the wall clock has caught up it is followed again.
+/// Once the wall clock has caught up, timestamps follow it again.
 pub fn caught_up_is_followed_again(w: &mut World) {
     stamp(w);
     w.clock().set_wall(w.wall_us() - 5 * SECOND_US);
@@ -61,14 +61,14 @@ pub fn caught_up_is_followed_again(w: &mut World) {
     assert_eq!(stamp(w), w.wall_us());
 }
 
-/// A small jump ahead is followed.
+/// A jump ahead of half an hour is followed.
 pub fn small_jump_ahead_is_followed(w: &mut World) {
     stamp(w);
     w.clock().set_wall(w.wall_us() + HOUR_US / 2);
     assert_eq!(stamp(w), w.wall_us());
 }
 
-/// A jump of two hours is not followed.
+/// A jump ahead of two hours is not followed.
 pub fn large_jump_ahead_is_not_followed(w: &mut World) {
     let before = stamp(w);
     w.clock().set_wall(w.wall_us() + 2 * HOUR_US);
@@ -89,14 +89,14 @@ pub fn large_jump_expires_nothing(w: &mut World) {
     assert_eq!(w.db().sweep().unwrap(), 0);
 }
 
-/// Two hours that really go by are no jump.
+/// Two hours that really elapse are not a jump.
 pub fn hours_that_go_by_are_no_jump(w: &mut World) {
     stamp(w);
     w.pass(Duration::from_secs(7_200));
     assert_eq!(stamp(w), w.wall_us());
 }
 
-/// (Disk.) After a reopen a jump ahead is confirmed, and followed.
+/// (Disk.) After a reopen, a jump ahead is followed.
 pub fn large_jump_is_followed_after_reopen(w: &mut World) {
     stamp(w);
     w.clock().set_wall(w.wall_us() + 2 * HOUR_US);
@@ -106,7 +106,7 @@ pub fn large_jump_is_followed_after_reopen(w: &mut World) {
     assert_eq!(stamp(w), w.wall_us());
 }
 
-/// (Disk.) After a reopen with the clock behind, stamps still increase.
+/// (Disk.) After a reopen with the clock set back, timestamps still increase.
 pub fn stamps_increase_over_a_reopen(w: &mut World) {
     let before = stamp(w);
     w.clock().set_wall(w.wall_us() - 24 * HOUR_US);

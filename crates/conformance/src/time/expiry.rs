@@ -1,10 +1,10 @@
-//! Expiry is judged at the snapshot's `now`; a read of the past judges in the past.
+//! Expiry is judged at the time of the snapshot, also for reads of the past.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Answer, At, Transaction, Ttl};
 
-/// A read at a revision judges at that revision's stamp.
+/// A read at a revision judges expiry at that revision's timestamp.
 pub fn past_revision_judges_then(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let then = w.db().revision();
@@ -15,7 +15,7 @@ pub fn past_revision_judges_then(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(later), "k").unwrap(), None);
 }
 
-/// A read at a stamp judges at that stamp, though no transaction has it.
+/// A read at a timestamp judges expiry at exactly that timestamp, even if no transaction has it.
 pub fn past_stamp_judges_then(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let start = w.wall_us();
@@ -25,7 +25,7 @@ pub fn past_stamp_judges_then(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Stamp(start + 11_000), "k").unwrap(), None);
 }
 
-/// Lists of the past judge in the past.
+/// Lists of the past judge expiry in the past.
 pub fn past_lists_judge_then(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let then = w.db().revision();
@@ -35,7 +35,7 @@ pub fn past_lists_judge_then(w: &mut World) {
     assert!(names(&w.cells(), "").is_empty());
 }
 
-/// A sweep changes the future, not the past.
+/// A sweep does not change the past.
 pub fn sweep_leaves_the_past(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let then = w.db().revision();
@@ -44,7 +44,7 @@ pub fn sweep_leaves_the_past(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
 }
 
-/// `now` is one for all steps of a transaction.
+/// All steps of a transaction use the same time.
 pub fn now_is_fixed_for_a_transaction(w: &mut World) {
     let transaction = Transaction::new()
         .step(set_with("a", 1, Ttl::Millis(10)))
@@ -57,7 +57,7 @@ pub fn now_is_fixed_for_a_transaction(w: &mut World) {
     assert!(matches!(&receipt.answers[2], Answer::Cell(Some(_))));
 }
 
-/// A reader that holds its place judges at its own time.
+/// An open view judges expiry at its own time.
 pub fn reader_judges_at_its_own_time(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let here = w.cells().at(At::Latest).unwrap();
@@ -66,7 +66,7 @@ pub fn reader_judges_at_its_own_time(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// Swept or not makes no difference to readers.
+/// Reads are equal before and after a sweep.
 pub fn swept_or_not_reads_the_same(w: &mut World) {
     for cell in ["a", "b", "c"] {
         w.cells().set_with(cell, 1, Ttl::Millis(10)).unwrap();

@@ -1,4 +1,4 @@
-//! Time: travel, the clock, expiry and retention.
+//! Time cases: time travel, the clock, expiry and retention.
 
 pub mod clock;
 pub mod expiry;

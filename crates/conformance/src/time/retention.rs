@@ -1,5 +1,7 @@
-//! Retention: shadowed versions go after their time; what is trimmed is an error, never a wrong
-//! answer; branches, tags and open readers keep what they need.
+//! Retention: old versions are trimmed after their time.
+//!
+//! Reading a trimmed revision is an error, never a wrong result. Branches, tags and open readers keep
+//! the versions they need.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +11,7 @@ use std::time::Duration;
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// `k` was 1 at the revision given, and was 2 already a day ago.
+/// Sets `k` to 1 and, a minute later, to 2. Returns the revision of the first write.
 fn shadowed_long_ago(w: &World) -> Revision {
     w.cells().set("k", 1).unwrap();
     let then = w.db().revision();
@@ -27,7 +29,7 @@ fn a_day_goes_by(w: &World) {
     w.db().trim().unwrap();
 }
 
-/// What nothing needs is trimmed, and says so.
+/// A read, fork or tag at a trimmed revision fails with `HistoryTrimmed`.
 pub fn trimmed_says_so(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     let then = shadowed_long_ago(w);
@@ -39,7 +41,7 @@ pub fn trimmed_says_so(w: &mut World) {
     refused(w.db().tag("old", "main", At::Revision(then)), Code::HistoryTrimmed);
 }
 
-/// The present is untouched: values, counters, names.
+/// Trimming does not affect current values, counters and names.
 pub fn present_is_untouched(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     shadowed_long_ago(w);
@@ -50,7 +52,7 @@ pub fn present_is_untouched(w: &mut World) {
     assert_eq!(w.cells().set("k", 3).unwrap(), 3);
 }
 
-/// Within the retention the past is there, trimmed or not.
+/// Within the retention, all versions are kept by a trim.
 pub fn within_the_retention_all_is_there(w: &mut World) {
     w.configure(|options| options.retention(DAY * 7));
     let then = shadowed_long_ago(w);
@@ -59,7 +61,7 @@ pub fn within_the_retention_all_is_there(w: &mut World) {
     assert_eq!(w.cells().history("k", 9, None).unwrap().len(), 2);
 }
 
-/// By default cells keep seven days.
+/// The default retention of cells is seven days.
 pub fn default_is_seven_days(w: &mut World) {
     let then = shadowed_long_ago(w);
     w.pass(DAY * 5);
@@ -70,7 +72,7 @@ pub fn default_is_seven_days(w: &mut World) {
     refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
 }
 
-/// All can be kept.
+/// All versions can be kept forever.
 pub fn all_can_be_kept(w: &mut World) {
     w.configure(|options| options.retention_all());
     let then = shadowed_long_ago(w);
@@ -79,7 +81,7 @@ pub fn all_can_be_kept(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(then), "k").unwrap(), int(1));
 }
 
-/// A class of names can have a retention of its own.
+/// Names with a prefix can have their own retention.
 pub fn classes_have_their_own(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10).retention_class("audit/", None));
     w.cells().set("audit/k", 1).unwrap();
@@ -91,7 +93,7 @@ pub fn classes_have_their_own(w: &mut World) {
     refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
 }
 
-/// Never a wrong answer: every revision either shows its state or says that it is trimmed.
+/// Every revision either shows its correct state or fails with `HistoryTrimmed`.
 pub fn never_a_wrong_answer(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     let mut truth = Vec::new();
@@ -117,7 +119,7 @@ pub fn never_a_wrong_answer(w: &mut World) {
     assert!((10..40).contains(&kept), "{kept} are kept, ten minutes' worth is due");
 }
 
-/// A tag keeps its revision readable, until it is removed.
+/// A tag keeps its revision readable until it is removed.
 pub fn tag_keeps_its_revision(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     let then = shadowed_long_ago(w);
@@ -130,7 +132,7 @@ pub fn tag_keeps_its_revision(w: &mut World) {
     refused(read_at(&w.cells(), At::Revision(then), "k"), Code::HistoryTrimmed);
 }
 
-/// A branch keeps what it shows.
+/// A branch keeps the versions that it shows.
 pub fn branch_keeps_what_it_shows(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     let then = shadowed_long_ago(w);
@@ -142,7 +144,7 @@ pub fn branch_keeps_what_it_shows(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// A branch keeps what its parent deleted.
+/// A branch keeps values that its parent deleted.
 pub fn branch_keeps_what_its_parent_deleted(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     w.cells().set("gone", 1).unwrap();
@@ -153,7 +155,7 @@ pub fn branch_keeps_what_its_parent_deleted(w: &mut World) {
     assert_eq!(w.cells().get("gone").unwrap(), None);
 }
 
-/// The base of a merge is kept while both branches live.
+/// The merge base is kept while both branches exist.
 pub fn base_of_a_merge_is_kept(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     w.cells().set("k", 0).unwrap();
@@ -167,7 +169,7 @@ pub fn base_of_a_merge_is_kept(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(3), "dev changed nothing");
 }
 
-/// An open reader keeps what it sees.
+/// An open reader keeps the versions that it sees.
 pub fn open_reader_keeps_what_it_sees(w: &mut World) {
     w.configure(|options| options.retention(MINUTE));
     let then = shadowed_long_ago(w);
@@ -179,7 +181,8 @@ pub fn open_reader_keeps_what_it_sees(w: &mut World) {
     assert_eq!(reader.list("", None, 9).unwrap().names, ["k"]);
 }
 
-/// A reader open for more than an hour is cut, and told.
+/// A reader that is open for more than an hour loses its protection, and its reads fail with
+/// `HistoryTrimmed`.
 pub fn old_reader_is_cut(w: &mut World) {
     w.configure(|options| options.retention(MINUTE));
     let then = shadowed_long_ago(w);
@@ -189,7 +192,7 @@ pub fn old_reader_is_cut(w: &mut World) {
     refused(reader.get("k"), Code::HistoryTrimmed);
 }
 
-/// A live cell keeps its counter for ever.
+/// A live cell keeps its counter forever.
 pub fn live_counters_outlive_retention(w: &mut World) {
     w.configure(|options| options.retention(MINUTE));
     for n in 0..10 {
@@ -200,7 +203,7 @@ pub fn live_counters_outlive_retention(w: &mut World) {
     assert_eq!(w.cells().cas("k", Some(10), 0).unwrap(), Some(11));
 }
 
-/// Within the retention a deleted cell keeps its counter, trimmed or not.
+/// A deleted cell keeps its counter within the retention.
 pub fn deleted_counters_live_for_the_retention(w: &mut World) {
     w.configure(|options| options.retention(DAY * 7));
     w.cells().set("k", 1).unwrap();
@@ -209,7 +212,7 @@ pub fn deleted_counters_live_for_the_retention(w: &mut World) {
     assert_eq!(w.cells().set("k", 2).unwrap(), 3);
 }
 
-/// (Disk.) What is trimmed stays trimmed over a reopen, and the rest is there.
+/// (Disk.) A trimmed revision stays trimmed after a reopen, and the current state is unchanged.
 pub fn trimmed_stays_trimmed_over_a_reopen(w: &mut World) {
     w.configure(|options| options.retention(MINUTE * 10));
     let then = shadowed_long_ago(w);

@@ -1,4 +1,4 @@
-//! Reading at a revision or a stamp: the newest version not newer than it.
+//! Time travel: a read at a revision or timestamp returns the newest version that is not newer.
 
 use crate::World;
 use crate::check::*;
@@ -16,7 +16,7 @@ pub fn every_revision_shows_its_state(w: &mut World) {
     }
 }
 
-/// A revision in which something else was written shows the version before it.
+/// A revision in which only other cells were written shows the older version.
 pub fn newest_not_newer(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().set("other", 1).unwrap();
@@ -25,7 +25,7 @@ pub fn newest_not_newer(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(between), "k").unwrap(), int(1));
 }
 
-/// Before the first version the cell is absent.
+/// Before its first version a cell is absent.
 pub fn before_the_first_is_absent(w: &mut World) {
     w.cells().set("other", 1).unwrap();
     let before = w.db().revision();
@@ -37,7 +37,7 @@ pub fn before_the_first_is_absent(w: &mut World) {
     assert_eq!(past.list("", None, 9).unwrap().names, ["other"]);
 }
 
-/// Before everything there is nothing.
+/// Before the first write the database is empty.
 pub fn before_everything_is_nothing(w: &mut World) {
     let start = w.db().revision();
     w.cells().set("k", 1).unwrap();
@@ -47,7 +47,7 @@ pub fn before_everything_is_nothing(w: &mut World) {
     assert_eq!(long_ago.get("k").unwrap(), None);
 }
 
-/// A deletion is seen from its revision on.
+/// A deletion is visible from its revision on.
 pub fn deletion_is_seen_from_its_revision_on(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let there = w.db().revision();
@@ -58,7 +58,7 @@ pub fn deletion_is_seen_from_its_revision_on(w: &mut World) {
     assert_eq!(read_at(&w.cells(), At::Revision(gone), "k").unwrap(), None);
 }
 
-/// A stamp shows the newest revision not stamped later.
+/// A timestamp selects the newest revision with a timestamp that is not later.
 pub fn stamp_shows_the_newest_not_later(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let first = w.wall_us();
@@ -74,7 +74,7 @@ pub fn stamp_shows_the_newest_not_later(w: &mut World) {
     assert_eq!(at(second + 1), int(2));
 }
 
-/// The versioned read of the past tells that version's counter, stamp and revision.
+/// A versioned read of the past returns that version's counter, timestamp and revision.
 pub fn versioned_in_the_past(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let (revision, stamp) = (w.db().revision(), w.wall_us());
@@ -86,7 +86,7 @@ pub fn versioned_in_the_past(w: &mut World) {
     assert_eq!(past.revision(), revision);
 }
 
-/// The history of the past ends there.
+/// A history at a past revision ends at that revision.
 pub fn history_of_the_past_ends_there(w: &mut World) {
     for n in 0..5 {
         w.cells().set("k", n).unwrap();
@@ -98,12 +98,12 @@ pub fn history_of_the_past_ends_there(w: &mut World) {
     assert_eq!(counters, [3, 2, 1]);
 }
 
-/// The future is refused.
+/// A future revision or timestamp is refused.
 pub fn future_is_refused(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let next = w.db().revision() + 1;
     refused(w.cells().at(At::Revision(next)).map(drop), Code::FutureRevision);
-    // Clocks may differ by five seconds.
+    // Up to five seconds ahead are accepted, because clocks may differ.
     let soon = w.wall_us() + 4_000_000;
     assert_eq!(w.cells().at(At::Stamp(soon)).unwrap().get("k").unwrap(), int(1));
     for ahead_us in [6_000_000, 3_600_000_000] {
@@ -112,7 +112,7 @@ pub fn future_is_refused(w: &mut World) {
     }
 }
 
-/// A reader at the newest revision stays there while others write.
+/// A reader at the newest revision keeps it during later writes.
 pub fn reader_stays_where_it_is(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let here = w.cells().at(At::Latest).unwrap();
@@ -123,7 +123,7 @@ pub fn reader_stays_where_it_is(w: &mut World) {
     assert_eq!(here.revision(), w.db().revision() - 2);
 }
 
-/// Every transaction's stamp is known.
+/// The timestamp of every transaction can be queried.
 pub fn stamps_are_known(w: &mut World) {
     let mut last = 0;
     for n in 0..4 {

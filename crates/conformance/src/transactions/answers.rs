@@ -1,10 +1,10 @@
-//! Transactions as values: answers, revisions, errors and their position, `must`.
+//! Transactions as values: answers, revisions, errors with their position, `must`.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Answer, At, BranchCommand, Code, ErrorKind, RecordWrite, Transaction, Ttl};
 
-/// All steps of a transaction have one revision and one stamp.
+/// All steps of a transaction share one revision and one timestamp.
 pub fn one_revision_and_stamp_for_all(w: &mut World) {
     let receipt = writes_once(w.db(), || {
         w.db().execute(Transaction::new().step(set("a", 1)).step(set("b", 2))).unwrap()
@@ -27,7 +27,7 @@ pub fn revisions_rise_by_one_over_all_branches(w: &mut World) {
     }
 }
 
-/// Stamps strictly increase even while the clock stands still.
+/// Timestamps strictly increase even while the clock does not move.
 pub fn stamps_increase_while_the_clock_stands_still(w: &mut World) {
     let stamp = || w.db().execute(Transaction::new().step(set("k", 1))).unwrap().stamp;
     let stamps: Vec<u64> = (0..5).map(|_| stamp()).collect();
@@ -35,7 +35,7 @@ pub fn stamps_increase_while_the_clock_stands_still(w: &mut World) {
     assert_eq!(stamps[0], w.wall_us());
 }
 
-/// One answer per command, in order, each seeing what came before it.
+/// Each command has one answer, in order, and sees the effects of earlier steps.
 pub fn answers_see_earlier_steps(w: &mut World) {
     let transaction = Transaction::new()
         .step(init("k", 1))
@@ -84,13 +84,13 @@ pub fn reading_takes_no_revision(w: &mut World) {
     assert_eq!(receipt.revision, seen);
 }
 
-/// An empty transaction is fine and does nothing.
+/// An empty transaction succeeds and does nothing.
 pub fn empty_does_nothing(w: &mut World) {
     let receipt = writes_nothing(w.db(), || w.db().execute(Transaction::new()).unwrap());
     assert!(receipt.answers.is_empty());
 }
 
-/// An error aborts everything and names its position.
+/// An error aborts the transaction and reports its position.
 pub fn error_aborts_all_and_names_its_position(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let transaction =
@@ -100,7 +100,7 @@ pub fn error_aborts_all_and_names_its_position(w: &mut World) {
     assert_eq!(w.cells().get("text").unwrap(), Some("x".into()));
 }
 
-/// The first error counts.
+/// The first error is reported.
 pub fn first_error_counts(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     w.cells().set("max", i64::MAX).unwrap();
@@ -108,20 +108,20 @@ pub fn first_error_counts(w: &mut World) {
     refused_at(w.db().execute(transaction), Code::Overflow, 1);
 }
 
-/// A bad time to live aborts like any other error.
+/// An invalid time to live aborts the transaction.
 pub fn bad_ttl_aborts(w: &mut World) {
     let transaction = Transaction::new().step(set("a", 1)).step(set_with("b", 1, Ttl::Millis(0)));
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::InvalidTtl, 1));
 }
 
-/// A bad page limit aborts like any other error.
+/// An invalid page limit aborts the transaction.
 pub fn bad_limit_aborts(w: &mut World) {
     let bad = mainstay::CellCommand::List { prefix: String::new(), after: None, limit: 0 };
     let transaction = Transaction::new().step(set("a", 1)).step(bad);
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::InvalidLimit, 1));
 }
 
-/// A lost CAS is an answer: the rest takes effect.
+/// A failed compare-and-swap is a normal answer, and the other steps take effect.
 pub fn lost_cas_does_not_abort(w: &mut World) {
     let transaction = Transaction::new().step(cas("k", Some(1), 1)).step(set("a", 1));
     let receipt = w.db().execute(transaction).unwrap();
@@ -129,7 +129,7 @@ pub fn lost_cas_does_not_abort(w: &mut World) {
     assert_eq!(w.cells().get("a").unwrap(), int(1));
 }
 
-/// Marked `must`, a lost CAS aborts everything, with its position.
+/// Under `must`, a failed compare-and-swap aborts the transaction and reports its position.
 pub fn must_cas_aborts(w: &mut World) {
     let transaction = Transaction::new().step(set("a", 1)).must(cas("k", Some(1), 1));
     writes_nothing(w.db(), || {
@@ -140,19 +140,19 @@ pub fn must_cas_aborts(w: &mut World) {
     assert_eq!(w.cells().get("a").unwrap(), None);
 }
 
-/// Marked `must`, deleting nothing aborts everything.
+/// Under `must`, a deletion of an absent cell aborts the transaction.
 pub fn must_delete_aborts(w: &mut World) {
     let transaction = Transaction::new().must(delete("k")).step(set("a", 1));
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::MustFailed, 0));
 }
 
-/// Marked `must`, an expiry for an absent cell aborts everything.
+/// Under `must`, an expiry of an absent cell aborts the transaction.
 pub fn must_expire_aborts(w: &mut World) {
     let transaction = Transaction::new().step(set("a", 1)).must(expire("k", Ttl::Millis(5)));
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::MustFailed, 1));
 }
 
-/// Marked `must`, what takes effect is as without.
+/// Under `must`, a step that takes effect has its usual answer.
 pub fn must_that_holds_changes_nothing(w: &mut World) {
     let transaction = Transaction::new().must(cas("k", None, 1)).must(delete("k"));
     let receipt = w.db().execute(transaction).unwrap();
@@ -160,13 +160,13 @@ pub fn must_that_holds_changes_nothing(w: &mut World) {
     assert_eq!(receipt.answers[1], Answer::Did(true));
 }
 
-/// A branch that does not exist is refused.
+/// An unknown branch is refused.
 pub fn unknown_branch_is_refused(w: &mut World) {
     let transaction = Transaction::on("nowhere").step(set("a", 1));
     writes_nothing(w.db(), || refused(w.db().execute(transaction), Code::BranchNotFound));
 }
 
-/// A transaction can insist that the branch is still the one it knew.
+/// A transaction can require the branch ID, so it fails if the branch was deleted and recreated.
 pub fn branch_number_must_match(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let id = w.db().branch_info("dev").unwrap().id;
@@ -179,7 +179,7 @@ pub fn branch_number_must_match(w: &mut World) {
     assert_eq!(w.on("dev").get("a").unwrap(), None);
 }
 
-/// The counter rises per write, deletions included, also within a transaction.
+/// The counter rises with every write of a transaction, including deletions.
 pub fn counter_rises_per_write_within(w: &mut World) {
     let transaction = Transaction::new().step(set("k", 1)).step(delete("k")).step(set("k", 2));
     let answers = w.db().execute(transaction).unwrap().answers;
@@ -187,7 +187,7 @@ pub fn counter_rises_per_write_within(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(3));
 }
 
-/// A branch command stands alone.
+/// A branch command must be the only step of its transaction.
 pub fn branch_command_stands_alone(w: &mut World) {
     let fork = BranchCommand::Fork { name: name("dev"), from: name("main"), at: None };
     let mixed = Transaction::new().step(set("a", 1)).step(fork.clone());
@@ -198,7 +198,7 @@ pub fn branch_command_stands_alone(w: &mut World) {
     assert!(w.db().branch("dev").is_ok());
 }
 
-/// A ticket's answer comes after the write is seen.
+/// A ticket completes only after its write is visible.
 pub fn ticket_completes_when_visible(w: &mut World) {
     let ticket = w.db().submit(Transaction::new().step(set("k", 1)));
     let receipt = ticket.wait().unwrap();
@@ -206,7 +206,7 @@ pub fn ticket_completes_when_visible(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Tickets of one thread commit in the order they were submitted.
+/// Tickets of one thread commit in submission order.
 pub fn tickets_commit_in_order(w: &mut World) {
     let tickets: Vec<_> =
         (0..20).map(|n| w.db().submit(Transaction::new().step(set("k", n)))).collect();
@@ -215,7 +215,7 @@ pub fn tickets_commit_in_order(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(19));
 }
 
-/// A callback gets the same receipt.
+/// A callback receives the same receipt.
 pub fn callback_gets_the_receipt(w: &mut World) {
     let (done, answer) = std::sync::mpsc::channel();
     let transaction = Transaction::new().step(set("k", 1));
@@ -224,7 +224,7 @@ pub fn callback_gets_the_receipt(w: &mut World) {
     assert_eq!(receipt.answers[0], Answer::Counter(1));
 }
 
-/// A read that asks for at least a revision waits for it, and not for ever.
+/// `wait_for` waits until a revision is reached, with a timeout.
 pub fn waiting_for_a_revision(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let now = w.db().revision();
@@ -232,7 +232,7 @@ pub fn waiting_for_a_revision(w: &mut World) {
     refused(w.db().wait_for(now + 1, std::time::Duration::from_millis(20)), Code::TimedOut);
 }
 
-/// A read of an own write shows the revision and the stamp of the transaction.
+/// Reads of own writes show the revision and the timestamp of the transaction.
 pub fn own_writes_have_their_revision(w: &mut World) {
     let name = || mainstay::Name::new("k").unwrap();
     let history = mainstay::CellCommand::History { name: name(), limit: 10, before: None };
@@ -248,7 +248,7 @@ pub fn own_writes_have_their_revision(w: &mut World) {
     assert_eq!(record, &w.records().get("k").unwrap());
 }
 
-/// Names, their number and their deletion are steps like others, and see those before them.
+/// Listing, counting and clearing names are ordinary steps that see earlier ones.
 pub fn names_see_earlier_steps(w: &mut World) {
     use mainstay::{Contract, KeyCommand};
     w.cells().set("a", 1).unwrap();

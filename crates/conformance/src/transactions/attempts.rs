@@ -1,4 +1,4 @@
-//! Steps that may fail: their error is their answer.
+//! `attempt` steps: their error becomes their answer.
 
 use crate::World;
 use crate::check::*;
@@ -14,7 +14,7 @@ fn failed(receipt: &Receipt, position: usize, code: Code) {
     }
 }
 
-/// The others take effect, before and behind it, in one revision.
+/// The other steps take effect, in one revision.
 pub fn others_take_effect(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let transaction =
@@ -26,7 +26,7 @@ pub fn others_take_effect(w: &mut World) {
     assert_eq!(counter(&w.cells(), "text"), Some(1));
 }
 
-/// Nothing of it is written: not even a counter moves.
+/// A failed attempt writes nothing, not even a counter.
 pub fn nothing_of_it_is_written(w: &mut World) {
     w.cells().set("n", i64::MAX).unwrap();
     let transaction = Transaction::new()
@@ -44,7 +44,7 @@ pub fn nothing_of_it_is_written(w: &mut World) {
     assert_eq!(counter(&w.cells(), "n"), Some(1));
 }
 
-/// One whose only step fails takes no revision.
+/// A transaction whose only step is a failed attempt takes no revision.
 pub fn failing_alone_takes_no_revision(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let receipt = writes_nothing(w.db(), || {
@@ -53,7 +53,7 @@ pub fn failing_alone_takes_no_revision(w: &mut World) {
     failed(&receipt, 0, Code::NotANumber);
 }
 
-/// A step that may not fail fails everything, also behind one that may.
+/// A failed ordinary or `must` step aborts the transaction, even after an attempt.
 pub fn others_may_still_not_fail(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let transaction = Transaction::new().attempt(set("a", 1)).step(incr("text", 1));
@@ -62,7 +62,7 @@ pub fn others_may_still_not_fail(w: &mut World) {
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::MustFailed, 1));
 }
 
-/// Without effect is no failure.
+/// A step without an effect is not a failure.
 pub fn without_effect_is_its_usual_answer(w: &mut World) {
     let transaction = Transaction::new().attempt(cas("a", Some(1), 1)).attempt(delete("a"));
     let receipt = w.db().execute(transaction).unwrap();
@@ -70,7 +70,7 @@ pub fn without_effect_is_its_usual_answer(w: &mut World) {
     assert_eq!(receipt.answers[1], Answer::Did(false));
 }
 
-/// Too much for one transaction is no failure of a command.
+/// A transaction that becomes too large fails as a whole.
 pub fn too_much_fails_everything(w: &mut World) {
     let large = Value::from("x".repeat(15 << 20));
     let all = (0..5).map(|n| set(&format!("k{n}"), large.clone()));
@@ -80,14 +80,14 @@ pub fn too_much_fails_everything(w: &mut World) {
     });
 }
 
-/// Neither is an error of a command on branches.
+/// A failed branch command fails the transaction.
 pub fn branch_commands_fail_everything(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let fork = BranchCommand::Fork { name: name("dev"), from: name("main"), at: None };
     refused_at(w.db().execute(Transaction::new().attempt(fork)), Code::BranchExists, 0);
 }
 
-/// It holds for what happens otherwise, too.
+/// Attempts also work in `otherwise`.
 pub fn counts_in_otherwise_too(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let attempt = Step { command: incr("text", 1).into(), demand: Demand::Nothing };
@@ -99,7 +99,7 @@ pub fn counts_in_otherwise_too(w: &mut World) {
     assert_eq!(w.cells().get("a").unwrap(), int(1));
 }
 
-/// A named request remembers the failure: asked again, it answers the same.
+/// A transaction with a request ID stores the failure, and a retry returns it.
 pub fn named_remembers_the_failure(w: &mut World) {
     w.cells().set("n", "x").unwrap();
     let id = || RequestId::new("r").unwrap();

@@ -1,10 +1,10 @@
-//! Serializable: `Conflict` if what was read, found absent or scanned has changed since.
+//! Serializability: a commit fails with `Conflict` if a value, absence or range that was read has changed.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code, ErrorKind, InteractiveTransaction, Transaction, Ttl};
 
-/// Runs one transaction around another writer; says whether it committed.
+/// Runs a transaction around a concurrent write. Returns whether it committed.
 #[track_caller]
 fn survives(
     w: &World,
@@ -26,7 +26,7 @@ fn survives(
     }
 }
 
-/// A key that was read and written since.
+/// A key that was read and written meanwhile conflicts.
 pub fn read_then_changed(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let meanwhile = || done(w.cells().set("k", 1).unwrap());
@@ -34,27 +34,27 @@ pub fn read_then_changed(w: &mut World) {
     assert_eq!(w.cells().get("result").unwrap(), None);
 }
 
-/// A key read with its version.
+/// A key that was read with its version and written meanwhile conflicts.
 pub fn read_versioned_then_changed(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let meanwhile = || done(w.cells().set("k", 2).unwrap());
     assert!(!survives(w, |t| done(t.get_versioned("k").unwrap()), meanwhile));
 }
 
-/// A key that was read and deleted since.
+/// A key that was read and deleted meanwhile conflicts.
 pub fn read_then_deleted(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let meanwhile = || done(w.cells().delete("k").unwrap());
     assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
 }
 
-/// A key that was found absent and is there now.
+/// A key that was absent and created meanwhile conflicts.
 pub fn absent_then_created(w: &mut World) {
     let meanwhile = || done(w.cells().set("k", 1).unwrap());
     assert!(!survives(w, |t| assert_eq!(t.get("k").unwrap(), None), meanwhile));
 }
 
-/// A key that was found absent, then was there, then not.
+/// A key that was absent, then created and deleted again, conflicts.
 pub fn absent_then_created_and_deleted(w: &mut World) {
     let meanwhile = || {
         w.cells().set("k", 1).unwrap();
@@ -63,7 +63,7 @@ pub fn absent_then_created_and_deleted(w: &mut World) {
     assert!(!survives(w, |t| assert_eq!(t.get("k").unwrap(), None), meanwhile));
 }
 
-/// A key nobody touched does not conflict, whatever else is written.
+/// A key that was not written does not conflict, whatever else is written.
 pub fn untouched_does_not_conflict(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let meanwhile = || done(w.cells().set("other", 1).unwrap());
@@ -71,7 +71,7 @@ pub fn untouched_does_not_conflict(w: &mut World) {
     assert_eq!(w.cells().get("result").unwrap(), int(1));
 }
 
-/// A write refused or without effect is no change.
+/// A write that failed or had no effect is no change.
 pub fn write_without_effect_is_no_change(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let meanwhile = || {
@@ -82,20 +82,20 @@ pub fn write_without_effect_is_no_change(w: &mut World) {
     assert!(survives(w, |t| done(t.get("k").unwrap()), meanwhile));
 }
 
-/// A phantom: a name that appears in a range that was listed.
+/// Phantom: a name created in a listed range conflicts.
 pub fn phantom_in_a_listed_range(w: &mut World) {
     w.cells().set("p/a", 1).unwrap();
     let meanwhile = || done(w.cells().set("p/b", 1).unwrap());
     assert!(!survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
 }
 
-/// A phantom in a range that was empty.
+/// A phantom in an empty range conflicts, too.
 pub fn phantom_in_an_empty_range(w: &mut World) {
     let meanwhile = || done(w.cells().set("p/a", 1).unwrap());
     assert!(!survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
 }
 
-/// A name that disappears from a range that was listed.
+/// A name deleted in a listed range conflicts.
 pub fn deletion_in_a_listed_range(w: &mut World) {
     w.cells().set("p/a", 1).unwrap();
     w.cells().set("p/b", 1).unwrap();
@@ -103,7 +103,7 @@ pub fn deletion_in_a_listed_range(w: &mut World) {
     assert!(!survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
 }
 
-/// Writes outside the listed range are no concern.
+/// Writes outside the listed range do not conflict.
 pub fn outside_the_listed_range(w: &mut World) {
     w.cells().set("p/a", 1).unwrap();
     let meanwhile = || {
@@ -114,7 +114,7 @@ pub fn outside_the_listed_range(w: &mut World) {
     assert!(survives(w, |t| done(t.list("p/", None, 10).unwrap()), meanwhile));
 }
 
-/// Only the page that was read counts: far behind it others may write.
+/// Only the range of the page that was read is guarded; writes after it do not conflict.
 pub fn behind_the_page_that_was_read(w: &mut World) {
     for cell in ["p/a", "p/b", "p/c", "p/d"] {
         w.cells().set(cell, 1).unwrap();
@@ -125,7 +125,7 @@ pub fn behind_the_page_that_was_read(w: &mut World) {
     assert!(!survives(w, |t| done(t.list("p/", None, 2).unwrap()), meanwhile));
 }
 
-/// Blind writes never conflict: the last one to commit stands on top.
+/// Blind writes never conflict: the last commit wins.
 pub fn blind_writes_never_conflict(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     let meanwhile = || done(w.cells().set("k", 2).unwrap());
@@ -134,7 +134,7 @@ pub fn blind_writes_never_conflict(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(3));
 }
 
-/// Reading back an own blind write is no read of what was there.
+/// Reading an own blind write adds no guard.
 pub fn reading_an_own_write_guards_nothing(w: &mut World) {
     let inside = |t: &mut InteractiveTransaction| {
         t.set("k", 1).unwrap();
@@ -144,7 +144,7 @@ pub fn reading_an_own_write_guards_nothing(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Read first, written then: still a read.
+/// A read before an own write is still guarded.
 pub fn read_before_write_still_guards(w: &mut World) {
     let inside = |t: &mut InteractiveTransaction| {
         t.get("k").unwrap();
@@ -154,7 +154,7 @@ pub fn read_before_write_still_guards(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// One that only reads never fails, whatever changed.
+/// A read-only transaction never fails, whatever changed.
 pub fn read_only_never_fails(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -165,7 +165,7 @@ pub fn read_only_never_fails(w: &mut World) {
     assert!(t.commit().is_ok());
 }
 
-/// A swap answers with what it read, so it guards it: won or lost.
+/// The answer of a `cas` depends on the cell, so it is guarded, whether the swap succeeds or not.
 pub fn cas_is_a_read(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let won = |t: &mut InteractiveTransaction| assert_eq!(t.cas("k", Some(1), 5).unwrap(), Some(2));
@@ -175,7 +175,7 @@ pub fn cas_is_a_read(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(3));
 }
 
-/// Adding answers with the sum, so it guards what it added to.
+/// The answer of an `incr` depends on the cell, so it is guarded.
 pub fn incr_is_a_read(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let inside = |t: &mut InteractiveTransaction| done(t.incr("k", 1).unwrap());
@@ -183,14 +183,15 @@ pub fn incr_is_a_read(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(10));
 }
 
-/// A deletion answers whether the cell existed, so it guards that.
+/// The answer of a `delete` depends on the cell, so it is guarded.
 pub fn delete_is_a_read(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let inside = |t: &mut InteractiveTransaction| assert!(t.delete("k").unwrap());
     assert!(!survives(w, inside, || done(w.cells().delete("k").unwrap())));
 }
 
-/// Write skew cannot happen: two that read both and write one each do not both commit.
+/// Write skew is prevented: of two transactions that read both cells and write one each, only one
+/// commits.
 pub fn write_skew_cannot_happen(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 1).unwrap();
@@ -205,14 +206,14 @@ pub fn write_skew_cannot_happen(w: &mut World) {
     assert_eq!(w.cells().get("b").unwrap(), int(1));
 }
 
-/// Read live but expired when the transaction commits.
+/// A cell that was read live and has expired at commit conflicts.
 pub fn read_live_but_expired_at_commit(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let inside = |t: &mut InteractiveTransaction| assert_eq!(t.get("k").unwrap(), int(1));
     assert!(!survives(w, inside, || w.pass_ms(20)));
 }
 
-/// Listed live but expired when the transaction commits.
+/// A cell that was listed live and has expired at commit conflicts.
 pub fn listed_live_but_expired_at_commit(w: &mut World) {
     w.cells().set_with("p/k", 1, Ttl::Millis(10)).unwrap();
     let inside =
@@ -220,7 +221,7 @@ pub fn listed_live_but_expired_at_commit(w: &mut World) {
     assert!(!survives(w, inside, || w.pass_ms(20)));
 }
 
-/// An own write in a listed range has its time to live from the commit on: it cannot expire before.
+/// The time to live of an own write starts at commit, so it cannot expire before and does not conflict.
 pub fn own_time_to_live_in_a_listed_range(w: &mut World) {
     let inside = |t: &mut InteractiveTransaction| {
         t.set_with("p/own", 1, Ttl::Millis(5)).unwrap();
@@ -230,14 +231,14 @@ pub fn own_time_to_live_in_a_listed_range(w: &mut World) {
     assert_eq!(w.cells().get("p/own").unwrap(), int(1));
 }
 
-/// Read live and still live at commit: no conflict.
+/// A cell that is still live at commit does not conflict.
 pub fn read_live_and_still_live(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let inside = |t: &mut InteractiveTransaction| assert_eq!(t.get("k").unwrap(), int(1));
     assert!(survives(w, inside, || w.pass_ms(5)));
 }
 
-/// Expiry is judged at the snapshot's time, fixed for the transaction.
+/// Inside a transaction, expiry is judged at the snapshot's time.
 pub fn expiry_is_judged_at_the_snapshot(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(10)).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -248,7 +249,7 @@ pub fn expiry_is_judged_at_the_snapshot(w: &mut World) {
     assert!(t.commit().is_ok(), "it wrote nothing");
 }
 
-/// Another branch's writes are no concern.
+/// Writes on other branches do not conflict.
 pub fn other_branches_do_not_conflict(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -260,7 +261,7 @@ pub fn other_branches_do_not_conflict(w: &mut World) {
     assert!(survives(w, inside, meanwhile));
 }
 
-/// A merge into the branch changes what it brings.
+/// A cell changed by a merge conflicts.
 pub fn merge_changes_what_it_brings(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.db().fork("dev", "main", At::Latest).unwrap();
@@ -269,7 +270,7 @@ pub fn merge_changes_what_it_brings(w: &mut World) {
     assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
 }
 
-/// One begun before its branch was deleted and recreated cannot commit.
+/// A transaction cannot commit if its branch was deleted and recreated.
 pub fn branch_deleted_and_recreated(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let mut t = w.db().branch("dev").unwrap().begin().unwrap();
@@ -280,7 +281,7 @@ pub fn branch_deleted_and_recreated(w: &mut World) {
     assert_eq!(w.on("dev").get("k").unwrap(), None);
 }
 
-/// One whose branch was deleted cannot commit.
+/// A transaction cannot commit if its branch was deleted.
 pub fn branch_deleted(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let mut t = w.db().branch("dev").unwrap().begin().unwrap();
@@ -289,7 +290,7 @@ pub fn branch_deleted(w: &mut World) {
     assert!(writes_nothing(w.db(), || t.commit()).is_err());
 }
 
-/// A key that was made to expire and deleted in one transaction was written, not merely swept.
+/// A key made to expire and deleted in one transaction counts as written, not as swept.
 pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let gone = Transaction::new().step(expire("k", Ttl::Until(1))).step(delete("k"));
@@ -297,7 +298,7 @@ pub fn expired_and_deleted_at_once_is_a_change(w: &mut World) {
     assert!(!survives(w, |t| done(t.get("k").unwrap()), meanwhile));
 }
 
-/// A sweep of what was gone already changes nothing: neither for its key nor for the range around it.
+/// Sweeping a key that had already expired at the snapshot conflicts with no read of it or its range.
 pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
     w.cells().set_with("a/k", 1, Ttl::Millis(5)).unwrap();
     w.pass_ms(6);
@@ -308,7 +309,7 @@ pub fn sweep_of_the_unseen_is_no_change(w: &mut World) {
     assert!(survives(w, inside, || assert_eq!(w.db().sweep().unwrap(), 1)));
 }
 
-/// What was listed live and swept since is a change, and so is what came and was swept.
+/// Sweeping a key that was listed live conflicts, and so does a key created and swept meanwhile.
 pub fn sweep_of_the_seen_is_a_change(w: &mut World) {
     let listing = |t: &mut InteractiveTransaction| done(t.list("a/", None, 10).unwrap());
     let sweep = || {

@@ -1,10 +1,10 @@
-//! Connections: one transaction at a time, opened and closed by commands.
+//! Connections: one transaction at a time, controlled by `begin`, `commit` and `rollback`.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{At, Code};
 
-/// Without a transaction, operations go straight to the database.
+/// Without a transaction, each operation commits immediately.
 pub fn without_transaction_goes_straight(w: &mut World) {
     let mut c = w.db().connection();
     assert!(!c.in_transaction());
@@ -13,7 +13,7 @@ pub fn without_transaction_goes_straight(w: &mut World) {
     assert_eq!(c.get("k").unwrap(), int(1));
 }
 
-/// Inside a transaction they wait for the commit.
+/// Inside a transaction, writes become visible at commit.
 pub fn inside_waits_for_the_commit(w: &mut World) {
     let mut c = w.db().connection();
     c.begin().unwrap();
@@ -26,7 +26,7 @@ pub fn inside_waits_for_the_commit(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// Beginning twice is refused, and the first stays open.
+/// A second `begin` is refused, and the first transaction stays open.
 pub fn begin_twice_is_refused(w: &mut World) {
     let mut c = w.db().connection();
     c.begin().unwrap();
@@ -54,7 +54,7 @@ pub fn rollback_without_begin_is_refused(w: &mut World) {
     refused(c.rollback(), Code::NoTransaction);
 }
 
-/// Rolling back forgets what was written.
+/// A rollback discards the writes.
 pub fn rollback_forgets(w: &mut World) {
     let mut c = w.db().connection();
     c.begin().unwrap();
@@ -75,7 +75,7 @@ pub fn failed_command_leaves_it_open(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(1));
 }
 
-/// After a conflict the transaction is over, and the next can begin.
+/// A conflict ends the transaction, and the next one can begin.
 pub fn conflict_ends_it(w: &mut World) {
     let mut c = w.db().connection();
     c.begin().unwrap();
@@ -97,7 +97,7 @@ pub fn dropping_rolls_back(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// A connection can move to another branch.
+/// A connection can switch to another branch.
 pub fn moves_to_another_branch(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let mut c = w.db().connection();

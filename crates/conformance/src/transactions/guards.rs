@@ -1,10 +1,10 @@
-//! Guards: what must hold for the steps to run.
+//! Guards: conditions that must hold for a transaction's steps to run.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Code, Contract, ErrorKind, Guard, Transaction, Ttl, Value};
 
-/// Whether a transaction with this guard runs; it must never run by halves.
+/// Returns whether a transaction with this guard runs; asserts that a failed one writes nothing.
 #[track_caller]
 fn holds(w: &World, guard: Guard) -> bool {
     let probe = w.cells().get("probe").unwrap();
@@ -19,7 +19,7 @@ fn holds(w: &World, guard: Guard) -> bool {
     }
 }
 
-/// A counter guard on a present cell.
+/// A counter guard on a present cell holds only for the current counter.
 pub fn counter_of_a_present_cell(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().set("k", 1).unwrap();
@@ -29,7 +29,7 @@ pub fn counter_of_a_present_cell(w: &mut World) {
     assert!(!holds(w, counter_is("k", None)));
 }
 
-/// A counter guard on an absent cell, also a deleted one whose counter lives on.
+/// A counter guard of absence holds on an absent cell, even if a deleted one still has a counter.
 pub fn counter_of_an_absent_cell(w: &mut World) {
     assert!(holds(w, counter_is("k", None)));
     assert!(!holds(w, counter_is("k", Some(0))));
@@ -39,7 +39,7 @@ pub fn counter_of_an_absent_cell(w: &mut World) {
     assert!(!holds(w, counter_is("k", Some(2))));
 }
 
-/// A counter guard on an expired cell: it is absent.
+/// A counter guard treats an expired cell as absent.
 pub fn counter_of_an_expired_cell(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
     assert!(holds(w, counter_is("k", Some(1))));
@@ -48,7 +48,7 @@ pub fn counter_of_an_expired_cell(w: &mut World) {
     assert!(!holds(w, counter_is("k", Some(1))));
 }
 
-/// A value guard goes by meaning, whatever the counter.
+/// A value guard compares values, not counters.
 pub fn value_goes_by_meaning(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     w.cells().set("k", 2).unwrap();
@@ -58,7 +58,7 @@ pub fn value_goes_by_meaning(w: &mut World) {
     assert!(!holds(w, value_is("k", None)));
 }
 
-/// A value guard on absence, which null is not.
+/// A value guard of absence does not hold for `Null`.
 pub fn value_of_an_absent_cell(w: &mut World) {
     assert!(holds(w, value_is("k", None)));
     assert!(!holds(w, value_is("k", Some(Value::Null))));
@@ -67,7 +67,7 @@ pub fn value_of_an_absent_cell(w: &mut World) {
     assert!(holds(w, value_is("k", Some(Value::Null))));
 }
 
-/// A value guard on an expired cell: it is absent.
+/// A value guard treats an expired cell as absent.
 pub fn value_of_an_expired_cell(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
     w.pass_ms(6);
@@ -75,7 +75,7 @@ pub fn value_of_an_expired_cell(w: &mut World) {
     assert!(!holds(w, value_is("k", int(1))));
 }
 
-/// NaN equals itself, minus zero is not zero.
+/// Value guards compare floats bit by bit: NaN equals itself, minus zero differs from zero.
 pub fn value_compares_floats_by_bits(w: &mut World) {
     w.cells().set("nan", f64::NAN).unwrap();
     w.cells().set("zero", 0.0).unwrap();
@@ -83,7 +83,7 @@ pub fn value_compares_floats_by_bits(w: &mut World) {
     assert!(!holds(w, value_is("zero", Some((-0.0).into()))));
 }
 
-/// `Unchanged` holds until the cell is written, whatever is written.
+/// `Unchanged` holds until the cell is written, even with an equal value.
 pub fn unchanged_until_written(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let since = w.db().revision();
@@ -94,7 +94,7 @@ pub fn unchanged_until_written(w: &mut World) {
     assert!(holds(w, unchanged("k", w.db().revision())));
 }
 
-/// `Unchanged` of an absent cell fails once it is there, or was.
+/// `Unchanged` of an absent cell fails once it has been created, even if it is deleted again.
 pub fn unchanged_absence(w: &mut World) {
     w.cells().set("other", 1).unwrap();
     let since = w.db().revision();
@@ -113,7 +113,7 @@ pub fn unchanged_sees_a_deletion(w: &mut World) {
     assert!(!holds(w, unchanged("k", since)));
 }
 
-/// An expiry that was read and has come is a change, though nothing was written.
+/// An expiry that was read and has passed is a change, even without a write.
 pub fn unchanged_sees_an_expiry(w: &mut World) {
     w.cells().set_with("k", 1, Ttl::Millis(5)).unwrap();
     let (since, expires) =
@@ -124,7 +124,7 @@ pub fn unchanged_sees_an_expiry(w: &mut World) {
     assert!(!holds(w, guard));
 }
 
-/// A range is unchanged until a name in it is written, new names included.
+/// `RangeUnchanged` holds until a name in the range is written, including new names.
 pub fn range_unchanged_until_written(w: &mut World) {
     w.cells().set("p/a", 1).unwrap();
     let since = w.db().revision();
@@ -136,7 +136,7 @@ pub fn range_unchanged_until_written(w: &mut World) {
     assert!(holds(w, range_unchanged("p/", w.db().revision())));
 }
 
-/// A range sees changes and deletions of what was in it.
+/// `RangeUnchanged` detects changes and deletions in the range.
 pub fn range_sees_changes_and_deletions(w: &mut World) {
     w.cells().set("p/a", 1).unwrap();
     w.cells().set("p/b", 1).unwrap();
@@ -148,7 +148,7 @@ pub fn range_sees_changes_and_deletions(w: &mut World) {
     assert!(!holds(w, range_unchanged("p/", since)));
 }
 
-/// A range has bounds: behind `after`, up to and including `upto`.
+/// A range is bounded by `after`, exclusive, and `upto`, inclusive.
 pub fn range_keeps_to_its_bounds(w: &mut World) {
     let since = w.db().revision();
     let guard = || Guard::RangeUnchanged {
@@ -167,7 +167,7 @@ pub fn range_keeps_to_its_bounds(w: &mut World) {
     assert!(!holds(w, guard()));
 }
 
-/// The empty prefix is the whole branch.
+/// The empty prefix covers the whole branch.
 pub fn range_of_everything(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let since = w.db().revision();
@@ -177,7 +177,7 @@ pub fn range_of_everything(w: &mut World) {
     assert!(!holds(w, range_unchanged("", since)), "the probe itself was written");
 }
 
-/// An expiry seen in a range is a change when it comes.
+/// An expiry that was read in a range and has passed is a change.
 pub fn range_sees_an_expiry(w: &mut World) {
     w.cells().set_with("p/a", 1, Ttl::Millis(5)).unwrap();
     let since = w.db().revision();
@@ -206,7 +206,7 @@ pub fn all_must_hold(w: &mut World) {
     refused(both(counter_is("b", Some(1))), Code::GuardFailed);
 }
 
-/// Guards see the state before the steps, not after them.
+/// Guards are evaluated on the state before the steps.
 pub fn guards_see_the_state_before(w: &mut World) {
     let transaction = Transaction::new().guard(counter_is("k", None)).step(set("k", 1));
     assert!(w.db().execute(transaction).unwrap().held);

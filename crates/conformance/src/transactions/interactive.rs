@@ -1,10 +1,10 @@
-//! Interactive transactions: a snapshot, read-your-writes, commit or not.
+//! Interactive transactions: snapshot reads, read-your-writes, commit and rollback.
 
 use crate::World;
 use crate::check::*;
 use mainstay::{Answer, Code, Error, RecordWrite, Ttl, Value};
 
-/// Reads see the snapshot, whatever is written meanwhile.
+/// Reads see the snapshot, regardless of concurrent writes.
 pub fn reads_a_snapshot(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.cells().set("b", 1).unwrap();
@@ -18,7 +18,7 @@ pub fn reads_a_snapshot(w: &mut World) {
     assert_eq!(t.list("", None, 10).unwrap().names, ["a", "b"]);
 }
 
-/// The snapshot is that of `begin`, not of the first read.
+/// The snapshot is taken at `begin`, not at the first read.
 pub fn snapshot_is_taken_at_begin(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -26,7 +26,7 @@ pub fn snapshot_is_taken_at_begin(w: &mut World) {
     assert_eq!(t.get("a").unwrap(), int(1));
 }
 
-/// Own writes are read back, others do not see them before the commit.
+/// A transaction reads its own writes; other readers see them only after the commit.
 pub fn reads_its_own_writes(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -38,7 +38,7 @@ pub fn reads_its_own_writes(w: &mut World) {
     assert_eq!((w.cells().get("a").unwrap(), w.cells().get("b").unwrap()), (int(2), int(3)));
 }
 
-/// Own writes have no revision yet; those of others have theirs.
+/// Own writes show revision 0 before the commit; other versions show their revision.
 pub fn own_writes_have_no_revision_yet(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -49,7 +49,7 @@ pub fn own_writes_have_no_revision_yet(w: &mut World) {
     assert_eq!((own.value, own.counter, own.revision), (Value::Int(2), 2, 0));
 }
 
-/// Own deletions are seen.
+/// A transaction sees its own deletions.
 pub fn sees_its_own_deletions(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -61,7 +61,7 @@ pub fn sees_its_own_deletions(w: &mut World) {
     assert_eq!(counter(&w.cells(), "a"), Some(3));
 }
 
-/// Lists see own writes and own deletions, in their places.
+/// Lists contain own writes and omit own deletions, in order.
 pub fn lists_see_its_own_writes(w: &mut World) {
     for cell in ["p/b", "p/d", "p/f"] {
         w.cells().set(cell, 1).unwrap();
@@ -77,7 +77,7 @@ pub fn lists_see_its_own_writes(w: &mut World) {
     assert_eq!((page.names, page.next.as_deref()), (vec!["p/b".into(), "p/e".into()], Some("p/e")));
 }
 
-/// Each operation answers as it would outside.
+/// Each operation returns the same answer as outside a transaction.
 pub fn operations_answer_as_outside(w: &mut World) {
     w.cells().set("n", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -98,7 +98,7 @@ pub fn operations_answer_as_outside(w: &mut World) {
     assert_eq!(names(&w.cells(), ""), ["i"]);
 }
 
-/// A commit is one transaction: one revision, one version per key.
+/// A commit is one revision, with one version per key.
 pub fn commit_is_one_revision(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -111,7 +111,7 @@ pub fn commit_is_one_revision(w: &mut World) {
     assert_eq!((newest.counter, newest.writes, newest.revision), (3, 2, receipt.revision));
 }
 
-/// Rolling back leaves nothing.
+/// A rollback discards everything.
 pub fn rollback_leaves_nothing(w: &mut World) {
     writes_nothing(w.db(), || {
         let mut t = w.db().begin().unwrap();
@@ -131,7 +131,7 @@ pub fn dropping_rolls_back(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// A failed command leaves the transaction open, and leaves no trace in it.
+/// A failed command leaves the transaction open and has no effect.
 pub fn failed_command_leaves_it_open(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let mut t = w.db().begin().unwrap();
@@ -146,7 +146,7 @@ pub fn failed_command_leaves_it_open(w: &mut World) {
     assert_eq!(w.cells().get("text").unwrap(), Some("x".into()));
 }
 
-/// One that only read takes no revision, and its receipt names the snapshot's.
+/// A read-only transaction takes no revision, and its receipt has the snapshot's revision.
 pub fn read_only_takes_no_revision(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -156,7 +156,7 @@ pub fn read_only_takes_no_revision(w: &mut World) {
     assert_eq!(receipt.revision, snapshot);
 }
 
-/// Counters inside are provisional; the receipt has the final ones.
+/// Counters inside the transaction are provisional; the receipt has the final ones.
 pub fn receipt_has_the_final_counters(w: &mut World) {
     w.cells().set("k", 0).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -168,7 +168,7 @@ pub fn receipt_has_the_final_counters(w: &mut World) {
     assert_eq!(counter(&w.cells(), "k"), Some(4));
 }
 
-/// The closure form commits what it wrote and gives its value.
+/// The closure form commits and returns the closure's value.
 pub fn closure_commits(w: &mut World) {
     w.cells().set("n", 1).unwrap();
     let sum = w.db().transaction(|t| Ok(t.incr("n", 41)?.0)).unwrap();
@@ -176,7 +176,7 @@ pub fn closure_commits(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(42));
 }
 
-/// The closure form rolls back on an error and hands it on.
+/// The closure form rolls back on an error and returns it.
 pub fn closure_rolls_back_on_error(w: &mut World) {
     let result: mainstay::Result<()> = writes_nothing(w.db(), || {
         w.db().transaction(|t| {
@@ -188,7 +188,7 @@ pub fn closure_rolls_back_on_error(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), None);
 }
 
-/// The closure form is run again after a conflict, on a fresh snapshot.
+/// The closure form retries after a conflict, on a new snapshot.
 pub fn closure_is_retried_on_conflict(w: &mut World) {
     w.cells().set("n", 1).unwrap();
     let mut runs = 0;
@@ -205,7 +205,7 @@ pub fn closure_is_retried_on_conflict(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(11));
 }
 
-/// Idle for more than thirty seconds it is over, and nothing of it is written.
+/// A transaction that is idle for more than 30 seconds expires and writes nothing.
 pub fn idle_too_long_is_over(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.set("k", 1).unwrap();
@@ -213,7 +213,7 @@ pub fn idle_too_long_is_over(w: &mut World) {
     writes_nothing(w.db(), || refused(t.commit(), Code::TransactionExpired));
 }
 
-/// Twenty-nine seconds between two calls are fine.
+/// Gaps of 29 seconds between two calls are accepted.
 pub fn almost_idle_too_long_is_fine(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.set("k", 1).unwrap();
@@ -224,7 +224,7 @@ pub fn almost_idle_too_long_is_fine(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// After five minutes in all it is over, however busy.
+/// A transaction expires after five minutes in total, even if it is active.
 pub fn open_too_long_is_over(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     for n in 0..15 {
@@ -236,7 +236,7 @@ pub fn open_too_long_is_over(w: &mut World) {
     writes_nothing(w.db(), || refused(t.commit(), Code::TransactionExpired));
 }
 
-/// A history is of the snapshot, begins with what the transaction wrote, and is guarded.
+/// A history read uses the snapshot, starts with own writes, and is guarded.
 pub fn history_is_of_the_transaction(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -254,7 +254,7 @@ pub fn history_is_of_the_transaction(w: &mut World) {
     refused(t.commit(), Code::Conflict);
 }
 
-/// The same of records.
+/// The same for the history of records.
 pub fn record_history_is_of_the_transaction(w: &mut World) {
     w.records().set_field("r", "f", "1").unwrap();
     let mut t = w.db().begin().unwrap();
@@ -267,7 +267,7 @@ pub fn record_history_is_of_the_transaction(w: &mut World) {
     refused(t.commit(), Code::Conflict);
 }
 
-/// Names of cells and records are of the snapshot, own writes included; what comes into the range conflicts.
+/// Lists of names use the snapshot and own writes, and a name created in the range conflicts.
 pub fn names_are_of_the_transaction(w: &mut World) {
     w.cells().set("a", 1).unwrap();
     w.records().set_field("b", "f", "1").unwrap();
@@ -284,7 +284,7 @@ pub fn names_are_of_the_transaction(w: &mut World) {
     t.commit().unwrap();
 }
 
-/// The revision of an event is one of the snapshot; of an own event it is not known yet.
+/// The revision of an event is read from the snapshot; an own event has revision 0.
 pub fn revision_of_an_event_is_of_the_transaction(w: &mut World) {
     let event = |key: &str| mainstay::NewEvent::new("r", "A").with_key(key);
     w.runs().append(event("1")).unwrap();

@@ -1,4 +1,4 @@
-//! Transactions: all or nothing, serializable, as values and interactive.
+//! Transaction cases: atomic, serializable, as values and interactive.
 
 pub mod answers;
 pub mod attempts;

@@ -1,4 +1,4 @@
-//! `otherwise`: what runs when a guard fails.
+//! `otherwise`: alternative steps that run if a guard fails.
 
 use crate::World;
 use crate::check::*;
@@ -12,7 +12,7 @@ fn choice(w: &World) -> mainstay::Result<mainstay::Receipt> {
     w.db().execute(transaction)
 }
 
-/// When the guards hold, only the steps run.
+/// If the guards hold, only the steps run.
 pub fn not_run_when_guards_hold(w: &mut World) {
     let receipt = choice(w).unwrap();
     assert!(receipt.held);
@@ -20,7 +20,7 @@ pub fn not_run_when_guards_hold(w: &mut World) {
     assert_eq!(w.cells().get("missed").unwrap(), None);
 }
 
-/// When one fails, only `otherwise` runs, and the receipt says so.
+/// If a guard fails, only `otherwise` runs, and the receipt has `held: false`.
 pub fn run_when_a_guard_fails(w: &mut World) {
     w.cells().set("k", "taken").unwrap();
     let receipt = choice(w).unwrap();
@@ -31,7 +31,7 @@ pub fn run_when_a_guard_fails(w: &mut World) {
     assert_eq!(w.cells().get("missed").unwrap(), int(1));
 }
 
-/// An empty `otherwise` turns the failure into an answer.
+/// With an empty `otherwise`, a failed guard is a normal answer.
 pub fn empty_is_an_answer(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let transaction =
@@ -40,14 +40,14 @@ pub fn empty_is_an_answer(w: &mut World) {
     assert!(!receipt.held && receipt.answers.is_empty());
 }
 
-/// Without it, a failed guard is an error and nothing is written.
+/// Without `otherwise`, a failed guard is an error and nothing is written.
 pub fn without_it_the_transaction_fails(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let transaction = Transaction::new().guard(counter_is("k", None)).step(set("k", 2));
     writes_nothing(w.db(), || refused(w.db().execute(transaction), Code::GuardFailed));
 }
 
-/// An error in it aborts all, with its position there.
+/// An error in `otherwise` aborts the transaction and reports its position there.
 pub fn error_aborts_with_its_position(w: &mut World) {
     w.cells().set("text", "x").unwrap();
     let transaction = Transaction::new()
@@ -56,7 +56,7 @@ pub fn error_aborts_with_its_position(w: &mut World) {
     writes_nothing(w.db(), || refused_at(w.db().execute(transaction), Code::NotANumber, 1));
 }
 
-/// `must` counts there too.
+/// `must` also works in `otherwise`.
 pub fn must_counts_there_too(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let must = Step { command: delete("absent").into(), demand: Demand::Effect };

@@ -1,4 +1,4 @@
-//! Request ids: asking again gives the same receipt and does nothing twice.
+//! Request IDs (idempotency keys of transactions): a retry returns the same receipt and executes nothing.
 
 use crate::World;
 use crate::check::*;
@@ -9,7 +9,7 @@ fn named(id: &str) -> Transaction {
     Transaction::new().request(RequestId::new(id).unwrap()).step(incr("n", 1)).step(get("n"))
 }
 
-/// The second time nothing is executed and the receipt is the same, marked `repeated`.
+/// A retry executes nothing and returns the same receipt, marked `repeated`.
 pub fn repeated_gives_the_same_receipt(w: &mut World) {
     let first = w.db().execute(named("r1")).unwrap();
     assert!(!first.repeated);
@@ -19,7 +19,7 @@ pub fn repeated_gives_the_same_receipt(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(100));
 }
 
-/// One that only read is remembered too: asked again, it shows what it showed then.
+/// A read-only transaction is stored, too: a retry returns the old answers.
 pub fn reading_is_remembered_too(w: &mut World) {
     w.cells().set("n", 1).unwrap();
     let named = || Transaction::new().request(RequestId::new("r").unwrap()).step(get("n"));
@@ -29,14 +29,14 @@ pub fn reading_is_remembered_too(w: &mut World) {
     assert_eq!(again, Receipt { repeated: true, ..first });
 }
 
-/// Another id is another request.
+/// A different ID is a different request.
 pub fn another_id_runs(w: &mut World) {
     w.db().execute(named("r1")).unwrap();
     w.db().execute(named("r2")).unwrap();
     assert_eq!(w.cells().get("n").unwrap(), int(2));
 }
 
-/// A request that failed is not remembered: asking again runs it.
+/// A failed request is not stored, so a retry runs it.
 pub fn failed_runs_again(w: &mut World) {
     w.cells().set("n", "text").unwrap();
     refused(w.db().execute(named("r1")), Code::NotANumber);
@@ -46,7 +46,7 @@ pub fn failed_runs_again(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(2));
 }
 
-/// An id used for something else never runs the something else.
+/// An ID reused for a different transaction never executes that transaction.
 pub fn reused_for_another_transaction_does_not_run(w: &mut World) {
     w.db().execute(named("r1")).unwrap();
     let other = Transaction::new().request(RequestId::new("r1").unwrap()).step(set("x", 1));
@@ -57,7 +57,7 @@ pub fn reused_for_another_transaction_does_not_run(w: &mut World) {
     assert_eq!(w.cells().get("x").unwrap(), None);
 }
 
-/// It is remembered for a day.
+/// A receipt is kept for a day.
 pub fn remembered_for_a_day(w: &mut World) {
     w.db().execute(named("r1")).unwrap();
     w.pass(Duration::from_secs(23 * 3600));
@@ -66,7 +66,7 @@ pub fn remembered_for_a_day(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(1));
 }
 
-/// Two at once with one id: one runs.
+/// Of two concurrent submissions with one ID, exactly one executes.
 pub fn submitted_twice_at_once_runs_once(w: &mut World) {
     let tickets = [w.db().submit(named("r1")), w.db().submit(named("r1"))];
     let receipts = tickets.map(|ticket| ticket.wait().unwrap());
@@ -74,7 +74,7 @@ pub fn submitted_twice_at_once_runs_once(w: &mut World) {
     assert_eq!(w.cells().get("n").unwrap(), int(1));
 }
 
-/// An id has 1 to 64 bytes.
+/// A request ID has 1 to 64 bytes.
 pub fn ids_have_limits(_: &mut World) {
     refused(RequestId::new(""), Code::InvalidArgument);
     refused(RequestId::new("r".repeat(65)), Code::InvalidArgument);

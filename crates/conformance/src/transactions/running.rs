@@ -1,4 +1,4 @@
-//! Any command inside an open transaction, and open transactions as values.
+//! `run` of any command inside an interactive transaction, and conversion of interactive transactions into values.
 
 use crate::World;
 use crate::check::*;
@@ -16,14 +16,14 @@ fn all(cells: &[&str], only_absent: bool) -> StringCommand {
     StringCommand::SetAll { pairs, only_absent }
 }
 
-/// Commits as a value beside another transaction.
+/// Commits the transaction as a value, in one batch with another transaction.
 fn commit_as_value(w: &World, t: InteractiveTransaction) -> Result<Receipt> {
     let beside = Transaction::new().step(get("beside"));
     let transaction = t.into_transaction()?;
     w.db().execute_all(vec![beside, transaction]).pop().unwrap()
 }
 
-/// Reads see the snapshot and its own writes; the commit has it all.
+/// Reads see the snapshot and own writes; the commit contains all commands.
 pub fn reads_and_writes(w: &mut World) {
     w.cells().set("k", "a").unwrap();
     let mut t = w.db().begin().unwrap();
@@ -41,7 +41,7 @@ pub fn reads_and_writes(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(5));
 }
 
-/// A command that fails leaves it open, and is not done.
+/// A failed command leaves the transaction open and has no effect.
 pub fn failed_command_leaves_it_open(w: &mut World) {
     w.cells().set("k", "text").unwrap();
     let mut t = w.db().begin().unwrap();
@@ -51,7 +51,7 @@ pub fn failed_command_leaves_it_open(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), Some("text!".into()));
 }
 
-/// Commands on branches do not stand in an open transaction.
+/// Branch commands are refused in interactive transactions.
 pub fn branch_commands_are_refused(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     let fork = BranchCommand::Fork { name: name("dev"), from: name("main"), at: None };
@@ -60,7 +60,7 @@ pub fn branch_commands_are_refused(w: &mut World) {
     t.commit().unwrap();
 }
 
-/// Whether a command conflicts with a change of the cell meanwhile.
+/// Returns whether a command conflicts with a concurrent write of the cell.
 fn conflicts(w: &World, command: impl Into<Command>, as_value: bool) -> bool {
     w.cells().set("k", "1").unwrap();
     let mut t = w.db().begin().unwrap();
@@ -78,7 +78,7 @@ fn is_conflict(error: &mainstay::Error) -> bool {
     error.kind() == ErrorKind::Conflict
 }
 
-/// A command whose answer tells something of the cell is a read.
+/// A command whose answer depends on the cell counts as a read.
 pub fn what_tells_something_is_a_read(w: &mut World) {
     let k = || name("k");
     let reads: [Command; 9] = [
@@ -98,7 +98,7 @@ pub fn what_tells_something_is_a_read(w: &mut World) {
     }
 }
 
-/// A blind write is none.
+/// A blind write does not conflict.
 pub fn blind_writes_do_not_conflict(w: &mut World) {
     let blind: [Command; 2] = [set("k", 1).into(), all(&["a", "k"], false).into()];
     for command in blind {
@@ -108,7 +108,7 @@ pub fn blind_writes_do_not_conflict(w: &mut World) {
     }
 }
 
-/// As a value it has the same receipt.
+/// Committed as a value, the transaction has the same receipt.
 pub fn as_a_value_it_commits(w: &mut World) {
     w.cells().set("k", 1).unwrap();
     let mut t = w.db().begin().unwrap();
@@ -120,7 +120,7 @@ pub fn as_a_value_it_commits(w: &mut World) {
     assert_eq!(w.cells().get("k").unwrap(), int(2));
 }
 
-/// As a value, one that only read never fails, even when its branch is gone.
+/// A read-only transaction converted to a value never fails, even if its branch was deleted.
 pub fn as_a_value_reading_never_fails(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let mut t = w.db().branch("dev").unwrap().begin().unwrap();
@@ -131,7 +131,7 @@ pub fn as_a_value_reading_never_fails(w: &mut World) {
     assert!(receipt.answers.is_empty());
 }
 
-/// As a value, a branch that was deleted and made anew is a conflict.
+/// As a value, a transaction conflicts if its branch was deleted and recreated.
 pub fn as_a_value_of_another_branch(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     let mut t = w.db().branch("dev").unwrap().begin().unwrap();
@@ -142,7 +142,7 @@ pub fn as_a_value_of_another_branch(w: &mut World) {
     assert_eq!(w.on("dev").get("k").unwrap(), None);
 }
 
-/// As a value, what was open for too long is over.
+/// Converting an expired transaction to a value fails.
 pub fn as_a_value_idle_too_long(w: &mut World) {
     let mut t = w.db().begin().unwrap();
     t.set("k", 1).unwrap();
@@ -150,7 +150,8 @@ pub fn as_a_value_idle_too_long(w: &mut World) {
     refused(t.into_transaction(), Code::TransactionExpired);
 }
 
-/// Texts are read where they are, on `main` and on branches, expired ones not at all.
+/// `read_text` passes the text of a cell to a closure, on `main` and on branches. Expired cells are
+/// absent.
 pub fn texts_are_read_in_place(w: &mut World) {
     w.db().fork("dev", "main", At::Latest).unwrap();
     for cells in [w.cells(), w.on("dev")] {

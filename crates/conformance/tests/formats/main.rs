@@ -1,13 +1,14 @@
-//! Files and frames that earlier versions wrote: this version opens, reads and verifies each of them.
+//! Format compatibility: opens, reads and verifies the files and frames of earlier versions.
 //!
-//! `fixtures/0.1/` holds what version 0.1 wrote, and never changes. A version that changes a format adds a directory of its own: it
-//! changes [`fixtures`], runs the command below, and opens the older directories as well.
+//! `fixtures/0.1/` holds the files that version 0.1 wrote, and never changes. A version that changes a
+//! format adds its own directory: change [`fixtures`], run the command below, and keep opening the older
+//! directories.
 //!
 //! ```text
 //!   cargo test -p mainstay-conformance --test formats -- --ignored make
 //! ```
 //!
-//! [`world`] writes the state; [`verify`] says by hand what each file has to give back.
+//! [`world`] writes the state, and [`verify`] has hand-written expectations for each file.
 
 mod verify;
 mod wire;
@@ -25,12 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// When the state was written, in microseconds since 1970.
+/// Time at which the fixture state was written, in microseconds since 1970.
 const WRITTEN_US: u64 = 1_794_000_000_000_000;
-/// How much later the tests open it: what expires within an hour is gone.
+/// The tests open the fixtures this much later, so that values with a shorter time to live have expired.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Keeps all history, so that nothing goes when a test opens the files, and runs no threads, so that a file says what a call wrote.
+/// Options of the fixtures. They keep all history, so that opening the files trims nothing, and run no
+/// background threads, so that the files depend only on the calls.
 fn options(clock: &Arc<ManualClock>) -> Options {
     Options::new()
         .clock(clock.clone())
@@ -84,7 +86,8 @@ fn checkpoints(directory: &Path) -> Checkpoints {
     Checkpoints::open(Shelf::directory(directory).unwrap(), Job::new("orders", "totals")).unwrap()
 }
 
-/// Writes the fixtures of this version. It refuses to write over files that are there: those are a promise.
+/// Writes the fixtures of this version. It refuses to overwrite existing files, because fixtures must
+/// never change.
 #[test]
 #[ignore = "writes files of the repository; see the head of this file"]
 fn make() {
@@ -100,7 +103,8 @@ fn make() {
 
     world::before_the_tag(&db, &clock);
     checkpoints.take(&totals()).unwrap();
-    // Flushes the write buffers: the first half of the state is in the stores, the second in the log alone.
+    // Flushes the write buffers, so that the first half of the state is in the stores and the second
+    // half only in the log.
     db.trim().unwrap();
     let full = db.backup(&out.join("backup.full"), &mut |_| {}).unwrap();
     world::after_the_tag(&db, &clock);
@@ -109,7 +113,7 @@ fn make() {
     world::after_the_archive(&db);
     db.backup_since(full.revision, &out.join("backup.increment"), &mut |_| {}).unwrap();
     db.export("main", &out.join("main.export"), &mut |_| {}).unwrap();
-    // The files as a crash leaves them: nothing was closed.
+    // Copies the files as a crash leaves them, without closing the database.
     copy_directory(&path, &out.join("database"));
     fs::write(out.join("frames.txt"), wire::lines()).unwrap();
 }
@@ -122,7 +126,7 @@ fn a_database_opens() {
     db.close().unwrap();
 }
 
-/// Opening an old directory must not turn it into one that cannot be opened again.
+/// Opening an old directory must leave it in a state that can be opened again.
 #[test]
 fn a_database_opens_again_after_writes() {
     let root = tempfile::tempdir().unwrap();
@@ -177,7 +181,7 @@ fn an_export_imports() {
     let db = options(&an_hour_later()).open(root.path().join("other")).unwrap();
     db.import(&file, "copy", &mut |_| {}).unwrap();
     verify::branch(&db, "copy");
-    // An export of the same state is the same file, until a version writes another format.
+    // Exporting the same state gives the same file until a version changes the format.
     let again = root.path().join("again.export");
     open_copy(&root, "database").export("main", &again, &mut |_| {}).unwrap();
     assert!(fs::read(&again).unwrap() == fs::read(&file).unwrap());

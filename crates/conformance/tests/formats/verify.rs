@@ -1,4 +1,4 @@
-//! Verifies the state of the fixtures; all expectations are written by hand.
+//! Verifies the state of the fixtures. All expectations are written by hand.
 
 use super::world;
 use mainstay::{
@@ -7,7 +7,7 @@ use mainstay::{
 };
 use mainstay_jobs::{JobName, State};
 
-/// A cell of each kind of value.
+/// Cells with each kind of value.
 pub fn values() -> Vec<(&'static str, Value)> {
     let list = vec![Value::Null, 1.into(), "two".into()];
     let object = [("b".to_owned(), Value::Bool(false)), ("a".to_owned(), Value::Array(list))];
@@ -23,7 +23,7 @@ pub fn values() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Everything: all branches, now and as they were.
+/// Verifies all branches, currently and at the tag.
 pub fn database(db: &Database) {
     branches(db);
     branch(db, "main");
@@ -60,7 +60,7 @@ fn branches(db: &Database) {
     assert!(past.records().get("order:1").unwrap().is_none());
 }
 
-/// The newest state of `main`, or of the branch that its export was imported as.
+/// Verifies the current state of `main`, or of a branch that its export was imported to.
 pub fn branch(db: &Database, name: &str) {
     let branch = db.branch(name).unwrap();
     cells(&branch.cells());
@@ -73,7 +73,7 @@ pub fn branch(db: &Database, name: &str) {
 fn cells(cells: &Cells) {
     for (name, value) in values() {
         let found = cells.get(name).unwrap().unwrap();
-        // A float is equal to one with another sign of zero; its text is not.
+        // Zero and minus zero compare equal as floats, but their texts differ.
         assert_eq!((found.to_json(), &found), (value.to_json(), &value), "{name}");
     }
     let limit = cells.get_versioned("config/limit").unwrap().unwrap();
@@ -119,7 +119,7 @@ fn records(branch: &Branch) {
     assert_eq!(records.count("order:", &paid).unwrap(), 2);
 }
 
-/// The declared index is there, and a query by its field uses it.
+/// The declared index exists, and a query by its field uses it.
 fn indexes(db: &Database) {
     let indexes = db.records().indexes().unwrap();
     let ours: Vec<_> = indexes.iter().filter(|index| index.prefix == "order:").collect();
@@ -149,7 +149,7 @@ fn runs(branch: &Branch) {
     assert!(snapshot.flags.contains("INCONSISTENT"));
     let alerts = runs.alerts("run-1", 0, 10).unwrap();
     assert_eq!(alerts.iter().map(|alert| alert.run_seq).collect::<Vec<_>>(), [5]);
-    // Its idempotency key is remembered: the event is the same one.
+    // The idempotency key is remembered, so this is the same event.
     let again = NewEvent::new("run-1", "Paid").with_key("payment-7").data(data);
     let again = runs.append(again.message("mail", "receipt")).unwrap();
     assert_eq!((again.run_seq, again.idempotent), (3, true));
@@ -158,7 +158,7 @@ fn runs(branch: &Branch) {
     assert_eq!(runs.append(late).unwrap_err().code(), Code::RunNotFound);
 }
 
-/// The run that the archive took, after its import.
+/// Verifies the archived run after its import.
 pub fn archived_run(db: &Database) {
     let runs = db.runs();
     assert_eq!(runs.get("archived").unwrap().unwrap().status, RunStatus::Completed);
@@ -167,7 +167,7 @@ pub fn archived_run(db: &Database) {
     assert_eq!(events[1].event_data.to_json(), r#"{"total":1E2}"#);
 }
 
-/// The space `totals` when the tag was set.
+/// Verifies the space `totals` at the tag.
 pub fn first_totals(totals: &dyn KeyedState) {
     let state = |key: &[u8]| totals.get(key).unwrap().map(|it| (it.value, it.version.to_string()));
     assert_eq!(state(b"a"), Some((b"1".to_vec(), "10".to_owned())));
@@ -176,14 +176,14 @@ pub fn first_totals(totals: &dyn KeyedState) {
     assert_eq!(totals.positions().unwrap(), [("orders".to_owned(), 11)].into());
 }
 
-/// The space `totals` at the end.
+/// Verifies the current state of the space `totals`.
 pub fn last_totals(totals: &dyn KeyedState) {
     let state = |key: &[u8]| totals.get(key).unwrap().map(|it| (it.value, it.version.to_string()));
     assert_eq!(state(b"a"), Some((b"3".to_vec(), "12".to_owned())));
     assert_eq!(state(b"b"), None);
     assert_eq!(items(totals), ["first", "second"]);
     assert_eq!(totals.positions().unwrap(), [("orders".to_owned(), 13)].into());
-    // The deletion is remembered with its version.
+    // The tombstone keeps the version of the deletion.
     assert_eq!(totals.put(b"b", b"late", 12.into()).unwrap(), Wrote::Stale);
 }
 
@@ -203,13 +203,14 @@ fn windows(windows: &Keyed) {
     assert_eq!(waiting[0].version, LogicalTime::new(9, 0).into());
 }
 
-/// `main` as it was when the tag was set.
+/// Verifies `main` at the tag.
 pub fn at_the_tag(db: &Database, branch: &str, at: At) {
     let branch = db.branch(branch).unwrap();
     let cells = branch.cells().at(at).unwrap();
     assert_eq!(cells.get("config/limit").unwrap(), Some(20.into()));
     assert_eq!(cells.get("gone").unwrap(), Some(1.into()));
-    // The past shows what had not expired then; a read of the newest state goes by the clock.
+    // A read at the tag judges expiry at the tag's time; a read of the newest state uses the current
+    // time.
     let brief = (at != At::Latest).then(|| "brief".into());
     assert_eq!(cells.get("expires/soon").unwrap(), brief);
     let records = cells.records();

@@ -1,4 +1,6 @@
-//! Frames between a client and a server, a line each: a name, and the bytes in hex.
+//! Wire compatibility of client-server frames.
+//!
+//! The fixture has one line per frame: a name and the bytes in hexadecimal.
 
 use mainstay::wire::{
     AdminRequest, FeedRequest, ReadOp, ReadReply, ReadRequest, TransactionReply,
@@ -14,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// Encodes a value for the fixture, and checks one of the fixture against it.
+/// Encodes a frame for the fixture.
 type Encode = Box<dyn Fn() -> Vec<u8>>;
 type Check = Box<dyn Fn(&[u8])>;
 
@@ -122,13 +124,13 @@ fn frames() -> Vec<Frame> {
     ]
 }
 
-/// The frames as lines of the fixture.
+/// Formats the frames as lines of the fixture.
 pub fn lines() -> String {
     let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     frames().iter().map(|frame| format!("{}: {}\n", frame.name, hex((frame.encode)()))).collect()
 }
 
-/// Each line is read as the value it was made of, and that is written as the same bytes.
+/// Checks that each line decodes to its value and that the value encodes to the same bytes.
 pub fn verify(text: &str) {
     let lines: Vec<_> = text.lines().collect();
     let frames = frames();

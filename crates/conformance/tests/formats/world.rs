@@ -1,4 +1,4 @@
-//! The state of the fixtures: something of every contract, with branches, history, deletions and expiries.
+//! Creates the state of the fixtures: data of every contract, with branches, history, deletions and expiries.
 
 use mainstay::{
     At, CellCommand, Condition, Database, Field, FieldValue, Fields, Keyed, LogicalTime,
@@ -18,20 +18,20 @@ pub fn jobs(db: &Database) -> Jobs {
     Jobs::open(db, Settings::default()).unwrap()
 }
 
-/// A transaction with an idempotency key: executed again, it answers what it answered first.
+/// A transaction with a request ID; a second execution returns the first receipt.
 pub fn with_request() -> Transaction {
     let name = Name::new("by request").unwrap();
     let step = CellCommand::Incr { name, by: 5.into() };
     Transaction::new().step(step).request(RequestId::new("request 1").unwrap())
 }
 
-/// The same, as a request of a session.
+/// A transaction that is executed as a request of a session.
 pub fn in_session() -> Transaction {
     Transaction::new()
         .step(CellCommand::Incr { name: Name::new("by session").unwrap(), by: 7.into() })
 }
 
-/// A filter: the field has this value.
+/// A filter that a field equals this value.
 pub fn is(field: &str, value: &str) -> Where {
     let test = Test::Eq(value.as_bytes().to_vec());
     Where { field: Field::new(field).unwrap(), test }
@@ -121,7 +121,8 @@ pub fn after_the_tag(db: &Database, clock: &ManualClock) {
     let runs = db.runs();
     let event = |kind: &str| NewEvent::new("run-1", kind).plan("1");
     runs.append(event("StepCompleted").step("fetch").attempt(1).message("mail", "done")).unwrap();
-    // A late result of an attempt that never started: the run keeps it and is flagged.
+    // A late result of an attempt that never started. The run keeps the event and is marked
+    // inconsistent.
     runs.append(event("StepCompleted").step("fetch").attempt(9)).unwrap();
     runs.keep("run-1", "count", 1, 4, Value::Int(4)).unwrap();
     runs.delete("deleted").unwrap();
@@ -172,7 +173,7 @@ pub fn after_the_tag(db: &Database, clock: &ManualClock) {
     clock.advance(MINUTE);
 }
 
-/// A write after the archive took the run: exports and increments have to carry that it was deleted.
+/// A write after the archive took the run: exports and increments must record the run's deletion.
 pub fn after_the_archive(db: &Database) {
     db.cells().set("last", "written").unwrap();
 }

@@ -1,4 +1,4 @@
-//! A store before another that can be told to do something else.
+//! Fault injection for keyed state stores: a wrapper that overrides single operations of a correct store.
 
 use mainstay_conformance::KeyedWorld;
 use mainstay_model::limits::PAGE_LIMIT;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 
-/// Which page is wanted: of the keys that begin with something, or of a key's items.
+/// The arguments of a page read: a key prefix or a key, a cursor and a limit.
 #[derive(Clone, Copy)]
 pub struct Wanted<'w> {
     pub of: &'w [u8],
@@ -28,50 +28,43 @@ impl Wanted<'_> {
         inner.items(self.of, self.after, self.limit)
     }
 
-    /// A page of a size that every store gives.
+    /// Returns the same request with a valid limit.
     pub fn clamped(self) -> Self {
         Wanted { limit: clamp(self.limit), ..self }
     }
 }
 
-/// The nearest size that a page may have.
+/// Clamps a page limit to the valid range.
 pub fn clamp(limit: usize) -> usize {
     limit.clamp(1, PAGE_LIMIT)
 }
 
-/// What a store does otherwise than the one behind it.
+/// A fault: each method can override an operation of the inner store.
 pub trait Bend: Send + Sync {
-    /// What it says that it can do.
     fn capabilities(&self, inner: KeyedCapabilities) -> KeyedCapabilities {
         inner
     }
 
-    /// Declares.
     fn declare(&self, inner: &dyn KeyedState, options: SpaceOptions) -> Result<bool> {
         inner.declare(options)
     }
 
-    /// Writes.
     fn write(&self, inner: &dyn KeyedState, writes: Vec<StateWrite>) -> Result<Vec<Wrote>> {
         inner.write(writes)
     }
 
-    /// Looks.
     fn look(&self, inner: &dyn KeyedState, keys: &[&[u8]]) -> Result<Vec<Option<Kept>>> {
         inner.look(keys)
     }
 
-    /// Scans.
     fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
         wanted.scan(inner)
     }
 
-    /// Reads a log.
     fn items(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<Vec<Item>> {
         wanted.items(inner)
     }
 
-    /// Tells what waits.
     fn waiting(
         &self,
         inner: &dyn KeyedState,
@@ -81,27 +74,22 @@ pub trait Bend: Send + Sync {
         inner.waiting(below, limit)
     }
 
-    /// Seals.
     fn seal(&self, inner: &dyn KeyedState, frontier: Version) -> Result<u64> {
         inner.seal(frontier)
     }
 
-    /// Clears.
     fn clear(&self, inner: &dyn KeyedState) -> Result<bool> {
         inner.clear()
     }
 
-    /// Writes a snapshot.
     fn snapshot(&self, inner: &dyn KeyedState, out: &mut dyn Write) -> Result<SnapshotSummary> {
         inner.snapshot_to(out)
     }
 
-    /// Restores one.
     fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
         inner.restore_from(from)
     }
 
-    /// Writes a snapshot of some keys.
     fn snapshot_keys(
         &self,
         inner: &dyn KeyedState,
@@ -111,31 +99,30 @@ pub trait Bend: Send + Sync {
         inner.snapshot_keys_to(keys, out)
     }
 
-    /// Adds one.
     fn restore_keys(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
         inner.restore_keys_from(from)
     }
 }
 
-/// A store that was bent.
+/// A store with a fault.
 struct Bent<B> {
     inner: MemoryState,
     bend: B,
 }
 
-/// What makes a bent space.
+/// Creates a faulty space.
 type Make = dyn Fn() -> Arc<dyn KeyedState> + Send + Sync;
 
-/// A world of bent spaces.
+/// A world of faulty spaces.
 pub struct Before {
     make: Box<Make>,
     spaces: Mutex<HashMap<String, Arc<dyn KeyedState>>>,
-    /// Whether it can be opened again, and whether anything is there then.
+    /// Whether the world can be reopened and, if so, whether its data survives.
     reopens: Option<bool>,
 }
 
 impl Before {
-    /// Bends every space, each by a bend of its own.
+    /// Creates a world in which each space gets its own instance of the fault.
     pub fn bent<B: Bend + 'static>(bend: impl Fn() -> B + Send + Sync + 'static) -> Before {
         let make = move || -> Arc<dyn KeyedState> {
             Arc::new(Bent { inner: MemoryState::new(), bend: bend() })
@@ -143,13 +130,13 @@ impl Before {
         Before { make: Box::new(make), spaces: Mutex::default(), reopens: None }
     }
 
-    /// It can be opened again, and all is there.
+    /// Makes the world reopenable without data loss.
     pub fn keeping_all(mut self) -> Before {
         self.reopens = Some(true);
         self
     }
 
-    /// It can be opened again, and nothing is there.
+    /// Makes the world reopenable with loss of all data.
     pub fn losing_all(mut self) -> Before {
         self.reopens = Some(false);
         self
@@ -158,7 +145,7 @@ impl Before {
 
 impl KeyedWorld for Before {
     fn space(&self, name: &str) -> Arc<dyn KeyedState> {
-        // A case that failed may have held it.
+        // A failed case may have poisoned the lock.
         let mut spaces = self.spaces.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         spaces.entry(name.to_owned()).or_insert_with(|| (self.make)()).clone()
     }

@@ -1,5 +1,6 @@
-//! A space that is taken apart, changed behind its back, and put together again: how bent stores do what no honest one
-//! lets anybody do.
+//! Direct modification of a space through its snapshot.
+//!
+//! Faulty stores use it for changes that the interface does not allow.
 
 use mainstay_model::{
     EntryKind, EntryRef, KeyedState, SnapshotHead, SnapshotReader, SnapshotSummary, SnapshotWriter,
@@ -14,7 +15,7 @@ pub struct Edited {
 }
 
 impl Edited {
-    /// What a snapshot says, as far as it can be read; and whether that was all.
+    /// Decodes a snapshot as far as it is readable, and returns whether it was complete.
     pub fn read(bytes: &[u8]) -> (Option<Edited>, bool) {
         let Ok(mut reader) = SnapshotReader::new(bytes) else { return (None, false) };
         let mut edited = Edited { head: *reader.head(), entries: BTreeMap::new() };
@@ -33,7 +34,7 @@ impl Edited {
         }
     }
 
-    /// What a space says.
+    /// Decodes the snapshot of a space.
     pub fn of(space: &dyn KeyedState) -> Edited {
         Edited::read(&space.snapshot().unwrap()).0.unwrap()
     }
@@ -51,7 +52,7 @@ impl Edited {
         self.entries.remove(EntryKind::state(key).as_slice());
     }
 
-    /// The writes that wait below a version, in order; they wait no longer.
+    /// Removes and returns the waiting writes below a version, in order.
     pub fn take_waiting(&mut self, below: Version) -> Vec<WaitingEntry> {
         let mut taken = Vec::new();
         self.entries.retain(|_, entry| match entry {
@@ -74,7 +75,7 @@ impl Edited {
         Ok(writer.finish()?.0)
     }
 
-    /// Puts it in the place of all that a space has.
+    /// Replaces the contents of a space.
     pub fn put_back(&self, space: &dyn KeyedState) {
         let mut bytes = Vec::new();
         self.write_to(&mut bytes).unwrap();
@@ -82,7 +83,7 @@ impl Edited {
     }
 }
 
-/// Changes a space behind its back.
+/// Modifies a space through its snapshot.
 pub fn edit(space: &dyn KeyedState, change: impl FnOnce(&mut Edited)) {
     let mut edited = Edited::of(space);
     change(&mut edited);

@@ -1,4 +1,4 @@
-//! A store that can do nothing but what all can.
+//! A keyed state store without any optional capability.
 
 use super::bent::{Before, Bend, Wanted};
 use mainstay_model::{
@@ -26,7 +26,7 @@ fn check(options: &SpaceOptions) -> Result<()> {
     }
 }
 
-/// The bytes of a snapshot whose space the store can have.
+/// Reads a snapshot and checks that its space needs no missing capability.
 fn taken(from: &mut dyn Read) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.read_to_end(&mut bytes).map_err(|error| Error::new(Code::Io, error.to_string()))?;

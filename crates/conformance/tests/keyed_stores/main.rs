@@ -1,5 +1,7 @@
-//! The suite of stores of keyed state: in memory, on the engine in memory, on disk and through a server, on one that can do
-//! less, and on stores that do less than they say, which it has to find out.
+//! Runs the keyed state store suite on every implementation, and checks that it detects faulty stores.
+//!
+//! The implementations are the in-memory store, the engine in memory, on disk and through a server, and
+//! a store with fewer capabilities.
 
 mod bent;
 mod edited;
@@ -17,7 +19,7 @@ test_keyed_store!(engine, EngineWorld::of(World::memory()));
 test_keyed_store!(disk, EngineWorld::disk());
 test_keyed_store!(remote, EngineWorld::of(World::served(served::serve)));
 
-/// Memory is excused from nothing but what is about lacking something, and about being opened again.
+/// The in-memory store skips only cases about missing capabilities and about reopening.
 #[test]
 fn memory_skips_little() {
     for (case, why) in keyed_need::skipped(&MemoryWorld::default()) {
@@ -26,7 +28,7 @@ fn memory_skips_little() {
     }
 }
 
-/// What a store lacks is skipped and listed with the reason.
+/// Cases that need a missing capability are skipped and listed with the reason.
 #[test]
 fn what_is_lacking_is_listed() {
     let skipped = keyed_need::skipped(&less::plain());

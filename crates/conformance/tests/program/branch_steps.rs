@@ -1,4 +1,4 @@
-//! Forks, deletions, renames, merges, diffs, tags.
+//! Program steps on branches: forks, deletions, renames, merges, diffs, tags.
 
 use super::driver::{Driver, same};
 use super::step::{BRANCHES, CELLS, Step, TAGS};
@@ -6,7 +6,7 @@ use mainstay::{At, Contract, Difference, DifferenceKind, MergeStrategy};
 use mainstay_conformance::oracle::{Change, ChangedOn};
 
 impl Driver {
-    /// Runs a step about branches; says whether it was one.
+    /// Runs a branch step. Returns false if the step is of another kind.
     pub fn branch_step(&mut self, step: &Step) -> bool {
         match step {
             Step::Fork { name, from, back } => self.fork(BRANCHES[*name], BRANCHES[*from], *back),
@@ -42,7 +42,7 @@ impl Driver {
         same(engine, self.oracle.fork(name, from, Some(at)));
     }
 
-    /// Goes on from an event, which may be from before the branch was made.
+    /// Forks at an event, which may be older than the source branch.
     fn fork_at_event(&mut self, name: &str, from: &str, run: &str, back: u64) {
         let Ok(branch) = self.world.db().branch(from) else { return };
         let last = self.oracle.last_seq(from, run);
@@ -60,7 +60,7 @@ impl Driver {
         }
     }
 
-    /// A revision some back, but not from before the branch was made.
+    /// A revision some steps back, but not before the branch was created.
     fn back(&self, branch: &str, back: u64) -> u64 {
         let created = self.oracle.line(branch).map_or(0, |line| line.created);
         self.oracle.revision().saturating_sub(back).max(created)
@@ -104,7 +104,7 @@ fn change(difference: Difference) -> Change {
         DifferenceKind::Both => ChangedOn::Both,
     };
     let Difference { contract, key, base, a, b, .. } = difference;
-    // What is told of a run beside its name is for people; its events are compared elsewhere.
+    // The values of a run's difference are informational; its events are compared elsewhere.
     let told = |value| if contract == Contract::Runs { None } else { value };
     let [base, a, b] = [base, a, b].map(told);
     Change { contract, key, on, base, a, b }

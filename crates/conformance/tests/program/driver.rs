@@ -1,4 +1,4 @@
-//! Runs each step on the engine and on the model, and compares every answer.
+//! Driver of random programs: runs each step on the engine and on the reference model and compares the answers.
 
 use super::step::*;
 use super::tally::Tally;
@@ -10,27 +10,28 @@ use mainstay_conformance::World;
 use mainstay_conformance::oracle::{Open, Oracle};
 use std::fmt::Debug;
 
-/// An interactive transaction on both sides, and the branch it runs on.
+/// An open interactive transaction on both sides, and its branch.
 pub struct Slot {
     pub engine: InteractiveTransaction,
     pub model: Open,
     pub branch: String,
 }
 
-/// The engine, the model, and what is open between steps.
+/// The engine, the model, and the state between steps.
 pub struct Driver {
     pub world: World,
     pub oracle: Oracle,
     pub slots: [Option<Slot>; 2],
     named: Option<Transaction>,
     requests: u64,
-    /// Ranges are remembered from here on.
+    /// Range guards may start at this revision; the engine does not remember earlier writes after a
+    /// reopen.
     pub floor: u64,
     pub tally: Tally,
 }
 
 impl Driver {
-    /// Both sides, empty. The write buffer is small, so that flushes happen during the program.
+    /// Creates an empty engine and model. The write buffer is small, so that the program causes flushes.
     pub fn new(mut world: World, durability: Durability) -> Driver {
         world.configure(move |options| {
             options.durability(durability).write_buffer_bytes(64 << 10).segment_bytes(64 << 10)
@@ -48,12 +49,12 @@ impl Driver {
         }
     }
 
-    /// Runs a whole program, then compares everything there is; says which merges there were.
+    /// Runs a whole program, then compares the complete state. Returns statistics.
     pub fn run(self, program: &Program) -> Tally {
         self.run_watched(program, |_, _| {})
     }
 
-    /// The same, with somebody who looks at the engine behind each step.
+    /// Like `run`, but calls `look` with the engine after each step.
     pub fn run_watched(mut self, program: &Program, mut look: impl FnMut(usize, &World)) -> Tally {
         for (number, step) in program.0.iter().enumerate() {
             self.step(step);
@@ -90,7 +91,7 @@ impl Driver {
         }
     }
 
-    /// Nobody sees that something goes; it takes revisions all the same.
+    /// Reaping has no visible effect but takes revisions, so the model skips them.
     fn reap(&mut self) {
         self.world.beside().reap().unwrap();
         while self.oracle.revision() < self.world.db().revision() {
@@ -115,7 +116,7 @@ impl Driver {
 
     fn batch(&mut self, branch: &str, writes: &[Write]) {
         let Ok(handle) = self.world.db().branch(branch) else { return };
-        // Counters are planned before the batch, for both sides alike.
+        // The commands of a batch are planned before it runs, equally for both sides.
         let commands: Vec<_> = writes.iter().map(|w| w.command(&self.oracle, branch)).collect();
         let commands: Vec<CellCommand> = commands.into_iter().filter_map(on_cell).collect();
         let before = self.world.db().revision();
@@ -163,7 +164,7 @@ impl Driver {
         }
     }
 
-    /// Runs on both sides; says whether it wrote.
+    /// Executes a transaction on both sides and returns whether it wrote.
     fn execute(&mut self, transaction: &Transaction) -> bool {
         let before = self.oracle.revision();
         let engine = self.world.db().execute(transaction.clone());
@@ -181,7 +182,7 @@ fn on_cell(command: Command) -> Option<CellCommand> {
     }
 }
 
-/// Runs one command: by the function of its own that it has, or in a transaction.
+/// Runs one command: by its own method if it has one, otherwise in a transaction.
 fn run(world: &World, branch: &str, command: &Command) -> Result<Answer> {
     let db = world.db();
     let cells = db.branch(branch)?.cells();
@@ -195,7 +196,7 @@ fn run(world: &World, branch: &str, command: &Command) -> Result<Answer> {
     }
 }
 
-/// Calls the function of its own that a command has.
+/// Calls the method of a cell command.
 pub fn call(cells: &Cells, command: &CellCommand) -> Result<Answer> {
     match command.clone() {
         CellCommand::Init { name, value } => cells.init(name.as_str(), value).map(Answer::Counter),
@@ -225,7 +226,7 @@ pub fn call(cells: &Cells, command: &CellCommand) -> Result<Answer> {
     }
 }
 
-/// Calls the function of its own that a command on records has. The remote client has none yet that read.
+/// Calls the method of a record command, or runs it in a transaction if it has none.
 fn call_record(world: &World, branch: &str, command: &RecordCommand) -> Result<Answer> {
     let records = world.db().branch(branch)?.records();
     let reads = world.db().branch(branch)?.records();
@@ -251,13 +252,13 @@ fn call_record(world: &World, branch: &str, command: &RecordCommand) -> Result<A
     }
 }
 
-/// The same answer, or the same code.
+/// Asserts equal results or equal error codes.
 #[track_caller]
 pub fn same<T: PartialEq + Debug>(engine: Result<T>, model: Result<T>) {
     assert_eq!(engine.map_err(|e| e.code()), model.map_err(|e| e.code()));
 }
 
-/// The same answer; what the transaction itself wrote may have no revision yet.
+/// Asserts equal answers. Own writes of an open transaction may not have a revision yet.
 #[track_caller]
 pub fn same_answer(engine: Result<Answer>, model: Result<Answer>) {
     match (&engine, &model) {
@@ -277,7 +278,7 @@ pub fn same_answer(engine: Result<Answer>, model: Result<Answer>) {
     }
 }
 
-/// The same record; what the transaction itself wrote may have no revision yet.
+/// Asserts equal records. Own writes of an open transaction may not have a revision yet.
 #[track_caller]
 fn same_record(engine: &Record, model: &Record) {
     if engine.revision == 0 {
@@ -288,7 +289,7 @@ fn same_record(engine: &Record, model: &Record) {
     }
 }
 
-/// The same receipt. One that wrote nothing has no stamp of its own.
+/// Asserts equal receipts. A transaction without a write has no timestamp of its own.
 #[track_caller]
 fn same_receipt(engine: Result<Receipt>, model: Result<Receipt>, wrote: bool) {
     match (engine, model) {

@@ -1,4 +1,4 @@
-//! How random programs are made.
+//! Generators of random programs (proptest strategies).
 
 use super::record_steps::{a_field, look, record};
 use super::run_steps::{append_to, run_write};
@@ -10,15 +10,15 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// A program: with times to live, with merges, with both, or on runs that branch.
+/// Any program: with times to live, with merges, with both, on branching runs, or on branching spaces.
 pub fn program() -> impl Strategy<Value = Program> {
     let plain = |ttl, merges| vec(step(ttl, merges), 30..120).prop_map(Program);
     let mixed = prop_oneof![plain(true, false), plain(false, true), expiring_and_merging()];
     prop_oneof![3 => mixed, 1 => branching_runs(), 1 => branching_spaces()]
 }
 
-/// A program with times to live, and with merges between all branches, which are there from the start:
-/// a child, a grandchild, and a sibling of the child.
+/// A program with times to live and with merges between all branches. It forks a child, a grandchild,
+/// and a sibling of the child.
 pub fn expiring_and_merging() -> BoxedStrategy<Program> {
     let fork = |name, from| Step::Fork { name, from, back: 0 };
     let forks = [fork(1, 0), fork(2, 1), fork(3, 0)];
@@ -32,7 +32,8 @@ pub fn expiring_and_merging() -> BoxedStrategy<Program> {
     program.boxed()
 }
 
-/// A program on few runs: they go on on several branches, from any of their events, and come together again.
+/// A program on few runs, which are forked from any of their events, continued on several branches and
+/// merged.
 pub fn branching_runs() -> BoxedStrategy<Program> {
     const RUNS: usize = 3;
     let a_branch = || 0..BRANCHES.len();
@@ -67,8 +68,8 @@ pub fn branching_runs() -> BoxedStrategy<Program> {
     program.boxed()
 }
 
-/// A program on few spaces of keyed state: they are written, sealed and replaced on several branches, and come together
-/// again.
+/// A program on few spaces of keyed state, which are written, sealed and replaced on several branches
+/// and merged.
 pub fn branching_spaces() -> BoxedStrategy<Program> {
     let a_branch = || 0..BRANCHES.len();
     let one = |(branch, write)| Step::One { branch, write: Write::Space(write) };
@@ -201,7 +202,7 @@ fn write(ttl: bool) -> BoxedStrategy<Write> {
         3 => (a_cell(), expect(), value()).prop_map(|(at, e, value)| Write::Cas(at, e, value)),
         2 => (a_cell(), option::of(expect())).prop_map(|(at, e)| Write::Delete(at, e)),
         2 => (a_cell(), number()).prop_map(|(at, by)| Write::Incr(at, by)),
-        // Without times to live, `Clear` leaves everything as it is: that is to be tried, too.
+        // Without times to live, `Clear` has no effect, which must be tested too.
         2 => (a_cell(), a_ttl(ttl)).prop_map(|(at, ttl)| Write::Expire(at, ttl)),
         1 => a_cell().prop_map(Write::Get),
         1 => (0..PREFIXES.len()).prop_map(Write::List),
@@ -264,7 +265,7 @@ pub fn value() -> impl Strategy<Value = Value> {
         1 => Just(Value::from("text")),
         2 => numeral().prop_map(Value::from),
         1 => Just(Value::Bytes(b"1".to_vec())),
-        // Large ones fill the write buffer, so that it is flushed on the way.
+        // Large values fill the write buffer, so that flushes happen during the program.
         2 => (1..4usize).prop_map(|n| Value::from("large ".repeat(n * 700))),
     ]
 }
@@ -277,8 +278,8 @@ fn number() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// Clocks move in tens of milliseconds and times to live end between them: which microsecond a
-/// read counts as `now` never matters.
+/// Clocks move in tens of milliseconds and times to live end between them, so the exact microsecond of a
+/// read does not matter.
 pub fn a_ttl(any: bool) -> BoxedStrategy<Ttl> {
     if !any {
         return Just(Ttl::Clear).boxed();

@@ -1,4 +1,4 @@
-//! Random programs: what a step can be, how it is made, how it runs on the engine and the model.
+//! Random programs: their steps, their generators, and their execution on the engine and on the model.
 
 pub mod branch_steps;
 pub mod driver;

@@ -1,4 +1,4 @@
-//! Interactive transactions, interleaved with everything else.
+//! Program steps in interactive transactions, interleaved with all other steps.
 
 use super::driver::{Driver, Slot, same, same_answer};
 use super::run_steps::told_by;
@@ -60,7 +60,7 @@ impl Driver {
                 assert_eq!((engine.revision, engine.stamp), (model.revision, model.stamp));
             }
             (Ok(_), Ok(None)) => {}
-            // Commands without effect may or may not count as writing.
+            // Commands without an effect may or may not count as writes.
             (Err(error), Ok(None)) => {
                 let known = [ErrorKind::Conflict, ErrorKind::NotFound].contains(&error.kind());
                 assert!(!wrote && known, "{error}");
@@ -74,7 +74,7 @@ impl Driver {
     }
 }
 
-/// Reads one cell. Of what the transaction wrote itself, stamp and expiry come with the commit.
+/// Reads one cell on both sides. For own writes, timestamp and expiry are only known after the commit.
 fn get(open: &mut Slot, name: &Name) {
     let own = open.model.owns(name.as_str());
     let engine = open.engine.get_versioned(name.as_str()).unwrap();
@@ -87,14 +87,13 @@ fn get(open: &mut Slot, name: &Name) {
     }
 }
 
-/// Reads one record.
 fn get_record(open: &mut Slot, key: &Name) {
     let engine = open.engine.run(RecordCommand::Get { key: key.clone(), fields: None });
     same_answer(engine, Ok(Answer::Record(open.model.get_record(key, None))));
 }
 
-/// Runs one command on both sides. After one that failed what it is about is read, so that it is beyond
-/// doubt whether it was.
+/// Runs one command on both sides. After a failed command its cell and record are read, so that both
+/// sides have them in their read sets.
 fn run(open: &mut Slot, command: &Command) {
     let (engine, name) = match command {
         Command::Cell(command) => (call(&mut open.engine, command), command.name()),
@@ -118,8 +117,8 @@ fn run(open: &mut Slot, command: &Command) {
     }
 }
 
-/// Runs one command on runs; when its events are stored comes with the commit, what they are called is told before.
-/// After one that failed the run is read.
+/// Runs one run command on both sides. Times are assigned at commit, but event IDs are already known.
+/// After a failed command the run is read.
 fn run_on_run(open: &mut Slot, command: &RunCommand) {
     let engine = open.engine.run(command.clone());
     let failed = engine.is_err();
@@ -132,7 +131,7 @@ fn run_on_run(open: &mut Slot, command: &RunCommand) {
     }
 }
 
-/// The command, its new events called as the engine told: so they must be stored.
+/// Sets the event IDs that the engine returned, because they must be the stored ones.
 fn named(mut command: RunCommand, answer: &Answer) -> RunCommand {
     let Answer::Run(answer) = answer else { return command };
     let call = |event: &mut NewEvent, told: &Appended| {
@@ -148,7 +147,7 @@ fn named(mut command: RunCommand, answer: &Answer) -> RunCommand {
     command
 }
 
-/// Until when a message waits comes with the commit.
+/// Clears the due time of a failed message, because it is only known after the commit.
 fn waiting_somehow(answer: Answer) -> Answer {
     match answer {
         Answer::Outbox(answer) => Answer::Outbox(Box::new(match *answer {
@@ -159,7 +158,7 @@ fn waiting_somehow(answer: Answer) -> Answer {
     }
 }
 
-/// What the model says to a read of records, which is guarded.
+/// Executes a record read on the model, with its guard.
 fn look(open: &mut Slot, command: &RecordCommand) -> Result<Answer> {
     match command.clone() {
         RecordCommand::Scan { prefix, filters, after, limit } => {

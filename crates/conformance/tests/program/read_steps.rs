@@ -1,4 +1,4 @@
-//! Reads, now and in the past; and the comparison of everything at the end.
+//! Program steps that read, now or in the past, and the final comparison of the complete state.
 
 use super::driver::{Driver, same};
 use super::step::{BRANCHES, CELLS, PREFIXES, Step};
@@ -36,7 +36,7 @@ impl Driver {
         }
     }
 
-    /// Now, or some revisions back.
+    /// The newest state, or the one some revisions back.
     pub fn past(&self, back: u64) -> At {
         let revision = self.oracle.revision().saturating_sub(back);
         if back == 0 {
@@ -50,7 +50,7 @@ impl Driver {
         self.world.db().branch(branch).unwrap().cells()
     }
 
-    /// The model's moment, if the branch is there.
+    /// The model's moment; `None` if the branch does not exist.
     pub fn moment(&self, branch: &str, at: At) -> Option<Moment> {
         self.oracle.line(branch).ok().map(|_| self.oracle.moment(at).unwrap())
     }
@@ -74,7 +74,7 @@ impl Driver {
         assert_eq!(engine, model, "the history of {cell} on {branch} at {at:?}");
     }
 
-    /// Every branch, every cell, every revision.
+    /// Compares every branch, every cell and every revision.
     pub fn compare_everything(&mut self) {
         self.compare_branches();
         self.compare_tags();

@@ -1,4 +1,4 @@
-//! Reads of records, now and in the past.
+//! Program steps that read records, now or in the past.
 
 use super::driver::{Driver, same};
 use super::read_steps::version;
@@ -8,7 +8,7 @@ use mainstay::{At, Fields, RecordHistoryEntry, Records};
 use mainstay_conformance::oracle::Version;
 
 impl Driver {
-    /// Runs a read of records; says whether it was one.
+    /// Runs a record read. Returns false if the step is of another kind.
     pub fn record_read(&self, step: &Step) -> bool {
         match step {
             Step::ReadRecord { branch, key, back } => {
@@ -57,7 +57,7 @@ impl Driver {
         assert_eq!(engine, model, "the history of the record {key} on {branch} at {at:?}");
     }
 
-    /// Every record as of a revision.
+    /// Compares every record at a revision.
     pub fn compare_records(&self, branch: &str, at: At) {
         CELLS.iter().for_each(|key| self.read_record(branch, key, at));
         let Some(moment) = self.moment(branch, at) else { return };
@@ -65,7 +65,7 @@ impl Driver {
         same(engine, self.oracle.scan(branch, "", &[], None, 1_000, moment));
     }
 
-    /// Every record as it is now, with its past.
+    /// Compares every current record and its history.
     pub fn compare_present_records(&self, branch: &str) {
         let (records, now) = (self.records(branch), self.oracle.latest());
         let scanned = records.scan("", &[], None, 1_000);

@@ -1,5 +1,6 @@
-//! Commands on records and on hashes: what they can be, and how they are made. They use the names of the
-//! cells, so that the kinds clash.
+//! Record and hash commands of random programs, and their generators.
+//!
+//! They use the names of the cells, so that the kinds collide.
 
 use super::make::{a_cell, a_ttl, expect, expire_only};
 use super::step::{CELLS, Expect, PREFIXES, cell};
@@ -13,38 +14,27 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// The fields: one of them has no name.
+/// The field names; one of them is empty.
 pub const FIELDS: [&str; 4] = ["state", "n", "at", ""];
 
-/// A command on a record before its counters are known.
+/// A record or hash command before its counters are known.
 #[derive(Clone, Debug)]
 pub enum Rec {
-    /// `Write`.
     Write(RecWrite),
-    /// `Delete`.
     Delete(usize, Vec<When>),
-    /// `Expire`.
     Expire(usize, Ttl, ExpireOnly),
-    /// `Get`, of all fields or some.
+    /// `Get` of all fields or of some.
     Get(usize, Option<Vec<usize>>),
-    /// `Scan`.
     Scan(Look),
-    /// `Count`.
     Count(usize, Vec<Filter>),
-    /// `Set` of a hash.
     HashSet(usize, Vec<(usize, Vec<u8>)>, bool),
-    /// `Delete` of a hash.
     HashDelete(usize, Vec<usize>),
-    /// `Add` of a hash.
     HashAdd(usize, usize, i64),
-    /// `AddFloat` of a hash.
     HashAddFloat(usize, usize, &'static str),
-    /// `Get` of a hash.
     HashGet(usize, Option<Vec<usize>>),
     HashCount(usize),
 }
 
-/// A write to a record.
 #[derive(Clone, Debug)]
 pub struct RecWrite {
     at: usize,
@@ -55,27 +45,25 @@ pub struct RecWrite {
     ttl: Ttl,
 }
 
-/// A condition before it is known what the record holds.
+/// A condition before the contents of the record are known.
 #[derive(Clone, Debug)]
 pub enum When {
-    /// The counter.
+    /// A counter near the current one.
     Counter(Expect),
-    /// It is there.
     Exists,
     /// A field has a value of the pool, or is absent.
     Field(usize, Option<Vec<u8>>),
-    /// A field has the value that it has.
+    /// A field has its current value.
     Same(usize),
-    /// A fence around a value of the pool.
+    /// A fence on a value of the pool.
     Fence(usize, Vec<u8>),
-    /// A fence around the value that it has.
+    /// A fence on the current value.
     Held(usize),
 }
 
-/// A field and a test.
 pub type Filter = (usize, Test);
 
-/// A look at a range.
+/// The arguments of a scan.
 #[derive(Clone, Debug)]
 pub struct Look {
     pub prefix: usize,
@@ -84,7 +72,7 @@ pub struct Look {
     pub limit: usize,
 }
 
-/// A field of the pool.
+/// A field by its index.
 pub fn field(index: usize) -> Field {
     Field::new(FIELDS[index]).unwrap()
 }
@@ -93,18 +81,18 @@ fn fields(wanted: Option<Vec<usize>>) -> Option<Vec<Field>> {
     wanted.map(|wanted| wanted.into_iter().map(field).collect())
 }
 
-/// The filters as the engine knows them.
+/// Converts the filters to those of the engine.
 pub fn filters(filters: &[Filter]) -> Vec<Where> {
     filters.iter().map(|(at, test)| Where { field: field(*at), test: test.clone() }).collect()
 }
 
-/// What a field holds in the model.
+/// The current value of a field in the model.
 pub fn held(oracle: &Oracle, branch: &str, at: usize, of: usize) -> Option<Vec<u8>> {
     let record = oracle.record(branch, CELLS[at], oracle.latest()).ok().flatten()?;
     record.fields.get(FIELDS[of]).map(<[u8]>::to_vec)
 }
 
-/// A counter near the one that the record has.
+/// A counter near the current one in the model.
 pub fn record_counter(expect: Expect, oracle: &Oracle, branch: &str, at: usize) -> Option<u64> {
     let Expect::Near(off) = expect else { return None };
     let versions = oracle.record_history(branch, CELLS[at], 1, None, oracle.latest());
@@ -113,7 +101,7 @@ pub fn record_counter(expect: Expect, oracle: &Oracle, branch: &str, at: usize) 
 }
 
 impl Rec {
-    /// The command, with counters and values near those that the model has.
+    /// Builds the command with counters and values near those in the model.
     pub fn command(&self, oracle: &Oracle, branch: &str) -> Command {
         match self.clone() {
             Rec::Write(write) => write.command(oracle, branch).into(),
@@ -167,7 +155,6 @@ impl RecWrite {
 }
 
 impl Look {
-    /// The command.
     pub fn command(&self) -> RecordCommand {
         RecordCommand::Scan {
             prefix: PREFIXES[self.prefix].to_owned(),
@@ -193,7 +180,7 @@ fn conditions(when: &[When], oracle: &Oracle, branch: &str, at: usize) -> Vec<Co
     when.iter().map(condition).collect()
 }
 
-/// Any command on a record or a hash.
+/// Generates any record or hash command.
 pub fn record(ttl: bool) -> BoxedStrategy<Rec> {
     prop_oneof![
         8 => rec_write(ttl).prop_map(Rec::Write),
@@ -252,18 +239,18 @@ fn field_value() -> impl Strategy<Value = FieldValue> {
         2 => prop_oneof![4 => -2..5i64, 1 => Just(i64::MAX)]
             .prop_map(|by| FieldValue::Sum { by }),
         1 => a_field().prop_map(|of| FieldValue::Copy { of: Field::new(FIELDS[of]).unwrap() }),
-        // Large ones fill the write buffer, so that it is flushed on the way.
+        // Large values fill the write buffer, so that flushes happen during the program.
         1 => (1..4usize).prop_map(|n| FieldValue::Bytes("large ".repeat(n * 700).into_bytes())),
     ]
 }
 
-/// What fields hold: numbers that bytes would put into another order, and what is none.
+/// Field values: numbers whose byte order differs from their numeric order, and texts that are no
+/// numbers.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let pool = ["", "0", "2", "10", "-3", "-20", "1.5", "1.50", "007", "a", "b", "1e5", "\u{e9}"];
     prop::sample::select(pool.to_vec()).prop_map(|text| text.as_bytes().to_vec())
 }
 
-/// A look at a range.
 pub fn look() -> impl Strategy<Value = Look> {
     let parts = (0..PREFIXES.len(), vec(filter(), 0..3), option::of(a_cell()), 1..5usize);
     parts.prop_map(|(prefix, filters, after, limit)| Look { prefix, filters, after, limit })
@@ -287,6 +274,6 @@ fn some_fields() -> impl Strategy<Value = Option<Vec<usize>>> {
 }
 
 pub fn a_field() -> impl Strategy<Value = usize> {
-    // Most writes meet each other.
+    // Few fields, so that most writes collide.
     prop_oneof![4 => Just(0usize), 4 => Just(1usize), 2 => Just(2usize), 1 => Just(3usize)]
 }

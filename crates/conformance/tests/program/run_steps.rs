@@ -1,5 +1,4 @@
-//! Runs and the outbox in programs: producers that tell things again and contradict themselves, relays that come
-//! and go.
+//! Run and outbox commands of random programs: producers that repeat and contradict themselves, relays that fail.
 
 use super::driver::{Driver, same};
 use super::make::a_cell;
@@ -13,7 +12,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-/// The types of events, one of them unknown to the reducer.
+/// Event types; one of them is unknown to the reducer.
 const KINDS: [&str; 8] = [
     "RunStarted",
     "RunPaused",
@@ -25,40 +24,38 @@ const KINDS: [&str; 8] = [
     "Noted",
 ];
 
-/// An event: its key and payload come from pools so small that they meet again.
+/// An event. Its key and payload come from small pools, so that events collide.
 #[derive(Clone, Debug)]
 pub struct Told {
     kind: usize,
     key: u8,
     payload: i64,
     named: bool,
-    /// Whether it brings a message along.
+    /// Whether a message is attached.
     with_message: bool,
 }
 
-/// A command on runs or on the outbox, before sequences are known.
+/// A run or outbox command before its sequence numbers are known.
 #[derive(Clone, Debug)]
 pub enum RunWrite {
-    /// Appends an event, perhaps if the run is near where it is.
+    /// Appends an event, optionally expecting a sequence number near the current one.
     Append(usize, Told, Option<i8>),
-    /// Makes a run.
     Bootstrap(usize, Vec<Told>),
-    /// Deletes a run.
     Delete(usize),
-    /// Fetches events.
+    /// Fetches events after a sequence number, up to a limit.
     Fetch(usize, u64, usize),
-    /// What they add up to, perhaps up to one of them.
+    /// Reads the snapshot, optionally at a sequence number.
     Snapshot(usize, Option<u64>),
-    /// Puts a message, perhaps of a run.
+    /// Puts a message, optionally of a run.
     Put(Option<usize>, u8),
-    /// Claims messages, for tens of milliseconds.
+    /// Claims messages, with the lease in tens of milliseconds.
     Claim(usize, u64),
-    /// Messages were delivered.
+    /// Acknowledges messages.
     Ack(Vec<u64>),
     AckHeld(Vec<u64>),
-    /// One was not: after how many tries it is dead.
+    /// Fails a message, with the maximum number of tries.
     Fail(u64, u32),
-    /// A dead one is to be tried again.
+    /// Replays a dead message.
     Replay(u64),
 }
 
@@ -77,7 +74,7 @@ impl Told {
 }
 
 impl RunWrite {
-    /// The command, with sequences near those that the model has.
+    /// Builds the command with sequence numbers near those in the model.
     pub fn command(&self, oracle: &Oracle, branch: &str) -> Command {
         match self.clone() {
             RunWrite::Append(run, told, near) => {
@@ -106,7 +103,7 @@ impl RunWrite {
                 OutboxCommand::Claim { limit, lease_ms: tens * 10 + 5 }.into()
             }
             RunWrite::Ack(ids) => OutboxCommand::Ack { ids }.into(),
-            // Nobody was given that token: fenced, unless nobody has claimed any of them.
+            // No claim ever has this token, so it is fenced unless none of the messages was claimed.
             RunWrite::AckHeld(ids) => OutboxCommand::AckHeld { ids, token: 1 }.into(),
             RunWrite::Fail(id, tries) => {
                 OutboxCommand::Fail { id, message: "no".into(), backoff_ms: 5, tries }.into()
@@ -115,7 +112,7 @@ impl RunWrite {
         }
     }
 
-    /// Whether an open transaction may hold it: claims are given by the writer alone.
+    /// Returns whether an interactive transaction may contain it; claims are refused there.
     pub fn may_be_open(&self) -> bool {
         !matches!(self, RunWrite::Claim(..))
     }
@@ -136,12 +133,12 @@ fn id() -> impl Strategy<Value = u64> {
     1..12u64
 }
 
-/// Appends to one of few runs, so that branches meet in them.
+/// Generates appends to a few runs, so that branches collide in them.
 pub fn append_to(runs: usize) -> impl Strategy<Value = RunWrite> {
     (0..runs, told()).prop_map(|(run, told)| RunWrite::Append(run, told, None))
 }
 
-/// A command of a program.
+/// Generates any run or outbox command.
 pub fn run_write() -> impl Strategy<Value = RunWrite> {
     let near = option::weighted(0.2, prop_oneof![3 => Just(0i8), 1 => -1..2i8]);
     prop_oneof![
@@ -161,7 +158,7 @@ pub fn run_write() -> impl Strategy<Value = RunWrite> {
     ]
 }
 
-/// What is the same whenever it was told.
+/// Clears event IDs and times, which depend on the time of execution.
 pub fn told_by(answer: Answer) -> Answer {
     let bare = |one: Appended| Appended {
         event_id: String::new(),
@@ -188,7 +185,7 @@ pub fn told_by(answer: Answer) -> Answer {
 }
 
 impl Driver {
-    /// Reads runs, some revisions back; says whether it was such a step.
+    /// Runs a run read. Returns false if the step is of another kind.
     pub fn run_read(&self, step: &Step) -> bool {
         let Step::ReadRun { branch, run, back } = step else { return false };
         self.compare_run(BRANCHES[*branch], &cell(*run), self.past(*back));
@@ -212,7 +209,7 @@ impl Driver {
         }
     }
 
-    /// Every run of a branch at a revision, and lists of them.
+    /// Compares every run of a branch at a revision, and lists of them.
     pub fn compare_runs(&self, branch: &str, at: At) {
         CELLS.iter().for_each(|run| self.compare_run(branch, &Name::new(run).unwrap(), at));
         let Some(moment) = self.moment(branch, at) else { return };
@@ -226,7 +223,7 @@ impl Driver {
         }
     }
 
-    /// The outbox of a branch as it stands.
+    /// Compares the current outbox of a branch.
     pub fn compare_outbox(&self, branch: &str) {
         let outbox = self.world.db().branch(branch).unwrap().outbox();
         for command in [OutboxCommand::Look, OutboxCommand::Dead { after: 0, limit: 100 }] {

@@ -1,4 +1,4 @@
-//! Keyed state in programs: sources that tell things again and late, frontiers, restores.
+//! Keyed state commands of random programs: sources that repeat events and deliver them late, frontiers, restores.
 
 use super::driver::Driver;
 use super::step::{BRANCHES, CELLS, Step, cell};
@@ -10,17 +10,17 @@ use mainstay_conformance::oracle::{Oracle, Space};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// So many spaces: few, so that branches meet in them.
+/// The number of spaces. It is small, so that branches collide in them.
 pub const SPACES: usize = 2;
-/// The keys: one begins with another.
+/// The keys; one is a prefix of another.
 const KEYS: [&str; 3] = ["k", "kk", "l"];
 
-/// A write: keys, versions and values come from pools so small that they meet again.
+/// A write. Keys, versions and values come from small pools, so that writes collide.
 #[derive(Clone, Debug)]
 pub enum One {
     Put(usize, u64, u8),
     Delete(usize, u64),
-    /// With a version of the other kind.
+    /// A deletion with a version of the other kind.
     Timed(usize, u64),
     Append(usize, u8, u8),
     Advance(usize, u64),
@@ -29,17 +29,13 @@ pub enum One {
 /// A command on a space.
 #[derive(Clone, Debug)]
 pub enum SpaceWrite {
-    /// Writes.
     Write(usize, Vec<One>),
-    /// Declares.
+    /// Declares a space: whether it is ordered, and whether it has a version kind.
     Declare(usize, bool, bool),
-    /// Seals.
     Seal(usize, u64),
-    /// Removes.
     Drop(usize),
-    /// Replaces one by what another has, on this or another branch.
+    /// Restores a space from the contents of another, on the same or another branch.
     Restore(usize, usize, usize),
-    /// Reads.
     Look(usize),
     Scan(usize, usize),
 }
@@ -58,7 +54,7 @@ impl One {
     }
 }
 
-/// What a space is restored from.
+/// Encodes the entries of a space for a restore.
 fn block(space: &Space) -> EntryBlock {
     let mut block = EntryBlock::default();
     for (place, entry) in space.entries() {
@@ -70,7 +66,7 @@ fn block(space: &Space) -> EntryBlock {
 }
 
 impl SpaceWrite {
-    /// The command, with what the model has.
+    /// Builds the command with contents from the model.
     pub fn command(&self, oracle: &Oracle) -> Command {
         let command = match self.clone() {
             SpaceWrite::Write(space, writes) => {
@@ -123,7 +119,7 @@ fn any_one() -> impl Strategy<Value = One> {
     prop_oneof![40 => one(), 1 => timed]
 }
 
-/// A command of a program.
+/// Generates any command on a space.
 pub fn space_write() -> impl Strategy<Value = SpaceWrite> {
     let space = || 0..SPACES;
     prop_oneof![
@@ -140,14 +136,14 @@ pub fn space_write() -> impl Strategy<Value = SpaceWrite> {
 }
 
 impl Driver {
-    /// Reads spaces, some revisions back; says whether it was such a step.
+    /// Runs a read of spaces. Returns false if the step is of another kind.
     pub fn space_read(&self, step: &Step) -> bool {
         let Step::ReadSpaces { branch, back } = step else { return false };
         self.compare_spaces(BRANCHES[*branch], self.past(*back));
         true
     }
 
-    /// Every space of a branch at a revision, byte by byte.
+    /// Compares every space of a branch at a revision, byte by byte.
     pub fn compare_spaces(&self, branch: &str, at: At) {
         let Some(moment) = self.moment(branch, at) else { return };
         for name in &CELLS[..SPACES] {

@@ -1,4 +1,4 @@
-//! The steps of a random program. Numbers pick from small pools, so that things collide.
+//! Steps of a random program. Their arguments are indexes into small pools, so that steps collide.
 
 use super::record_steps::{Look, Rec, field, held, record_counter};
 use super::run_steps::RunWrite;
@@ -10,23 +10,20 @@ use mainstay::{
 use mainstay_conformance::oracle::Oracle;
 use std::fmt;
 
-/// The cells: prefixes of each other, and one beyond ASCII.
+/// Names of cells; some are prefixes of others, and one is not ASCII.
 pub const CELLS: [&str; 7] = ["a", "a/1", "a/2", "ab", "b", "b/1", "é"];
-/// The prefixes to list.
 pub const PREFIXES: [&str; 5] = ["", "a", "a/", "b", "x"];
-/// The branches.
 pub const BRANCHES: [&str; 4] = ["main", "dev", "exp", "fix"];
-/// The tags.
 pub const TAGS: [&str; 2] = ["v1", "v2"];
 
-/// A program, shown one step a line.
+/// A program; its debug output has one step per line.
 #[derive(Clone)]
 pub struct Program(pub Vec<Step>);
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in &self.0 {
-            // A large value says what it is long before it ends.
+            // The repeated part of large values is removed from the output.
             let shown: String = format!("{step:?}").replace("large large ", "");
             write!(f, "\n    {shown}")?;
         }
@@ -34,14 +31,14 @@ impl fmt::Debug for Program {
     }
 }
 
-/// One step of a program.
+/// One step of a program. The arguments are indexes into the pools; `back` counts revisions.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// One command by its own function.
+    /// Runs one command by its own method.
     One { branch: usize, write: Write },
-    /// Commands that fail alone.
+    /// Runs a batch of commands that fail independently.
     Batch { branch: usize, writes: Vec<Write> },
-    /// A transaction as a value.
+    /// Executes a transaction as a value.
     Transact {
         branch: usize,
         guards: Vec<Check>,
@@ -49,19 +46,19 @@ pub enum Step {
         otherwise: Option<Demands>,
         named: bool,
     },
-    /// The last named transaction once more.
+    /// Repeats the last transaction with a request ID.
     Repeat,
     /// Begins an interactive transaction.
     Begin { slot: usize, branch: usize },
-    /// Does something in an interactive transaction.
+    /// Runs an operation in an interactive transaction.
     Within { slot: usize, act: Act },
-    /// Commits it, or executes the value that it is.
+    /// Commits an interactive transaction, directly or converted to a value.
     Commit { slot: usize, as_value: bool },
-    /// Drops it.
+    /// Drops an interactive transaction.
     Abandon { slot: usize },
-    /// Makes a branch, some revisions back.
+    /// Forks a branch, some revisions back.
     Fork { name: usize, from: usize, back: u64 },
-    /// Makes a branch at an event of a run, some before its last one.
+    /// Forks a branch at an event of a run, some events before its last one.
     ForkAtEvent { name: usize, from: usize, run: usize, back: u64 },
     /// Deletes a branch.
     Delete { name: usize },
@@ -71,21 +68,21 @@ pub enum Step {
     Merge { from: usize, into: usize, strategy: MergeStrategy },
     /// Compares two branches.
     Diff { a: usize, b: usize },
-    /// Tags a revision, some back.
+    /// Tags a revision, some revisions back.
     Tag { name: usize, branch: usize, back: u64 },
     /// Removes a tag.
     Untag { name: usize },
-    /// Lets time go by, in tens of milliseconds.
+    /// Advances the clock, in tens of milliseconds.
     Pass { tens: u64 },
-    /// Expires what is due.
+    /// Deletes expired values.
     Sweep,
-    /// Lets what was replaced or removed go.
+    /// Reaps the data of replaced and dropped spaces and runs.
     Reap,
-    /// Closes and opens again, on disk.
+    /// Closes and reopens the database, if it is on disk.
     Reopen,
     /// Reads a cell, some revisions back.
     Read { branch: usize, cell: usize, back: u64 },
-    /// Reads a cell at a stamp near that of a revision.
+    /// Reads a cell at a timestamp near that of a revision.
     ReadStamp { branch: usize, cell: usize, back: u64, off_us: i64 },
     /// Reads a cell's history.
     History { branch: usize, cell: usize, limit: usize, before: Option<u64>, back: u64 },
@@ -95,106 +92,91 @@ pub enum Step {
     ReadRecord { branch: usize, key: usize, back: u64 },
     /// Reads the history of a record, some revisions back.
     RecordHistory { branch: usize, key: usize, limit: usize, before: Option<u64>, back: u64 },
-    /// Looks for records, some revisions back.
+    /// Scans records, some revisions back.
     Scan { branch: usize, look: Look, back: u64 },
     /// Reads a run, some revisions back.
     ReadRun { branch: usize, run: usize, back: u64 },
     /// Reads spaces of keyed state, some revisions back.
     ReadSpaces { branch: usize, back: u64 },
-    /// Exports a branch and imports it elsewhere.
+    /// Exports a branch and imports it into another database.
     Transfer { branch: usize },
 }
 
-/// Commands and what each has to achieve.
+/// Commands with their demands.
 pub type Demands = Vec<(Write, Demand)>;
 
-/// What is done inside an interactive transaction.
+/// An operation inside an interactive transaction.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// Reads a cell.
     Get(usize),
-    /// Lists a prefix.
+    /// Lists the names of a prefix.
     List(usize),
-    /// Reads a record.
     GetRecord(usize),
-    /// Runs a command.
     Do(Write),
 }
 
 /// A command before its counters are known.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// `init`.
     Init(usize, Value),
-    /// `set`.
     Set(usize, Value, Ttl),
-    /// `cas`.
     Cas(usize, Expect, Value),
-    /// `delete`, conditional or not.
+    /// `delete`, with or without an expected counter.
     Delete(usize, Option<Expect>),
-    /// `incr`.
     Incr(usize, Number),
-    /// `expire`.
     Expire(usize, Ttl),
-    /// `get`.
     Get(usize),
-    /// `list`.
     List(usize),
-    /// A command on the text of a cell.
     Text(Text),
-    /// A command on a record or a hash.
     Record(Rec),
-    /// A command on a run or on the outbox.
     Run(RunWrite),
-    /// A command on a space of keyed state.
     Space(SpaceWrite),
 }
 
-/// A counter relative to what the cell has.
+/// An expected counter, relative to the cell's current one.
 #[derive(Clone, Copy, Debug)]
 pub enum Expect {
-    /// The cell is absent.
     Absent,
-    /// The counter is that of the cell, give or take.
+    /// The current counter plus an offset.
     Near(i8),
 }
 
 /// A guard before revisions and counters are known.
 #[derive(Clone, Debug)]
 pub enum Check {
-    /// The counter.
+    /// A cell's counter.
     Counter(usize, Expect),
     /// A value of the pool, or absence.
     Value(usize, Option<Value>),
-    /// The value it has.
+    /// The current value.
     SameValue(usize),
-    /// Unchanged for some revisions.
+    /// Unchanged for a number of revisions.
     Unchanged(usize, u64),
-    /// A range unchanged for some revisions.
+    /// A range unchanged for a number of revisions.
     Range(usize, u64),
-    /// The counter of a record.
+    /// A record's counter.
     Record(usize, Expect),
-    /// A field has the value it has.
+    /// A field has its current value.
     SameField(usize, usize),
     /// A field is absent.
     NoField(usize, usize),
-    /// A record unchanged for some revisions.
+    /// A record unchanged for a number of revisions.
     UnchangedRecord(usize, u64),
-    /// A range of records unchanged for some revisions.
+    /// A range of records unchanged for a number of revisions.
     RecordRange(usize, u64),
-    /// A run unchanged for some revisions.
+    /// A run unchanged for a number of revisions.
     UnchangedRun(usize, u64),
-    /// A range of runs unchanged for some revisions.
+    /// A range of runs unchanged for a number of revisions.
     RunRange(usize, u64),
 }
 
-/// A name of the pool.
+/// A name by its index.
 pub fn cell(index: usize) -> Name {
     Name::new(CELLS[index]).unwrap()
 }
 
 impl Write {
-    /// The command, with counters near those that the model has.
+    /// Builds the command with counters near those in the model.
     pub fn command(&self, oracle: &Oracle, branch: &str) -> Command {
         let command = match self.clone() {
             Write::Init(at, value) => CellCommand::Init { name: cell(at), value },
@@ -232,7 +214,8 @@ impl Expect {
 }
 
 impl Check {
-    /// The guard. Ranges reach back only to where the window of remembered writes begins.
+    /// Builds the guard. `since` is at least `floor`, where the engine's window of remembered writes
+    /// begins.
     pub fn guard(&self, oracle: &Oracle, branch: &str, floor: u64) -> Guard {
         let back = |back: &u64| oracle.revision().saturating_sub(*back).max(floor);
         let now = |at: &usize| oracle.get(branch, CELLS[*at], oracle.latest()).ok().flatten();

@@ -1,4 +1,4 @@
-//! Commands on the texts of cells: what they can be, and how they are made.
+//! String commands of random programs, and their generators.
 
 use super::make::{a_cell, a_ttl, expire_only, value};
 use super::step::cell;
@@ -6,37 +6,24 @@ use mainstay::{ExpireOnly, Only, StringCommand, Ttl, Value};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A command on the text of a cell.
+/// A string command.
 #[derive(Clone, Debug)]
 pub enum Text {
-    /// `Set`.
     Set(usize, Value, Only, Ttl),
-    /// `SetAll`.
     SetAll(Vec<(usize, Value)>, bool),
-    /// `Take`.
     Take(usize),
-    /// `Touch`.
     Touch(usize, Ttl),
-    /// `Append`.
     Append(usize, Vec<u8>),
-    /// `Add`.
     Add(usize, i64),
-    /// `AddFloat`.
     AddFloat(usize, &'static str),
-    /// `Expire`.
     Expire(usize, Ttl, ExpireOnly),
-    /// `Persist`.
     Persist(usize),
-    /// `Put`.
     Put(usize, Value, Ttl),
-    /// `Get`.
     Get(usize),
-    /// `Swap`.
     Swap(usize, Value, Only, Ttl),
 }
 
 impl Text {
-    /// The command.
     pub fn command(self) -> StringCommand {
         match self {
             Text::Set(at, value, only, ttl) => {
@@ -62,7 +49,7 @@ impl Text {
     }
 }
 
-/// Any command on the text of a cell.
+/// Generates any string command.
 pub fn text(ttl: bool) -> BoxedStrategy<Text> {
     prop_oneof![
         4 => (a_cell(), value(), only(), a_ttl(ttl))
@@ -87,7 +74,7 @@ pub fn text(ttl: bool) -> BoxedStrategy<Text> {
     .boxed()
 }
 
-/// Numbers as they are written, well or badly.
+/// Valid and invalid spellings of numbers.
 pub fn numeral() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "0",
@@ -113,7 +100,7 @@ pub fn numeral() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Digits, and the two halves of a letter.
+/// Digits, and the two halves of a two-byte UTF-8 character.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     prop::sample::select(vec![b"".to_vec(), b"1".to_vec(), b".5".to_vec(), vec![0xc3], vec![0xa9]])
 }

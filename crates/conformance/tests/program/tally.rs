@@ -1,64 +1,62 @@
-//! Counts which forks and merges a program made, so that a test can say that they happened.
+//! Statistics of forks and merges in programs, so that tests can assert that they occurred.
 
 use super::step::CELLS;
 use mainstay::{Contract, MergeStrategy};
 use mainstay_conformance::oracle::{ChangedOn, Oracle, is_of_spaces};
 
-/// Merges of two branches that are there, by how they are related.
+/// Merges of two existing branches, by their relation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Parent and child.
+    /// Merges between parent and child.
     pub neighbours: u64,
-    /// One is an ancestor of the other, further up.
+    /// Merges between a branch and a more distant ancestor.
     pub ancestors: u64,
-    /// Neither comes from the other.
+    /// Merges of branches where neither is an ancestor of the other.
     pub siblings: u64,
-    /// Of all of them: with a time to live on one side, over or not.
+    /// Merges of any relation with a time to live on one side, expired or not.
     pub expiring: u64,
-    /// What happened to runs.
     pub runs: RunTally,
-    /// What happened to spaces of keyed state and in them.
     pub spaces: SpaceTally,
 }
 
-/// What merges and open transactions did to keyed state.
+/// Effects of merges and interactive transactions on keyed state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceTally {
-    /// What only the source had changed.
+    /// Differences that only the source had changed.
     pub brought: u64,
-    /// What both had.
+    /// Differences that both branches had changed.
     pub both: u64,
-    /// Open transactions whose spaces were written meanwhile, and that committed.
+    /// Interactive transactions that committed although their spaces were written meanwhile.
     pub passed: u64,
-    /// Open transactions whose spaces were written meanwhile, and that had to begin again.
+    /// Interactive transactions that conflicted because their spaces were written meanwhile.
     pub conflicted: u64,
 }
 
-/// What forks and merges did to runs.
+/// Effects of forks and merges on runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTally {
-    /// Branches that go on from an event.
+    /// Forks at an event.
     pub forks: u64,
-    /// Of those: the event was there before the branch that it was forked from.
+    /// Forks at an event that is older than the source branch.
     pub inherited: u64,
-    /// Runs that only the source had gone on with: what came travels.
+    /// Runs that only the source had changed, so that their events are merged.
     pub brought: u64,
-    /// Runs that both had gone on with, where the source wins.
+    /// Runs that both branches had changed, merged with `theirs`.
     pub joined: u64,
-    /// Runs that both had gone on with, where the target wins.
+    /// Runs that both branches had changed, merged with `ours`.
     pub left: u64,
-    /// Runs that both had gone on with, where nobody may win.
+    /// Runs that both branches had changed, merged with `strict`.
     pub clashed: u64,
 }
 
 impl RunTally {
-    /// Notes a fork at an event.
+    /// Counts a fork at an event.
     pub fn note_fork(&mut self, is_inherited: bool) {
         self.forks += 1;
         self.inherited += u64::from(is_inherited);
     }
 
-    /// Notes what a merge that is about to be made finds.
+    /// Counts the run differences before a merge.
     pub fn note_merge(&mut self, oracle: &Oracle, a: &str, b: &str, strategy: MergeStrategy) {
         let changes = if a == b { Ok(Vec::new()) } else { oracle.diff(a, b) };
         for change in changes.unwrap_or_default() {
@@ -85,7 +83,7 @@ impl RunTally {
 }
 
 impl SpaceTally {
-    /// Notes what a merge that is about to be made finds.
+    /// Counts the keyed state differences before a merge.
     pub fn note_merge(&mut self, oracle: &Oracle, a: &str, b: &str) {
         let changes = if a == b { Ok(Vec::new()) } else { oracle.diff(a, b) };
         for on in changes.unwrap_or_default().iter().filter_map(is_of_spaces) {
@@ -103,7 +101,7 @@ impl SpaceTally {
         }
     }
 
-    /// Notes how an open transaction ended whose spaces were written meanwhile.
+    /// Counts the end of an interactive transaction whose spaces were written meanwhile.
     pub fn note_commit(&mut self, conflicted: bool) {
         self.passed += u64::from(!conflicted);
         self.conflicted += u64::from(conflicted);
@@ -111,7 +109,7 @@ impl SpaceTally {
 }
 
 impl Tally {
-    /// Notes a merge that is about to be made.
+    /// Counts a merge before it runs.
     pub fn note(&mut self, oracle: &Oracle, a: &str, b: &str) {
         if a == b || oracle.line(a).is_err() || oracle.line(b).is_err() {
             return;
@@ -126,7 +124,7 @@ impl Tally {
         self.expiring += u64::from(expires(oracle, a) || expires(oracle, b));
     }
 
-    /// The sum of both.
+    /// Adds two statistics.
     pub fn and(self, other: Tally) -> Tally {
         Tally {
             neighbours: self.neighbours + other.neighbours,
@@ -139,7 +137,7 @@ impl Tally {
     }
 }
 
-/// The branches that a branch comes from, its parent first.
+/// The ancestors of a branch, its parent first.
 fn ancestors(oracle: &Oracle, branch: &str) -> Vec<String> {
     let parent = |name: &String| oracle.parent(name);
     std::iter::successors(oracle.parent(branch), parent).collect()

@@ -1,4 +1,4 @@
-//! Exports: what is imported elsewhere has the same versions.
+//! Program steps that export a branch and import it into another database, which must have the same versions.
 
 use super::driver::Driver;
 use super::step::{BRANCHES, CELLS, Step};
@@ -6,11 +6,11 @@ use mainstay::{Branch, Fields, KeyedState, Value};
 use mainstay_conformance::World;
 use std::fmt::Debug;
 
-/// A version as an export keeps it: counter, what it holds, expiry.
+/// The exported parts of a version: counter, value, expiry.
 type Kept<T> = (u64, Option<T>, Option<u64>);
 
 impl Driver {
-    /// Runs a transfer; says whether it was one.
+    /// Runs a transfer step. Returns false if the step is of another kind.
     pub fn transfer_step(&self, step: &Step) -> bool {
         let Step::Transfer { branch } = step else { return false };
         if let Ok(branch) = self.world.beside().branch(BRANCHES[*branch]) {
@@ -48,8 +48,8 @@ fn record(branch: &Branch, key: &str) -> Vec<Kept<Fields>> {
     versions.into_iter().map(|entry| (entry.counter, entry.fields, entry.expires)).collect()
 }
 
-/// A run as an export keeps it: its events, what they add up to, what it was made with. It counts as made when its
-/// first event came to the branch, which for one that a merge brought is later than elsewhere.
+/// The exported parts of a run: events, snapshot, metadata and alerts. The creation time is excluded: a
+/// run counts as created when its first event reaches the branch, which is later for a merged run.
 fn run(branch: &Branch, run: &str) -> impl PartialEq + Debug {
     let runs = branch.runs();
     let info = runs.get(run).unwrap().map(|info| (info.metadata, info.inconsistent));

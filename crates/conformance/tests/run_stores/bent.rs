@@ -1,4 +1,4 @@
-//! A store before another that can be told to do something else.
+//! Fault injection for run stores: a wrapper that overrides single operations of a correct store.
 
 use super::gappy::Gappy;
 use mainstay_conformance::RunWorld;
@@ -8,19 +8,16 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// What a store does otherwise than the one behind it.
+/// A fault: each method can override an operation of the inner store.
 pub trait Bend: Send + Sync {
-    /// What it says that it can do.
     fn capabilities(&self, inner: RunCapabilities) -> RunCapabilities {
         inner
     }
 
-    /// Appends.
     fn append<'a>(&'a self, inner: &'a dyn RunStore, event: NewEvent) -> Answering<'a, Appended> {
         inner.append_event(event)
     }
 
-    /// Fetches.
     fn fetch<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -30,7 +27,6 @@ pub trait Bend: Send + Sync {
         inner.fetch_events(run, options)
     }
 
-    /// Tells a kept snapshot.
     fn snapshot<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -39,7 +35,6 @@ pub trait Bend: Send + Sync {
         inner.get_snapshot(run)
     }
 
-    /// Appends several.
     fn batch<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -48,7 +43,6 @@ pub trait Bend: Send + Sync {
         inner.append_batch(events)
     }
 
-    /// Appends on a sequence.
     fn expecting<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -58,7 +52,6 @@ pub trait Bend: Send + Sync {
         inner.append_expecting(event, expected_seq)
     }
 
-    /// Lists.
     fn list<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -69,12 +62,10 @@ pub trait Bend: Send + Sync {
         inner.list(filter, after, limit)
     }
 
-    /// Deletes.
     fn delete<'a>(&'a self, inner: &'a dyn RunStore, run: &'a str) -> Answering<'a, bool> {
         inner.delete_run(run)
     }
 
-    /// Restores.
     fn restore<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -83,7 +74,6 @@ pub trait Bend: Send + Sync {
         inner.restore(events)
     }
 
-    /// Waits.
     fn wait_for<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -94,7 +84,6 @@ pub trait Bend: Send + Sync {
         inner.wait_for(run, after_seq, wait_ms)
     }
 
-    /// Makes a run.
     fn bootstrap<'a>(
         &'a self,
         inner: &'a dyn RunStore,
@@ -105,31 +94,30 @@ pub trait Bend: Send + Sync {
         inner.bootstrap(run, metadata, events)
     }
 
-    /// Tells whether it is there.
     fn ping<'a>(&'a self, inner: &'a dyn RunStore) -> Answering<'a, bool> {
         inner.ping()
     }
 }
 
-/// A store that was bent.
+/// A store with a fault.
 pub struct Bent<B> {
     inner: Arc<dyn RunStore>,
     bend: B,
 }
 
-/// A store with something before it.
+/// A world with a wrapped store.
 pub struct Before {
     world: Gappy,
     store: Arc<dyn RunStore>,
 }
 
 impl Before {
-    /// Puts something before a store that shows no gaps.
+    /// Wraps a store without gaps.
     pub fn new<S: RunStore + 'static>(make: impl FnOnce(Arc<dyn RunStore>) -> S) -> Before {
         Before::over(Gappy::without_habits(), make)
     }
 
-    /// Puts something before a store.
+    /// Wraps the store of a world.
     pub fn over<S: RunStore + 'static>(
         world: Gappy,
         make: impl FnOnce(Arc<dyn RunStore>) -> S,
@@ -138,12 +126,12 @@ impl Before {
         Before { world, store }
     }
 
-    /// Bends a store.
+    /// Adds a fault to a store without gaps.
     pub fn bent(bend: impl Bend + 'static) -> Before {
         Before::new(|inner| Bent { inner, bend })
     }
 
-    /// Bends a store that burns numbers.
+    /// Adds a fault to a store with gaps in its sequence.
     pub fn bent_gappy(bend: impl Bend + 'static) -> Before {
         Before::over(Gappy::with_habits(), |inner| Bent { inner, bend })
     }

@@ -1,4 +1,4 @@
-//! The gappy store as the suite meets it: numbers are burned, and events are seen when somebody waits for them.
+//! The gappy store as a world: it skips sequence numbers, and shows some events only after `settle`.
 
 use mainstay_conformance::RunWorld;
 use mainstay_conformance::world::START_US;

@@ -1,4 +1,4 @@
-//! A store that can do nothing but what all can, written as an adapter is: what is required and nothing else.
+//! A run store without any optional capability, written like an adapter: it implements only the required methods.
 
 use super::bent::Before;
 use mainstay_model::{

@@ -1,5 +1,7 @@
-//! The suite of stores of runs: on the engine in memory, on disk and through a server, on one that shows gaps, on one that can do less, and on stores that do less than
-//! they say, which it has to find out.
+//! Runs the run store suite on every implementation, and checks that it detects faulty stores.
+//!
+//! The implementations are the engine in memory, on disk and through a server, a store with gaps, and a
+//! store with fewer capabilities.
 
 mod bent;
 mod gappy;
@@ -17,7 +19,7 @@ test_run_store!(gapless, gappy::Gappy::without_habits());
 test_run_store!(gappy_store, gappy::Gappy::with_habits());
 test_run_store!(plain, less::plain());
 
-/// The engine is excused from nothing but what is about lacking something.
+/// The engine skips only cases about missing capabilities.
 #[test]
 fn the_engine_skips_nothing() {
     for (case, why) in run_need::skipped(&World::memory()) {
@@ -25,7 +27,7 @@ fn the_engine_skips_nothing() {
     }
 }
 
-/// What a store lacks is skipped and listed with the reason.
+/// Cases that need a missing capability are skipped and listed with the reason.
 #[test]
 fn what_is_lacking_is_listed() {
     let skipped = run_need::skipped(&gappy::Gappy::with_habits());
@@ -39,7 +41,7 @@ fn what_is_lacking_is_listed() {
     ));
 }
 
-/// A store that shows gaps is excused from nothing else.
+/// The gappy store skips only cases about gaps and about missing capabilities.
 #[test]
 fn a_gappy_store_skips_little() {
     for (case, why) in run_need::skipped(&gappy::Gappy::with_habits()) {

@@ -1,4 +1,4 @@
-//! The suite has teeth: a store that does less than it says fails it, each by the cases that are about that.
+//! Mutation tests of the suite: each faulty store must fail the cases that cover its fault.
 
 use super::bent::{Before, Bend};
 use mainstay_conformance::RunWorld;
@@ -11,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Asserts that a case fails on the bent store; that it passes on the straight one, other tests tell.
+/// Asserts that each case fails on the faulty store. Other tests check that the cases pass on the
+/// correct store.
 #[track_caller]
 fn bites(bend: fn() -> Before, cases: &[&str]) {
     for name in cases {
@@ -23,7 +24,7 @@ fn bites(bend: fn() -> Before, cases: &[&str]) {
     }
 }
 
-/// Takes each event for a new one.
+/// Treats each event as new.
 #[derive(Default)]
 struct ForgetsKeys(AtomicU64);
 
@@ -56,7 +57,7 @@ fn keys_that_are_forgotten() {
     bites(|| Before::bent(ForgetsKeys::default()), &cases);
 }
 
-/// Looks for the key, then appends.
+/// Looks up the key and appends in two steps.
 struct TwoSteps(AtomicU64);
 
 impl Bend for TwoSteps {
@@ -75,7 +76,7 @@ impl Bend for TwoSteps {
                 Some(stored) => Some(stored.idempotency_key.clone()),
                 None => Some(format!("{key}#{}", self.0.fetch_add(1, Ordering::Relaxed))),
             };
-            // Long enough for the others to look, too.
+            // Long enough for other threads to look up the key too.
             std::thread::sleep(Duration::from_millis(3));
             inner.append_event(event).await
         })
@@ -87,7 +88,7 @@ fn keys_that_are_looked_for_first() {
     bites(|| Before::bent(TwoSteps(AtomicU64::new(0))), &["races::one_event_of_a_key"]);
 }
 
-/// Never says that an event says something else.
+/// Never reports conflicts.
 struct HidesConflicts;
 
 impl Bend for HidesConflicts {
@@ -109,7 +110,7 @@ fn conflicts_that_are_hidden() {
     bites(|| Before::bent(HidesConflicts), &cases);
 }
 
-/// Drops what it does not know.
+/// Drops unknown fields.
 struct DropsUnknown;
 
 impl Bend for DropsUnknown {
@@ -130,7 +131,7 @@ fn fields_that_are_dropped() {
     bites(|| Before::bent(DropsUnknown), &cases);
 }
 
-/// The last one first, and the one that was seen again.
+/// Returns events in reverse order, and treats the start position as inclusive.
 struct Disorder;
 
 impl Bend for Disorder {
@@ -161,7 +162,7 @@ fn events_out_of_order() {
     bites(|| Before::bent(Disorder), &cases);
 }
 
-/// Says that a page of nothing and one of everything are fine, and mends what makes no sense.
+/// Accepts any page limit, and corrects invalid events.
 struct Gullible;
 
 impl Bend for Gullible {
@@ -219,7 +220,7 @@ fn nonsense_that_is_taken() {
     bites(|| Before::bent(Gullible), &cases);
 }
 
-/// Keeps a snapshot that is one event old.
+/// Returns snapshots that are one event behind.
 struct Behind;
 
 impl Bend for Behind {
@@ -247,7 +248,7 @@ fn snapshots_that_are_behind() {
     bites(|| Before::bent(Behind), &cases);
 }
 
-/// Lets nobody know of what could not follow.
+/// Hides the mark of inconsistency.
 struct Forgives;
 
 impl Bend for Forgives {
@@ -269,7 +270,7 @@ fn marks_that_are_missing() {
     bites(|| Before::bent(Forgives), &cases);
 }
 
-/// Appends one after the other.
+/// Appends the events of a batch one by one, without atomicity.
 struct HalfBatches;
 
 impl Bend for HalfBatches {
@@ -311,7 +312,7 @@ fn batches_by_halves() {
     bites(|| Before::bent(HalfBatches), &cases);
 }
 
-/// Appends, whatever the last sequence is.
+/// Ignores the expected sequence number.
 struct Unconditional;
 
 impl Bend for Unconditional {
@@ -336,7 +337,7 @@ fn sequences_that_are_not_looked_at() {
     bites(|| Before::bent(Unconditional), &cases);
 }
 
-/// Says that it has deleted, and has not.
+/// Does not delete, but returns true if the run exists.
 struct Undying;
 
 impl Bend for Undying {
@@ -357,7 +358,7 @@ fn runs_that_do_not_die() {
     bites(|| Before::bent(Undying), &cases);
 }
 
-/// Appends what it should restore.
+/// Appends archived events as new ones.
 struct Renumbers;
 
 impl Bend for Renumbers {
@@ -389,7 +390,7 @@ fn archives_that_are_told_anew() {
     bites(|| Before::bent(Renumbers), &cases);
 }
 
-/// Cuts the page, then filters it.
+/// Applies the limit before the filter.
 struct LimitsFirst;
 
 impl Bend for LimitsFirst {
@@ -414,7 +415,7 @@ fn pages_that_are_cut_first() {
     bites(|| Before::bent(LimitsFirst), &cases);
 }
 
-/// Neither looks nor waits.
+/// Returns false at once, without a check.
 struct Impatient;
 
 impl Bend for Impatient {
@@ -439,7 +440,7 @@ fn waits_that_end_too_early() {
     bites(|| Before::bent(Impatient), &cases);
 }
 
-/// Says that it has no gaps.
+/// Claims to have no gaps.
 struct Boasts;
 
 impl Bend for Boasts {
@@ -450,7 +451,7 @@ impl Bend for Boasts {
     fn append<'a>(&'a self, inner: &'a dyn RunStore, event: NewEvent) -> Answering<'a, Appended> {
         Box::pin(async move {
             let appended = inner.append_event(event).await;
-            // Long enough to be looked at.
+            // Long enough for a reader to see this state.
             std::thread::sleep(Duration::from_millis(1));
             appended
         })
@@ -464,7 +465,7 @@ impl Bend for Boasts {
     ) -> Answering<'a, Vec<CanonicalEvent>> {
         Box::pin(async move {
             let mut page = inner.fetch_events(run, options).await?;
-            // The newest but one comes later, as that of a slow transaction does.
+            // The second newest event appears late, like that of a slow transaction.
             if page.len() > 1 {
                 page.remove(page.len() - 2);
             }
@@ -479,7 +480,7 @@ fn gaps_that_are_denied() {
     bites(|| Before::bent_gappy(Boasts), &cases);
 }
 
-/// Says that it lacks what it does all the same.
+/// Claims to lack capabilities that it has.
 struct Modest;
 
 impl Bend for Modest {
@@ -492,13 +493,13 @@ impl Bend for Modest {
 #[test]
 fn what_is_lacking_and_yet_taken() {
     let about = ALL.iter().map(|case| case.name).filter(|name| name.starts_with("lacking::"));
-    // Filters are asked for where there are lists.
+    // The filter cases need the listing capability, which this store lacks.
     let about: Vec<&str> = about.filter(|name| !name.contains("filters")).collect();
     assert!(about.len() >= 7, "{about:?}");
     bites(|| Before::bent(Modest), &about);
 }
 
-/// Is there after it was closed.
+/// Still answers after `close`.
 struct Undead;
 
 impl Bend for Undead {

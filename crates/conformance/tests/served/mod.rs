@@ -1,4 +1,4 @@
-//! A database behind a real server in this process, and a client that reaches it by TCP.
+//! A database behind a real server in this process, and clients connected over TCP.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use mainstay::{Database, remote};
@@ -6,7 +6,7 @@ use mainstay_conformance::world::Served;
 use mainstay_server::resp::{self, Handle, Settings, Shared};
 use std::net::{SocketAddr, TcpListener};
 
-/// A server, until it is dropped.
+/// A server that runs until it is dropped.
 pub struct Face {
     pub address: SocketAddr,
     handle: Option<Handle>,
@@ -41,7 +41,7 @@ impl Drop for Face {
     }
 }
 
-/// The same database through a server.
+/// Serves the database and connects a client to it.
 pub fn serve(db: &Database) -> Served {
     let face = Face::of(db);
     Served { db: face.connect(), face: Box::new(face) }

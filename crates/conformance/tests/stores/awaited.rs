@@ -1,4 +1,4 @@
-//! The handle of those who connect without blocking is a store as well.
+//! The handle of the async client is a record store, too.
 
 use super::served::Face;
 use mainstay::{Database, RecordStore, Records};
@@ -6,7 +6,7 @@ use mainstay_conformance::StoreWorld;
 use mainstay_conformance::stand::Stand;
 use std::sync::Arc;
 
-/// A store whose time is nobody's business.
+/// A store without control over its clock.
 struct Timeless(Arc<dyn RecordStore>);
 
 impl StoreWorld for Timeless {

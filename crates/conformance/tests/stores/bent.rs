@@ -1,4 +1,4 @@
-//! A store before the engine's that can be told to do something else.
+//! Fault injection for record stores: a wrapper that overrides single operations of the engine.
 
 use mainstay_conformance::{StoreWorld, World};
 use mainstay_model::{
@@ -7,14 +7,12 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// What a store does otherwise than the one behind it.
+/// A fault: each method can override an operation of the inner store.
 pub trait Bend: Send + Sync {
-    /// What it says that it can do.
     fn capabilities(&self, inner: Capabilities) -> Capabilities {
         inner
     }
 
-    /// Reads.
     fn get<'a>(
         &'a self,
         inner: &'a dyn RecordStore,
@@ -24,7 +22,6 @@ pub trait Bend: Send + Sync {
         inner.get_some(key, wanted)
     }
 
-    /// Writes.
     fn write<'a>(
         &'a self,
         inner: &'a dyn RecordStore,
@@ -33,7 +30,6 @@ pub trait Bend: Send + Sync {
         inner.write(write)
     }
 
-    /// Deletes.
     fn delete<'a>(
         &'a self,
         inner: &'a dyn RecordStore,
@@ -43,7 +39,6 @@ pub trait Bend: Send + Sync {
         inner.delete_when(key, when)
     }
 
-    /// Changes a time to live.
     fn expire<'a>(
         &'a self,
         inner: &'a dyn RecordStore,
@@ -53,18 +48,16 @@ pub trait Bend: Send + Sync {
         inner.expire(key, ttl)
     }
 
-    /// Scans.
     fn scan<'a>(&'a self, inner: &'a dyn RecordStore, scan: Scan<'a>) -> Answering<'a, RecordPage> {
         inner.scan(scan.prefix, scan.filters, scan.after, scan.limit)
     }
 
-    /// Tells whether it is there.
     fn ping<'a>(&'a self, inner: &'a dyn RecordStore) -> Answering<'a, bool> {
         inner.ping()
     }
 }
 
-/// What a scan is asked for.
+/// The arguments of a scan.
 #[derive(Clone, Copy)]
 pub struct Scan<'a> {
     pub prefix: &'a str,
@@ -73,27 +66,27 @@ pub struct Scan<'a> {
     pub limit: usize,
 }
 
-/// A store that was bent.
+/// A store with a fault.
 pub struct Bent<B> {
     inner: Arc<dyn RecordStore>,
     bend: B,
 }
 
-/// The engine in memory with something before it.
+/// The engine in memory with a wrapper.
 pub struct Before {
     world: World,
     store: Arc<dyn RecordStore>,
 }
 
 impl Before {
-    /// Puts something before the engine.
+    /// Wraps the engine.
     pub fn new<S: RecordStore + 'static>(make: impl FnOnce(Arc<dyn RecordStore>) -> S) -> Before {
         let world = World::memory();
         let store = Arc::new(make(world.store()));
         Before { world, store }
     }
 
-    /// Bends the engine.
+    /// Adds a fault to the engine.
     pub fn bent(bend: impl Bend + 'static) -> Before {
         Before::new(|inner| Bent { inner, bend })
     }

@@ -1,5 +1,6 @@
-//! Stores that can do less than the engine, and say so. They are written as an adapter is: what is required, each
-//! behind a check against what the store can do.
+//! Record stores with fewer capabilities than the engine.
+//!
+//! They are written like adapters: the required methods, each with a check of the capabilities.
 
 use super::bent::Before;
 use mainstay_conformance::stand::LIFE_MS;
@@ -9,7 +10,8 @@ use mainstay_model::{
 };
 use std::sync::Arc;
 
-/// As a bucket of NATS: all records live equally long, and only whole ones can be compared.
+/// A store like a NATS key-value bucket: one time to live for all records, and conditions only on whole
+/// records.
 pub fn bucket() -> Before {
     let can = Capabilities {
         lifetimes: Lifetimes::PerStore { ttl_ms: LIFE_MS },
@@ -20,7 +22,7 @@ pub fn bucket() -> Before {
     Before::new(move |inner| Less { inner, can })
 }
 
-/// A store that can do nothing but what all can.
+/// A store without any optional capability.
 pub fn plain() -> Before {
     Before::new(|inner| Less { inner, can: Capabilities::none("plain") })
 }

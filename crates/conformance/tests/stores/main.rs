@@ -1,5 +1,7 @@
-//! The suite of stores on the engine: in memory, on disk, and through a server; on a store that can do less; and
-//! on stores that do less than they say, which it has to find out.
+//! Runs the record store suite on every implementation, and checks that it detects faulty stores.
+//!
+//! The implementations are the engine in memory, on disk and through a server, and stores with fewer
+//! capabilities.
 
 mod awaited;
 mod bent;
@@ -16,7 +18,7 @@ test_store!(remote, World::served(served::serve));
 test_store!(bucket, less::bucket());
 test_store!(plain, less::plain());
 
-/// The engine is excused from nothing but what is about lacking something.
+/// The engine skips only cases about missing capabilities.
 #[test]
 fn the_engine_skips_nothing() {
     for (case, why) in need::skipped(&World::memory()) {
@@ -25,7 +27,7 @@ fn the_engine_skips_nothing() {
     }
 }
 
-/// What a store lacks is skipped and listed with the reason.
+/// Cases that need a missing capability are skipped and listed with the reason.
 #[test]
 fn what_is_lacking_is_listed() {
     let skipped = need::skipped(&less::bucket());

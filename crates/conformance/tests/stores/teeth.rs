@@ -1,4 +1,4 @@
-//! The suite has teeth: a store that does less than it says fails it, each by the cases that are about that.
+//! Mutation tests of the suite: each faulty store must fail the cases that cover its fault.
 
 use super::bent::{Before, Bend, Scan};
 use mainstay_conformance::StoreWorld;
@@ -10,7 +10,8 @@ use mainstay_model::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Asserts that a case fails on the bent engine; that it passes on the straight one, other tests tell.
+/// Asserts that each case fails on the faulty store. Other tests check that the cases pass on the
+/// correct store.
 #[track_caller]
 fn bites(bend: fn() -> Before, cases: &[&str]) {
     for name in cases {
@@ -83,7 +84,7 @@ fn times_to_live_that_are_ignored() {
     bites(|| Before::bent(IgnoresTimes), &cases);
 }
 
-/// Redis's `SET` does it: whatever is written lives for ever.
+/// Removes the time to live on every write, like the Redis command `SET`.
 struct ForgetsTimes;
 
 impl Bend for ForgetsTimes {
@@ -105,7 +106,7 @@ fn times_to_live_that_are_forgotten() {
     bites(|| Before::bent(ForgetsTimes), &cases);
 }
 
-/// Looks, then writes: what a script is for.
+/// Checks the conditions and writes in two steps, like a client without scripts.
 struct TwoSteps;
 
 impl Bend for TwoSteps {
@@ -127,7 +128,7 @@ impl Bend for TwoSteps {
             if !write.when.iter().all(holds) {
                 return Ok(None);
             }
-            // Long enough for the others to look, too.
+            // Long enough for other threads to read the same state.
             std::thread::sleep(Duration::from_millis(3));
             write.when.clear();
             inner.write(write).await
@@ -141,7 +142,7 @@ fn writes_in_two_steps() {
     bites(|| Before::bent(TwoSteps), &cases);
 }
 
-/// Reads the record and writes all of it.
+/// Reads the record and rewrites all of its fields.
 struct WholeRecords;
 
 impl Bend for WholeRecords {
@@ -197,7 +198,7 @@ fn fields_that_stay() {
     bites(|| Before::bent(KeepsOtherFields), &cases);
 }
 
-/// A lost lease is told as a lost race.
+/// Reports a failed fence as a failed condition.
 struct SoftFences;
 
 impl Bend for SoftFences {
@@ -227,7 +228,7 @@ fn fences_that_are_answers() {
     bites(|| Before::bent(SoftFences), &cases);
 }
 
-/// Filters what a page brought, as DynamoDB does.
+/// Applies the limit before the filters, like DynamoDB.
 struct LimitsFirst;
 
 impl Bend for LimitsFirst {
@@ -252,7 +253,7 @@ fn limits_before_filters() {
     bites(|| Before::bent(LimitsFirst), &cases);
 }
 
-/// Reads one record after the other.
+/// Reads the records of a page one by one, at different times.
 struct RecordByRecord;
 
 impl Bend for RecordByRecord {
@@ -274,7 +275,7 @@ fn pages_of_several_times() {
     bites(|| Before::bent(RecordByRecord), &["scan::page_is_of_one_time"]);
 }
 
-/// Takes a prefix for a pattern, and orders as people do.
+/// Treats the prefix as a pattern, and sorts keys without regard to case.
 struct TextOrder;
 
 impl Bend for TextOrder {
@@ -294,7 +295,7 @@ fn prefixes_that_are_patterns() {
     bites(|| Before::bent(TextOrder), &cases);
 }
 
-/// Says that it lacks what it does all the same.
+/// Claims to lack capabilities that it has.
 struct Modest;
 
 impl Bend for Modest {
@@ -308,12 +309,12 @@ fn what_is_lacking_and_yet_taken() {
     let about: Vec<&str> =
         ALL.iter().map(|case| case.name).filter(|name| name.starts_with("lacking::")).collect();
     assert!(about.len() >= 10, "{about:?}");
-    // Several conditions are asked for where there are any.
+    // The case of several conditions needs the capability of conditions, which this store lacks.
     let about: Vec<&str> = about.into_iter().filter(|name| !name.contains("several")).collect();
     bites(|| Before::bent(Modest), &about);
 }
 
-/// Is there after it was closed.
+/// Still answers after `close`.
 struct Undead;
 
 impl Bend for Undead {
@@ -340,7 +341,7 @@ fn what_is_closed_and_answers() {
     bites(|| Before::bent(Undead), &["closing::closed_says_so"]);
 }
 
-/// Takes whatever it is told.
+/// Corrects invalid input instead of refusing it.
 struct Gullible;
 
 impl Bend for Gullible {
@@ -376,7 +377,7 @@ fn nonsense_that_is_taken() {
     bites(|| Before::bent(Gullible), &cases);
 }
 
-/// Begins its counters anew with each record, or tells the ones of before.
+/// Returns counter 1 for each new record, even if its counter continues.
 struct ShortCounters;
 
 impl Bend for ShortCounters {

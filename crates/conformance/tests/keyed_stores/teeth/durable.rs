@@ -1,11 +1,11 @@
-//! Stores that are opened again.
+//! Faulty stores: durability.
 
 use super::bites;
 use crate::bent::{Before, Bend};
 use mainstay_conformance::keyed_store_cases::ALL;
 use mainstay_model::KeyedCapabilities;
 
-/// Says that it outlives the process.
+/// Claims to be durable.
 struct Outlives;
 
 impl Bend for Outlives {
@@ -24,7 +24,7 @@ fn what_is_lost_when_it_is_opened_again() {
     bites(|| Before::bent(|| Outlives).losing_all(), &cases());
 }
 
-/// What is kept, is: the cases can be passed.
+/// With a store that keeps its data, the same cases pass.
 #[test]
 fn what_is_kept_when_it_is_opened_again() {
     for case in ALL.iter().filter(|case| cases().contains(&case.name)) {

@@ -1,4 +1,4 @@
-//! Stores that take keys for something else than bytes of their own.
+//! Faulty stores: keys that are not treated as opaque bytes.
 
 use super::bites;
 use crate::bent::{Before, Bend, Wanted};
@@ -17,7 +17,7 @@ fn key_of(write: &mut StateWrite) -> Option<&mut Vec<u8>> {
     }
 }
 
-/// A key ends where its first zero is.
+/// Truncates keys at the first zero byte.
 struct EndsAtZero;
 
 fn ended(key: &[u8]) -> &[u8] {
@@ -54,7 +54,7 @@ fn keys_that_end_at_a_zero() {
     bites(|| Before::bent(|| EndsAtZero), &cases);
 }
 
-/// Keys are cut to what fits.
+/// Truncates long keys.
 struct Cuts;
 
 impl Bend for Cuts {
@@ -71,7 +71,7 @@ fn keys_that_are_cut() {
     bites(|| Before::bent(|| Cuts), &["input::longest_key", "input::key_that_is_too_long"]);
 }
 
-/// One version for all keys.
+/// Uses one version for all keys.
 struct OneVersion;
 
 impl Bend for OneVersion {
@@ -92,7 +92,7 @@ fn versions_that_all_keys_share() {
     bites(|| Before::bent(|| OneVersion), &cases);
 }
 
-/// Keys and ids of a log are put one behind the other, and told apart no more.
+/// Concatenates keys and item IDs, so that different pairs can be equal.
 struct OneLog;
 
 impl Bend for OneLog {
@@ -113,7 +113,7 @@ fn logs_that_run_into_each_other() {
     bites(|| Before::bent(|| OneLog), &cases);
 }
 
-/// A range ends before its prefix with one more in the last byte, which overflows.
+/// Computes the end of a prefix range by incrementing the last byte, which overflows at 0xff.
 struct Overflows;
 
 impl Bend for Overflows {
@@ -130,7 +130,7 @@ fn prefixes_that_overflow() {
     bites(|| Before::bent(|| Overflows), &["scan::highest_prefix_ends_nowhere"]);
 }
 
-/// Selects nothing: all keys are in it.
+/// Ignores the key selection and returns all keys.
 struct TakesAll;
 
 impl Bend for TakesAll {

@@ -1,4 +1,4 @@
-//! The suite has teeth: a store that does less than it says fails it, each by the cases that are about that.
+//! Mutation tests of the suite: each faulty store must fail the cases that cover its fault.
 
 mod durable;
 mod keys;
@@ -15,10 +15,11 @@ use mainstay_conformance::KeyedWorld;
 use mainstay_conformance::keyed_store_cases::ALL;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How often racers run until they meet.
+/// Number of attempts for a race case, because its threads may not collide at once.
 const MEETINGS: usize = 50;
 
-/// Asserts that cases fail on the bent store; that they pass on the straight one, other tests tell.
+/// Asserts that each case fails on the faulty store. Other tests check that the cases pass on the
+/// correct store.
 #[track_caller]
 fn bites(bend: impl Fn() -> Before, cases: &[&str]) {
     for name in cases {

@@ -1,4 +1,4 @@
-//! Stores that do in two steps what is one.
+//! Faulty stores: operations that are not atomic.
 
 use super::bites;
 use crate::bent::{Before, Bend};
@@ -10,12 +10,12 @@ use std::io::{Read, Write};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Long enough for the others to look, too.
+/// Sleeps long enough for other threads to read the old state.
 fn dawdle() {
     sleep(Duration::from_millis(3));
 }
 
-/// Looks whether it is newer, and writes it later.
+/// Checks the version first and writes later.
 struct TwoSteps;
 
 impl TwoSteps {
@@ -87,7 +87,7 @@ fn writes_that_look_first() {
     bites(|| Before::bent(|| TwoSteps), &cases);
 }
 
-/// Merges with what it read, and writes that whatever is there meanwhile.
+/// Applies a merge result even if the state has changed since it was read.
 struct Forces;
 
 impl Bend for Forces {
@@ -110,7 +110,7 @@ fn merges_that_are_forced() {
     bites(|| Before::bent(|| Forces), &["races::merging_loses_nothing"]);
 }
 
-/// Does not mind what came to wait when the function had run.
+/// Ignores writes that started to wait after the merge function ran.
 struct Overtakes;
 
 impl Bend for Overtakes {
@@ -130,7 +130,7 @@ fn merges_that_overtake() {
     bites(|| Before::bent(|| Overtakes), &cases);
 }
 
-/// Applies what waited a moment before the frontier rises: what came to wait in between is lost.
+/// Applies the waiting writes of a moment before the frontier rises, so that newer ones are lost.
 struct SealsLate;
 
 impl Bend for SealsLate {
@@ -155,7 +155,7 @@ fn seals_that_lose_something() {
     bites(|| Before::bent(|| SealsLate), &["races::sealing_loses_nothing"]);
 }
 
-/// One write after the other, and one look after the other.
+/// Applies the writes of a batch, and the entries of a restore, one by one.
 struct Slow;
 
 impl Bend for Slow {
@@ -192,7 +192,7 @@ fn writes_that_are_seen_half_way() {
     bites(|| Before::bent(|| Slow), &cases);
 }
 
-/// Reads of several moments.
+/// Reads the keys of one call, and the entries of one snapshot, at different times.
 struct LooksTwice;
 
 impl Bend for LooksTwice {

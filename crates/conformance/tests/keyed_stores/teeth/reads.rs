@@ -1,10 +1,10 @@
-//! Stores that do not tell what they have.
+//! Faulty stores: wrong reads.
 
 use super::bites;
 use crate::bent::{Before, Bend, Wanted, clamp};
 use mainstay_model::{Item, Kept, KeyedState, Result, StatePage, Version, WaitingEntry};
 
-/// The last one first, and the one that was seen again.
+/// Returns results in the wrong order.
 struct Disorder;
 
 impl Bend for Disorder {
@@ -53,13 +53,13 @@ fn answers_out_of_order() {
     bites(|| Before::bent(|| Disorder), &cases);
 }
 
-/// Shows where deleted keys were, and gives no page that is too small or too large.
+/// Accepts any page limit, and fills pages regardless of their size in bytes.
 struct Careless;
 
 impl Bend for Careless {
     fn scan(&self, inner: &dyn KeyedState, wanted: Wanted<'_>) -> Result<StatePage> {
         let mut page = wanted.clamped().scan(inner)?;
-        // It goes on until the page is full, however large that is.
+        // Continues until the page is full, regardless of its size in bytes.
         while let Some(next) = page.next.take() {
             let room = wanted.limit.saturating_sub(page.states.len());
             if room == 0 {
@@ -98,7 +98,7 @@ fn pages_of_any_size() {
     bites(|| Before::bent(|| Careless), &cases);
 }
 
-/// Says that something follows whenever a page is full, and begins the next one with what was seen.
+/// Returns a cursor with every full page, and includes the key of the cursor in the next page.
 struct Overlaps;
 
 impl Bend for Overlaps {

@@ -1,4 +1,4 @@
-//! Stores that restore in their own way.
+//! Faulty stores: wrong restores.
 
 use super::bites;
 use crate::bent::{Before, Bend};
@@ -8,7 +8,7 @@ use std::io::Read;
 
 pub(super) fn all(from: &mut dyn Read) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // What cannot be read to its end ends there.
+    // A read error ends the input, like its end.
     let _ = from.read_to_end(&mut bytes);
     bytes
 }
@@ -17,7 +17,7 @@ fn damaged() -> Error {
     Error::new(Code::CorruptData, "damaged")
 }
 
-/// Adds what it should replace.
+/// Adds to the space instead of replacing it.
 struct Adds;
 
 impl Bend for Adds {
@@ -41,7 +41,7 @@ fn restores_that_add() {
     bites(|| Before::bent(|| Adds), &cases);
 }
 
-/// Takes what no space can hold, with a frontier that it can.
+/// Accepts invalid snapshots by dropping their frontier.
 struct TakesAnything;
 
 impl Bend for TakesAnything {
@@ -62,7 +62,7 @@ fn restores_that_take_anything() {
     bites(|| Before::bent(|| TakesAnything), &cases);
 }
 
-/// Replaces what it should add to.
+/// Overwrites newer entries instead of keeping them.
 struct Overwrites;
 
 impl Bend for Overwrites {
@@ -89,7 +89,7 @@ fn additions_that_overwrite() {
     bites(|| Before::bent(|| Overwrites), &cases);
 }
 
-/// Takes what it reads before it knows whether all of it is good.
+/// Applies entries before the whole snapshot is verified.
 struct Hasty;
 
 impl Hasty {
@@ -127,7 +127,7 @@ fn restores_that_are_half_done() {
     bites(|| Before::bent(|| Hasty), &cases);
 }
 
-/// Takes a snapshot for whole when its entries are.
+/// Accepts damaged snapshots if their entries can be decoded.
 struct Trusting;
 
 impl Trusting {
@@ -159,13 +159,13 @@ fn damage_that_is_not_found() {
     bites(|| Before::bent(|| Trusting), &cases);
 }
 
-/// Empties the space before it looks at what is to replace it.
+/// Clears the space before it verifies the snapshot.
 struct Empties;
 
 impl Bend for Empties {
     fn restore(&self, inner: &dyn KeyedState, from: &mut dyn Read) -> Result<u64> {
         inner.clear()?;
-        // Long enough for others to look.
+        // Long enough for other threads to read the empty space.
         std::thread::sleep(std::time::Duration::from_micros(200));
         inner.restore_from(from)
     }
@@ -184,7 +184,7 @@ fn restores_that_empty_first() {
     bites(|| Before::bent(|| Empties), &cases);
 }
 
-/// Takes some keys for a whole space.
+/// Accepts snapshots of selected keys and incremental snapshots as full ones.
 struct TakesParts;
 
 impl Bend for TakesParts {
@@ -205,7 +205,7 @@ impl Bend for TakesParts {
         match Edited::read(&bytes) {
             (Some(mut taken), true) => {
                 taken.head.changes = false;
-                // Whatever it is of.
+                // Takes the target's options, whatever space the keys come from.
                 if let Some(info) = inner.info()? {
                     taken.head.space = info;
                 }
@@ -233,7 +233,7 @@ fn parts_that_are_taken_for_the_whole() {
     bites(|| Before::bent(|| TakesParts), &cases);
 }
 
-/// Closes what was closed where the keys came from, or leaves out what is closed here.
+/// Restores the frontier of the source, and drops entries below the target's frontier.
 struct MindsFrontiers;
 
 impl Bend for MindsFrontiers {
@@ -268,7 +268,7 @@ fn frontiers_that_travel() {
     bites(|| Before::bent(|| MindsFrontiers), &cases);
 }
 
-/// Clears the states alone.
+/// Clears only the states.
 struct Keeps;
 
 impl Bend for Keeps {

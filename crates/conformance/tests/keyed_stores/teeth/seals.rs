@@ -1,4 +1,4 @@
-//! Stores that seal in their own way.
+//! Faulty stores: wrong seals.
 
 use super::bites;
 use super::restores::all;
@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Mutex;
 
-/// Whether a frontier is further than the present one.
+/// Returns whether a frontier is above the current one.
 fn is_further(inner: &dyn KeyedState, frontier: Version) -> bool {
     let present = inner.info().unwrap().and_then(|info| info.frontier);
     present.is_none_or(|present| frontier > present)
 }
 
-/// Applies the newest first, and the oldest over it.
+/// Applies waiting writes in reverse order.
 struct Backwards;
 
 impl Bend for Backwards {
@@ -46,7 +46,7 @@ fn seals_out_of_order() {
     bites(|| Before::bent(|| Backwards), &cases);
 }
 
-/// Closes the version of the frontier, too.
+/// Also closes the version equal to the frontier.
 struct Inclusive;
 
 impl Bend for Inclusive {
@@ -70,7 +70,7 @@ fn frontiers_that_close_themselves() {
     bites(|| Before::bent(|| Inclusive), &cases);
 }
 
-/// Applies what waited, and leaves everything open.
+/// Applies waiting writes but does not store the frontier.
 struct LeavesOpen;
 
 impl Bend for LeavesOpen {
@@ -94,7 +94,7 @@ fn frontiers_that_are_not_kept() {
     bites(|| Before::bent(|| LeavesOpen), &cases);
 }
 
-/// A frontier can go back.
+/// Lets the frontier fall.
 struct Falls;
 
 impl Bend for Falls {
@@ -111,7 +111,8 @@ fn frontiers_that_fall() {
     bites(|| Before::bent(|| Falls), &cases);
 }
 
-/// Remembers deleted keys for all times, beside the space: no honest one would take them back.
+/// Never discards tombstones. They are kept outside the space, because a correct store would discard
+/// them.
 #[derive(Default)]
 struct ForgetsNothing {
     deleted: Mutex<BTreeMap<Vec<u8>, Version>>,
@@ -161,7 +162,7 @@ fn deleted_keys_that_are_never_forgotten() {
     bites(|| Before::bent(ForgetsNothing::default), &cases);
 }
 
-/// Forgets all deleted keys, whenever that was.
+/// Discards all tombstones, even those above the frontier.
 struct ForgetsAll;
 
 impl Bend for ForgetsAll {
@@ -182,7 +183,7 @@ fn deleted_keys_that_are_forgotten_too_soon() {
     bites(|| Before::bent(|| ForgetsAll), &cases);
 }
 
-/// Writes what has to be merged over what is there.
+/// Applies waiting writes of a merged space without the merge function.
 struct NeedsNoFunction;
 
 impl Bend for NeedsNoFunction {
@@ -209,7 +210,7 @@ fn seals_without_the_function() {
     bites(|| Before::bent(|| NeedsNoFunction), &cases);
 }
 
-/// Counts what it changed, not what had waited.
+/// Returns the wrong number of sealed writes, and always returns true from `clear`.
 struct Miscounts;
 
 impl Bend for Miscounts {

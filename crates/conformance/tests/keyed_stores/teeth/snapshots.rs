@@ -1,4 +1,4 @@
-//! Stores whose snapshots are not what they have.
+//! Faulty stores: wrong snapshots.
 
 use super::bites;
 use crate::bent::{Before, Bend};
@@ -7,7 +7,7 @@ use mainstay_model::{KeySelection, KeyedState, Result, SnapshotSummary, SpaceEnt
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Says when it was made.
+/// Adds a counter to each snapshot, so that no two are equal.
 #[derive(Default)]
 struct Stamped(AtomicU64);
 
@@ -33,7 +33,7 @@ fn snapshots_with_a_stamp() {
     bites(|| Before::bent(Stamped::default), &cases);
 }
 
-/// Leaves something out.
+/// Omits part of the space from snapshots.
 struct Omits(fn(&mut Edited));
 
 impl Bend for Omits {
@@ -115,7 +115,7 @@ fn snapshots_without_the_frontier() {
     omitting(|space| space.head.space.frontier = None, &cases);
 }
 
-/// Does not tell that nothing could be written, nor how much was.
+/// Ignores write errors, and returns a wrong summary.
 struct Deaf;
 
 impl Bend for Deaf {
@@ -133,7 +133,7 @@ fn writers_that_fail_unheard() {
     bites(|| Before::bent(|| Deaf), &cases);
 }
 
-/// Finds the group of a key in another way, and takes positions along.
+/// Computes the group of a key differently, and includes positions in snapshots of selected keys.
 struct OtherGroups;
 
 impl Bend for OtherGroups {

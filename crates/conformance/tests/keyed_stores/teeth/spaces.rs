@@ -1,4 +1,4 @@
-//! Stores that make a space of nothing, or fix what is open.
+//! Faulty stores: spaces that are created or fixed too early.
 
 use super::bites;
 use crate::bent::{Before, Bend};
@@ -7,7 +7,7 @@ use mainstay_model::{
     Kept, KeyedState, Result, SpaceEntry, SpaceOptions, StateWrite, Version, VersionKind, Wrote,
 };
 
-/// A space is there as soon as somebody looks.
+/// Creates a space on any read or write.
 struct Eager;
 
 impl Bend for Eager {
@@ -38,7 +38,7 @@ fn spaces_that_are_made_of_nothing() {
     bites(|| Before::bent(|| Eager), &cases);
 }
 
-/// What has no version fixes their kind.
+/// Fixes the version kind on writes without a version.
 struct FixesKinds;
 
 impl Bend for FixesKinds {
@@ -72,7 +72,7 @@ fn kinds_that_are_fixed_too_soon() {
     bites(|| Before::bent(|| FixesKinds), &cases);
 }
 
-/// Takes nothing for deleted, and the beginning for nothing.
+/// Treats an empty value as a deletion, and position zero as stale.
 struct NothingIsNothing;
 
 impl Bend for NothingIsNothing {
@@ -93,7 +93,7 @@ fn nothing_that_is_taken_for_none() {
     bites(|| Before::bent(|| NothingIsNothing), &cases);
 }
 
-/// Sealing closes logs and positions, too.
+/// Removes logs and positions when sealing.
 struct SealsAll;
 
 impl Bend for SealsAll {
@@ -114,7 +114,7 @@ fn logs_and_positions_that_are_sealed() {
     bites(|| Before::bent(|| SealsAll), &cases);
 }
 
-/// A deleted key takes its log along.
+/// Removes the log of a key when its state is deleted.
 struct DropsLogs;
 
 impl Bend for DropsLogs {
@@ -138,7 +138,7 @@ fn logs_that_go_with_the_state() {
     bites(|| Before::bent(|| DropsLogs), &cases);
 }
 
-/// Writes over a state what was made of what waited, though that was overtaken; or lets it wait on.
+/// Overwrites a newer state when an overtaken write is settled, or leaves the settled write waiting.
 struct Settles {
     overtaken: bool,
 }

@@ -1,4 +1,4 @@
-//! Stores that write what they should not.
+//! Faulty stores: wrong writes.
 
 use super::bites;
 use crate::bent::{Before, Bend};
@@ -12,7 +12,7 @@ fn version_of(inner: &dyn KeyedState, key: &[u8]) -> Option<Version> {
     inner.look(&[key]).unwrap().pop().flatten().map(|kept| kept.version)
 }
 
-/// Takes what is as new as the key's state for newer.
+/// Applies a write whose version equals the current one.
 struct TakesEqual;
 
 impl Bend for TakesEqual {
@@ -42,7 +42,7 @@ fn equal_versions_that_are_applied() {
     bites(|| Before::bent(|| TakesEqual), &cases);
 }
 
-/// Whoever comes last wins.
+/// Applies every write, regardless of its version.
 struct TakesOlder;
 
 impl Bend for TakesOlder {
@@ -76,7 +76,7 @@ fn older_versions_that_are_applied() {
     bites(|| Before::bent(|| TakesOlder), &cases);
 }
 
-/// Says nothing of what was stale.
+/// Returns `Applied` for every write.
 struct SaysApplied;
 
 impl Bend for SaysApplied {
@@ -100,7 +100,7 @@ fn stale_writes_that_say_nothing() {
     bites(|| Before::bent(|| SaysApplied), &cases);
 }
 
-/// Deletes a key, and its version with it.
+/// Keeps no tombstones.
 struct ForgetsDeletions;
 
 impl Bend for ForgetsDeletions {
@@ -131,7 +131,7 @@ fn deletions_that_are_forgotten() {
     bites(|| Before::bent(|| ForgetsDeletions), &cases);
 }
 
-/// Makes one write after the other until one fails.
+/// Applies the writes of a batch one by one, without atomicity.
 struct OneByOne;
 
 impl Bend for OneByOne {
@@ -154,7 +154,8 @@ fn batches_that_are_none() {
     bites(|| Before::bent(|| OneByOne), &cases);
 }
 
-/// Every write of a batch looks at what was there before the batch: the last of a key wins.
+/// Compares every write of a batch with the state before the batch, so that the last write of a key
+/// wins.
 struct Blind;
 
 impl Bend for Blind {
@@ -181,7 +182,7 @@ fn batches_that_do_not_see_themselves() {
     bites(|| Before::bent(|| Blind), &cases);
 }
 
-/// Takes a time for a number.
+/// Converts logical times to numbers.
 struct MixesKinds;
 
 fn as_number(version: Version) -> Version {
@@ -225,7 +226,7 @@ fn kinds_that_are_mixed() {
     bites(|| Before::bent(|| MixesKinds), &cases);
 }
 
-/// Lets positions and items be what was told last.
+/// Overwrites positions and items with the last write.
 struct LastWins;
 
 impl Bend for LastWins {
@@ -259,7 +260,7 @@ fn positions_and_items_that_are_replaced() {
     bites(|| Before::bent(|| LastWins), &cases);
 }
 
-/// The second of a version waits instead of the first.
+/// Replaces a waiting write by a later one with the same version.
 struct ReplacesWaiting;
 
 impl Bend for ReplacesWaiting {
@@ -289,7 +290,7 @@ fn waiting_that_is_replaced() {
     bites(|| Before::bent(|| ReplacesWaiting), &cases);
 }
 
-/// Applies at once what should wait.
+/// Applies writes of ordered spaces at once.
 struct DoesNotWait;
 
 impl Bend for DoesNotWait {
@@ -313,7 +314,7 @@ fn waiting_that_is_none() {
     bites(|| Before::bent(|| DoesNotWait), &cases);
 }
 
-/// Writes what was merged with whatever is there.
+/// Ignores the version that a merge has read.
 struct IgnoresRead;
 
 impl Bend for IgnoresRead {
@@ -340,7 +341,7 @@ fn merges_with_another_state() {
     bites(|| Before::bent(|| IgnoresRead), &cases);
 }
 
-/// Puts without the function.
+/// Accepts puts in merged spaces without the merge function.
 struct NeedsNoFunction;
 
 impl Bend for NeedsNoFunction {
@@ -363,7 +364,7 @@ fn puts_without_the_function() {
     bites(|| Before::bent(|| NeedsNoFunction), &["merging::plain_put_is_refused"]);
 }
 
-/// Mends what makes no sense.
+/// Corrects invalid input instead of refusing it.
 struct Gullible;
 
 impl Bend for Gullible {
@@ -417,7 +418,7 @@ fn nonsense_that_is_taken() {
     bites(|| Before::bent(|| Gullible), &cases);
 }
 
-/// Says that it can do nothing, and does it in its own way.
+/// Claims to have no capability, but executes the operations.
 struct Modest;
 
 impl Bend for Modest {
